@@ -11,15 +11,18 @@
 |   when they are looked at, else in the background                    |          |
 
 In the worker's own steps (`explorer/app/worker/`), with collection of garbage paused as there. With
-`--page`, in seconds of a clock: from opening the page to the word that all passes have run, and
-from there to the first operations in a headless Chromium.
+`--page`, in seconds of a clock: from opening the page to the word that all passes have run, from
+there to the first operations in a headless Chromium, and, of the page loaded again at the last
+pass, from its first script to its operations.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +31,7 @@ from types import SimpleNamespace
 
 import explorer
 from explorer.app.worker.program import NOT_AT_FIRST
+from explorer.app.workspaces import VARIABLE as WORKSPACES
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.settings.sizes import suggested_sizes
 from explorer.views.payload.snapshots import SnapshotParts
@@ -60,22 +64,29 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def measure_pages(paths: Sequence[str]) -> None:
-    print(f"{'model':28} {'compiled':>9} {'picture':>8}")
-    with SERVED.browsing.chromium() as browser:
-        for path in paths:
+    print(f"{'model':28} {'compiled':>9} {'picture':>8} {'again':>8}")
+    with SERVED.browsing.chromium() as browser, tempfile.TemporaryDirectory() as folder:
+        for number, path in enumerate(paths):
+            # A page finds itself where it was left: of a first visit nothing is left.
+            os.environ[WORKSPACES] = str(Path(folder) / str(number))
             with (
                 SERVED.served(Path(path)) as address,
                 SERVED.browsing.watched(browser, timeout_seconds=SERVED.COMPILE_SECONDS) as seen,
             ):
-                seen.page.add_init_script(SERVED.DEEP + MARKS)
-                seen.page.goto(address, wait_until="commit")
-                seen.page.wait_for_selector(".graph .node")
-                marks = seen.page.evaluate("window.marks")
-                assert seen.is_clean(), seen
+                page = seen.page
+                page.add_init_script(SERVED.DEEP + MARKS)
+                page.goto(address, wait_until="commit")
+                page.wait_for_selector(".graph .node")
+                marks = page.evaluate("window.marks")
                 waited = marks["painted"] - marks["drawing"]
-                print(
-                    f"{Path(path).stem[:28]:28} {marks['drawing']:9.2f} {waited:8.2f}", flush=True
-                )
+                slider = page.get_by_role("slider", name="pass", exact=True)
+                slider.fill(slider.get_attribute("max") or "0")
+                page.reload(wait_until="commit")
+                page.wait_for_selector(".graph .node")
+                again = page.evaluate("window.marks")["painted"]
+                assert seen.is_clean(), seen
+                name = f"{Path(path).stem[:28]:28}"
+                print(f"{name} {marks['drawing']:9.2f} {waited:8.2f} {again:8.2f}", flush=True)
 
 
 def measure_worker(paths: Sequence[str]) -> None:

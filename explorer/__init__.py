@@ -120,13 +120,16 @@ def compile(
 
 def calibrate(
     model: SourceModel | str | Path,
-    data: Data | str | Path,
+    data: Data | str | Path | None = None,
     *,
     method: str = "best",
     corrections: str | Sequence[str] | None = None,
     dimensions: Mapping[str, int] | None = None,
     progress: Any = None,
     arithmetic: Literal["float", "integer"] = "float",
+    weights: str = "",
+    block: int = 32,
+    rounding: str = "",
     **options: Any,  # chosen and state of explorer.tuning.calibration.calibrate
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
@@ -137,12 +140,26 @@ def calibrate(
     smooth, adaround, bias, or () for none: what passes before the quantization make better
     (`explorer.quantization.corrections`). By default what has made no model worse: adaround.
     arithmetic: that of the target: tables for targets without floats name more tensors.
+
+    weights: int4, uint4, int8 or uint8, where weights alone are to be quantized, with one scale
+    for every `block` rows: by `rounding` nearest, which takes no data, or gptq.
     """
+    from explorer.errors import InputError
+    from explorer.quantization.block_numbers import BlockForm
     from explorer.quantization.corrections.record import DEFAULT, chosen_kinds
+    from explorer.tuning.block_weights import quantized_weights
     from explorer.tuning.correcting import calibrate_corrected
 
     _register_representations()
     source = load(model) if isinstance(model, str | Path) else model
+    if weights:
+        options.pop("state", None)
+        form = BlockForm(weights, block)
+        return quantized_weights(source, form, data, rounding, dimensions, progress, **options)
+    if rounding:
+        raise InputError("rounding is one of weights in blocks", hint='weights="int4"')
+    if data is None:
+        raise InputError("thresholds come from data", hint="arrays by input, or weights alone")
     kinds = chosen_kinds(DEFAULT if corrections is None else corrections)
     return calibrate_corrected(
         source, data, method, kinds, dimensions, progress, arithmetic, **options

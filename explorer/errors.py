@@ -55,6 +55,24 @@ class ModelError(ExplorerError):
     """A model file that is damaged, inconsistent, or asks for more than is allowed."""
 
 
+class TextError(ModelError):
+    """IR text that is none, at `line` and `column`, from 1; 0 where no place is known."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str = "",
+        node: str = "",
+        hint: str = "",
+        line: int = 0,
+        column: int = 0,
+    ) -> None:
+        super().__init__(message, file=file, node=node, hint=hint)
+        self.line = line
+        self.column = column
+
+
 class UnsupportedError(ExplorerError):
     """The model is valid, but uses what this project cannot do. All problems at once."""
 

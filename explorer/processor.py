@@ -27,16 +27,43 @@ INTEL_MODELS = {
     0x55: "skylake-avx512",
     **dict.fromkeys((0x6A, 0x6C), "icelake-server"),
     **dict.fromkeys((0x97, 0x9A, 0xB7, 0xBA, 0xBF), "alderlake"),
-    **dict.fromkeys((0x8F, 0xCF), "sapphirerapids"),
+    0xBE: "gracemont",
+    0x8F: "sapphirerapids",
+    0xCF: "emeraldrapids",
+    **dict.fromkeys((0xAD, 0xAE), "graniterapids"),
 }
 """Of family 6."""
 ARM_PARTS = {
+    0xD03: "cortex-a53",
     0xD07: "cortex-a57",
+    0xD08: "cortex-a72",
+    0xD0B: "cortex-a76",
     0xD0C: "neoverse-n1",
     0xD40: "neoverse-v1",
     0xD49: "neoverse-n2",
     0xD4F: "neoverse-v2",
 }
+APPLE = 0x61
+"""Who implements Apple's processors, by the number in Arm's register MIDR; all count as the first.
+"""
+FEATURES = {
+    "sse2": ("sse2",),
+    "avx2": ("avx2",),
+    "fma": ("fma",),
+    "avx512": ("avx512f",),
+    "avx512_vnni": ("avx512_vnni", "avx512vnni"),
+    "avx_vnni": ("avx_vnni", "avxvnni"),
+    "avx512_bf16": ("avx512_bf16",),
+    "avx512_fp16": ("avx512_fp16",),
+    "amx_int8": ("amx_int8",),
+    "amx_bf16": ("amx_bf16",),
+    "neon": ("asimd",),
+    "dotprod": ("asimddp",),
+    "i8mm": ("i8mm",),
+    "bf16": ("bf16",),
+    "sve": ("sve",),
+}
+"""Names here, and what Linux calls them in /proc/cpuinfo."""
 
 
 def vector_floats(processor_text: str | None = None) -> int:
@@ -71,19 +98,34 @@ def processor_family(processor_text: str | None = None) -> str:
     Empty where it is not known here. `processor_text` stands in for `/proc/cpuinfo`.
     """
     text = read_processor_text() if processor_text is None else processor_text
-
-    def number(name: str) -> int:
-        found = re.search(rf"^{name}\s*:\s*(0x[0-9a-fA-F]+|\d+)\s*$", text, re.MULTILINE)
-        return int(found.group(1), 0) if found else -1
-
     if "AuthenticAMD" in text:
-        family, model = number("cpu family"), number("model")
+        family, model = _number("cpu family", text), _number("model", text)
         return next(
             (name for f, models, name in AMD_FAMILIES if f == family and model in models), ""
         )
-    if "GenuineIntel" in text and number("cpu family") == 6:
-        return INTEL_MODELS.get(number("model"), "")
-    return ARM_PARTS.get(number("CPU part"), "")
+    if "GenuineIntel" in text and _number("cpu family", text) == 6:
+        return INTEL_MODELS.get(_number("model", text), "")
+    if _number("CPU implementer", text) == APPLE or re.search(r": Apple M\d", text):
+        return "apple-m1"
+    return ARM_PARTS.get(_number("CPU part", text), "")
+
+
+def recognized_by(processor_text: str | None = None) -> str:
+    """The numbers by which the family is known: `AuthenticAMD, family 25, model 17`."""
+    text = read_processor_text() if processor_text is None else processor_text
+    vendor = next((v for v in ("AuthenticAMD", "GenuineIntel") if v in text), "")
+    if vendor:
+        return f"{vendor}, family {_number('cpu family', text)}, model {_number('model', text)}"
+    if _number("CPU part", text) >= 0:
+        numbers = _number("CPU implementer", text), _number("CPU part", text)
+        return "MIDR, implementer 0x{:x}, part 0x{:x}".format(*numbers)
+    return "the system's name for it" if "model name" in text else "nothing that the system tells"
+
+
+def processor_features(processor_text: str | None = None) -> frozenset[str]:
+    """Instructions that the system lists, by their names in `FEATURES`."""
+    listed = _features(read_processor_text() if processor_text is None else processor_text)
+    return frozenset(name for name, words in FEATURES.items() if listed & set(words))
 
 
 def core_count() -> int:
@@ -141,8 +183,14 @@ def read_processor_text() -> str:
 
 
 def _features(processor_text: str) -> set[str]:
-    found = re.search(r"^flags\s*:\s*(.+)$", processor_text, re.MULTILINE)
+    found = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", processor_text, re.MULTILINE)
     return set(found.group(1).lower().split()) if found else set()
+
+
+def _number(name: str, processor_text: str) -> int:
+    """The first core's; -1 where the system does not tell it."""
+    found = re.search(rf"^{name}\s*:\s*(0x[0-9a-fA-F]+|\d+)\s*$", processor_text, re.MULTILINE)
+    return int(found.group(1), 0) if found else -1
 
 
 def _system_control(key: str) -> str:

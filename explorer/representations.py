@@ -45,6 +45,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.overlays import Overlay
+from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
@@ -52,7 +53,7 @@ from explorer.traces.comparing import Comparison
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
-from explorer.views.view import Shown
+from explorer.views.view import WIDTH, Shown
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
 
@@ -269,6 +270,10 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Session: (
         lambda session: static.session_text(session.record()),
         lambda session: static.session_html(session.record()),
+    ),
+    MixedPrecision: (
+        lambda found: static.sensitivity_text(found, WIDTH),
+        static.sensitivity_html,
     ),
     Ladder: (
         lambda ladder: static.ladder_text(_rungs(ladder)),

@@ -13,6 +13,7 @@ import explorer
 from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
 from explorer.representations import _REPRESENTATIONS, register
 from explorer.results import Candidate, KernelSearch, SearchResult
+from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, Quality
 from explorer.runtime.cache import ProgramCache
 from explorer.traces.tables import Table
 
@@ -94,6 +95,18 @@ def shown(tmp_path_factory) -> dict[type, object]:
             threads=1,
             seed=0,
             kernels=(SEARCH,),
+            seconds=1.0,
+        ),
+        MixedPrecision(
+            model=HOSTILE,
+            wanted=HOSTILE,
+            examples=1,
+            exact=Quality(sqnr_db=np.inf, differ=0),
+            tensors=(),
+            points=(
+                MixedPoint(modes={HOSTILE: "F32"}, cost=1, quality=Quality(sqnr_db=30.0, differ=0)),
+            ),
+            chosen=0,
             seconds=1.0,
         ),
         *session_and_cache(path, compilation.example_inputs()),

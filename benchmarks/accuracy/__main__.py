@@ -28,11 +28,11 @@ from cases import CASES, Case
 from results import Journal, Result, table
 
 import explorer
+from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError
 from explorer.tuning.calibration import METHODS, Observed, observe, thresholds_of
 from explorer.tuning.sensitivity import largest
-from explorer.tuning.simulation import decibels, noise_to_signal
 
 FOLDER = Path(__file__).resolve().parent
 PEERS = "onnxruntime min-max", "onnxruntime percentile", "onnxruntime entropy", "NNCF"

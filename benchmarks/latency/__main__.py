@@ -7,6 +7,11 @@ sample model, a model of the folder that `EXPLORER_MODELS` names, or a path; all
 without one. A ratio below 1 means that ours is faster. Timed is the same for all: a whole call from
 Python, arrays in and arrays out, in turns.
 
+Rows are of one processor, and a file keeps them for each apart: what was measured of it stands
+above them (`explorer devices --measure`, or at the beginning of a run). Beside each ratio stand the
+part of the processor's peak that ours reaches, and the part of the time in which the machine was
+taken away (steal).
+
 With `--output` every model's rows are kept as soon as they are there: a run that was interrupted
 goes on. `--chart FILE.svg` draws them. `--against onnxruntime` leaves OpenVINO out, which otherwise
 is installed into an environment of its own (explorer/cli/latency/open_vino.py). `--busy 4` lets
@@ -27,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
 from chart import draw
 from models import check_name, every_name
+from processors import here, table
 from rows import Row, Rows, class_of, from_json, means
 
 from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS, PEERS
@@ -61,8 +67,9 @@ def main(arguments: Sequence[str]) -> int:
     except ExplorerError as error:
         print(error, file=sys.stderr)
         return 2
-    rows = Rows(chosen.output)
+    rows = Rows(chosen.output, processor := here())
     rounds = max(1, math.ceil(chosen.repeats / LEAST_CALLS))
+    print("\n".join(table([processor])) + "\n")
     print(_header(peers))
     with busy_processes(chosen.busy):
         for name in names:
@@ -125,7 +132,8 @@ def summary(rows: Sequence[Row], peers: Sequence[str]) -> list[str]:
 
 def _header(peers: Sequence[str]) -> str:
     titles = "".join(f"{f'{peer}, ms':>16}{'ratio':>7}{'noise':>7}" for peer in peers)
-    return f"{'model':<26}{'threads':>8}{'ours, ms':>10}{'launches':>10}{titles}  max_relative"
+    ours = f"{'ours, ms':>10}{'launches':>10}{'of peak':>9}{'steal':>7}"
+    return f"{'model':<26}{'threads':>8}{ours}{titles}  max_relative"
 
 
 def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str]:
@@ -134,6 +142,8 @@ def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str
     lines = []
     for row in answer:
         line = f"{row.model:<26}{row.threads:>8}{row.ms[OURS]:>10.3f}{row.launches_ms:>10.3f}"
+        line += f"{f'{row.of_peak:.0%}' if row.peak_gflops else '–':>9}"
+        line += f"{'–' if row.steal is None else f'{row.steal:.1%}':>7}"
         for peer in peers:
             if peer in row.ratios:
                 line += f"{row.ms[peer]:>16.3f}{row.ratios[peer]:>7.2f}{row.noise[peer]:>7.2f}"

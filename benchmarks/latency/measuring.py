@@ -31,6 +31,9 @@ from explorer.cli.latency.reference import ReferenceSide, onnx_content
 from explorer.compilation import Compilation
 from explorer.compilation.measurements.rounds import Calls, Side, take_turns
 from explorer.errors import DeviceError, ExplorerError, ModelError
+from explorer.runtime.devices import examine_processor
+from explorer.runtime.measuring.load import watching
+from explorer.runtime.roofline import measure_gflops
 
 LAUNCH_REPEATS = 10
 
@@ -53,6 +56,7 @@ def _row(
     peers: Sequence[str],
 ) -> Row:
     problems: dict[str, str] = {}
+    peak = measure_gflops(examine_processor(), threads)
     with ExitStack() as stack:
         runtime = stack.enter_context(ReferenceSide(opened.model, inputs, threads))
         executable = stack.enter_context(compilation.open(threads, isolated=False))
@@ -65,7 +69,8 @@ def _row(
                 sides.append(stack.enter_context(OpenVino(opened.model, inputs, threads)))
             except (DeviceError, ModelError) as error:
                 problems[OPENVINO] = error.message
-        timings = take_turns(sides, rounds)
+        with watching() as load:
+            timings = take_turns(sides, rounds)
         launches = executable.time(inputs, LAUNCH_REPEATS)
         outputs, expected = executable.run(inputs), runtime.run()
     found = [side.name for side in sides[1:]]
@@ -79,7 +84,16 @@ def _row(
         {peer: timings.noise(OURS, peer) for peer in found},
         _largest_error(outputs, expected),
         problems,
+        gflop=_operations(compilation) * 1e-9,
+        peak_gflops=peak,
+        steal=load.steal,
+        others=load.others,
     )
+
+
+def _operations(compilation: Compilation) -> int:
+    flops = {kernel.name: kernel.flops for kernel in compilation.program.kernels}
+    return sum(flops.get(launch.kernel, 0) for launch in compilation.program.launches)
 
 
 def _largest_error(outputs: Mapping[str, np.ndarray], expected: Mapping[str, object]) -> float:

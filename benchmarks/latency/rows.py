@@ -1,12 +1,12 @@
 """What was measured, kept in a file, and the means over classes of models.
 
-    rows = Rows(Path("latency.json"))        # goes on with what is there
+    rows = Rows(Path("latency.json"), here())     # goes on with what is there of this processor
     rows.add("resnet18", measured)
     means(rows.all, peer="openvino")         {("large", 1): Mean(0.79, 31, 1.04), ...}
 
 Classes are by onnxruntime's time on one thread: `large` from 0.25 ms on, `small` below, where the
 cost of a call decides; quantized models stand apart. A mean is geometric, over the models that all
-peers of the run loaded.
+peers of the run loaded, and of one processor.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any  # of JSON
 
-from explorer.cli.latency import ONNXRUNTIME
+from processors import Processor
+
+from explorer.cli.latency import ONNXRUNTIME, OURS
+from explorer.results.encoding import from_json as decoded
+from explorer.results.encoding import to_json
+from explorer.runtime.measuring import Measurement
+
+UNKNOWN = "a processor that was not written down"
 
 LARGE_MS = 0.25
 CLASSES = ("large", "small", "quantized")
@@ -43,6 +51,21 @@ class Row:
     """The largest of all outputs, against onnxruntime."""
     problems: Mapping[str, str]
     """Why a peer is not among them."""
+    gflop: float = 0.0
+    """Operations of one inference, by the kernels' definitions; 0 in older files."""
+    peak_gflops: float = 0.0
+    """Of multiply-adds on so many threads, measured right before; 0 in older files."""
+    steal: float | None = None
+    """Of the time, the part in which the machine was taken away."""
+    others: float | None = None
+    """Of all processors' time, what processes used that were not measured."""
+
+    @property
+    def of_peak(self) -> float:
+        """The part of the peak that ours reaches; more than 1 where Winograd saves operations."""
+        if not self.peak_gflops:
+            return 0.0
+        return self.gflop / (self.ms[OURS] * 1e-3) / self.peak_gflops
 
 
 @dataclass(frozen=True)
@@ -57,15 +80,34 @@ class Mean:
 
 
 class Rows:
-    """Rows by model, and why a model has none; written after every model where there is a file."""
+    """Rows by model, and why a model has none; written after every model where there is a file.
 
-    def __init__(self, file: Path | None = None) -> None:
+    A file has the rows of several processors; these are of one, and the others stay in it.
+    """
+
+    def __init__(self, file: Path | None = None, processor: Processor | None = None) -> None:
         self._file = file
-        self._found: dict[str, list[Row] | str] = {}
+        self._processor = processor
+        self._kept: dict[str, Any] = {}
         if file is not None and file.is_file():
             kept = json.loads(file.read_text(encoding="utf-8"))
-            for name, answer in kept["models"].items():
-                self._found[name] = from_json(answer)
+            # Before processors were told apart there was one list.
+            self._kept = kept.get("processors", {UNKNOWN: {"models": kept.get("models", {})}})
+        models = self._kept.get(self._name, {}).get("models", {})
+        self._found = {name: from_json(answer) for name, answer in models.items()}
+
+    @property
+    def _name(self) -> str:
+        return UNKNOWN if self._processor is None else self._processor.name
+
+    @property
+    def processors(self) -> list[Processor]:
+        """All whose rows are in the file."""
+        return [
+            Processor(name, decoded(Measurement, kept["measured"]))
+            for name, kept in self._kept.items()
+            if kept.get("measured")
+        ]
 
     def __contains__(self, name: str) -> bool:
         """Whether it was measured; what could not be measured is tried again."""
@@ -73,14 +115,17 @@ class Rows:
 
     def add(self, name: str, answer: list[Row] | str) -> None:
         self._found[name] = answer
-        if self._file is None:
-            return
         models = {
             key: found if isinstance(found, str) else [asdict(row) for row in found]
             for key, found in self._found.items()
         }
+        measured = None if self._processor is None else to_json(self._processor.measured)
+        self._kept[self._name] = {"measured": measured, "models": models}
+        if self._file is None:
+            return
         part = self._file.with_suffix(".part")
-        part.write_text(json.dumps({"models": models}, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"processors": self._kept}, indent=1)
+        part.write_text(text + "\n", encoding="utf-8")
         part.replace(self._file)
 
     def of(self, name: str) -> list[Row] | str:

@@ -14,6 +14,7 @@ as near to the exact result as the oracle is (`with_exact`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -95,6 +96,23 @@ def tensor_error(
         expected_value=float(expected[worst]),
         bit_by_bit=must_be_equal,
     )
+
+
+def noise_to_signal(actual: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
+    """sum (a - b)^2 / sum b^2 of each output, and the mean of them."""
+    ratios = []
+    for a, b in zip(actual, exact, strict=True):
+        if b.dtype.kind != "f":
+            continue
+        wide = b.astype(np.float64)
+        difference = a.astype(np.float64) - wide
+        ratios.append(float(np.vdot(difference, difference) / max(np.vdot(wide, wide), 1e-300)))
+    return float(np.mean(ratios)) if ratios else 0.0
+
+
+def decibels(ratio: float) -> float:
+    """Signal to noise in dB, of noise to signal."""
+    return float("inf") if ratio <= 0 else float(-10 * np.log10(ratio))
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from explorer.app.branches import MOST_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
@@ -49,7 +50,7 @@ from explorer.app.state.messages import (
     WorkerReplaced,
 )
 from explorer.app.state.page_state import PageState
-from explorer.app.state.saved import restored
+from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.saving import save_order
 from explorer.app.state.step import QUIET, step
 from explorer.app.uploads import UploadRefused, Uploads
@@ -77,7 +78,7 @@ class Page:
     ) -> None:
         """`opening`: the link that is followed where the address has none."""
         self.workspace = workspace or Workspace("")
-        self.state = _with_workspace(state, self.workspace)
+        self.state = _with_workspace(state, self.workspace, uploads)
         self._take_worker = take_worker
         self._results = results
         self._uploads = uploads
@@ -133,6 +134,12 @@ class Page:
         if process is not None:
             process.end()
         self.workspace.close()
+
+    def files_to_keep(self) -> set[Path]:
+        """Files that the page sent and that its workspace, once it is restored, asks for."""
+        folder = self.workspace.files
+        names = saved_of(self.state).file_names
+        return set() if folder is None else {folder / name for name in names}
 
     def comparison(self, keys: Sequence[str], place: str | None = None) -> str | None:
         """Branches side by side, the base of all others first, as JSON text; None where there is
@@ -288,12 +295,13 @@ def _nobody(_file: SavedFile) -> None:
     """Takes a file that nobody waits for."""
 
 
-def _with_workspace(state: PageState, workspace: Workspace) -> PageState:
-    """The state as it was left, where it was left before."""
-    notice = workspace.problem
-    if workspace.saved is not None:
+def _with_workspace(state: PageState, workspace: Workspace, uploads: Uploads) -> PageState:
+    """The state as it was left, where it was left before, with the files that were sent."""
+    notice, saved = workspace.problem, workspace.saved
+    found = uploads.take_over(saved.file_names if saved is not None else ())
+    if saved is not None:
         try:
-            state, notice = restored(state, workspace.saved)
+            state, notice = restored(state, saved, found)
         except (ValueError, TypeError, KeyError) as error:
             notice = f"What was open before could not be restored: {error}."
     return replace(state, workspace=workspace.name, notice=notice)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, TextError
 from explorer.results import Trace
 from explorer.results.decisions import DIMENSIONS, Decisions, label_of, place_of
 
@@ -51,6 +51,9 @@ class CompileRequest:
     """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
     data: tuple[str, ...] = ()
     """Files with values for the inputs (.npz), and with labels (.npy, .txt, .csv)."""
+    edit: tuple[str, ...] = ()
+    """(pass, file): what is compiled from the IR in that file, in the place of what the pass made;
+    empty for nothing edited."""
 
     @staticmethod
     def deciding(path: str, target: str, decisions: Decisions) -> CompileRequest:
@@ -66,7 +69,7 @@ class CompileRequest:
     def base(self) -> CompileRequest:
         """The same model and target at the same sizes, with nothing else decided otherwise."""
         kept = tuple(pair for pair in self.decisions if pair[0].startswith(f"{DIMENSIONS}/"))
-        return replace(self, decisions=kept)
+        return replace(self, decisions=kept, edit=())
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -89,7 +92,8 @@ class CompileRequest:
     @property
     def label(self) -> str:
         """What is different from the defaults; empty when nothing is."""
-        return label_of(self.values)
+        edited = f"edited after {self.edit[0]}" if self.edit else ""
+        return ", ".join(part for part in (label_of(self.values), edited) if part)
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,8 @@ class Failure:
     advice: str
     stage: str = "passes"
     """What was being done: a stage, bisect or search."""
+    line: int = 0
+    """Of the edited text, from 1; 0 where it is about none."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +229,7 @@ class SaveOrder:
     """A file that a person wants of a branch."""
 
     what: str
-    """page, trace, source, report, or a table of `explorer.traces.tables.FRAMES`."""
+    """page, trace, source, report, report page, ir, or a table of `traces.tables.FRAMES`."""
     form: str
     """csv or parquet, of a table."""
     stages: tuple[str, ...]
@@ -234,6 +240,8 @@ class SaveOrder:
     """The branch's, as the person calls it."""
     place: str = ""
     """What the page shows first, as the part of an address behind `#`."""
+    after: str = ""
+    """Of IR: the pass behind which it stands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +285,11 @@ def failure_of(error: Exception, request: CompileRequest, stage: str = "passes")
     if isinstance(error, ExplorerError):
         places = "; ".join(error.places()) or where
         advice = f"Try: {error.hint}" if error.hint else "Choose another target or model."
+        if isinstance(error, TextError) and error.line:
+            last = error.message.splitlines()[-1]  # below the line and its sign
+            words = last.strip().removeprefix("not valid IR: ")
+            places = f"line {error.line}, column {error.column} of the edited text"
+            return Failure(f"not valid IR: {words}", places, advice, stage, error.line)
         return Failure(error.message, places, advice, stage)
     if isinstance(error, MemoryError):
         what = "there is not enough memory for this model"
@@ -299,6 +312,8 @@ def way_out(request: CompileRequest, stage: str) -> str:
         return "Save the trace again with this version; what was shown before stays usable."
     if stage != "passes":
         return "Everything that was shown before stays usable."
+    if request.edit:
+        return "Change the text, or compile what it was made of; what was shown stays usable."
     if request.disable:
         return f"Switch {', '.join(request.disable)} on again, or choose another target or model."
     if request.label:

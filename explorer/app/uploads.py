@@ -3,15 +3,19 @@
 {"name": "../../net.onnx", "part": 0, "parts": 2, "bytes": "CAcS..."}
     ->  <folder of the page>/upload_1.onnx, shown as "net.onnx"
 
-The folder goes with its page; see `upload_folder.py` for what an app that died left behind.
+The folder goes with its page, but for what a workspace keeps (`workspaces.py`); see
+`upload_folder.py` for what an app that died left behind.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import re
 import shutil
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -28,11 +32,16 @@ FREE_BYTES = 256 * 2**20
 """What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
 MOST_LABEL = 120
-ASKED, VALUES = "asked", "values"
+ASKED, VALUES, EDIT = "asked", "values", "edit"
 """What a file is for."""
+EDIT_SUFFIX = ".mlir"
+"""Of edited IR, which is named after the pass behind which it stands."""
 DATA_SUFFIXES = (".npz", ".npy", ".txt", ".csv")
 """Of values for inputs, and of labels."""
 MIB = 2**20
+NAME = re.compile(r"upload_([1-9][0-9]{0,8})\.[a-z0-9]+")
+"""Of a file that arrived whole; one on its way is called otherwise."""
+ON_ITS_WAY = ".part"
 
 
 class UploadRefused(ValueError):
@@ -55,6 +64,11 @@ class Quota:
             self._taken += size_bytes
             return True
 
+    def restore(self, size_bytes: int) -> None:
+        """Counts what is on the disk already, whether or not there is room."""
+        with self._lock:
+            self._taken += size_bytes
+
     def give_back(self, size_bytes: int) -> None:
         with self._lock:
             self._taken -= size_bytes
@@ -71,7 +85,7 @@ class Upload:
     size_bytes: int = 0
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
-    for values or labels."""
+    for values or labels, `EDIT` for edited IR."""
 
 
 class Uploads:
@@ -92,6 +106,21 @@ class Uploads:
         self._current: Upload | None = None
         self._kept: dict[Path, int] = {}
         """Bytes of what arrived whole."""
+
+    def take_over(self, names: Collection[str]) -> dict[str, Path]:
+        """Files of these names that an earlier page left in this folder, by name; it loses all
+        others. Called before the first piece arrives."""
+        found: dict[str, Path] = {}
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            match = NAME.fullmatch(path.name)
+            if match is None or path.name not in names or path.is_symlink():
+                path.unlink(missing_ok=True)
+                continue
+            self._count = max(self._count, int(match.group(1)))
+            self._kept[path] = path.stat().st_size
+            self._quota.restore(self._kept[path])
+            found[path.name] = path
+        return found
 
     @property
     def current(self) -> Upload | None:
@@ -123,6 +152,13 @@ class Uploads:
         if current.received < current.parts:
             return None
         self._current = None
+        try:
+            self._arriving(current.path).rename(current.path)
+        except OSError as error:
+            self._quota.give_back(current.size_bytes)
+            raise UploadRefused(
+                f"{current.label!r} could not be written: {error.strerror}"
+            ) from error
         self._kept[current.path] = current.size_bytes
         return current
 
@@ -133,12 +169,19 @@ class Uploads:
             self._quota.give_back(size_bytes)
             path.unlink(missing_ok=True)
 
-    def remove_all(self) -> None:
-        """Deletes the folder with all files: the page is gone."""
+    def close(self, keep: Collection[Path] = ()) -> None:
+        """The page is gone: deletes all files but those to keep, and a folder that is empty."""
         self._give_up()
         for path in list(self._kept):
-            self.remove(path)
-        shutil.rmtree(self._folder, ignore_errors=True)
+            if path in keep:
+                self._quota.give_back(self._kept.pop(path))
+            else:
+                self.remove(path)
+        with contextlib.suppress(OSError):  # something is kept in it, or it was never made
+            self._folder.rmdir()
+
+    def _arriving(self, path: Path) -> Path:
+        return path.with_name(path.name + ON_ITS_WAY)
 
     def _append(self, current: Upload, data: bytes) -> None:
         label = current.label
@@ -159,7 +202,7 @@ class Uploads:
         try:
             if shutil.disk_usage(self._folder).free < FREE_BYTES + len(data):
                 raise UploadRefused(f"{label!r} does not fit: the disk is nearly full")
-            with current.path.open("ab") as file:
+            with self._arriving(current.path).open("ab") as file:
                 file.write(data)
         except OSError as error:
             raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
@@ -169,18 +212,24 @@ class Uploads:
         file_name = PurePosixPath(name.replace("\\", "/")).name
         label = file_name[:MOST_LABEL] or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
-        suffixes = DATA_SUFFIXES if purpose == VALUES else offered_suffixes()
+        what, suffixes = {
+            VALUES: ("values or labels", DATA_SUFFIXES),
+            EDIT: ("edited IR", (EDIT_SUFFIX,)),
+        }.get(purpose, ("a model or a saved trace", offered_suffixes()))
         if suffix not in suffixes:
-            what = "values or labels" if purpose == VALUES else "a model or a saved trace"
             raise UploadRefused(
                 f"{label!r} is nothing that can be read here: expected {what}, "
                 f"{' or '.join(suffixes)}"
             )
         self._count += 1
         path = self._folder / f"upload_{self._count}{suffix}"
-        path.write_bytes(b"")
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._arriving(path).write_bytes(b"")
+        except OSError as error:
+            raise UploadRefused(f"{label!r} could not be written: {error.strerror}") from error
         self._current = Upload(
-            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES) else ""
+            label, path, parts, purpose=purpose if purpose in (ASKED, VALUES, EDIT) else ""
         )
 
     def _give_up(self) -> None:
@@ -188,7 +237,7 @@ class Uploads:
         current, self._current = self._current, None
         if current is not None:
             self._quota.give_back(current.size_bytes)
-            current.path.unlink(missing_ok=True)
+            self._arriving(current.path).unlink(missing_ok=True)
 
 
 def too_large(label: str, limit_bytes: int) -> str:

@@ -9,6 +9,10 @@
     workspace.saved                      SavedWorkspace, or None for a new one
     workspace.write_soon(state)          half a second later, and when it is closed
 
+Files that the page sent lie beside it, in `workspace.files`, a folder that the page makes when
+the first one arrives. All of them together stay below `MOST_FILES_BYTES`: those of the workspaces
+that were written longest ago go first, and what was open of them is named when they are restored.
+
 A file has one owner at a time, among all pages of all apps: a lock that dies with its process says
 so. It is JSON under a seal (explorer/files.py): one that is damaged is set aside, and said.
 """
@@ -20,6 +24,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,6 +43,10 @@ OFF = "off"
 MAGIC = b"explorer workspace 1\n"
 SUFFIX = ".workspace"
 DAMAGED = ".damaged"
+FILES = ".files"
+"""Of the folder with what a page sent."""
+MOST_FILES_BYTES = 2 << 30
+"""Of all that pages sent and that is kept."""
 MOST_BYTES = 64 << 20
 MOST_WORKSPACES = 24
 """Of one person; the oldest goes when there are more."""
@@ -84,6 +93,11 @@ class Workspace:
         self._timer: threading.Timer | None = None
         self._guard = threading.Lock()
         self._written = b""
+
+    @property
+    def files(self) -> Path | None:
+        """The folder for what the page sends, made or not; None where nothing is kept."""
+        return None if self._path is None else self._path.with_suffix(FILES)
 
     def write_soon(self, state: PageState) -> None:
         """The latest state of several in a row is written."""
@@ -141,6 +155,7 @@ class Workspaces:
         if self._folder is None:
             return Workspace(name)
         self._remove_oldest()
+        self.tidy()
         return Workspace(name, self._folder / f"{name}{SUFFIX}", self._locked(name))
 
     def claim(self, name: object) -> Workspace | None:
@@ -169,6 +184,42 @@ class Workspaces:
             found.close()
         return None
 
+    def tidy(self) -> None:
+        """Files of pages that have ended stay within their bound, and only beside a workspace."""
+        if self._folder is None:
+            return
+        total = 0
+        for path in self._paths():
+            files = path.with_suffix(FILES)
+            total += _size_of(files)
+            if total > MOST_FILES_BYTES and (lock := self._locked(path.stem)) is not None:
+                with lock:
+                    total -= _size_of(files)
+                    shutil.rmtree(files, ignore_errors=True)
+        for files in self._folder.glob(f"*{FILES}"):
+            if not files.with_suffix(SUFFIX).exists():
+                self._remove(files.stem)
+
+    def clear(self) -> tuple[int, int]:
+        """Removes all that no page has open: (how many workspaces, bytes of files with them)."""
+        paths = self._paths()
+        sizes = [_size_of(path.with_suffix(FILES)) for path in paths]
+        gone = [size for path, size in zip(paths, sizes, strict=True) if self._remove(path.stem)]
+        self.tidy()
+        return len(gone), sum(gone)
+
+    def _remove(self, name: str) -> bool:
+        """A workspace with its files; False where somebody has it."""
+        assert self._folder is not None
+        lock = self._locked(name)
+        if lock is None:
+            return False
+        with lock:
+            (self._folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
+            shutil.rmtree(self._folder / f"{name}{FILES}", ignore_errors=True)
+            (self._folder / f"{name}.lock").unlink(missing_ok=True)
+        return True
+
     def _paths(self) -> list[Path]:
         """Of all files, the one that was written last first."""
         if self._folder is None:
@@ -196,11 +247,16 @@ class Workspaces:
     def _remove_oldest(self) -> None:
         """Room for one more; those that somebody has stay."""
         for path in self._paths()[MOST_WORKSPACES - 1 :]:
-            lock = self._locked(path.stem)
-            if lock is not None:
-                with lock:
-                    path.unlink(missing_ok=True)
-                    (path.parent / f"{path.stem}.lock").unlink(missing_ok=True)
+            self._remove(path.stem)
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes of the files in a folder; 0 where there is none."""
+    size_bytes = 0
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            size_bytes += path.lstat().st_size
+    return size_bytes
 
 
 def to_bytes(saved: SavedWorkspace) -> bytes:

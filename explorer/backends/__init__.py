@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
+from explorer.targets import list_targets, load_target
 
 if TYPE_CHECKING:
     from explorer.backends.interface import Backend
@@ -44,10 +45,29 @@ def backend_of(target: Target) -> Backend:
     try:
         return backend_named(target.backend or target.languages[0])
     except InputError as error:
+        if target.queues and target.backend is None:
+            raise InputError(
+                f"networks are not compiled for the target {target.name} yet: "
+                "programs of its instructions are assembled, checked and simulated",
+                hint="`explorer targets` says which targets networks are compiled for",
+            ) from error
         raise InputError(
             f"target {target.name}: {error.message}",
             hint=f"backend in its file says who makes its code: one of {', '.join(NAMES)}",
         ) from error
+
+
+def compiled_targets() -> list[str]:
+    """The targets of this package that have a backend, by name."""
+    return [name for name in list_targets() if _has_backend(load_target(name))]
+
+
+def _has_backend(target: Target) -> bool:
+    try:
+        backend_of(target)
+    except InputError:
+        return False
+    return True
 
 
 def all_backends() -> Iterator[Backend]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.core_families import KnownCore
 
 SPLITTING_LANES = 8
 """AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
@@ -68,7 +69,17 @@ class CBackend(Backend):
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine
 
-        return processor_machine(self.name, target, lanes)
+        return processor_machine(self.name, self.core(target), lanes)
+
+    def core(self, target: Target) -> KnownCore:
+        """By what the compiler may use; where there is none, by what the system lists."""
+        from explorer.backends.cores import known_core
+        from explorer.runtime.features import features_of
+
+        try:
+            return known_core(target, features_of(find_compiler()))
+        except BuildError:
+            return known_core(target)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

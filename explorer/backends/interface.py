@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.core_families import KnownCore
 
 
 class Backend(Protocol):
@@ -97,6 +98,12 @@ class Backend(Protocol):
     def splits_signs(self, lanes: int) -> bool:
         """Whether such pairs take the sizes of weights, and flip bits for their signs."""
         return False
+
+    def core(self, target: Target) -> KnownCore:
+        """The core of a processor that its programs run on, and where each number is from."""
+        from explorer.backends.cores import known_core
+
+        return known_core(target)
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:

@@ -9,23 +9,21 @@ from collections.abc import Sequence
 
 from xdsl.dialects.func import FuncOp
 
+from explorer.backends.cores import levels_of
 from explorer.backends.records import Lowering
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
-from explorer.kernels.cost.machine import cache_levels
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
-from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.memory.planning import PlanMemory, value_offsets
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
-from explorer.processor import cache_bytes
 from explorer.results import MemoryPlan
-from explorer.targets import Target
+from explorer.targets.core_families import KnownCore
 
 
 def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
@@ -42,11 +40,14 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
     )
 
 
-def processor_machine(language: str, target: Target, lanes: int) -> Machine:
-    """A processor: vectors, registers, and the caches of the target or of this machine."""
-    caches = cache_levels(target.caches, cache_bytes())
+def processor_machine(language: str, core: KnownCore, lanes: int) -> Machine:
+    """A processor: its vectors, its registers, what it does in a cycle, and its caches."""
     return Machine(
-        vector_floats=lanes, language=language, core=target.core, caches=caches or USUAL_CACHES
+        vector_floats=lanes,
+        language=language,
+        registers=core.core.vector_registers,
+        core=core.core,
+        caches=levels_of(core),
     )
 
 

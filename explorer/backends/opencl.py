@@ -73,7 +73,7 @@ class OpenCLBackend(Backend):
         if kind == "auto":
             kind = "gpu" if device is not None and device.processor == "gpu" else "cpu"
         if kind != "gpu":
-            return processor_machine(self.name, target, lanes)
+            return processor_machine(self.name, self.core(target), lanes)
         matrices = _tensor_cores(target, device)
         return Machine(
             vector_floats=lanes,

@@ -37,6 +37,7 @@ from explorer.cli import (
     run,
     serve,
     show,
+    targets,
     tune,
 )
 from explorer.cli.repository import Command, repository_command
@@ -56,6 +57,7 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "tune": tune,
     "serve": serve,
     "devices": devices,
+    "targets": targets,
     "cache": cache,
     "conformance": repository_command("conformance"),
     "fuzz": repository_command("fuzz"),

@@ -7,23 +7,33 @@ Arrays are named as the model's inputs; their first axis counts examples. What a
 was interrupted had seen lies beside the table, and the next one with the same data goes on there.
 Beside the table lies as well what was seen of every tensor (its histogram, what all methods say),
 in `net.table.observed.npz`: views show it; and `net.table.corrections.npz`, which the table names.
+
+    explorer calibrate net.onnx --weights int4 --block 32 -o net.table
+    explorer calibrate net.onnx --weights int4 --block 32 --data texts.npz -o net.table
+
+make tables that quantize weights alone: to the nearest integers, or by GPTQ over the data.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.errors import InputError
 from explorer.files import check_output
+
+if TYPE_CHECKING:
+    from explorer.quantization.table import ThresholdTable
 
 SUMMARY = "find thresholds for quantizing a model, from data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_model(parser)
-    data = parser.add_mutually_exclusive_group(required=True)
+    data = parser.add_mutually_exclusive_group()
     data.add_argument(
         "--data",
         type=Path,
@@ -68,6 +78,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: adaround)",
     )
     parser.add_argument(
+        "--weights",
+        choices=("int4", "uint4", "int8", "uint8"),
+        help="quantize the weights of matrix products alone, in blocks of rows: those with a sign "
+        "lie around zero, the others have a zero point for each block",
+    )
+    parser.add_argument(
+        "--block",
+        type=options.count,
+        default=32,
+        metavar="ROWS",
+        help="with --weights: rows that share a scale (default: 32)",
+    )
+    parser.add_argument(
+        "--rounding",
+        choices=("nearest", "gptq"),
+        default="",
+        help="with --weights: each to the nearest, which takes no data, or so that sums err least "
+        "(default: gptq where there are data)",
+    )
+    parser.add_argument(
         "--arithmetic",
         default="float",
         metavar="A",
@@ -83,17 +113,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
-    from explorer.quantization.corrections.record import effects_of
     from explorer.quantization.observations import path_beside, write_observations
     from explorer.quantization.table import corrections_beside, write_thresholds
     from explorer.tuning.calibration_state import SUFFIX
     from explorer.tuning.examples import Chosen, read_case_data, read_data
 
     check_output(arguments.output)
+    if arguments.data is None and arguments.cases is None and not arguments.weights:
+        raise InputError(
+            "thresholds come from data: one of --data and --cases is required",
+            hint="--weights int4 quantizes weights alone, which takes none",
+        )
     model = explorer.load(arguments.model)
+    data = None
     if arguments.cases is not None:
         data = read_case_data(arguments.cases, model, arguments.files)
-    else:
+    elif arguments.data is not None:
         data = read_data(arguments.data)
     with Progress("calibrating") as progress:
         table = explorer.calibrate(
@@ -106,27 +141,38 @@ def run(arguments: argparse.Namespace) -> int:
             chosen=Chosen(arguments.examples, arguments.seed),
             state=arguments.output.with_name(f"{arguments.output.name}{SUFFIX}"),
             arithmetic=arguments.arithmetic,
+            weights=arguments.weights or "",
+            block=arguments.block,
+            rounding=arguments.rounding,
         )
     write_thresholds(arguments.output, table)
     beside = path_beside(arguments.output)
-    write_observations(beside, table.observations, table.model)
+    if table.observations:
+        write_observations(beside, table.observations, table.model)
     if arguments.json:
-        rows = [vars(threshold) for threshold in table.thresholds.values()]
-        found = {} if table.corrections is None else effects_of(table.corrections)
-        print_json(
-            {
-                "model": table.model,
-                "method": table.method,
-                "thresholds": rows,
-                "corrections": found,
-            }
-        )
+        print_json(_as_json(table))
         return 0
-    for warning in table.warnings:
-        print_lines([f"note: {warning}"])
     kinds = "" if table.corrections is None else f", {', '.join(table.corrections.kinds)}"
-    wrote = f"wrote {arguments.output}, histograms {beside}"
+    what = f"{len(table.thresholds)} thresholds ({table.method}{kinds})"
+    if table.weights is not None:
+        what = f"weights as {table.weights}, by {table.method}"
+    wrote = f"wrote {arguments.output}"
+    if table.observations:
+        wrote += f", histograms {beside}"
     if table.corrections is not None:
         wrote += f", corrections {corrections_beside(arguments.output)}"
-    print_lines([f"{len(table.thresholds)} thresholds ({table.method}{kinds}); {wrote}"])
+    print_lines([*(f"note: {warning}" for warning in table.warnings), f"{what}; {wrote}"])
     return 0
+
+
+def _as_json(table: ThresholdTable) -> dict:
+    from explorer.quantization.corrections.record import effects_of
+
+    form = table.weights
+    return {
+        "model": table.model,
+        "method": table.method,
+        "thresholds": [vars(threshold) for threshold in table.thresholds.values()],
+        "weights": None if form is None else {"type": form.name, "block": form.block},
+        "corrections": {} if table.corrections is None else effects_of(table.corrections),
+    }

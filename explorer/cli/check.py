@@ -221,12 +221,16 @@ def summarize(report: AccuracyReport, model: SourceModel) -> dict:
 
 def _quantized(report: AccuracyReport) -> dict:
     """What only a model has that was quantized here."""
-    if report.bit_exact is None:
+    from explorer.results.encoding import to_json
+
+    if not report.float_outputs:
         return {}
     measured = [
         {"name": o.tensor, "sqnr_db": o.sqnr_db, "cosine": o.cosine} for o in report.float_outputs
     ]
-    return {"bit_exact": report.bit_exact, "float": measured}
+    found = report.quantization and report.quantization.costliest
+    costliest = to_json(found) if found else None
+    return {"bit_exact": report.bit_exact, "float": measured, "costliest": costliest}
 
 
 def _output(report: AccuracyReport, output: TensorError) -> dict:

@@ -1,28 +1,58 @@
-"""`explorer devices`: what this machine can run programs on, and why something was refused."""
+"""`explorer devices`: what this machine can run programs on, and why something was refused.
+
+Of the processor also its core: by what it was recognized, what schedules count with, who says so.
+With `--measure` that is measured first, in some fifteen seconds, and kept for this processor.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines
+
+if TYPE_CHECKING:
+    from explorer.runtime.measuring import Measurement
+    from explorer.targets.core_families import KnownCore
 
 SUMMARY = "list the devices of this machine"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
+    parser.add_argument(
+        "--target",
+        default="cpu",
+        metavar="T",
+        help="whose core is described: cpu, opencl or a .toml file (default: cpu)",
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what the core does in a cycle, and keep it for this processor (15 s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
+    from explorer.backends import backend_of
+    from explorer.runtime.measuring import kept_measurement
+    from explorer.targets import load_target
     from explorer.views.numbers import format_bytes
     from explorer.views.static.parts.plain import columns
 
+    target = load_target(arguments.target)
+    if arguments.measure:
+        measure(backend_of(target).core(target))
+    measured = kept_measurement()
+    core = backend_of(target).core(target)
     devices = explorer.devices()
     if arguments.json:
-        print_json({"devices": [dataclasses.asdict(device) for device in devices]})
+        found = [dataclasses.asdict(device) for device in devices]
+        figures = None if measured is None else dataclasses.asdict(measured)
+        print_json({"devices": found, "core": dataclasses.asdict(core), "measured": figures})
         return 0
     rows = [
         (
@@ -38,4 +68,89 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     header = ("target", "device", "units", "memory", "vector floats", "driver", "")
     print_lines(columns(rows, header, align="llrrrll", indent=0))
+    print_lines(["", *core_lines(core)])
+    if measured is not None:
+        print_lines(["", *measured_lines(measured)])
     return 0
+
+
+def measure(core: KnownCore) -> None:
+    """Measures the processor at hand and keeps what was found."""
+    from explorer.runtime.measuring import keep, measure_core
+
+    with Progress("measuring") as progress:
+        progress("the core", 0, 1)
+        keep(measure_core(core.core.vector_registers))
+
+
+def measured_lines(measured: Measurement) -> list[str]:
+    """What was measured, as it was, a figure per line."""
+    from explorer.views.numbers import format_percent, format_seconds
+    from explorer.views.static.parts.plain import columns
+
+    bits = 32 * measured.vector_floats
+    rows = [
+        ("clock", f"{measured.clock_hz * 1e-9:.2f} GHz", "by a chain of additions"),
+        ("peak", f"{measured.gflops:.1f} GFLOP/s", "one thread, float32"),
+        ("multiply-adds", f"{measured.multiply_adds:.2f}", f"of {bits} bits in a cycle"),
+        ("latency", f"{measured.latency_cycles:.2f} cycles", "until a sum can be added to again"),
+        ("loads", f"{measured.loads:.2f}", f"of {bits} bits in a cycle"),
+        ("stores", f"{measured.stores:.2f}", f"of {bits} bits in a cycle"),
+    ]
+    for level in ("l1", "l2", "l3", "memory"):
+        rate = getattr(measured, f"{level}_bytes")
+        each = f"{rate * measured.clock_hz * 1e-9:.1f} GB/s, one thread"
+        rows.append((level, f"{rate:.1f} bytes", f"in a cycle: {each}"))
+    for name, seconds, what in (
+        ("launch", measured.launch_seconds, "a call through the table of launches"),
+        ("task", measured.claim_seconds, "a thread claims one, while no other does"),
+        ("handover", measured.handover_seconds, "from a thread to one that waits for it"),
+        ("waking", measured.wake_seconds, "of a thread that sleeps"),
+    ):
+        rows.append((name, format_seconds(seconds) if seconds else "–", what))
+    busy = [
+        f"{name} {format_percent(part)}"
+        for name, part in (("taken away (steal)", measured.steal), ("others", measured.others))
+        if part is not None
+    ]
+    head = "measured of this processor, the best of many rounds"
+    return [
+        f"{head}; of the time: {', '.join(busy)}" if busy else head,
+        *columns(rows, align="lrl"),
+    ]
+
+
+def core_lines(core: KnownCore) -> list[str]:
+    """The core, a number per line, each with where it is from."""
+    from explorer.views.static.parts.plain import columns
+
+    family = core.family
+    rows = []
+    for name, value in dataclasses.asdict(core.core).items():
+        rows.append((name, f"{value:g}", _said_by(f"core.{name}", core)))
+    for cache in core.caches:
+        for name, value in dataclasses.asdict(cache).items():
+            path = f"caches.{cache.name}.{name}"
+            if name not in ("name", "scope") and value is not None:
+                rows.append((path, f"{value}", _said_by(path, core)))
+    head = [
+        f"core: {family.title} ({family.name}), recognized by: {core.recognized_by}",
+        f"code for it may use: {', '.join(core.features) or 'nothing beyond the architecture'}",
+        *([f"note: {family.note}"] if family.note else []),
+    ]
+    tables = [f"tables of {family.name}: " + "; ".join(family.sources)]
+    return [*head, *columns(rows, align="lrl"), *tables]
+
+
+def _said_by(path: str, core: KnownCore) -> str:
+    if path in core.overridden:
+        return "the target"
+    if path in core.measured:
+        return "measured"
+    if path == "core.vector_registers":
+        return "what the code may use"
+    if path.endswith("size_bytes"):
+        return "the system" if core.is_at_hand else "usual"
+    if path in ("core.task_seconds", "core.barrier_seconds"):
+        return "usual"
+    return "tables"

@@ -3,6 +3,10 @@
     explorer mixed net.onnx --table net.table --data images.npz --sqnr 35 -o net.qtable
     explorer mixed net.onnx --table net.table --data images.npz --labels labels --accuracy 92
     explorer check net.onnx --quantize net.table --qtable net.qtable
+    explorer show net.onnx --quantize net.table --qtable net.qtable --what sensitivity
+
+Beside the quantization table lies what it was chosen by (`net.qtable.sensitivity.json`): the view
+`sensitivity` draws it.
 
 Where it cannot be reached, the best that was is said, nothing is written, and the status is 2.
 """
@@ -13,12 +17,10 @@ import argparse
 from pathlib import Path
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import Progress, print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output
 
 SUMMARY = "choose modes of tensors for a wanted accuracy, SQNR or latency"
-SHOWN = 10
-"""Tensors of the largest noise that are listed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     import explorer
     from explorer.errors import InputError
+    from explorer.quantization.precision import path_beside, write_precision
     from explorer.quantization.table import write_modes
     from explorer.tuning.examples import read_data
+    from explorer.views.static import sensitivity_text
 
     if arguments.output is not None:
         check_output(arguments.output)
@@ -93,38 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.output is not None:
         write_modes(arguments.output, found.points[found.chosen].modes)
+        write_precision(path_beside(arguments.output), found)
     if arguments.json:
         print_json(found)
         return 0
-    print_lines(lines_of(found))
+    print_lines(sensitivity_text(found, terminal_width()).split("\n"))
     if arguments.output is not None:
-        print_lines([f"wrote {arguments.output}"])
+        print_lines([f"wrote {arguments.output}, and what it was chosen by beside it"])
     return 0
-
-
-def lines_of(found) -> list[str]:
-    """The tensors of the largest noise, the front, and the choice."""
-    width = max(len(t.tensor) for t in found.tensors)
-    noisiest = sorted(found.tensors, key=lambda t: t.alone.sqnr_db)[:SHOWN]
-    lines = [f"{'tensor':{width}}  alone INT8  alone F32  alone INT16 (dB of the outputs)"]
-    lines += [
-        f"{t.tensor:{width}}  {t.alone.sqnr_db:10.2f}  {t.without.sqnr_db:9.2f}  "
-        f"{t.wide.sqnr_db:11.2f}"
-        for t in noisiest
-    ]
-    if len(found.tensors) > len(noisiest):
-        lines.append(f"... and {len(found.tensors) - len(noisiest)} others")
-    point = found.points[found.chosen]
-    first = found.points[0]
-    modes = ", ".join(f"{name} {mode}" for name, mode in point.modes.items()) or "none"
-    return [
-        *lines,
-        f"all INT8: {_words(first.quality)}",
-        f"wanted: {found.wanted}; chosen: {_words(point.quality)}, cost {point.cost:.2f} of INT8",
-        f"not INT8: {modes}",
-    ]
-
-
-def _words(quality) -> str:
-    words = f"{quality.sqnr_db:.2f} dB, {quality.differ} differ"
-    return words if quality.accuracy is None else f"{words}, accuracy {quality.accuracy:.2f} %"

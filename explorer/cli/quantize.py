@@ -4,7 +4,8 @@
     explorer quantize net.onnx --table net.table -o net.int8.onnx
 
 The file holds pairs of QuantizeLinear and DequantizeLinear around floats, which onnxruntime and
-others compute in integers. Read back, it is the integer program that `--quantize` makes.
+others compute in integers; of a table of weights alone, weights as integers in blocks
+(DequantizeLinear with `block_size`). Read back, it is the program that `--quantize` makes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.quantization.quantize_tensors import QuantizeTensors
-    from explorer.quantization.remaining import float_operations
+    from explorer.quantization.quantize_weights import QuantizeWeights
+    from explorer.quantization.remaining import float_operations, float_weights, narrow_weights
     from explorer.results.names import listed
 
     check_output(arguments.output)
@@ -67,18 +69,23 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     model = c.to_onnx(arguments.output, weights=arguments.weights)
-    quantized = c[QuantizeTensors.name].after
-    floats = float_operations(quantized)
     table = c.settings.quantization
     assert table is not None
-    kept = [name for name in table.thresholds if table.mode(name) == "F32"]
+    if table.weights is None:
+        floats = float_operations(c[QuantizeTensors.name].after)
+        kept = [name for name in table.thresholds if table.mode(name) == "F32"]
+        counts = {"tensors": len(table.thresholds) - len(kept), "weights": 0}
+    else:
+        quantized = c[QuantizeWeights.name].after
+        floats = float_weights(quantized)
+        counts = {"tensors": 0, "weights": narrow_weights(quantized)}
     if arguments.json:
         print_json(
             {
                 "model": c.model.name,
                 "opset": model.opset_import[0].version,
                 "nodes": len(model.graph.node),
-                "tensors": len(table.thresholds) - len(kept),
+                **counts,
                 "float": [vars(operation) for operation in floats],
             }
         )
@@ -90,6 +97,6 @@ def run(arguments: argparse.Namespace) -> int:
         f"{len(names)} operations stay float ({reason}): {listed(names)}"
         for reason, names in by_reason.items()
     )
-    count = len(table.thresholds) - len(kept)
-    print_lines([f"{count} tensors quantized; wrote {arguments.output}"])
+    what, count = max(counts.items(), key=lambda item: item[1])
+    print_lines([f"{count} {what} quantized; wrote {arguments.output}"])
     return 0

@@ -42,6 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with nothing open but the first model; else the first page shows what was "
         "open, forked and named when these models were served before",
     )
+    parser.add_argument(
+        "--threads",
+        type=options.count,
+        metavar="N",
+        help="threads with which times are measured; of several the timeline shows each "
+        "(default: what a program has by itself)",
+    )
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="first remove what pages left before: what was open in them, and files sent to them",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
@@ -59,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         decisions={**sizes_by_address(arguments.dim), **dict(arguments.decide)},
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
+        forgets=arguments.forget,
+        threads=arguments.threads,
         options=quantization(arguments),
         open_browser=not arguments.no_browser,
     )

@@ -4,6 +4,7 @@
     explorer show net.nnx --what memory -o memory.html
     explorer show net.onnx --pass import --what graph -o graph.svg
     explorer show net.onnx --what operators
+    explorer show net.onnx --what ports --core sapphire-rapids
 
 What can be shown are the views of `explorer/views/register.py`. The file's suffix chooses the form:
 `.html` and `.json`, `.svg` and `.dot` for graphs, text for any other. A trace (`.nnx`) needs no
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from explorer.views.view import Face, View
 if TYPE_CHECKING:
     from explorer.compilation import Compilation, SavedCompilation
     from explorer.results import Trace
+    from explorer.targets import Target
 
 SUMMARY = "show the IR, differences, graph, memory, kernels or another view of a compilation"
 
@@ -48,19 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=views[0].name,
         help=f"default: {views[0].name}",
     )
+    parser.add_argument(
+        "--core",
+        metavar="NAME",
+        help="with ports: cores of this family, with the code for them (default: the target's)",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     options.add_compiling(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     view = register.view_named(arguments.view, register.VIEWS)
+    if arguments.core and "ports" not in view.needs:
+        raise InputError(f"{view.name} is of no core", hint="--core goes with --what ports")
     if arguments.output is not None:
         check_output(arguments.output)
     form = find_form(view, arguments.output)
     if view.is_of_model and not is_trace(arguments.model):
         _write(arguments, form(_inspected(arguments), -1))
         return 0
-    compilation = open_compilation(arguments, is_measured="profile" in view.needs)
+    compilation = open_compilation(arguments, view.needs)
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
@@ -93,27 +102,42 @@ def _inspected(arguments: argparse.Namespace) -> Trace:
 
 
 def open_compilation(
-    arguments: argparse.Namespace, is_measured: bool = False
+    arguments: argparse.Namespace, needs: Sequence[str] = ()
 ) -> Compilation | SavedCompilation:
-    """A trace as it is; a model compiled, and its launches timed where that is asked for."""
+    """A trace as it is; a model compiled, timed and analysed as far as the view needs it."""
     import explorer
 
     if is_trace(arguments.model):
+        if arguments.core:
+            raise InputError("a saved trace is compiled already", hint="show the model")
         if arguments.decide:
             raise InputError("a saved trace is shown as it was decided", hint="show the model")
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
             arguments.model,
-            arguments.target,
+            _target(arguments),
             dimensions=dict(arguments.dim),
             **options.compile_options(arguments),
             progress=progress,
         )
-        if is_measured:
+        if "profile" in needs:
             progress("timing", 0, 1)
             compilation.profile()
+        if "ports" in needs:
+            progress("counting ports", 0, 1)
+            compilation.ports()
         return compilation
+
+
+def _target(arguments: argparse.Namespace) -> str | Target:
+    """The one that is named, for the cores that are named."""
+    if not arguments.core:
+        return arguments.target
+    from explorer.compilation.measurements.ports import target_for_core
+    from explorer.targets import load_target
+
+    return target_for_core(load_target(arguments.target), arguments.core)
 
 
 def is_trace(path: str) -> bool:

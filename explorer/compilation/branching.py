@@ -1,7 +1,7 @@
 """Changes that the page in a notebook asks for, done by the kernel with a compilation's methods.
 
 branches = Branches(c)
-branches.change({"what": "decide", "address": "fuse-activation/fuse-unary/relu1", "value": False})
+branches.change({"what": "decide", "decisions": {"fuse-activation/fuse-unary/relu1": False}})
 branches.shown                     the fork; branches.show(0) goes back to `c`
 """
 
@@ -55,12 +55,12 @@ class Branches:
     def change(self, asked: Mapping[str, object]) -> None:
         """Makes another compilation out of the one that is shown, and shows it.
 
-        `what` is decide (address, value), edit (after, text) or rule (after, text). What comes
-        from a page is checked like any input: InputError and PassError say what is wrong.
+        `what` is decide (decisions by address), edit (after, text) or rule (after, text). What
+        comes from a page is checked like any input: InputError and PassError say what is wrong.
         """
         what, after, text = (str(asked.get(name, "")) for name in ("what", "after", "text"))
         if what == "decide":
-            made = self.shown.fork(decisions={str(asked.get("address")): asked.get("value")})
+            made = self.shown.fork(decisions=_decisions(asked.get("decisions")))
         elif what == "edit":
             made = self.shown.continue_from(self._known(after), text)
         elif what == "rule":
@@ -74,3 +74,9 @@ class Branches:
         if pass_name not in self.shown.names:
             raise InputError(f"there is no pass {pass_name!r}", hint="one of `names`")
         return pass_name
+
+
+def _decisions(asked: object) -> dict[str, object]:
+    if not isinstance(asked, Mapping) or not asked:
+        raise InputError("nothing is decided", hint="decisions: values by address")
+    return {str(address): value for address, value in asked.items()}

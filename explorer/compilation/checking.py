@@ -16,7 +16,12 @@ from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
-from explorer.compilation.checking_quantized import QuantizedReference, check_quantized
+from explorer.compilation.checking_quantized import (
+    QUANTIZING,
+    QuantizedReference,
+    check_quantized,
+)
+from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.importers.format import format_named
@@ -25,7 +30,6 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import RulePass, Working, run_pass
 from explorer.ir.top.data import WeightOp
-from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 
@@ -107,11 +111,11 @@ class Accuracy:
         what = "source model"
         if report.oracle_note:
             what = f"program as it was imported ({report.oracle_note})"
-        if report.bit_exact is not None:
+        if report.float_outputs:
             what += " up to the quantization, and to the quantized program"
         verdict = f"equal to the {what}" if self.passed else f"NOT equal to the {what}"
         text = f"{verdict} after all {len(report.passes)} passes"
-        if report.bit_exact is not None:
+        if report.float_outputs:
             text += f", {_quantized_words(report)}"
         if worst is not None:
             text += f", worst tensor {worst.tensor} {worst.max_relative:.1e}"
@@ -136,8 +140,10 @@ class Accuracy:
 
 
 def _quantized_words(report: AccuracyReport) -> str:
-    exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
     far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
+    if report.bit_exact is None:
+        return f"weights quantized: outputs from the float's {far}"
+    exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
     return f"quantized: integers {exact} to the quantized program's, outputs from the float's {far}"
 
 
@@ -212,9 +218,10 @@ def check(
 
     quantized = None
     try:
-        if len(subjects) > 1 and QuantizeTensors.name in compilation.names:
+        if len(subjects) > 1 and set(QUANTIZING) & set(compilation.names):
             quantized = QuantizedReference.of(compilation, chosen, expected)
-            report = check_quantized(quantized, subjects, compared, exact)
+            costliest = costliest_layer(compilation, chosen, expected)
+            report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
             report = compared(subjects, expected, exact)
     finally:

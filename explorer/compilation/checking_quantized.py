@@ -9,6 +9,9 @@
                                       quantized bit by bit, floats within the tolerance
     all from the quantization on      against the float source in real numbers: measured, not judged
 
+Where weights alone are quantized, the pass that does it says the meaning itself: every later one
+computes floats, and equals it within the tolerance.
+
 What is right about integers is decided by the program behind `compute-in-integers`, on targets
 without floats behind `compute-without-floats`: from there on no rounding is anybody's choice.
 """
@@ -33,9 +36,11 @@ from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import is_float_dtype
 from explorer.passes import QUANTIZATION
 from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
-from explorer.results import AccuracyReport, PassAccuracy, TensorDetail, TensorError
+from explorer.quantization.quantize_weights import QuantizeWeights
+from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, TensorDetail, TensorError
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
 Compared = Callable[[Sequence[Subject], Values, "ExactReference | None"], AccuracyReport]
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
+QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name)
+"""Passes that quantize: a program has one of them, if any."""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
 FLOAT = "float"
@@ -64,14 +71,17 @@ class QuantizedReference:
     """Number of the pass that quantizes."""
     meaning: int
     """Number of the pass whose program says what integers are right."""
+    has_integers: bool
+    """Whether anything is computed in integers: not where weights alone are quantized."""
 
     @staticmethod
     def of(compilation: Compiled, inputs: Values, floats: Values) -> QuantizedReference:
         names = compilation.names
-        first = names.index(QuantizeTensors.name)
-        # Whoever leaves the integers out has the pairs for a meaning.
+        first = min(names.index(name) for name in QUANTIZING if name in names)
+        # Whoever leaves the integers out has the pairs for a meaning, and weights alone make none.
         deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
-        meaning = names.index(deciding[-1]) if deciding else first
+        is_of_weights = names[first] == QuantizeWeights.name
+        meaning = names.index(deciding[-1]) if deciding and not is_of_weights else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
         return QuantizedReference(
@@ -81,6 +91,7 @@ class QuantizedReference:
             corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
+            has_integers=not is_of_weights,
         )
 
     def expected_at(self, index: int) -> Values:
@@ -108,6 +119,7 @@ def check_quantized(
     subjects: Sequence[Subject],
     compared: Compared,
     exact: ExactReference | None,
+    costliest: CostliestLayer | None = None,
 ) -> AccuracyReport:
     """One report of all three comparisons; its verdict is that of the first two."""
     corrected, first, meaning = reference.corrected, reference.first, reference.meaning
@@ -121,9 +133,12 @@ def check_quantized(
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[corrected:])
     measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:first]]
-    by_layer = quantization_errors(
-        subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
-    )
+    by_layer, bit_exact = None, None
+    if reference.has_integers:
+        bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
+        by_layer = quantization_errors(
+            subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
+        )
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -137,8 +152,8 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
-        quantization=by_layer,
-        bit_exact=all(is_bit_exact(behind, subject) for subject in subjects[meaning:]),
+        quantization=replace(by_layer, costliest=costliest),
+        bit_exact=bit_exact,
     )
 
 
@@ -174,7 +189,8 @@ def in_steps(report: AccuracyReport, subject: Subject) -> AccuracyReport:
 
 
 def _in_steps(error: TensorError, tolerance: float, subject: Subject) -> TensorError:
-    """Stored numbers may differ by 1, what is dequantized of them by a scale."""
+    """Stored numbers may differ by 1, what is dequantized of them by a scale, and the sums of a
+    product by half of theirs: its bias becomes a whole number of them."""
     if error.max_relative <= tolerance:
         return replace(error, detail=None)
     snapshot = subject.snapshot
@@ -182,7 +198,18 @@ def _in_steps(error: TensorError, tolerance: float, subject: Subject) -> TensorE
     op = snapshot.operations.get(error.operation)
     if isinstance(op, DequantizeOp) and op.parameters.is_per_tensor:
         most = TOLERATED * float(op.parameters.scale_array[0])
+    if isinstance(op, Linear) and op.bias is not None:
+        of_reference = error.max_absolute / error.max_relative
+        most = TOLERATED * _scale_of_sums(op) / 2 + tolerance * of_reference
     return replace(error, as_exact=error.max_absolute <= most, detail=None)
+
+
+def _scale_of_sums(op: Linear) -> float:
+    """The largest scale of the sums of a product of dequantized operands; 0 of others."""
+    index, _ = op.quantized_weight()
+    pairs = [op.operands[0].owner, op.operands[index].owner]
+    scales = [float(p.parameters.scale_array.max()) for p in pairs if isinstance(p, DequantizeOp)]
+    return scales[0] * scales[1] if len(scales) == len(pairs) else 0.0
 
 
 def against_float(subject: Subject, reference: QuantizedReference) -> PassAccuracy:

@@ -37,12 +37,13 @@ from explorer.compilation.settings.forking import (
     changed,
     describe,
 )
-from explorer.compilation.settings.quantizing import TableChoice, chosen_table
+from explorer.compilation.settings.quantizing import ModesChoice, TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
     default_pipeline,
     device_for,
+    machine_lanes,
 )
 from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
@@ -54,6 +55,7 @@ from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planners import Planner
 from explorer.results import (
     OutsideIndex,
+    PortsRecord,
     ProfileRecord,
     Trace,
 )
@@ -84,7 +86,7 @@ def compile_model(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -135,7 +137,7 @@ def settings_for(
     tuned_threads: int = 1,
     host: bool = True,
     quantization: TableChoice = None,
-    modes: Mapping[str, str] | str | Path | None = None,
+    modes: ModesChoice = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     if inputs and any(is_host_value(value) for value in inputs.values()):
@@ -171,6 +173,7 @@ class Compilation(Compiled):
         super().__init__(model, run, label)
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
+        self._ports: PortsRecord | None = None
 
     # -- running -----------------------------------------------------------------------------
     def run(
@@ -221,6 +224,27 @@ class Compilation(Compiled):
         peaks = self.backend.peaks(self.device, profile.threads) if with_peaks else None
         self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
+
+    def ports(self, core: str = "") -> PortsRecord:
+        """What limits every hot loop, by llvm-mca, beside what the cost model says of it.
+
+        core: a family of cores (`sapphire_rapids`), for which the model is compiled then, with its
+        vectors and registers; by default the target's own. Nothing of it runs, so that it may be
+        another core than this machine's.
+
+        Raises BuildError where there is no compiler for it, or no llvm-mca.
+        """
+        from explorer.compilation.measurements.ports import ports_of, target_for_core
+
+        compiled = self.fork(target=target_for_core(self.target, core)) if core else self
+        self._ports = ports_of(
+            compiled.program,
+            {name: kernel.function for name, kernel in compiled._scheduled.items()},
+            compiled.target,
+            compiled.backend.core(compiled.target),
+            machine_lanes(compiled.target, compiled.device),
+        )
+        return self._ports
 
     # -- trusting ----------------------------------------------------------------------------
     def accuracy(
@@ -329,7 +353,13 @@ class Compilation(Compiled):
         settings = replace(self.settings, edits=(*self.settings.edits, insertion))
         return self.branch(settings, label, progress)
 
-    def continue_from(self, result: PassResult | str, text: str, label: str = "") -> Compilation:
+    def continue_from(
+        self,
+        result: PassResult | str,
+        text: str,
+        label: str = "",
+        progress: Progress | None = None,
+    ) -> Compilation:
         """Compilation continued from edited IR text of the snapshot after a pass.
 
         What the pass made besides the IR stays as it was; addresses are those in the text. Forks
@@ -338,7 +368,7 @@ class Compilation(Compiled):
         chosen = self[result] if isinstance(result, str) else result
         edit = edit_by_hand(self.passes, self.pipeline, self.settings.decisions, chosen, text)
         settings = replace(self.settings, edited=edit)
-        return self.branch(settings, label or f"edited after {chosen.name}")
+        return self.branch(settings, label or f"edited after {chosen.name}", progress)
 
     @property
     def _scope(self) -> Scope:
@@ -369,7 +399,7 @@ class Compilation(Compiled):
         if with_assembly:
             self.assembly()
         report = self._accuracy.report if self._accuracy else None
-        return make_trace(self, report, self._profile, with_code)
+        return make_trace(self, report, self._profile, with_code, self._ports)
 
     def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
         """A table of `operators`, `passes`, `events`, `errors`, `knobs`, `layers`, `buffers` or

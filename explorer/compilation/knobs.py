@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from explorer.backends import backend_of
+from explorer.backends import backend_of, compiled_targets
 from explorer.compilation.custom_passes.pipelines import Order
 from explorer.compilation.running import Run
 from explorer.compilation.settings.forking import planner_name
@@ -37,7 +37,6 @@ from explorer.results.decisions import (
     PLANNER,
     TARGET,
 )
-from explorer.targets import list_targets
 
 BOTH = (True, False)
 
@@ -63,7 +62,7 @@ def knobs_of(run: Run) -> tuple[Knob, ...]:
 def _settings_knobs(run: Run) -> Iterator[Knob]:
     settings, target = run.settings, run.settings.target
     if settings.pipeline is None:
-        names = dict.fromkeys([*list_targets(), target.name])
+        names = dict.fromkeys([*compiled_targets(), target.name])
         yield Knob(TARGET, target.name, tuple(names), target.description)
         lanes = machine_lanes(target, run.device)
         yield Knob(

@@ -13,6 +13,7 @@ from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
     ModelRecord,
+    PortsRecord,
     ProfileRecord,
     Trace,
 )
@@ -25,6 +26,7 @@ def make_trace(
     accuracy: AccuracyReport | None,
     profile: ProfileRecord | None,
     with_code: bool = True,
+    ports: PortsRecord | None = None,
 ) -> Trace:
     """The whole compilation as data. Unchanged snapshots stay the same object.
 
@@ -64,6 +66,7 @@ def make_trace(
         language=compiled.backend.title,
         costs=compiled.costs(profile.threads) if profile and with_code else (),
         quantization=compiled.quantization,
+        ports=ports,
     )
 
 

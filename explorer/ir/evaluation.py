@@ -48,6 +48,13 @@ class EvaluationCache:
         self._keys: dict[Hashable, int] = {}
         self._arrays: dict[int, np.ndarray] = {}
 
+    def copy(self) -> EvaluationCache:
+        """One with the same results, whose own are not found here."""
+        made = EvaluationCache()
+        made.results, made._keys = dict(self.results), dict(self._keys)
+        made._arrays = dict(self._arrays)
+        return made
+
     def key(self, structure: Hashable) -> int:
         """The number of a structure. Not its hash: -1 and -2 have the same one."""
         return self._keys.setdefault(structure, len(self._keys))

@@ -155,12 +155,13 @@ class Snapshot:
 
     @cached_property
     def quantized(self) -> dict[str, QuantizedType]:
-        """The type of every quantized value, by the value's name."""
+        """The type of every quantized value, by the value's name, but for numbers in blocks: what
+        these mean is not in their type alone."""
         found: dict[str, QuantizedType] = {}
         for op in operations(self.program):
             for result in op.results:
                 kind = element_type_of(result) if isinstance(result.type, TensorType) else None
-                if isinstance(kind, QuantizedType):
+                if isinstance(kind, QuantizedType) and not kind.block_size:
                     found[value_name(result)] = kind
         return found
 

@@ -166,6 +166,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
 
         !top.quantized<ui8, 0.05:128>                      one scale and zero point
         !top.quantized<i8, axis 0, {0.5:0, 0.25:3}>        one for each slice of axis 0
+        !top.quantized<ui4, axis 0, block 32>              one for each 32 elements along axis 0
+
+    block: elements of a block, 0 without blocks. Scales of blocks are as many as a tensor of their
+    own has room for; `top.dequantize_blocks` takes them beside the numbers.
     """
 
     name = "top.quantized"
@@ -174,6 +178,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
     scales: DenseArrayBase[Float32Type | Float64Type]
     zero_points: DenseArrayBase[IntegerType]
     axis: IntAttr
+    block: IntAttr
 
     @staticmethod
     def get(
@@ -193,7 +198,29 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
             else DenseArrayBase.from_list(Float32Type(), numbers.tolist()),
             DenseArrayBase.from_list(IntegerType(32), [int(z) for z in zero_points]),
             IntAttr(axis),
+            IntAttr(0),
         )
+
+    @staticmethod
+    def in_blocks(storage: IntegerType, axis: int, block: int) -> QuantizedType:
+        """Of numbers with parameters for every `block` elements along an axis.
+
+        ValueError for what is no axis or no block.
+        """
+        if axis < 0 or block < 1:
+            raise ValueError(f"blocks of {block} along axis {axis}")
+        return QuantizedType(
+            storage,
+            DenseArrayBase.from_list(Float32Type(), []),
+            DenseArrayBase.from_list(IntegerType(32), []),
+            IntAttr(axis),
+            IntAttr(block),
+        )
+
+    @property
+    def block_size(self) -> int:
+        """Elements of a block along the axis; 0 where slices of it, or all, share parameters."""
+        return self.block.data
 
     @property
     def axis_number(self) -> int:
@@ -219,7 +246,7 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
 
     def with_axis(self, axis: int) -> QuantizedType:
         """The same scales along another axis."""
-        return QuantizedType(self.storage, self.scales, self.zero_points, IntAttr(axis))
+        return QuantizedType(self.storage, self.scales, self.zero_points, IntAttr(axis), self.block)
 
     def along(self, numbers: np.ndarray, rank: int) -> np.ndarray:
         """Numbers per slice in a form that broadcasts to a tensor of so many axes."""
@@ -229,6 +256,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
 
     def __str__(self) -> str:
         """What a person reads: `ui8 x 0.05 (zero 128)`; ranges where there are several."""
+        if self.block_size:
+            return f"{self.storage} in blocks of {self.block_size} along axis {self.axis.data}"
         scales, zeros = self.scale_array, self.zero_point_array
         if self.is_per_tensor:
             zero = f" (zero {zeros[0]})" if zeros[0] else ""
@@ -248,7 +277,9 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
         ]
         with printer.in_angle_brackets():
             printer.print_attribute(self.storage)
-            if self.is_per_tensor and len(pairs) == 1:
+            if self.block_size:
+                printer.print_string(f", axis {self.axis.data}, block {self.block_size}")
+            elif self.is_per_tensor and len(pairs) == 1:
                 printer.print_string(f", {pairs[0]}")
             else:
                 printer.print_string(f", axis {self.axis.data}, {{{', '.join(pairs)}}}")
@@ -269,6 +300,8 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
             if parser.parse_optional_keyword("axis") is not None:
                 axis = parser.parse_integer()
                 parser.parse_punctuation(",")
+                if parser.parse_optional_keyword("block") is not None:
+                    return cls._parsed_blocks(parser, storage, axis)
                 pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, pair)
             else:
                 pairs.append(pair())
@@ -277,6 +310,14 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
         except ValueError as error:
             parser.raise_error(str(error))
         return list(kind.parameters)
+
+    @classmethod
+    def _parsed_blocks(cls, parser: AttrParser, storage: IntegerType, axis: int) -> list[Attribute]:
+        block = parser.parse_integer()
+        try:
+            return list(cls.in_blocks(storage, axis, block).parameters)
+        except ValueError as error:
+            parser.raise_error(str(error))
 
 
 def _float_text(value: float) -> str:

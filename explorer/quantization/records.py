@@ -68,6 +68,7 @@ def quantization_record(
         method=table.method,
         table=table.path,
         tensors=tuple(tensors),
+        precision=table.precision,
         weights=tuple(
             _weight_ranges(op, before, names)
             for op in before.walked

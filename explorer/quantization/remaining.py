@@ -18,8 +18,10 @@ from explorer.ir.interfaces import Moving, Quantizable
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.top.data import WeightOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.types import element_type_of
+from explorer.ir.types import element_type_of, shape_of
 from explorer.quantization.choosing import has_integer_form, moved_from
 
 
@@ -45,6 +47,24 @@ def float_operations(snapshot: Snapshot) -> list[FloatOperation]:
             reason = _reason(op)
             if reason:
                 found.append(FloatOperation(identity_of(op), op.name, reason))
+    return found
+
+
+def narrow_weights(snapshot: Snapshot) -> int:
+    """Products whose weights are narrow, of a program in which weights alone were quantized."""
+    return sum(isinstance(op, DequantizeBlocksOp) for op in snapshot.walked)
+
+
+def float_weights(snapshot: Snapshot) -> list[FloatOperation]:
+    """In program order, products and convolutions whose constant weights stayed float."""
+    found = []
+    for op in snapshot.walked:
+        place = op.quantized_weight() if isinstance(op, Quantizable) else None
+        if place is None or not is_constant(op.operands[place[0]]):
+            continue
+        is_matrix = isinstance(op, MatMulOp) and len(shape_of(op.right)) == 2
+        reason = "as decided" if is_matrix else "its weights are no matrix of a product"
+        found.append(FloatOperation(identity_of(op), op.name, reason))
     return found
 
 

@@ -10,6 +10,12 @@ lines that begin with `#` are comments and may be missing. Ours begin with a few
 the model and how the thresholds were found. A name is that of a tensor of the source model; spaces
 in one are written as `%20`. Corrections that were found with the thresholds stand in a file beside
 the table, which names it with its digest.
+
+A table that quantizes weights alone has no thresholds, but says what they become (and its modes are
+of operations, for weights have no tensors of their own):
+
+    # weights int4 32                                 # name MODE
+                                                      matmul_3 INT8
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ import numpy as np
 
 from explorer.errors import InputError
 from explorer.files import write_file
+from explorer.quantization.block_numbers import DTYPES, BlockForm
 from explorer.quantization.corrections.record import (
     Corrections,
     read_corrections,
@@ -32,16 +39,20 @@ from explorer.quantization.corrections.record import (
 )
 from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
+from explorer.results.runs.sensitivity import MixedPrecision
 
 MODES = ("INT8", "INT16", "F32")
 """What a layer computes in; INT8 where a table says nothing."""
+FLOAT = MODES[-1]
+WEIGHT_MODES = (*(name.upper() for name in DTYPES), FLOAT)
+"""What weights of a layer become where they alone are quantized."""
 MOST_BYTES = 64 << 20
 APART = 32.0
 """How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
 OTHER_SECTIONS = ("#int4_th", "#weight_scale")
 """Lines behind which tables of TPU-MLIR's quantization-aware training have other numbers."""
-MODEL, METHOD, CORRECTIONS = "# model ", "# method ", "# corrections "
+MODEL, METHOD, CORRECTIONS, WEIGHTS = "# model ", "# method ", "# corrections ", "# weights "
 
 
 @dataclass(frozen=True)
@@ -89,8 +100,13 @@ class ThresholdTable:
         default_factory=dict, repr=False, compare=False
     )
     """Histograms and candidates by tensor, as far as they are known: they decide nothing."""
+    precision: MixedPrecision | None = field(default=None, repr=False, compare=False)
+    """What the modes were chosen by, as far as it is known: it decides nothing either."""
     corrections: Corrections | None = None
     """What was found for the passes that come before the quantization."""
+    weights: BlockForm | None = None
+    """What weights become where they alone are quantized: there are no thresholds then, and modes
+    are those of weights, by operation."""
 
     @property
     def digest(self) -> str:
@@ -98,6 +114,8 @@ class ThresholdTable:
         rows = [*_threshold_lines(self.thresholds.values()), *_mode_lines(self.modes)]
         if self.corrections is not None:
             rows.append(self.corrections.digest)
+        if self.weights is not None:
+            rows.append(str(self.weights))
         return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
     def mode(self, tensor: str) -> str:
@@ -112,7 +130,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
             threshold is not positive and finite; with the line's number.
     """
     found: dict[str, Threshold] = {}
-    said = {MODEL: "", METHOD: "", CORRECTIONS: ""}
+    said = {MODEL: "", METHOD: "", CORRECTIONS: "", WEIGHTS: ""}
     for number, line in _lines(path):
         if line in OTHER_SECTIONS:
             break
@@ -133,7 +151,14 @@ def read_thresholds(path: Path) -> ThresholdTable:
         if low > high:
             raise _bad(path, number, f"the range of `{name}` is empty: {low:g} to {high:g}")
         found[name] = Threshold(name, threshold, min(low, 0.0), max(high, 0.0))
-    if not found:
+    weights = _weights(path, said[WEIGHTS])
+    if weights is not None and found:
+        raise InputError(
+            f"it has thresholds, and says `{WEIGHTS.strip()}`: weights alone take no thresholds",
+            file=str(path),
+            hint="a table of one or the other",
+        )
+    if not found and weights is None:
         raise InputError("there are no thresholds in it", file=str(path), hint=HEADER)
     return ThresholdTable(
         found,
@@ -141,6 +166,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
         said[METHOD],
         path=str(path),
         corrections=_corrections(path, said[CORRECTIONS]),
+        weights=weights,
     )
 
 
@@ -158,8 +184,9 @@ def read_modes(path: Path) -> dict[str, str]:
         if len(words) != 2:
             raise _bad(path, number, f"{len(words)} words; name and mode are expected")
         name, mode = unquote(words[0]), words[1].upper()
-        if mode not in MODES:
-            near = near_name(mode, list(MODES))
+        known = tuple(dict.fromkeys((*MODES, *WEIGHT_MODES)))
+        if mode not in known:
+            near = near_name(mode, list(known))
             raise InputError(f"there is no mode {words[1]!r}", file=f"{path}:{number}", hint=near)
         if name in found:
             raise _bad(path, number, f"tensor `{name}` stands there twice")
@@ -175,6 +202,9 @@ def write_thresholds(path: Path, table: ThresholdTable) -> None:
         beside = corrections_beside(path)
         write_corrections(beside, table.corrections)
         head.append(f"{CORRECTIONS}{_word(beside.name)} {table.corrections.digest}")
+    if table.weights is not None:
+        _write(path, [*head, f"{WEIGHTS}{table.weights.name} {table.weights.block}"])
+        return
     _write(path, [*head, HEADER, *_threshold_lines(table.thresholds.values())])
 
 
@@ -224,6 +254,24 @@ def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> No
                 file=table.path,
                 hint="scale the inputs as the data of the calibration were",
             )
+
+
+def _weights(path: Path, said: str) -> BlockForm | None:
+    """What weights become, where a table says so."""
+    if not said:
+        return None
+    words = said.split()
+    if len(words) != 2 or not words[1].isdecimal():
+        raise InputError(
+            f"`{WEIGHTS}{said}` is no type and no number of weights with one scale",
+            file=str(path),
+            hint=f"{WEIGHTS}int4 32",
+        )
+    try:
+        return BlockForm(words[0], int(words[1]))
+    except InputError as error:
+        error.file = str(path)
+        raise
 
 
 def _corrections(path: Path, said: str) -> Corrections | None:

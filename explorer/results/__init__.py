@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from explorer.results.operators import OperatorRecord
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
-    from explorer.results.runs.events import ProfileRecord, TimedEvent
+    from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
     from explorer.results.runs.lookups import TIERS, ProgramLookup
+    from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
+        CostliestLayer,
         LayerErrors,
         ObservedTensor,
         QuantizationErrors,
@@ -74,6 +76,7 @@ __all__ = [
     "SessionCall",
     "ConstraintRecord",
     "CostEstimate",
+    "CostliestLayer",
     "CostTerm",
     "Delta",
     "Fault",
@@ -87,6 +90,7 @@ __all__ = [
     "KnobValue",
     "Launch",
     "LayerErrors",
+    "LoopPorts",
     "MemoryPlan",
     "ModelRecord",
     "NearTie",
@@ -101,6 +105,7 @@ __all__ = [
     "PlacedBuffer",
     "PlanAttempt",
     "Port",
+    "PortsRecord",
     "ProfileRecord",
     "Program",
     "QuantizationErrors",
@@ -120,6 +125,7 @@ __all__ = [
     "SourceText",
     "TensorDetail",
     "TensorError",
+    "ThreadShare",
     "TimedEvent",
     "Trace",
     "ValueHistogram",
@@ -131,7 +137,7 @@ __all__ = [
 _HOMES = {
     "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
     "constraints": "ConstraintRecord",
-    "runs.events": "ProfileRecord TimedEvent",
+    "runs.events": "ProfileRecord ThreadShare TimedEvent",
     "graph": "Graph GraphDiff GraphEdge GraphNode NodeChange",
     "indices": "OutsideIndex",
     "kernels": "KernelRecord PhaseRecord ScheduleCall ScheduleStep",
@@ -141,9 +147,10 @@ _HOMES = {
     "operators": "OperatorRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
+    "runs.ports": "LoopPorts PortsRecord",
     "runs.quantization": (
-        "LayerErrors ObservedTensor QuantizationErrors QuantizationRecord QuantizedTensor "
-        "RangeCandidate Saturation ValueHistogram WeightRanges"
+        "CostliestLayer LayerErrors ObservedTensor QuantizationErrors QuantizationRecord "
+        "QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",

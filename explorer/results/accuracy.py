@@ -211,4 +211,4 @@ class AccuracyReport:
     older reports."""
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
-    by bit, after every later pass; None where nothing was quantized."""
+    by bit, after every later pass; None where nothing was quantized but weights."""

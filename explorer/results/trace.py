@@ -15,6 +15,7 @@ from explorer.results.passes import PassRecord, RuleRecord
 from explorer.results.program import Program
 from explorer.results.runs.events import ProfileRecord
 from explorer.results.runs.lookups import ProgramLookup
+from explorer.results.runs.ports import PortsRecord
 from explorer.results.runs.quantization import QuantizationRecord
 from explorer.results.runs.tuning import CostEstimate, KernelSearch
 from explorer.results.source import SourceText
@@ -95,6 +96,8 @@ class Trace:
     and in older traces."""
     quantization: QuantizationRecord | None = None
     """How a float model was quantized; None where it was not, and in older traces."""
+    ports: PortsRecord | None = None
+    """What limits its hot loops on a core; None where nobody asked, and in older traces."""
 
     @property
     def source_language(self) -> str:

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
 from explorer.results.program import Program, ProgramPart
-from explorer.results.runs.events import ProfileRecord
+from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
 from explorer.runtime.executable import (
     Arrays,
     Executable,
@@ -32,6 +32,8 @@ from explorer.runtime.host import CompileFor, HostProgram
 
 if TYPE_CHECKING:
     from explorer.kernels.program.build import BuiltProgram
+
+Timed = TypeVar("Timed", TimedEvent, ThreadShare)
 
 
 def open_parts(
@@ -101,11 +103,7 @@ class PartsProgram:
                 executable, given = self.executables[part.function], self._given(part, values)
                 record = executable.profile(given, repeats)
                 end_ns = max((event.end_ns for event in record.events), default=0)
-                moved = [
-                    replace(e, start_ns=e.start_ns + start_ns, end_ns=e.end_ns + start_ns)
-                    for e in record.events
-                ]
-                records.append(replace(record, events=tuple(moved)))
+                records.append(_later(record, start_ns))
                 start_ns += end_ns
                 self._take(part, executable.run(given), values)
             return ProfileRecord(
@@ -114,6 +112,7 @@ class PartsProgram:
                 repeats=repeats,
                 milliseconds=sum(record.milliseconds for record in records),
                 events=tuple(event for record in records for event in record.events),
+                shares=tuple(share for record in records for share in record.shares),
             )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
@@ -161,3 +160,16 @@ class PartsProgram:
     def _outputs(self, values: Mapping[str, np.ndarray]) -> Arrays:
         pairs = zip(self.program.outputs, self.program.results, strict=True)
         return {port.name: values[value] for port, value in pairs}
+
+
+def _later(record: ProfileRecord, by_ns: int) -> ProfileRecord:
+    """All that was timed, so much later."""
+
+    def moved(timed: Timed) -> Timed:
+        return replace(timed, start_ns=timed.start_ns + by_ns, end_ns=timed.end_ns + by_ns)
+
+    return replace(
+        record,
+        events=tuple(map(moved, record.events)),
+        shares=tuple(map(moved, record.shares)),
+    )

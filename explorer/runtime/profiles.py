@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.results.program import Program
-from explorer.results.runs.events import CachePeak, ProfileRecord, TimedEvent
+from explorer.results.runs.events import CachePeak, ProfileRecord, ThreadShare, TimedEvent
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,42 @@ def median_events(
             )
         )
     return tuple(events)
+
+
+def median_shares(
+    events: Sequence[TimedEvent],
+    nanoseconds: Sequence[Sequence[int]],
+    shares: Sequence[Sequence[Sequence[int]]],
+) -> tuple[ThreadShare, ...]:
+    """What each thread did in the run of the median length.
+
+    `shares[r]` holds (thread, first launch, last launch, beginning, end, tasks) of repeat r. Other
+    runs are divided otherwise, so that there is no median of shares; a launch's are scaled from
+    the time that it took in that run to its event's.
+    """
+    if not any(shares):
+        return ()
+    order = sorted(range(len(nanoseconds)), key=lambda repeat: max(nanoseconds[repeat], default=0))
+    chosen = order[len(order) // 2]
+    times = nanoseconds[chosen]
+    found: list[ThreadShare] = []
+    free: dict[int, int] = {}
+    """By thread: when what it did before was over."""
+    for thread, first, last, begin, end, tasks in shares[chosen]:
+        for launch in range(first, last + 1):
+            own_begin, own_end = times[2 * launch], times[2 * launch + 1]
+            if own_end <= own_begin:
+                continue
+            event = events[launch]
+            scale = (event.end_ns - event.start_ns) / (own_end - own_begin)
+            start, stop = (
+                event.start_ns + round((min(max(at, own_begin), own_end) - own_begin) * scale)
+                for at in (begin, end)
+            )
+            start = max(start, free.get(thread, 0))
+            stop = free[thread] = max(start, stop)
+            found.append(ThreadShare(thread, event.operation, event.kernel, start, stop, tasks))
+    return tuple(sorted(found, key=lambda share: (share.thread, share.start_ns)))
 
 
 def median_intervals(nanoseconds: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:

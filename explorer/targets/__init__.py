@@ -18,21 +18,24 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.results.names import suggestion
+from explorer.targets.parts import (
+    DmaEngine,
+    Engine,
+    MatrixEngine,
+    Memory,
+    ScalarEngine,
+    VectorEngine,
+)
 from explorer.targets.reading import FieldLocation, Value, read_record
 from explorer.targets.schema import (
     VECTOR_FLOATS,
     Cache,
     Core,
+    CoreOverrides,
     Costs,
-    DmaEngine,
-    Engine,
     LayoutRules,
-    MatrixEngine,
-    Memory,
     Requantization,
-    ScalarEngine,
     Target,
-    VectorEngine,
 )
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "Requantization",
     "Costs",
     "Core",
+    "CoreOverrides",
     "Cache",
 ]
 

@@ -15,135 +15,39 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from explorer.errors import InputError
 from explorer.ir import requantization
 from explorer.results.names import suggestion
+from explorer.targets.npu.problems import machine_problems
 from explorer.targets.overrides import overridden
+from explorer.targets.parts import (
+    DERIVED,
+    Bytes,
+    Count,
+    DataType,
+    DmaEngine,
+    Engine,
+    Instructions,
+    Language,
+    Memory,
+    Name,
+    PerSecond,
+    Queue,
+    Seconds,
+    find,
+)
 from explorer.targets.reading import FieldLocation, Pattern, Problem, Range, Value, read_record
 
-Name = Annotated[
+TargetName = Annotated[
     str,
-    Pattern("[a-z][a-z0-9_]{0,63}", "a name of at most 64 small letters, digits and underscores"),
+    Pattern(
+        "[a-z][a-z0-9_-]{0,63}",
+        "a name of at most 64 small letters, digits, hyphens and underscores",
+    ),
 ]
-Count = Annotated[int, Range(1, 2**20)]
-Bits = Annotated[int, Range(1, 64)]
-Bytes = Annotated[int, Range(1, 2**50)]
-Cycles = Annotated[int, Range(0, 2**40)]
-Seconds = Annotated[float, Range(0, 1e6)]
-PerSecond = Annotated[float, Range(1, 1e18)]
-
-DataType = Literal[
-    "float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2",
-    "int64", "int32", "int16", "int8", "int4", "uint64", "uint32", "uint16", "uint8", "uint4",
-    "bool",
-]  # fmt: skip
-Language = Literal["c", "opencl", "instructions"]
-Content = Literal["activations", "weights", "accumulators", "instructions"]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A place for tensors: an arena that is planned, an on-chip scratchpad, or DRAM behind it."""
-
-    name: Name
-    kind: Literal["arena", "scratchpad", "dram"]
-    size_bytes: Bytes | None = None
-    """All of it (of one core's, if each has its own), over all lanes; None: no limit."""
-    alignment_bytes: Count = 64
-    scope: Literal["core", "device"] = "device"
-    """core: each core has its own; device: all cores share it."""
-    lanes: Count = 1
-    """Equal parts that are accessed at once, each beside its own processing element."""
-    banks: Count = 1
-    """Equal parts of a lane; two accesses to one bank wait for each other."""
-    lane_bytes_per_cycle: Count | None = None
-    bytes_per_second: PerSecond | None = None
-    """Bandwidth from one core; None where it is not known."""
-    holds: tuple[Content, ...] = ()
-    """What alone may lie in it; empty: anything."""
-
-    @property
-    def lane_bytes(self) -> int | None:
-        return None if self.size_bytes is None else self.size_bytes // self.lanes
-
-    @property
-    def bank_bytes(self) -> int | None:
-        return None if self.lane_bytes is None else self.lane_bytes // self.banks
-
-    def problems(self) -> Iterator[Problem]:
-        parts = self.lanes * self.banks
-        if self.size_bytes is not None and self.size_bytes % parts:
-            yield Problem(
-                "size_bytes",
-                f"is {self.size_bytes}, expected a multiple of {parts} "
-                f"(lanes {self.lanes} times banks {self.banks})",
-            )
-
-
-@dataclass(frozen=True)
-class MatrixEngine:
-    """Multiplies `batch` x `rows` inputs with `rows` x `columns` weights in one step."""
-
-    name: Name
-    kind: Literal["matrix"]
-    rows: Count
-    """Inputs that are summed: the reduction."""
-    columns: Count
-    """Outputs made side by side."""
-    batch: Count = 1
-    input_bits: Bits = 8
-    weight_bits: Bits = 8
-    accumulator_bits: Bits = 32
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    """By data type; a multiply-accumulate is two. Empty: 2 * batch * rows * columns."""
-    start_cycles: Cycles = 0
-    """From the instruction to the first step."""
-    latency_cycles: Cycles = 0
-    """From the last step to its result."""
-
-
-@dataclass(frozen=True)
-class VectorEngine:
-    """Works on `lanes` elements at once, one operation per element."""
-
-    name: Name
-    kind: Literal["vector"]
-    lanes: Count
-    lane_bytes_per_cycle: Count | None = None
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    start_cycles: Cycles = 0
-    latency_cycles: Cycles = 0
-
-
-@dataclass(frozen=True)
-class ScalarEngine:
-    """Works on one element after the other."""
-
-    name: Name
-    kind: Literal["scalar"]
-    ops_per_cycle: tuple[tuple[DataType, Count], ...] = ()
-    start_cycles: Cycles = 0
-
-
-@dataclass(frozen=True)
-class DmaEngine:
-    """Moves tensors between memories while the other engines work."""
-
-    name: Name
-    kind: Literal["dma"]
-    connects: tuple[Name, ...]
-    """The memories between which it moves."""
-    channels: Count = 1
-    """Transfers at once."""
-    bytes_per_cycle: Count | None = None
-    start_cycles: Cycles = 0
-
-
-Engine = MatrixEngine | VectorEngine | ScalarEngine | DmaEngine
 
 
 @dataclass(frozen=True)
@@ -182,12 +86,16 @@ class Core:
     unit_bytes: Count = 32
     """Of a longer vector a unit takes one part after the other."""
     load_units: Count = 2
+    load_bytes: Count = 32
+    """That one of them loads in a cycle."""
     store_units: Count = 1
     issued_per_cycle: Count = 6
     """Instructions of all kinds."""
     multiply_add_latency_cycles: Count = 4
     """Until a sum can be added to again."""
     vector_registers: Count = 32
+    window_instructions: Count = 256
+    """That it looks ahead: sums over less than that overlap with those that follow."""
     task_seconds: Seconds = 3e-8
     """For a thread to claim a task."""
     barrier_seconds: Seconds = 1e-6
@@ -195,17 +103,36 @@ class Core:
 
 
 @dataclass(frozen=True)
+class CoreOverrides:
+    """What is said of a core in place of what its family is known for; None: as it is known."""
+
+    family: Literal["auto"] | Name = "auto"
+    """A file of `explorer/targets/cores`; auto: as the processor at hand is recognized."""
+    arithmetic_units: Count | None = None
+    unit_bytes: Count | None = None
+    load_units: Count | None = None
+    load_bytes: Count | None = None
+    store_units: Count | None = None
+    issued_per_cycle: Count | None = None
+    multiply_add_latency_cycles: Count | None = None
+    vector_registers: Count | None = None
+    window_instructions: Count | None = None
+    task_seconds: Seconds | None = None
+    barrier_seconds: Seconds | None = None
+
+
+@dataclass(frozen=True)
 class Cache:
-    """A level of cache, the nearest first."""
+    """A level of cache, the nearest first. A target says what differs from the core's."""
 
     name: Name
-    bytes_per_cycle: Count
-    """What a core gets from the level behind this one."""
+    bytes_per_cycle: Count | None = None
+    """What a core gets from the level behind this one; None: what its family is known for."""
     size_bytes: Literal["auto"] | Bytes = "auto"
     """auto: what the processor at hand has, by the name (`l1`, `l2`, `l3`)."""
-    ways: Count = 8
+    ways: Count | None = None
     """Lines that begin at the same place of a way (`size_bytes / ways`) that it holds at once."""
-    scope: Literal["core", "device"] = "core"
+    scope: Literal["core", "device"] | None = None
 
 
 VECTOR_FLOATS = (4, 8, 16)
@@ -216,7 +143,7 @@ VECTOR_FLOATS = (4, 8, 16)
 class Target:
     """A device that code is made for."""
 
-    name: Name
+    name: TargetName
     languages: tuple[Language, ...]
     """What code is printed for it, the preferred one first."""
     data_types: tuple[DataType, ...]
@@ -236,13 +163,16 @@ class Target:
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    """Of a device that is driven by instructions, in the order in which they exchange tokens."""
+    instructions: Instructions = DERIVED
     layout: LayoutRules = LayoutRules()
     requantization: Requantization | None = None
     arithmetic: Literal["float", "integer"] = "float"
     """integer: quantized programs compute without floats from input to output; the scheme of
     requantization `float` counts as doubling_high_multiply then."""
     costs: Costs = Costs()
-    core: Core = Core()
+    core: CoreOverrides = CoreOverrides()
     caches: tuple[Cache, ...] = ()
 
     def memory(self, name: str) -> Memory:
@@ -279,13 +209,4 @@ class Target:
                         f"engines.{engine.name}.connects",
                         f"names {name!r}, which is no memory{suggestion(name, memories)}",
                     )
-
-
-Part = TypeVar("Part", Memory, Engine)
-
-
-def find(parts: Sequence[Part], name: str, problem: str) -> Part:
-    for part in parts:
-        if part.name == name:
-            return part
-    raise InputError(f"{problem} {name!r}{suggestion(name, [part.name for part in parts])}")
+        yield from machine_problems(self)

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import joblib
 import numpy as np
 
+from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.errors import InputError
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16, type_of
 from explorer.quantization.table import Threshold
 from explorer.results.runs.sensitivity import Quality, TensorSensitivity
-from explorer.tuning.simulation import SimulatedProgram, Simulator, decibels, noise_to_signal
+from explorer.tuning.simulation import SimulatedProgram, Simulator
 
 CHUNKS = 4
 """Tasks for each worker: enough to even out, and few, for each begins with the float outputs."""

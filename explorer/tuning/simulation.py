@@ -219,23 +219,6 @@ def parameters_of(kind: QuantizedType | None) -> tuple[float, float, float]:
     return float(kind.scale_array[0]), float(low - zero), float(high - zero)
 
 
-def noise_to_signal(actual: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
-    """sum (a - b)^2 / sum b^2 of each output, and the mean of them."""
-    ratios = []
-    for a, b in zip(actual, exact, strict=True):
-        if b.dtype.kind != "f":
-            continue
-        wide = b.astype(np.float64)
-        difference = a.astype(np.float64) - wide
-        ratios.append(float(np.vdot(difference, difference) / max(np.vdot(wide, wide), 1e-300)))
-    return float(np.mean(ratios)) if ratios else 0.0
-
-
-def decibels(ratio: float) -> float:
-    """Signal to noise of noise to signal, in dB."""
-    return float("inf") if ratio <= 0 else float(-10 * np.log10(ratio))
-
-
 def _aligned(block: np.ndarray) -> np.ndarray:
     """A copy that begins at a multiple of `ALIGNMENT_BYTES`."""
     memory = np.empty(block.nbytes + ALIGNMENT_BYTES, np.uint8)

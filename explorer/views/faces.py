@@ -28,7 +28,8 @@ def passes() -> Faces:
 
 
 def report() -> Faces:
-    from explorer.views.static.report import report_html, report_text
+    from explorer.views.static.report import report_text
+    from explorer.views.static.report_cards import report_html
 
     return Faces(
         text=lambda trace, _index, _width: report_text(trace),
@@ -156,6 +157,21 @@ def quantization() -> Faces:
     )
 
 
+def sensitivity() -> Faces:
+    from explorer.views.static.sensitivity import sensitivity_html, sensitivity_text
+
+    def found(trace: Trace):
+        assert trace.quantization is not None, "the view needs it"
+        assert trace.quantization.precision is not None, "the view needs it"
+        return trace.quantization.precision
+
+    return Faces(
+        text=lambda trace, _, width: sensitivity_text(found(trace), width),
+        html=lambda trace, _: sensitivity_html(found(trace)),
+        json=lambda trace, _: found(trace),
+    )
+
+
 def timeline() -> Faces:
     from explorer.views.static.profile import profile_html, profile_text
 
@@ -236,3 +252,13 @@ def kernels() -> Faces:
 def _plan(trace: Trace) -> MemoryPlan:
     assert trace.memory is not None, "the view needs it"
     return trace.memory
+
+
+def ports() -> Faces:
+    from explorer.views.instructions.ports import ports_html, ports_text
+
+    return Faces(
+        text=lambda trace, _, width: ports_text(trace, width),
+        html=lambda trace, _: ports_html(trace),
+        json=lambda trace, _: trace.ports,
+    )

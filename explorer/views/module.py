@@ -34,11 +34,13 @@ from explorer.views.view import View
 FOLDER = Path(__file__).parent
 STYLES = (
     "explorer.css",
+    "topbar.css",
     "measures.css",
     "model.css",
     "timeline.css",
     "accuracy.css",
     "quantization.css",
+    "sensitivity.css",
     "compare.css",
     "workspace.css",
     "history.css",
@@ -46,6 +48,8 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "ports.css",
+    "ir_editor.css",
     "narrow.css",
 )
 SCALE_STEPS = 64

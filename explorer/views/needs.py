@@ -38,6 +38,13 @@ PARTS: Mapping[str, TracePart] = {
         noun="quantization",
         advice="compile it with quantization=table; explorer calibrate makes one",
     ),
+    "precision": TracePart(
+        is_in=lambda trace: (
+            trace.quantization is not None and trace.quantization.precision is not None
+        ),
+        noun="search for modes",
+        advice="compile it with modes=explorer.mixed(...), or --qtable of explorer mixed -o",
+    ),
     "float": TracePart(
         is_in=lambda trace: trace.accuracy is not None and bool(trace.accuracy.against_float),
         noun="comparison of a quantized model with the float model",
@@ -47,6 +54,11 @@ PARTS: Mapping[str, TracePart] = {
         is_in=lambda trace: trace.profile is not None,
         noun="measured times",
         advice="save the trace after c.profile(inputs)",
+    ),
+    "ports": TracePart(
+        is_in=lambda trace: trace.ports is not None,
+        noun="analysis of its loops",
+        advice="save the trace after c.ports()",
     ),
     "program": TracePart(
         is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN

@@ -32,6 +32,12 @@ def _quantization_payload(trace: Trace) -> Json:
     return quantization_payload(trace)
 
 
+def _sensitivity_payload(trace: Trace) -> Json:
+    from explorer.views.payload.sensitivity import sensitivity_payload
+
+    return sensitivity_payload(trace)
+
+
 def _insights_payload(trace: Trace) -> Json:
     from explorer.views.insights.payload import insights_payload
 
@@ -54,6 +60,12 @@ def _chrome_trace_payload(trace: Trace) -> Json:
     from explorer.views.static.chrome_trace import chrome_trace
 
     return chrome_trace(trace)
+
+
+def _ports_payload(trace: Trace) -> Json:
+    from explorer.views.payload.ports import ports_payload
+
+    return ports_payload(trace)
 
 
 VIEWS: tuple[View, ...] = (
@@ -138,6 +150,19 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     View(
+        name="sensitivity",
+        title="what each tensor costs as bytes, and the modes between INT8 and float",
+        needs=("precision",),
+        faces=faces.sensitivity,
+        payload=_sensitivity_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "measures" / "sensitivity.js",
+            function="sensitivityView",
+            key="y",
+            is_optional=True,
+        ),
+    ),
+    View(
         name="timeline",
         title="when every kernel runs",
         needs=("profile",),
@@ -180,6 +205,19 @@ VIEWS: tuple[View, ...] = (
             function="kernelsView",
             key="n",
             count=lambda trace: len(trace.kernels),
+        ),
+    ),
+    View(
+        name="ports",
+        title="what limits every hot loop on the ports of a core",
+        needs=("ports",),
+        faces=faces.ports,
+        payload=_ports_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "code" / "ports.js",
+            function="portsView",
+            key="l",
+            is_optional=True,
         ),
     ),
     View(

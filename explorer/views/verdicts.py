@@ -29,13 +29,12 @@ def grounds(report: AccuracyReport) -> list[str]:
         )
     if report.problem:
         words.append(report.problem)
-    if report.bit_exact is not None:
-        exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
+    if report.float_outputs:
         far = ", ".join(f"{o.tensor} {o.sqnr_db:.1f} dB" for o in report.float_outputs)
-        words.append(
-            f"quantized: integers are {exact} to the quantized program's; outputs against the "
-            f"float model's (not judged): {far}"
-        )
+        exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
+        integers = f"integers are {exact} to the quantized program's"
+        what = "weights alone" if report.bit_exact is None else integers
+        words.append(f"quantized: {what}; outputs against the float model's (not judged): {far}")
     if report.rests_on == "isolated":
         words += [_end_to_end(report, error) for error in off_end_to_end(report)]
     return words
@@ -58,6 +57,20 @@ def judged_words(error: TensorError, tolerance: float) -> str:
     found, allowed = error.judged(tolerance)
     measure = ", from float64" if error.is_judged_by_float64 else ""
     return f"{format_error(found)} of {format_error(allowed)} allowed{measure}"
+
+
+def costliest_words(report: AccuracyReport | None) -> list[str]:
+    """`costs the outputs most, by bisection: relu1, 22.5 dB with this layer alone ...`: one
+    sentence of a quantized program, none of others. It is no fault."""
+    found = report and report.quantization and report.quantization.costliest
+    if not found:
+        return []
+    doubt = "" if found.is_certain else "; others cost about as much"
+    return [
+        f"costs the outputs most, by bisection: {found.tensor}, {found.alone_db:.1f} dB with this "
+        f"layer alone quantized, {found.all_db:.1f} dB with all, {found.without_db:.1f} dB with "
+        f"all but this one{doubt}"
+    ]
 
 
 def off_end_to_end(report: AccuracyReport) -> list[TensorError]:

@@ -179,7 +179,7 @@ def _head(payload: TracePayload, branches: Changing | None) -> Json:
 
 def _changed(branches: Changing, message: Json) -> Json:
     """Does what a page asks for; the answer says what was wrong, which is nobody's fault here."""
-    answer: Json = {"kind": "changed", "of": message["kind"], "error": "", "text": ""}
+    answer: Json = {"kind": "changed", "of": message["kind"], "error": "", "line": 0, "text": ""}
     try:
         if message["kind"] == "change":
             branches.change(message)
@@ -189,4 +189,5 @@ def _changed(branches: Changing, message: Json) -> Json:
             answer["text"] = branches.text_after(str(message.get("after")))
     except Exception as error:  # a person's rule may raise anything; the page shows it
         answer["error"] = str(error) or type(error).__name__
+        answer["line"] = getattr(error, "line", 0)  # of edited IR (errors.TextError)
     return answer

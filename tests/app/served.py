@@ -2,7 +2,8 @@
 
 Its targets: `broken` fails, `slow` never ends its passes but says so, `deaf` doesn't even do that,
 `dying` ends the process, `lost` loses its device when times are measured, `patient` never ends the
-comparison, and on `faulty` a tensor is wrong after fuse-add.
+comparison, and on `faulty` a tensor is wrong after fuse-add. Edited IR with a line "  wrong" is
+refused.
 """
 
 import os
@@ -17,8 +18,8 @@ from typing import Any
 import synthetic
 
 from explorer.app.protocol import Bisection, CompileRequest, Progress, SavedFile, SaveOrder
-from explorer.app.worker.saving import saved_file
-from explorer.errors import DeviceError
+from explorer.app.worker.saving import saved_file, text_file
+from explorer.errors import DeviceError, TextError
 from explorer.results import Knob, Trace
 from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
 from explorer.views.payload.turns import turns_payload
@@ -34,6 +35,10 @@ class InventedCompiler:
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         for index, step in enumerate(("import", "fold", "fuse")):
             progress(step, index, 3)
+        lines = Path(request.edit[1]).read_text().splitlines() if request.edit else []
+        if "  wrong" in lines:
+            line = lines.index("  wrong") + 1
+            raise TextError("not valid IR: no such operation", line=line, column=3)
         if request.target == "broken":
             raise ValueError("no device was found\nexpected a driver\ntry the target cpu")
         if request.target == "dying":
@@ -58,6 +63,8 @@ class InventedCompiler:
         return Bisection("fuse-add", "add-into-conv", "fused_1", "Relu_7_out", address)
 
     def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
+        if order.what == "ir":
+            return text_file(f"{order.after}.mlir", "builtin.module {\n  top.add\n}\n")
         return saved_file(order, self._until(request, "profile"), None)
 
     def turns(

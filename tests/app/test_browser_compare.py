@@ -189,6 +189,11 @@ def test_two_branches_stand_side_by_side_in_step(forked: Any):
     base.get_by_role("tab", name="C", exact=True).click()
     base.locator(".inspector .code .line").first.wait_for()
     fork.locator(".inspector .code .line").first.wait_for()
+    # Both have the same text of this kernel, and say so.
+    said = page.locator(".twins-same")
+    expect(said).to_have_text("no difference: C")
+    base.get_by_role("tab", name="IR", exact=True).click()
+    expect(said).to_have_text("no difference: IR")
     # A pass that the fork lacks leads to the last one before it.
     names = page.locator(".twins-pass")
     page.locator(".twins-head").get_by_title("pass before (k)").click()
@@ -198,6 +203,32 @@ def test_two_branches_stand_side_by_side_in_step(forked: Any):
     # What was found stays.
     expect(page.locator(".subject h2")).to_have_text("conv_3")
     assert forked.is_clean(), forked
+
+
+def test_code_of_two_branches_scrolls_by_what_owns_its_lines(chromium: Any):
+    page = chromium.new_page()
+    page.add_script_tag(content=javascript("code/in_step.js"))
+    shown = page.evaluate(
+        """() => {
+          const pane = (owners, top) => ({
+            entries: owners.map((name) => ({line: name ?? "", owners: name ? [name] : []})),
+            node: {clientHeight: 180},
+            top: () => top,
+            showAt(index, pixels) { this.shown = [index, pixels]; },
+          });
+          // The base begins with a prologue that the fork lacks; its add is the fork's conv.
+          const base = pane([null, null, null, "init", "main", "main", "add", "add"], 1);
+          const fork = pane(["init", "main", "main", "main", "main", "conv"], 0);
+          align(base, fork, (owner) => (owner === "add" ? ["conv"] : [owner]));
+          const first = fork.shown;
+          base.top = () => 3;
+          align(base, fork, (owner) => (owner === "add" ? ["conv"] : [owner]));
+          return [first, fork.shown];
+        }"""
+    )
+    page.close()
+    # A third down the base stands the first line of main, then the first of add.
+    assert shown == [[1, 54], [5, 54]]
 
 
 def test_a_branch_without_a_pass_is_looked_at_where_the_pass_was(chromium: Any):

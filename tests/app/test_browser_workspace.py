@@ -32,6 +32,11 @@ class Sight:
         self.page.get_by_role("tab", name="branches", exact=True).click()
         return self.page.locator(".history-point").all_inner_texts()
 
+    def tree_of(self) -> list[str]:
+        """As `tree`, from whatever tab."""
+        self.page.get_by_role("tab", name="branches", exact=True).click()
+        return self.tree()
+
     def tree(self) -> list[str]:
         return self.page.locator(".branch-show").all_inner_texts()
 
@@ -100,7 +105,12 @@ def start(
 
 
 @pytest.mark.browser
-def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse: Open):
+def test_a_reload_and_another_start_show_everything_as_it_was(
+    start: Any, browse: Open, tmp_path: Path
+):
+    sent = tmp_path / "sent by hand.onnx"
+    sent.write_bytes(b"model")
+    open_models = ["good.onnx", "other.onnx", sent.name]
     with start() as address:
         sight = browse(address)
         page = sight.page
@@ -125,6 +135,9 @@ def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse
         page.locator(".document.current", has_text="other.onnx").wait_for()
         page.locator('.frame[data-model="1"]').wait_for()
         assert (sight.height(".dock"), sight.width(".passes-pane")) == sizes
+        page.get_by_label("model file").set_input_files(str(sent))
+        page.locator(".document.current", has_text="sent by hand.onnx").wait_for()
+        sent.unlink()
         page.locator(".document-tab", has_text="good.onnx").click()
         sight.branch("no fusion")
         page.locator('.frame[data-model="0"]').wait_for()
@@ -136,7 +149,7 @@ def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse
             sight.branch("no fusion")
             page.wait_for_selector(".node")
             sight.seen.expect_pass(seen_pass)
-            assert page.locator(".document-label").all_inner_texts() == ["good.onnx", "other.onnx"]
+            assert page.locator(".document-label").all_inner_texts() == open_models
             assert sight.theme() == theme
             assert (sight.height(".dock"), sight.width(".passes-pane")) == sizes
             expect(page.locator(".subject-name h2").first).to_have_text(selected)
@@ -155,6 +168,37 @@ def test_a_reload_and_another_start_show_everything_as_it_was(start: Any, browse
         is_as_it_was()
         other = browse(address)
         assert other.page.locator(".document-label").all_inner_texts() == ["good.onnx"]
+
+
+@pytest.mark.browser
+def test_ir_is_edited_in_the_page_and_another_start_has_it(start: Any, browse: Open):
+    with start() as address:
+        sight = browse(address)
+        page = sight.page
+        page.locator(".pass-row", has_text="fuse-add").click()
+        page.get_by_role("tab", name="IR", exact=True).click()
+        page.locator(".edit-ir").click()
+        area, said = page.locator(".editor-text"), page.locator(".editor-said")
+        expect(area).to_have_value("builtin.module {\n  top.add\n}\n")
+        area.fill("builtin.module {\n\n  wrong\n}\n")
+        page.get_by_role("button", name="compile from here").click()
+        expect(said).to_have_text("line 3: not valid IR: no such operation")
+        expect(page.locator(".editor-strip")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.locator(".edit-ir").click()
+        expect(area).to_have_value("builtin.module {\n\n  wrong\n}\n")
+        expect(page.locator(".rule-words")).to_contain_text('c.insert(rule, after="fuse-add")')
+        area.fill("builtin.module {\n}\n")
+        page.keyboard.press("Control+Enter")
+        sight.branch("edited after fuse-add")
+        expect(page.locator(".ir-editor")).to_have_count(0)
+        assert sight.tree_of() == ["first", "edited after fuse-add"]
+        assert sight.seen.is_clean(), sight.seen
+        page.close()
+    with start() as address:
+        sight = browse(address)
+        sight.branch("edited after fuse-add")
+        assert sight.seen.is_clean(), sight.seen
 
 
 @pytest.mark.browser

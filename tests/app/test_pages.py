@@ -23,6 +23,9 @@ class FakePage:
     def show_in(self, publish: Callable[[PageState], None]) -> None:
         self.publish = publish
 
+    def files_to_keep(self) -> set[Path]:
+        return set()
+
     def stop(self) -> None:
         self.is_stopped = True
         self.workspace.close()

@@ -19,6 +19,7 @@ from explorer.app.worker.compiler import ModelCompiler
 from explorer.errors import InputError
 from explorer.traces.tables import FRAMES, csv_text, parquet_bytes, table_of
 from explorer.views.static.report import report_text
+from explorer.views.static.report_cards import report_page
 
 HEAD = {"label": "", "model": {"name": "a"}, "summary": {"verdict": "not-run"}}
 CHOICE = Choice("0", "digits cnn.onnx", "/m/a.onnx")
@@ -65,6 +66,9 @@ def test_each_file_is_what_python_makes(
     assert content(saved("source")) == source
     assert saved("source").name == "mine.c"
     assert content(saved("report")).decode() == report_text(opened.trace())
+    drawn = saved("report page")
+    assert drawn.name == "mine report.html"
+    assert content(drawn).decode() == report_page(opened.trace())
     kernels = content(saved("kernels")).decode()
     assert kernels == csv_text(table_of(opened.trace(), "kernels"))
     page = content(saved("page", place="pass=3&tab=ir")).decode()

@@ -135,7 +135,7 @@ def test_all_pages_together_may_hold_only_so_much(tmp_path: Path):
         mine.receive(piece(0, 1, bytes(400_000)))
     with pytest.raises(UploadRefused, match="files of all pages may take 1 MiB"):
         other.receive(piece(0, 1, bytes(400_000)))
-    mine.remove_all()
+    mine.close()
     assert not (tmp_path / "mine").exists()
     assert other.receive(piece(0, 1, bytes(400_000))) is not None
 
@@ -148,6 +148,34 @@ def test_what_did_not_arrive_whole_takes_no_room(tmp_path: Path):
     with pytest.raises(UploadRefused, match="damaged"):
         uploads.receive({**piece(1, 2), "bytes": "?"})
     assert list(tmp_path.iterdir()) == []
+    assert quota.take(2**20)
+
+
+def test_a_file_that_is_kept_is_there_for_the_next_page(tmp_path: Path):
+    folder, quota = tmp_path / "files", Quota(2**20)
+    uploads = Uploads(folder, quota)
+    first, second = uploads.receive(piece(0, 1, b"one")), uploads.receive(piece(0, 1, b"two"))
+    assert first is not None
+    assert second is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    uploads.receive(piece(0, 2, b"half"))
+    uploads.close({second.path})
+    assert [path.name for path in folder.iterdir()] == ["upload_2.onnx"]
+    assert quota.take(2**20)  # nothing is taken any more
+    quota.give_back(2**20)
+    (folder / "upload_9.onnx.part").write_bytes(b"cut off")
+    (folder / "upload_3.onnx").write_bytes(b"closed")
+    again = Uploads(folder, quota)
+    assert again.take_over({"upload_2.onnx"}) == {"upload_2.onnx": second.path}
+    assert [path.name for path in folder.iterdir()] == ["upload_2.onnx"]
+    assert not quota.take(2**20)
+    third = again.receive(piece(0, 1))
+    assert third is not None
+    assert third.path.name == "upload_3.onnx"
+    again.remove(second.path)
+    again.remove(third.path)
+    again.close()
+    assert not folder.exists()
     assert quota.take(2**20)
 
 

@@ -107,11 +107,61 @@ def test_a_model_that_is_not_offered_any_more_is_named():
     assert after(state, Begun(None)).wanted.path == "/m/b.onnx"
 
 
-def test_a_file_that_was_sent_is_named_and_does_not_keep_the_rest_from_coming_back():
-    sent = Upload("mine.onnx", Path("/u/upload_1.onnx"), 1, 1, 5)
-    state = after(LEFT, UploadArrived(sent))
-    state = after(state, Reported(state.count, DRAWN))
+SENT = Path("/u/upload_1.onnx")
+
+
+def with_sent(state: PageState) -> PageState:
+    """A file was sent and is open."""
+    state = after(state, UploadArrived(Upload("mine.onnx", SENT, 1, 1, 5)))
+    return after(state, Reported(state.count, DRAWN))
+
+
+def test_a_file_that_was_sent_comes_back_from_its_folder():
+    moved = Path("/elsewhere/upload_1.onnx")
+    saved = saved_of(with_sent(LEFT))
+    assert saved.file_names == {SENT.name}
+    state, regret = restored(NEW, saved, {SENT.name: moved})
+    assert regret == ""
+    assert [(c.label, c.path) for c in state.choices if c.is_upload] == [("mine.onnx", str(moved))]
+    assert [state.full_label(branch) for branch in state.branches][-1] == "mine.onnx: first"
+    assert after(state, Begun(None)).wanted.path == str(moved)
+
+
+def test_a_file_that_was_closed_comes_back_by_undoing_only():
+    state = with_sent(LEFT)
+    state = after(state, {"kind": "close", "model": state.choices[-1].key})
+    state, _ = restored(NEW, saved_of(state), {SENT.name: SENT})
+    assert [choice.label for choice in state.choices] == ["a.onnx", "b.onnx"]
+    undone = after(state, {"kind": "undo"})
+    assert [choice.label for choice in undone.choices] == ["a.onnx", "b.onnx", "mine.onnx"]
+
+
+def test_values_that_were_given_come_back_with_the_model():
+    state = after(LEFT, {"kind": "show", "branch": "1"})
+    given = replace(state.branches[0].request, data=("/u/upload_2.npz",))
+    state = replace(state, branches=(replace(state.branches[0], request=given),), points=())
     saved = saved_of(state)
+    assert saved.file_names == {"upload_2.npz"}
+    again, regret = restored(NEW, saved, {"upload_2.npz": Path("/v/upload_2.npz")})
+    assert again.branches[0].request.data == ("/v/upload_2.npz",)
+    assert regret == ""
+    again, regret = restored(NEW, saved)  # other data would be another result
+    assert again.branches == ()
+    assert "a.onnx" in regret
+
+
+def test_what_is_served_decides_whether_to_go_on():
+    offered = {"/m/a.onnx", "/m/b.onnx"}
+    assert saved_of(LEFT).fits(offered)
+    assert not saved_of(LEFT).fits({"/m/a.onnx"})
+    alone = after(with_sent(LEFT), *({"kind": "close", "model": key} for key in "01"))
+    assert saved_of(alone).open_paths == set()
+    assert saved_of(alone).fits(offered)
+    assert not saved_of(alone).fits({"/m/c.onnx"})
+
+
+def test_a_file_that_was_sent_is_named_and_does_not_keep_the_rest_from_coming_back():
+    saved = saved_of(with_sent(LEFT))
     assert saved.open_paths == {"/m/a.onnx", "/m/b.onnx"}
     state, regret = restored(NEW, saved)
     assert [branch.key for branch in state.branches] == ["1", "2", "4"]
@@ -217,6 +267,45 @@ def test_only_so_many_are_kept(kept: Workspaces):
         workspace.write_soon(LEFT)
         workspace.close()
     assert len(kept._paths()) == MOST_WORKSPACES
+
+
+def with_files(kept: Workspaces, size_bytes: int, written_at: int) -> Path:
+    """The folder with the file of a page that has ended."""
+    workspace = kept.new()
+    files = workspace.files
+    assert files is not None
+    files.mkdir()
+    (files / "upload_1.onnx").write_bytes(bytes(size_bytes))
+    workspace.write_soon(LEFT)
+    workspace.close()
+    os.utime(files.with_suffix(".workspace"), (written_at, written_at))
+    return files
+
+
+def test_sent_files_stay_within_their_bound_and_the_oldest_go(
+    kept: Workspaces, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "MOST_FILES_BYTES", 2500)
+    old, newer, newest = (with_files(kept, 1000, at) for at in (1, 2, 3))
+    kept.tidy()
+    assert not old.exists()
+    assert old.with_suffix(".workspace").exists()
+    assert newer.exists()
+    assert newest.exists()
+
+
+def test_files_go_with_their_workspace_and_stay_while_it_is_open(kept: Workspaces):
+    lost, mine = with_files(kept, 10, 1), with_files(kept, 10, 2)
+    workspace = kept.claim(mine.stem)
+    assert workspace is not None
+    assert workspace.files == mine
+    lost.with_suffix(".workspace").unlink()
+    kept.tidy()
+    assert not lost.exists()
+    other = with_files(kept, 10, 3)
+    assert kept.clear() == (1, 10)
+    assert not other.exists()
+    assert mine.exists()
 
 
 def test_a_name_of_elsewhere_is_no_path(kept: Workspaces, tmp_path: Path):

@@ -395,6 +395,9 @@ def test_devices_lists_the_processor(explorer_command):
     assert devices[0]["kind"] == "cpu"
     assert devices[0]["usable"] is True
     assert [d["refusal"] == "" for d in devices] == [d["usable"] for d in devices]
+    core = json.loads(finished.output)["core"]
+    assert core["family"]["sources"]
+    assert core["core"]["vector_registers"] in (16, 32)
 
 
 def test_serve_refuses_a_model_that_is_not_there(explorer_command, tmp_path):

@@ -1,7 +1,9 @@
 """`benchmarks/latency`: architectures, rows that are kept, means over classes, the chart."""
 
 import importlib
+import json
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,11 @@ import pytest
 from explorer.accuracy.oracle import random_inputs
 from explorer.cli.latency.reference import ReferenceSide, onnx_content
 from explorer.errors import InputError
+from explorer.runtime.measuring import Measurement
 
+OLDER_FIELDS = {
+    "model", "threads", "kind", "ms", "launches_ms", "ratios", "noise", "max_relative", "problems",
+}  # fmt: skip
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -25,7 +31,7 @@ def load():
     for folder in folders:
         sys.path.remove(folder)
     for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("architectures", "chart", "models", "rows"):
+        if name.split(".")[0] in ("architectures", "chart", "models", "processors", "rows"):
             del sys.modules[name]
 
 
@@ -85,6 +91,41 @@ def test_rows_are_kept_after_every_model_and_not_measured_again(load, tmp_path):
     assert "net" in again
     assert "broken" not in again  # it is tried once more
     assert again.of("broken") == "it took more than 600 s"
+
+
+def test_rows_of_another_processor_stay_apart(load, tmp_path):
+    rows, processors = load("rows"), load("processors")
+    file = tmp_path / "latency.json"
+    measured = Measurement(
+        vector_floats=8, clock_hz=3e9, multiply_adds=2, multiply_adds_of_half=2, latency_cycles=4,
+        loads=2, loads_of_half=2, stores=1, l1_bytes=60, l2_bytes=30, l3_bytes=15, memory_bytes=6,
+        launch_seconds=2e-9, claim_seconds=3e-9, handover_seconds=5e-8, wake_seconds=4e-6,
+    )  # fmt: skip
+    first, second = (processors.Processor(name, measured) for name in ("one", "other"))
+    rows.Rows(file, first).add("net", [make_row(load, "net", 1, 1.0, 2.0)])
+    rows.Rows(file, second).add("net", [make_row(load, "net", 1, 3.0, 2.0)])
+
+    assert rows.Rows(file, first).all == [make_row(load, "net", 1, 1.0, 2.0)]
+    assert rows.Rows(file, second).all == [make_row(load, "net", 1, 3.0, 2.0)]
+    assert rows.Rows(file, first).processors == [first, second]
+    assert "| one | 3.00 | 96 | 60, 30, 15, 6 | – |" in processors.table([first])
+
+
+def test_a_file_from_before_processors_were_told_apart_is_kept(load, tmp_path):
+    rows = load("rows")
+    file = tmp_path / "latency.json"
+    row = make_row(load, "net", 1, 1.0, 2.0)
+    older = {"models": {"net": [{k: v for k, v in asdict(row).items() if k in OLDER_FIELDS}]}}
+    file.write_text(json.dumps(older))
+
+    assert rows.Rows(file).all == [row]
+
+
+def test_the_part_of_the_peak_is_of_whole_calls(load):
+    row = replace(make_row(load, "net", 1, 2.0, 2.0), gflop=0.1, peak_gflops=100.0)
+
+    assert row.of_peak == pytest.approx(0.5)
+    assert make_row(load, "net", 1, 2.0, 2.0).of_peak == 0  # not measured
 
 
 def test_means_are_geometric_and_by_class(load):

@@ -96,9 +96,12 @@ def test_check_tells_decibels_and_bits(explorer_command, mlp, table, data, tmp_p
     assert finished.status == 0 and summary["passed"] and summary["bit_exact"]
     (output,) = summary["float"]
     assert set(output) == {"name", "sqnr_db", "cosine"} and 20 < output["sqnr_db"] < 70
+    costliest = summary["costliest"]
+    assert all(costliest[name] > 20 for name in ("alone_db", "all_db", "without_db"))
     finished = explorer_command(*asked, "--min-sqnr", "90")
     assert finished.status == 1 and "at least 90 wanted" in finished.errors
     assert "equal bit by bit" in finished.output
+    assert f"costs the outputs most, by bisection: {costliest['tensor']}, " in finished.output
 
 
 def test_run_computes_in_integers(explorer_command, mlp, table, data, tmp_path):

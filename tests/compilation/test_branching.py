@@ -23,7 +23,7 @@ def first_rewrite(compiled, pass_name: str) -> str:
 def test_a_rewrite_is_left_out_and_the_first_branch_stays(compiled):
     branches = Branches(compiled)
     address = first_rewrite(compiled, "fuse-activation")
-    branches.change({"what": "decide", "address": address, "value": False})
+    branches.change({"what": "decide", "decisions": {address: False}})
     assert branches.shown is not compiled and branches.place == 1 and len(branches.labels) == 2
     assert branches.shown.decisions()[address] is False
     assert branches.first_trace() is not None
@@ -82,7 +82,7 @@ def test_text_that_is_no_rule_is_refused_with_its_line(text: str, words: str):
 @pytest.mark.parametrize(
     "asked",
     [
-        {"what": "decide", "address": "fuse-activation/no/such", "value": False},
+        {"what": "decide", "decisions": {"fuse-activation/no/such": False}},
         {"what": "edit", "after": "nowhere", "text": ""},
         {"what": "edit", "after": "import", "text": "no IR"},
         {"what": "rule", "after": "nowhere", "text": RULE},
@@ -102,7 +102,7 @@ def test_a_widget_shows_what_its_kernel_made(compiled):
     sent: list[dict] = []
     widget.send = sent.append
     address = first_rewrite(compiled, "fuse-activation")
-    asked = {"kind": "change", "what": "decide", "address": address, "value": False}
+    asked = {"kind": "change", "what": "decide", "decisions": {address: False}}
     widget._handle_custom_msg(asked, [])
     assert (sent[-1]["error"], widget.revision) == ("", 1)
     assert widget.branches.shown.decisions()[address] is False

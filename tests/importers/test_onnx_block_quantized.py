@@ -9,7 +9,9 @@ import explorer
 from explorer.errors import UnsupportedError
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import outputs_by_name
+from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.types import static_shape
 from explorer.passes.simplify import fold_constants
 
 MICROSOFT = "com.microsoft"
@@ -132,8 +134,8 @@ def test_other_numbers_of_bits_are_refused_by_name(make_model, snapshot, random)
 def test_weights_are_real_numbers_beforehand_unless_they_are_too_many(
     make_model, random, monkeypatch
 ):
-    """Either way the same numbers; where they are too many, the program keeps four bits of each."""
-    model, inputs, _ = product(make_model, random, 48, 4, "packed")
+    """Where no product unpacks them (rows have a scale each): either way the same numbers."""
+    model, inputs, _ = product(make_model, random, groups=np.arange(48) // 16)
     results = []
     for limit in (1 << 30, 48 * 6 * 4 - 1):
         monkeypatch.setattr(fold_constants, "LARGEST_DEQUANTIZED_BYTES", limit)
@@ -142,6 +144,25 @@ def test_weights_are_real_numbers_beforehand_unless_they_are_too_many(
         assert (DequantizeBlocksOp in kinds) == (limit < 48 * 6 * 4)
         results.append(c.run(inputs)["y"])
     assert np.allclose(*results, rtol=0, atol=TOLERANCE * np.abs(results[0]).max())
+
+
+@pytest.mark.parametrize("zeros", ["", "packed", "floats"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_products_unpack_constant_weights(make_model, random, bits, zeros):
+    """Two numbers of at most four bits in a byte; zero points that are whole, or in the middle."""
+    model, inputs, _ = product(make_model, random, 48, bits, zeros, with_bias=True)
+    c = explorer.compile(model)
+    products = [op for op in c["fuse-quantization"].after.walked if isinstance(op, MatMulBlocksOp)]
+    if zeros == "floats":  # no whole numbers: real ones are made before
+        assert not products
+        return
+    (op,) = products
+    assert static_shape(op.right) == (48 if bits == 8 else 24, 6)
+    assert (op.block_zeros is None) == (bits != 2 and not zeros)
+    assert (
+        c.schedule["matmul_8_bits_1" if bits == 8 else "matmul_4_bits_1"]["schedule"] == "unpacked"
+    )
+    assert c.accuracy(inputs).passed
 
 
 def gathered(make_model, data, indices, scale, zero=None, **attributes):

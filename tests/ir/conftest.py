@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 from onnx.helper import make_empty_tensor_value_info, np_dtype_to_tensor_dtype
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.inspection.printing import dump, parse
@@ -62,16 +62,21 @@ def build(
     layouts: Sequence[Layout] = (),
     result_layout: Layout = PLAIN,
     constants: Sequence[int] = (),
+    kinds: Mapping[int, Attribute] | None = None,
     **properties: object,
 ) -> TopOperation:
-    """The operation on function arguments like the arrays; those in `constants` are weights."""
+    """The operation on function arguments like the arrays; those in `constants` are weights.
+
+    kinds: element types of operands by number, where they are not NumPy's.
+    """
     block = Block()
     numbers = itertools.count()
 
     def operand(array: np.ndarray) -> SSAValue:
         number = next(numbers)
         layout = layouts[number] if number < len(layouts) else PLAIN
-        kind = tensor_type(element_type_from_numpy(array.dtype), array.shape, layout)
+        element = (kinds or {}).get(number) or element_type_from_numpy(array.dtype)
+        kind = tensor_type(element, array.shape, layout)
         if number in constants:
             weight = WeightOp.make([], [kind], weight=f"w{number}")
             set_identity(weight, f"w{number}")

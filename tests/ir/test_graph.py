@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from explorer.ir.inspection.graph import module_graph
 from explorer.ir.origins import location_of
 from explorer.ir.rewriting.difference import program_difference
+from explorer.ir.rewriting.passes import Working
 from explorer.passes.fuse.fuse_activation import FuseActivation
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import GraphDiff, GraphEdge, GraphNode, NodeChange
@@ -121,6 +122,31 @@ def test_a_fusion_names_what_it_took_over():
     assert fused.diff.removed == ("c", "y")
     assert fused.diff.fused == ((new, ("c", "y")),)
     assert fused.diff.changed == ()
+
+
+def test_of_copies_of_one_node_each_takes_over_its_own():
+    """As a loop's body that was unrolled: all copies come from the node of the loop."""
+    twice = """
+    func.func @main(%x : tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
+      %w = top.weight() {weight = "w"} : tensor<2x2x1x1xf32>
+      %c1 = top.conv(%x, %w) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}
+        : tensor<1x2x4x4xf32>
+      %y1 = top.unary(%c1) {kind = "relu"} : tensor<1x2x4x4xf32>
+      %c2 = top.conv(%y1, %w) {strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}
+        : tensor<1x2x4x4xf32>
+      %y2 = top.unary(%c2) {kind = "relu"} : tensor<1x2x4x4xf32>
+      top.return(%y2)
+    }
+    """
+    working = programs.program(twice)
+    for op in working.snapshot.operations.values():
+        op.location = location_of(["loop"])
+    working = Working.at(working.snapshot, working.names)
+    (result,) = programs.run_passes(working, [FuseActivation()])
+    first, second = result.diff.added
+    assert result.diff.fused == ((first, ("c1", "y1")), (second, ("c2", "y2")))
+    by_sources = program_difference(result.before, result.after).fused
+    assert by_sources[0] == (first, ("c1", "y1", "c2", "y2"))
 
 
 def test_changed_properties_operands_and_types_are_named():

@@ -32,6 +32,7 @@ from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.late import LateNodeOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
@@ -175,6 +176,7 @@ IN_TESTS_OF_THEIR_OWN = {
     DequantizeOp,
     RequantizeOp,
     DequantizeBlocksOp,
+    MatMulBlocksOp,
     DynamicQuantizeOp,
     FixedPointOp,
     LookupOp,

@@ -4,12 +4,26 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
+from explorer.ir.types import QuantizedType, element_type_from_numpy
+
+
+@pytest.fixture
+def dequantize(build):
+    """The operation on numbers whose type has the blocks."""
+
+    def make(operands, axis, block_size):
+        storage = element_type_from_numpy(operands[0].dtype)
+        kind = QuantizedType.in_blocks(storage, axis, block_size)
+        return build(DequantizeBlocksOp, operands, kinds={0: kind})
+
+    return make
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("has_zeros", [True, False])
-def test_blocks_are_those_of_onnx(build, check, onnx_outputs, values, axis, has_zeros):
+def test_blocks_are_those_of_onnx(dequantize, check, onnx_outputs, values, axis, has_zeros):
     """The last block of five elements has one only."""
     shape = [2, 5, 6]
     shape[axis] = 5
@@ -20,30 +34,30 @@ def test_blocks_are_those_of_onnx(build, check, onnx_outputs, values, axis, has_
     operands = [x, scale]
     if has_zeros:
         operands.append(values(*blocks, dtype="int8"))
-    op = build(DequantizeBlocksOp, operands, axis=axis, block_size=2)
+    op = dequantize(operands, axis=axis, block_size=2)
     expected = onnx_outputs("DequantizeLinear", operands, opset=21, axis=axis, block_size=2)
     check(op, operands, expected, tolerance=0)
 
 
 @pytest.mark.parametrize("zeros", ["uint4", "float32"])
-def test_numbers_of_four_bits_and_zero_points_of_either_kind(build, check, values, zeros):
+def test_numbers_of_four_bits_and_zero_points_of_either_kind(dequantize, check, values, zeros):
     x = values(6, 4, dtype="int8", low=0, high=15).astype(ml_dtypes.uint4)
     zero = values(2, 4, dtype="int8", low=0, high=15).astype(zeros)
-    op = build(DequantizeBlocksOp, [x, values(2, 4), zero], axis=0, block_size=3)
+    op = dequantize([x, values(2, 4), zero], axis=0, block_size=3)
     check(op, [x, values(2, 4), zero], tolerance=0)
 
 
-def test_halves_are_computed_in_single_precision_and_rounded_once(build, check, values):
+def test_halves_are_computed_in_single_precision_and_rounded_once(dequantize, check, values):
     x, scale = values(3, 4, dtype="int8"), values(3, 1, dtype="float16", low=0.1)
     zero = values(3, 1, dtype="float16")
-    op = build(DequantizeBlocksOp, [x, scale, zero], axis=1, block_size=4)
+    op = dequantize([x, scale, zero], axis=1, block_size=4)
     single = (x - zero.astype(np.float32)) * scale.astype(np.float32)
     check(op, [x, scale, zero], [single.astype(np.float16)], tolerance=0)
 
 
-def test_a_scale_may_serve_all_slices_of_another_axis(build, check, values):
+def test_a_scale_may_serve_all_slices_of_another_axis(dequantize, check, values):
     x, scale = values(3, 4, dtype="int8"), values(1, 2, low=0.1)
-    op = build(DequantizeBlocksOp, [x, scale], axis=1, block_size=2)
+    op = dequantize([x, scale], axis=1, block_size=2)
     check(op, [x, scale], [x * np.repeat(scale, 2, axis=1)], tolerance=0)
 
 
@@ -54,6 +68,30 @@ def test_a_scale_may_serve_all_slices_of_another_axis(build, check, values):
         (np.ones((3, 2), np.int32), "scales are floats, not i32"),
     ],
 )
-def test_scales_that_do_not_fit_are_refused(build, scale, message):
+def test_scales_that_do_not_fit_are_refused(dequantize, scale, message):
     with pytest.raises(ValueError, match=message):
-        build(DequantizeBlocksOp, [np.ones((3, 4), np.int8), scale], axis=1, block_size=2)
+        dequantize([np.ones((3, 4), np.int8), scale], axis=1, block_size=2)
+
+
+def test_blocks_print_as_they_are_read(build, check, values):
+    """`check` parses the text of the module; here the text itself."""
+    kind = QuantizedType.in_blocks(element_type_from_numpy(ml_dtypes.uint4), 0, 32)
+    operands = [np.zeros((40, 3), ml_dtypes.uint4), values(2, 3), np.zeros((2, 3), ml_dtypes.uint4)]
+    op = build(DequantizeBlocksOp, operands, kinds={0: kind})
+    assert "tensor<40x3x!top.quantized<ui4, axis 0, block 32>>" in str(op.operands[0].type)
+    assert str(kind) == "ui4 in blocks of 32 along axis 0"
+
+
+@pytest.mark.parametrize(("axis", "block"), [(-1, 32), (0, 0)])
+def test_blocks_have_an_axis_and_a_length(axis, block):
+    with pytest.raises(ValueError, match=f"blocks of {block} along axis {axis}"):
+        QuantizedType.in_blocks(element_type_from_numpy(np.dtype(np.int8)), axis, block)
+
+
+def test_numbers_without_blocks_and_moved_ones_are_refused(build):
+    plain = [np.ones((4, 2), np.int8), np.ones((2, 2), np.float32)]
+    with pytest.raises(ValueError, match="takes numbers in blocks, not i8"):
+        build(DequantizeBlocksOp, plain)
+    kind = QuantizedType.in_blocks(element_type_from_numpy(np.dtype(np.int8)), 0, 2)
+    with pytest.raises(ValueError, match="away from the scales of their blocks"):
+        build(TransposeOp, plain[:1], kinds={0: kind}, permutation=[1, 0])

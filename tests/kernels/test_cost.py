@@ -12,6 +12,7 @@ from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.results import CostEstimate
 from explorer.targets import load_target
+from explorer.targets.core_families import core_family, describe_core
 
 MODELS = Path(__file__).parents[2] / "sample_models"
 MACHINE = CostMachine(
@@ -110,7 +111,11 @@ def test_threads_share_the_tasks_as_evenly_as_they_divide(kernels):
 
 def test_the_numbers_come_from_the_target_and_what_it_leaves_open_from_the_machine():
     target = load_target("cpu", {"core.vector_registers": 16, "caches.l2.size_bytes": 262144})
-    machine = cost_machine(target.core, target.caches, {"l1": 49152, "l2": 1}, 8, 2e9)
+    sizes = {"l1": 49152, "l2": 1}
+    core = describe_core(
+        core_family("zen4"), "its name", ["avx512"], target.core, target.caches, sizes=sizes
+    )
+    machine = cost_machine(core.core, core.caches, {}, 8, 2e9)
     assert machine.registers == 16
     assert [level.size_bytes for level in machine.caches[:2]] == [49152, 262144]
     assert machine.caches[2].is_shared

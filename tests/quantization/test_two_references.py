@@ -85,6 +85,24 @@ def test_a_wrong_threshold_is_no_fault_but_costs_decibels(quantized, report):
     assert first.tensor == "r1"
 
 
+@pytest.mark.parametrize("planted", ["x", "r1"])
+def test_a_planted_wrong_threshold_is_found_by_bisection(quantized, report, planted):
+    x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    address = f"quantize-tensors/threshold/{planted}"
+    (own,) = [t.threshold for t in quantized.quantization.tensors if t.name == planted]
+    for factor in (1 / 8, 30):
+        wrong = quantized.fork(decisions={address: own * factor}).accuracy({"x": x})
+        assert wrong.passed and wrong.bisect() is None
+        found = wrong.report.quantization.costliest
+        assert found.tensor == planted and found.is_certain
+        assert found.alone_db == pytest.approx(found.all_db, abs=3)
+        assert found.without_db > found.all_db + 3
+        assert wrong.report.float_outputs[0].sqnr_db == pytest.approx(found.all_db, abs=1.5)
+        saved = wrong.compilation.fork(decisions={found.address: "F32"}).accuracy({"x": x})
+        assert saved.report.float_outputs[0].sqnr_db == pytest.approx(found.without_db, abs=1.5)
+    assert report.quantization.costliest.all_db > found.all_db + 3
+
+
 def decibels(found: np.ndarray, expected: np.ndarray) -> float:
     noise = np.sum((found.astype(np.float64) - expected) ** 2)
     return float(10 * np.log10(np.sum(expected.astype(np.float64) ** 2) / noise))

@@ -74,6 +74,29 @@ def bound_threads(process: int) -> set[tuple[int, ...]]:
 
 
 @pytest.mark.skipif(not PROCESSORS, reason="this system has no affinity")
+@isolated_or_not
+def test_a_profile_says_which_thread_did_what(compilation, isolated):
+    inputs = compilation.example_inputs()
+    with compilation.open(2, isolated=isolated) as executable:
+        profile = executable.profile(inputs, repeats=3)
+        assert executable.profile(inputs, repeats=1).shares  # again, without what was before
+    events = {event.operation: event for event in profile.events}
+    # Whoever had time for it: each launch is somebody's, within its own time.
+    assert {share.operation for share in profile.shares} == {
+        event.operation for event in profile.events if event.end_ns > event.start_ns
+    }
+    assert {share.thread for share in profile.shares} <= {0, 1}
+    for share in profile.shares:
+        event = events[share.operation]
+        assert event.start_ns <= share.start_ns <= share.end_ns <= event.end_ns
+        assert share.tasks >= 1
+
+
+def test_one_thread_has_all_of_it_and_nothing_is_recorded(compilation):
+    with compilation.open(1) as executable:
+        assert executable.profile(compilation.example_inputs(), repeats=1).shares == ()
+
+
 def test_a_processor_that_is_not_there_is_refused_by_its_number(compilation):
     missing = max(PROCESSORS) + 1
     with pytest.raises(InputError, match=f"may not run on processor {missing}") as caught:

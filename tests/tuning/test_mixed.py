@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.cli import main
 from explorer.errors import InputError
 from explorer.quantization.table import Threshold, ThresholdTable, read_modes, write_thresholds
@@ -16,7 +17,7 @@ from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.sensitivity import MixedPrecision, Quality, TensorSensitivity
 from explorer.tuning.mixed import Wanted, mixed_precision, modes_on_the_path
 from explorer.tuning.sensitivity import Judge, qualities, sensitivities
-from explorer.tuning.simulation import decibels, noise_to_signal, simulated_program
+from explorer.tuning.simulation import simulated_program
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from source_models import source_model
@@ -150,7 +151,43 @@ def test_the_command_writes_a_table_of_modes(model, table, data, labels, tmp_pat
     asked = ["mixed", str(model.path), "--table", str(thresholds), "--data", str(arrays)]
     assert main([*asked, "--labels", "right", "--sqnr", "30", "-o", str(output)]) == 0
     assert set(read_modes(output)) == {"r"}
-    assert "not INT8: r F32" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "wanted: SQNR 30 dB, 30 examples" in said and "F32 r" in said
+    # What it was chosen by lies beside it, and comes into the trace with it.
+    c = explorer.compile(model, quantization=thresholds, modes=output)
+    assert c.quantization is not None and c.quantization.precision is not None
+    assert c.quantization.precision.model == model.name
+    assert "Pareto front" in str(c.view("sensitivity"))
+    show = ["show", str(model.path), "--quantize", str(thresholds), "--qtable", str(output)]
+    assert main([*show, "--what", "sensitivity"]) == 0
+    assert "Pareto front" in capsys.readouterr().out
+    beside = output.with_name("q.qtable.sensitivity.json")
+    beside.write_text("{")
+    assert main([*show, "--what", "sensitivity"]) == 2
+    assert "q.qtable.sensitivity.json" in capsys.readouterr().err
+    beside.unlink()
+    assert main([*show, "--what", "sensitivity"]) == 2
+    assert "has no search for modes" in capsys.readouterr().err
+
+
+def test_a_search_is_drawn_where_it_is_returned_and_travels_with_a_trace(
+    model, table, found, tmp_path
+):
+    assert str(found).startswith("wanted: SQNR 30 dB") and "F32 r" in str(found)
+    explorer.compile(model)  # registers what notebooks draw
+    html = found._repr_html_()
+    assert html.count("<img") == 2 and "Pareto front" in html
+    c = explorer.compile(model, quantization=table, modes=found)
+    assert {t.name: t.mode for t in c.quantization.tensors} == {
+        "x": "INT8",
+        "r": "F32",
+        "s": "INT8",
+    }
+    assert c.quantization.precision is found
+    c.save(tmp_path / "net.nnx")
+    opened = explorer.open(tmp_path / "net.nnx")
+    assert opened.trace().quantization.precision == found
+    assert str(opened.view("sensitivity")) == str(c.view("sensitivity"))
 
 
 def test_what_cannot_be_reached_writes_nothing(model, data, table, labels, tmp_path, capsys):

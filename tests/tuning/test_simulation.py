@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.ir.top.quantization.simulated import UNQUANTIZED
 from explorer.quantization.methods import Range
 from explorer.quantization.quantize_tensors import INT16, type_of
@@ -13,8 +14,6 @@ from explorer.quantization.table import Threshold, ThresholdTable
 from explorer.tuning.refining import LEAST_GAIN, Measured, is_better, kind_of, measured
 from explorer.tuning.simulation import (
     Simulator,
-    decibels,
-    noise_to_signal,
     parameters_of,
     simulated_program,
 )

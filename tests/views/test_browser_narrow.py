@@ -1,5 +1,6 @@
 """On small screens nothing of the frame is cut off, and nothing lies on anything else."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -52,3 +53,43 @@ def test_nothing_of_the_frame_is_cut_or_covered(watched: Any, trace: Trace, open
         assert page.evaluate(FAULTS) == [], (arrangement, dock)
     page.set_viewport_size({"width": 1440, "height": 900})
     assert page.evaluate(FAULTS) == []
+
+
+BAR = """() => {
+  const bar = document.querySelector(".topbar").getBoundingClientRect();
+  const name = document.querySelector(".model-name"),
+    row = document.querySelector(".facts-row").getBoundingClientRect();
+  const verdict = document.querySelector(".verdict").getBoundingClientRect();
+  const facts = [...document.querySelectorAll(".fact")].filter((fact) => {
+    const box = fact.getBoundingClientRect();
+    return box.top < row.bottom - 1 && box.left < row.right - 1;
+  });
+  const outside = [...document.querySelectorAll(".topbar > *")]
+    .filter((part) => part.getBoundingClientRect().right > bar.right + 1);
+  return {
+    isNameWhole: name.scrollWidth <= name.clientWidth,
+    isVerdictFree: verdict.right <= row.left,
+    facts: facts.map((fact) => fact.textContent),
+    cut: facts.filter((fact) => fact.getBoundingClientRect().right > row.right + 1).length,
+    outside: outside.length,
+  };
+}"""
+
+
+def test_the_bar_on_top_shows_the_name_and_as_many_facts_as_fit(
+    watched: Any, trace: Trace, opened: Any
+) -> None:
+    name = "mobilenet_v2_035_128_quantized_per_channel"
+    page = watched.page
+    opened(replace(trace, model=replace(trace.model, name=name)))
+    shown = {}
+    for width in (1920, 1440, 1280, 1100):
+        page.set_viewport_size({"width": width, "height": 720})
+        bar = page.evaluate(BAR)
+        assert bar["isVerdictFree"] and (bar["isNameWhole"] or width < 1200), (width, bar)
+        assert bar["cut"] == bar["outside"] == 0, (width, bar)
+        shown[width] = bar["facts"]
+    every = shown[1920]
+    assert len(every) >= 3 and shown[1440]
+    for facts in shown.values():
+        assert facts == every[: len(facts)]  # the last ones went

@@ -1,5 +1,6 @@
 """Layers by what quantizing costs them, and thresholds over histograms, in a real browser."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,12 @@ from playwright.sync_api import expect
 
 import explorer
 from explorer.results import Trace
+from explorer.results.runs.sensitivity import (
+    MixedPoint,
+    MixedPrecision,
+    Quality,
+    TensorSensitivity,
+)
 from explorer.views.quantized_rows import rows
 
 pytestmark = pytest.mark.browser
@@ -70,6 +77,24 @@ def test_a_threshold_that_is_moved_says_what_it_costs_and_how_to_fork(
     assert watched.is_clean(), watched
 
 
+@pytest.mark.parametrize("dock", ["quantization", "accuracy"])
+def test_the_layer_that_costs_most_is_named_with_the_fork_that_keeps_it_float(
+    opened: Any, quantized: Trace, dock: str
+):
+    watched = opened(quantized, link=f"pass=8&dock={dock}")
+    assert quantized.accuracy is not None and quantized.accuracy.quantization is not None
+    found = quantized.accuracy.quantization.costliest
+    assert found is not None
+    line = watched.page.locator(".costliest")
+    expect(line).to_contain_text(f"costs most: {found.tensor}, {found.alone_db:.1f} dB")
+    line.get_by_role("button", name="keep it float").click()
+    expect(line).to_contain_text(f'c.fork(decisions={{"{found.address}": "F32"}})')
+    line.get_by_role("button", name=found.tensor).click()
+    if dock == "quantization":
+        expect(watched.page.locator(SHOWN)).to_have_text(found.tensor)
+    assert watched.is_clean(), watched
+
+
 def test_errors_against_the_float_model_are_a_choice_of_the_map(opened: Any, quantized: Trace):
     watched = opened(quantized, link="pass=8&dock=accuracy")
     page = watched.page
@@ -102,3 +127,104 @@ def test_a_program_that_is_not_quantized_is_asked_nothing_of_it(opened: Any, tra
     expect(page.get_by_role("tab", name="quantization")).to_have_count(0)
     hidden = page.locator(".overlay-choice option[data-quantized]")
     assert hidden.evaluate_all("options => options.map((o) => o.hidden)") == [True] * 3
+
+
+@pytest.fixture(scope="module")
+def searched(quantized: Trace) -> Trace:
+    """With a search for modes of which the first tensor is the noisiest."""
+    record = quantized.quantization
+    assert record is not None
+    names = [tensor.name for tensor in record.tensors]
+
+    def quality(sqnr_db: float) -> Quality:
+        return Quality(sqnr_db=sqnr_db, differ=0, accuracy=97.5)
+
+    points = tuple(
+        MixedPoint(
+            modes=dict.fromkeys(names[:k], "F32"), cost=1 + k, quality=quality(30 + k), is_best=True
+        )
+        for k in range(len(names) + 1)
+    )
+    found = MixedPrecision(
+        model="digits_mlp",
+        wanted="SQNR 31 dB",
+        examples=20,
+        exact=quality(float("inf")),
+        tensors=tuple(
+            TensorSensitivity(
+                tensor=name,
+                macs=1,
+                alone=quality(40 + k),
+                without=quality(34 - k),
+                wide=quality(33 - k),
+            )
+            for k, name in enumerate(names)
+        ),
+        points=points,
+        chosen=1,
+        seconds=1,
+    )
+    return replace(quantized, quantization=replace(record, precision=found))
+
+
+def test_sensitivity_and_the_front_are_drawn_and_a_point_can_be_compiled(
+    opened: Any, searched: Trace
+):
+    record = searched.quantization
+    assert record is not None and record.precision is not None
+    watched = opened(searched, link="pass=8&dock=sensitivity")
+    page = watched.page
+    names = [tensor.tensor for tensor in record.precision.tensors]
+    drawn = page.locator(".sensitivity-row .row-name")
+    expect(drawn).to_have_count(len(names))
+    assert drawn.evaluate_all("all => all.map((name) => name.textContent)") == names
+    expect(page.locator(".front-point")).to_have_count(len(record.precision.points))
+    words = page.locator(".front-words")
+    expect(words).to_contain_text("31.0 dB, 2.00 times INT8")
+    expect(words).to_contain_text("chosen by the search")
+    page.get_by_role("button", name="compile these modes").click()
+    address = f"quantize-tensors/mode/{names[0]}"
+    expect(page.locator(".sensitivity .quantized-said")).to_contain_text(
+        f'c.fork(decisions={{"{address}": "F32"}})'
+    )
+    page.locator(".front-point").nth(0).press("Enter")
+    expect(words).to_contain_text("30.0 dB, 1.00 times INT8")
+    expect(words).to_contain_text("this program")
+    expect(page.get_by_role("button", name="compile these modes")).to_have_count(0)
+    page.locator(".sensitivity-row").nth(1).click()
+    expect(page.locator(".sensitivity-row.marked")).to_have_count(1)
+    marked = page.locator(".sensitivity-row.marked .row-name").text_content()
+    assert marked == names[1]
+    assert watched.is_clean(), watched
+
+
+BOXES = """names => names.map((name) => {
+  const {left, right, top, bottom} = name.getBoundingClientRect();
+  return [left, right, top, bottom];
+})"""
+
+
+@pytest.mark.parametrize("apart", [0.002, 0.02, 0.05])
+def test_names_of_thresholds_near_one_another_do_not_touch(
+    opened: Any, quantized: Trace, apart: float
+):
+    record = quantized.quantization
+    assert record is not None
+    row = next(row for row in rows(quantized) if row.tensor is not None)
+    assert row.tensor is not None and row.tensor.observed is not None
+    seen = row.tensor.observed
+    near = [
+        replace(c, low=0.0, high=row.tensor.high * (1 - apart * place))
+        for place, c in enumerate(seen.candidates)
+    ]
+    crowded = replace(row.tensor, observed=replace(seen, candidates=tuple(near)))
+    tensors = tuple(crowded if t.name == crowded.name else t for t in record.tensors)
+    trace = replace(quantized, quantization=replace(record, tensors=tensors))
+    page = opened(trace, link="pass=8&dock=quantization").page
+    expect(page.locator(SHOWN)).to_have_text(row.name)
+    expect(page.locator(".candidate-name")).not_to_have_count(0)
+    boxes = page.locator(".candidate-name").evaluate_all(BOXES)
+    for place, (left, right, top, bottom) in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            is_beside = left >= other[1] + 2 or right + 2 <= other[0]
+            assert is_beside or top >= other[3] or bottom <= other[2], (boxes, place)

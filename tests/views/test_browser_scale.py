@@ -171,7 +171,7 @@ let listener = () => {};
 window.asked = [];
 const answers = [];
 window.release = () => answers.splice(0).forEach((answer) => answer());
-const values = {head: payload.head, revision: 0, mode: "notebook"};
+const values = {head: payload.head, revision: 0, mode: window.mode ?? "notebook"};
 render({
   model: {
     get: (name) => values[name] ?? null,
@@ -196,21 +196,27 @@ render({
 """
 
 
-def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, tmp_path: Path):
-    payload = trace_payload(large)
-    first = payload.head["first"]
-    chunks = {**payload.saved_chunks(), f"start/{first}": payload.chunk(f"start/{first}")}
-    begin, _, _ = export_page(large).partition("render({\n  model: {")
+def slow_page(trace: Trace, folder: Path) -> str:
+    """The address of a page whose host gives the graphs of all passes when it is told to."""
+    payload = trace_payload(trace)
+    excerpts = [f"start/{index}" for index in range(len(trace.passes))]
+    chunks = {**payload.saved_chunks(), **{key: payload.chunk(key) for key in excerpts}}
+    begin, _, _ = export_page(trace).partition("render({\n  model: {")
     page_text = re.sub(
         r'(id="payload">).*?(</script>)',
         lambda m: m[1] + script_data({"head": payload.head, "chunks": chunks}) + m[2],
         begin,
         flags=re.DOTALL,
     )
-    path = tmp_path / "slow.html"
+    path = folder / "slow.html"
     path.write_text(page_text + SLOW_HOST, encoding="utf-8")
+    return path.as_uri()
+
+
+def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, tmp_path: Path):
+    first = trace_payload(large).head["first"]
     page = watched.page
-    page.goto(path.as_uri())
+    page.goto(slow_page(large, tmp_path))
     page.wait_for_selector(".graph .node")
     watched.expect_pass(large.passes[first].name)
     asked = page.evaluate("window.asked")
@@ -223,4 +229,40 @@ def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, t
     page.locator(f'.pass-row[data-pass="{first}"]').click()
     watched.expect_names(".graph .pane-title", [large.passes[first].name])
     assert shown_blocks(watched) == shown
+    assert watched.is_clean(), watched
+
+
+def test_who_comes_back_waits_for_the_pass_that_was_left(
+    watched: Any, large: Trace, tmp_path: Path
+):
+    first = trace_payload(large).head["first"]
+    left = next(
+        index for index in range(first + 1, len(large.passes)) if large.passes[index].changed
+    )
+    shown = large.snapshots[left].graph.nodes[-2].id
+    page = watched.page
+    page.add_init_script("window.mode = 'page'")  # with an address
+    page.goto(f"{slow_page(large, tmp_path)}#pass={left}&selection={shown}")
+    page.wait_for_selector(".graph .node")
+    watched.expect_pass(large.passes[left].name)
+    asked = page.evaluate("window.asked")
+    assert f"start/{left}" in asked and f"start/{first}" not in asked
+    assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
+    watched.wait_until("() => document.querySelector('.graph .node.selected') !== null")
+    assert watched.is_clean(), watched
+
+
+def test_what_another_pass_alone_has_is_waited_for(watched: Any, large: Trace, tmp_path: Path):
+    gone = large.snapshots[1].graph.nodes[2].id
+    last = len(large.passes) - 1
+    assert gone not in {node.id for node in large.snapshots[last].graph.nodes}
+    page = watched.page
+    page.add_init_script("window.mode = 'page'")  # with an address
+    page.goto(f"{slow_page(large, tmp_path)}#pass={last}&selection={gone}")
+    watched.wait_until("() => window.asked.includes('graphs')")
+    assert page.locator(".graph .node").count() == 0
+    page.evaluate("window.release()")
+    page.wait_for_selector(".graph .node")
+    watched.expect_names(".graph .pane-title", [large.passes[last].name])
+    assert page.locator(".banner.notice").count() == 0  # it is found
     assert watched.is_clean(), watched

@@ -237,7 +237,8 @@ def test_the_kernel_compiles_what_is_wanted_otherwise(notebook: Any):
     expect(written).to_be_visible()
     written.fill("no IR")
     page.get_by_role("button", name="compile from here").click()
-    expect(page.locator(".explorer .changing .ink-wrong")).to_contain_text("not valid IR")
+    expect(page.locator(".explorer .ir-editor .ink-wrong")).to_contain_text("line 1: not valid IR")
+    page.keyboard.press("Escape")
     expect(branches).to_have_count(before + 1)
 
     rule = page.get_by_label("rule", exact=True)

@@ -167,6 +167,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
             "accuracy",
             "float",
             "quantization",
+            "precision",
             "profile",
             "program",
             "steps",

@@ -40,8 +40,23 @@ def test_the_costliest_layer_stands_first(quantized: Trace):
     costs = [row.cost_db for row in found]
     assert costs == sorted(costs) and np.isfinite(costs[0])
     assert {row.name for row in found} >= {t.name for t in record_of(quantized).tensors}
-    names = [line.split()[0] for line in quantization_text(quantized, 100).splitlines()[2:]]
+    names = [line.split()[0] for line in quantization_text(quantized, 100).splitlines()[3:]]
     assert names[: len(found)] == [row.name for row in found]
+
+
+def test_what_bisection_named_is_said_wherever_errors_are(quantized: Trace):
+    errors = report_of(quantized).quantization
+    assert errors is not None and errors.costliest is not None
+    name = errors.costliest.tensor
+    said = f"costs the outputs most, by bisection: {name}, "
+    assert said in quantization_text(quantized, 100) and said in quantization_html(quantized)
+    report = report_of(quantized)
+    assert said in accuracy_text(report) and said in accuracy_html(report)
+    payload = trace_payload(quantized)
+    for chunk in ("quantization", "accuracy"):
+        assert payload.chunk(chunk)["costliest"]["tensor"] == name
+    bare = replace(report, quantization=replace(errors, costliest=None))
+    assert "bisection" not in accuracy_text(bare)
 
 
 def test_a_result_that_stays_float_has_no_threshold(quantized: Trace):

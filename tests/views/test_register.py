@@ -13,13 +13,21 @@ import explorer
 from explorer.cli import main
 from explorer.errors import InputError
 from explorer.results import (
+    LoopPorts,
     ObservedTensor,
     OperatorRecord,
+    PortsRecord,
     QuantizationRecord,
     QuantizedTensor,
     RangeCandidate,
     Trace,
     ValueHistogram,
+)
+from explorer.results.runs.sensitivity import (
+    MixedPoint,
+    MixedPrecision,
+    Quality,
+    TensorSensitivity,
 )
 from explorer.views import register
 from explorer.views.needs import PARTS
@@ -72,13 +80,40 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         high=1,
         observed=ObservedTensor(histogram=histogram, candidates=(candidate,)),
     )
-    quantization = QuantizationRecord(method=mark, table=mark, tensors=(tensor,), weights=())
-    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization)
+    quantization = QuantizationRecord(
+        method=mark, table=mark, tensors=(tensor,), weights=(), precision=_search_for_modes(mark)
+    )
+    loop = LoopPorts(
+        kernel=mark, loop=(mark,), lines=(0, 1), text=(mark,), share=1.0, merged=1, cycles=2.0,
+        bound=1.0, limit="load", ports=((mark, 1.0),), counts=(("load", 1.0),), spills=0.0,
+        predicted_cycles=1.0, predicted_bound="loads", peak_cycles=0.5,
+    )  # fmt: skip
+    ports = PortsRecord(
+        core=mark, model=mark, analyser=mark, compiler=mark, note=mark, loops=(loop,),
+        left_out=((mark, mark),),
+    )  # fmt: skip
+    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization, ports=ports)
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
     assert str(shown).strip()
     html = shown._repr_html_()
     assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def _search_for_modes(mark: str) -> MixedPrecision:
+    quality = Quality(sqnr_db=30.0, differ=0)
+    return MixedPrecision(
+        model=mark,
+        wanted=mark,
+        examples=1,
+        exact=quality,
+        tensors=(
+            TensorSensitivity(tensor=mark, macs=1, alone=quality, without=quality, wide=quality),
+        ),
+        points=(MixedPoint(modes={mark: "F32"}, cost=1, quality=quality, is_best=True),),
+        chosen=0,
+        seconds=1,
+    )
 
 
 def test_a_view_of_what_is_not_there_says_how_to_get_it(trace: Trace):

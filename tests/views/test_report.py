@@ -1,9 +1,11 @@
 """A compilation as Markdown: all parts, and no name of a model that is markup."""
 
+import re
 from dataclasses import replace
 
 from explorer.results import Trace
 from explorer.views.static.report import report_text
+from explorer.views.static.report_cards import report_page
 
 
 def test_a_report_has_all_that_is_known(trace: Trace):
@@ -20,6 +22,20 @@ def test_a_report_of_an_unfinished_compilation_leaves_parts_out(trace: Trace):
     bare = replace(trace, memory=None, kernels=(), program=None, accuracy=None, profile=None)
     assert "## Kernels" not in report_text(bare)
     assert "not compared with the source model" in report_text(bare)
+
+
+def test_a_report_page_stands_alone(trace: Trace):
+    page = report_page(trace)
+    assert page.startswith("<!doctype html>")
+    assert "<script" not in page
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
+    assert '<meta name="color-scheme" content="light dark">' in page
+    for title in ("passes", "kernels"):
+        assert f">{title}<" in page
+    for kernel in trace.kernels:
+        assert f">{kernel.name}<" in page
+    hostile = replace(trace, model=replace(trace.model, name="<img src=x>"))
+    assert "<img src=x>" not in report_page(hostile)
 
 
 def test_a_name_is_no_markup(trace: Trace):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.results import CostEstimate, TimedEvent, Trace
+from explorer.results import CostEstimate, ThreadShare, TimedEvent, Trace
 from explorer.views.payload.tracks import Span, flows_of, folded, groups_of, timeline_payload
 from explorer.views.static.chrome_trace import chrome_trace
 
@@ -60,6 +60,42 @@ def test_a_gap_is_overhead_or_waiting_for_another_track(parted: Trace):
         ("sort_1", "host", 110, 150),
         ("waiting", "waiting", 150, 250),
     ]
+
+
+def on_threads(trace: Trace) -> Trace:
+    """conv_1 is shared by two threads, the second of which ends first; conv_3 is the first's."""
+    assert trace.profile is not None
+    shares = (
+        ThreadShare(0, "conv_1", "conv_1", 0, 100, 5),
+        ThreadShare(0, "conv_3", "conv_3", 150, 250, 1),
+        ThreadShare(1, "conv_1", "conv_1", 10, 80, 3),
+    )
+    return replace(trace, profile=replace(trace.profile, threads=2, shares=shares))
+
+
+def test_each_thread_has_a_track_below_the_launches(parted: Trace):
+    threaded = on_threads(parted)
+    (inference, _) = groups_of(threaded)
+    assert [track.name for track in inference.tracks] == ["cpu", "thread 1", "thread 2", "host"]
+    assert spans_of(threaded, "thread 2") == [
+        ("waiting", "waiting", 0, 10),
+        ("conv_1", "share", 10, 80),
+        ("waiting", "waiting", 80, 100),
+        ("overhead", "overhead", 100, 110),
+        ("waiting", "waiting", 110, 150),
+        ("waiting", "waiting", 150, 250),
+    ]
+    (_, threads, *_) = inference.tracks
+    assert [span.facts for span in threads.spans if span.kind == "share"] == [
+        (("tasks", "5"),),
+        (("tasks", "1"),),
+    ]
+    names = [
+        event["args"]["name"]
+        for event in chrome_trace(threaded)["traceEvents"]
+        if event["name"] == "thread_name"
+    ]
+    assert names[:4] == ["cpu", "cpu, predicted", "thread 1", "thread 2"]
 
 
 def test_every_track_is_filled_without_overlap(trace: Trace, generated: ModuleType):

@@ -27,7 +27,7 @@ from panel.io.server import get_server
 from explorer.app.branches import Branch
 from explorer.app.effects import Page
 from explorer.app.protocol import MadeChunk, SavedFile
-from explorer.app.server.closing import quiet_about_closed_pages
+from explorer.app.server.closing import call_in_its_loop, quiet_about_closed_pages
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
 from explorer.app.state.page_json import searches_json, session_json
@@ -132,7 +132,7 @@ class ExplorerPage(JSComponent):
 
         def take(file: SavedFile) -> None:
             assert document is not None
-            document.add_next_tick_callback(partial(send, file))
+            call_in_its_loop(document, partial(send, file))
 
         if self.page is not None:
             self.page.save(message, take)
@@ -180,7 +180,7 @@ class ExplorerPage(JSComponent):
                 send()
                 return
             assert document is not None
-            document.add_next_tick_callback(send)
+            call_in_its_loop(document, send)
 
         self.page.later.want(branch, key, take)
 
@@ -203,7 +203,7 @@ class ExplorerPage(JSComponent):
                 reason = "the branches are not there any more"
             answer = partial(self._send_chunk, key, text, revision, reason)
             assert document is not None
-            document.add_next_tick_callback(answer)
+            call_in_its_loop(document, answer)
 
         threading.Thread(target=work, name="explorer-comparison", daemon=True).start()
 
@@ -231,7 +231,7 @@ class ExplorerPage(JSComponent):
                     if "error" not in found and len(self._answers) < MOST_ANSWERS:
                         self._answers[place] = text
             assert document is not None
-            document.add_next_tick_callback(partial(self._send_chunk, key, text, revision))
+            call_in_its_loop(document, partial(self._send_chunk, key, text, revision))
 
         threading.Thread(target=work, name="explorer-asked", daemon=True).start()
 
@@ -307,7 +307,7 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
 
     def publish(_state: PageState) -> None:
         # From the listener's thread into the document's own loop.
-        document.add_next_tick_callback(view.show_latest)
+        call_in_its_loop(document, view.show_latest)
 
     def is_connected() -> bool:
         context = document.session_context

@@ -45,8 +45,8 @@ class Pages:
         workspaces: Workspaces,
         fits: Callable[[SavedWorkspace], bool] = lambda _: False,
     ) -> None:
-        """`folder` is for what pages send. The first page goes on with the workspace of before
-        that was written last and that `fits`."""
+        """`folder` is for what pages send and no workspace keeps. The first page goes on with the
+        workspace of before that was written last and that `fits`."""
         self._make_page = make_page
         self._folder = folder
         self._most = most
@@ -76,8 +76,9 @@ class Pages:
                 f"{count} open, which is the most that this explorer was started for. Close one "
                 "and load this page again, or start the explorer with a larger number of --pages."
             )
-        uploads = Uploads(page_folder(self._folder), self._quota)
-        page = self._make_page(uploads, publish, self._workspace(names))
+        workspace = self._workspace(names)
+        uploads = Uploads(workspace.files or page_folder(self._folder), self._quota)
+        page = self._make_page(uploads, publish, workspace)
         self._open[page] = Visit(uploads, is_connected)
         return page
 
@@ -98,11 +99,14 @@ class Pages:
         return found or self._workspaces.new()
 
     def end(self, page: Page) -> None:
-        """Ends the worker and removes the uploads; a second time nothing."""
+        """Ends the worker and removes the uploads that no workspace keeps; a second time
+        nothing."""
         visit = self._open.pop(page, None)
         if visit is not None:
+            keep = page.files_to_keep()
+            visit.uploads.close(keep)
             page.stop()
-            visit.uploads.remove_all()
+            self._workspaces.tidy()
 
     def end_all(self) -> None:
         for page in list(self._open):

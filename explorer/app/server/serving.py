@@ -32,6 +32,7 @@ from explorer.app.worker.standby import StandbyWorkers
 from explorer.app.workspaces import Workspace, Workspaces, workspace_folder
 from explorer.errors import InputError
 from explorer.results.decisions import NOTHING, Decisions
+from explorer.views.numbers import format_bytes
 
 TARGETS = ("cpu", "opencl")
 MOST_PAGES = 16
@@ -50,7 +51,9 @@ def serve(
     decisions: Decisions = NOTHING,
     most_pages: int = MOST_PAGES,
     is_fresh: bool = False,
+    forgets: bool = False,
     options: Mapping[str, Any] = NOTHING,
+    threads: int | None = None,
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
@@ -59,8 +62,9 @@ def serve(
     folder offers all in it. `decisions`: what the first model is opened with, by address. `port` 0
     takes a free one. `token` is for tests; a random one by default. The first page goes on with
     what was open when these models were served before, unless `is_fresh`, decisions or options are
-    given. `options`: what `explorer.compile` takes besides for the first model, which no page can
-    say: files of tables, such as `quantization`.
+    given. `forgets`: what pages left before is removed first, with the files that they sent.
+    `options`: what `explorer.compile` takes besides for the first model, which no page can
+    say: files of tables, such as `quantization`. `threads`: with which times are measured.
     Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
     page's worker, so that it must be importable by name.
 
@@ -80,8 +84,9 @@ def serve(
     choices = choices_of(offered_files(paths))
     chosen_port = usable_port(address, port)
     opening = opening_link(choices[0], target, decisions) if decisions or options else None
-    if options:
-        make_compiler = partial(ModelCompiler, {choices[0].path: options})
+    if options or threads is not None:
+        of_first = {choices[0].path: options} if options else NOTHING
+        make_compiler = partial(ModelCompiler, of_first, threads)
     results = ResultStore()
     first = first_request(choices[0], target)
     if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice
@@ -92,6 +97,11 @@ def serve(
     workspaces = Workspaces(workspace_folder())
     if workspaces.problem:
         print(workspaces.problem, flush=True)
+
+    if forgets:
+        count, size_bytes = workspaces.clear()
+        what = "workspace" if count == 1 else "workspaces"
+        print(f"{count} {what} and {format_bytes(size_bytes)} of sent files removed.", flush=True)
 
     def make_page(uploads: Uploads, publish: Publish, workspace: Workspace) -> Page:
         state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
@@ -106,7 +116,7 @@ def serve(
             and not decisions
             and not options
             and saved.target == target
-            and saved.open_paths <= offered
+            and saved.fits(offered)
         )
 
     with upload_folder() as folder:

@@ -47,7 +47,13 @@ def fork(state: PageState, settings: object) -> Step:
     if request is None:
         return state, []
     if state.branch is not None:  # a fork has its values and labels, too
-        request = replace(request, data=state.branch.request.data)
+        request = replace(request, data=state.branch.request.data, edit=state.branch.request.edit)
+        if address := without_effect(state.branch, request):
+            reason = (
+                f"{address} is decided before the text that was edited, after {request.edit[0]}, "
+                "and has no effect on it: fork the branch that the text was made of"
+            )
+            return refuse(state, reason, what="this would change nothing"), []
     if request.is_trace:
         reason = (
             "A saved trace holds what a compilation was, not its model: open the model's file "
@@ -59,6 +65,19 @@ def fork(state: PageState, settings: object) -> Step:
     if is_new and state.branch is not None:
         state = replace(state, forked_from={**state.forked_from, state.count: state.current})
     return state, effects
+
+
+def without_effect(branch: Branch, request: CompileRequest) -> str:
+    """The decision of a fork that an edited text leaves nothing to decide about; "" for none.
+
+    What ran before the text is written in it: deciding that otherwise would change nothing.
+    """
+    if not request.edit or request.edit[0] not in branch.pass_names:
+        return ""
+    settled = branch.pass_names[: branch.pass_names.index(request.edit[0]) + 1]
+    before, wanted = dict(branch.request.decisions), dict(request.decisions)
+    changed = sorted(a for a in before.keys() | wanted if before.get(a) != wanted.get(a))
+    return next((address for address in changed if address.split("/")[0] in settled), "")
 
 
 def look_at(state: PageState, key: str) -> Step:

@@ -9,6 +9,7 @@ Pass, selection and tabs stand in the link too; they belong to the page (state.j
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from explorer.app.decisions import request_of
 from explorer.app.protocol import CompileRequest
@@ -35,11 +36,13 @@ def followed(link: object, state: PageState, target: str) -> tuple[CompileReques
     if choice.kind == "trace":
         return CompileRequest(choice.path, ""), ""
     settings = link.get("settings")
-    if settings is None:
-        return CompileRequest(choice.path, target), ""
-    request = request_of(settings, choice.path, state.targets)
+    plain = CompileRequest(choice.path, target)
+    request = plain if settings is None else request_of(settings, choice.path, state.targets)
+    # A link says nothing of files that were sent: values, edited IR.
+    if replace(state.wanted, data=(), edit=()) == request:
+        return state.wanted, ""
     if request is None:
-        return CompileRequest(choice.path, target), (
+        return plain, (
             "The decisions in the link could not be read: the model is shown as it is compiled "
             "by default."
         )

@@ -12,10 +12,11 @@ from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
 from explorer.app.state.asking import choose_upload, take_values
 from explorer.app.state.compiling import Step, cancel, compile_request, drop, look_at, refuse
+from explorer.app.state.editing import take_edit
 from explorer.app.state.links import followed
 from explorer.app.state.messages import Effect, RemoveUpload
 from explorer.app.state.page_state import PageState
-from explorer.app.uploads import ASKED, VALUES, Upload
+from explorer.app.uploads import ASKED, EDIT, VALUES, Upload
 
 MOST_OPEN = 8
 """Models and traces that are open at once."""
@@ -104,6 +105,8 @@ def upload_arrived(state: PageState, upload: Upload) -> Step:
     """A file becomes one more choice, and is opened; or it goes to the dialog."""
     if upload.purpose == VALUES:
         return take_values(state, upload), []
+    if upload.purpose == EDIT:
+        return take_edit(state, upload)
     state = replace(state, upload=None)
     labels = [choice.label for choice in state.choices]
     label, number = upload.label, 1

@@ -34,6 +34,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "switchedOff": list(request.disable),
         "switchedOffAfter": places_of_disabled(state) if branch else {},
         "wanted": {**settings_of(state.wanted), "model": _key(state, state.wanted.path)},
+        "edited": list(state.wanted.edit),
         "status": state.status,
         "progress": None
         if progress is None
@@ -45,7 +46,12 @@ def session_json(state: PageState) -> dict[str, Any]:
         },
         "error": None
         if error is None
-        else {"what": error.what, "where": error.where, "advice": error.advice},
+        else {
+            "what": error.what,
+            "where": error.where,
+            "advice": error.advice,
+            "line": error.line,
+        },
         "notice": state.notice,
         "branches": [_branch(state, b) for b in state.branches],
         "branch": state.current,

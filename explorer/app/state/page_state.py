@@ -88,7 +88,8 @@ class PageState:
     def is_private(self, request: CompileRequest) -> bool:
         """Whether this page alone may see what is made of a file."""
         choice = self.choice(request.path)
-        return choice is None or choice.is_upload
+        has_files = bool(request.data or request.edit)
+        return choice is None or choice.is_upload or has_files
 
     @property
     def branch(self) -> Branch | None:

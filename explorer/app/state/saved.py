@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeGuard
 
 from explorer.app.branches import MOST_BRANCHES, Branch
@@ -24,6 +25,8 @@ from explorer.app.state.history import MOST_POINTS
 from explorer.app.state.page_state import PageState
 from explorer.app.state.points import Look, Point
 
+NO_FILES: Mapping[str, Path] = MappingProxyType({})
+
 
 @dataclass(frozen=True, kw_only=True)
 class SavedBranch:
@@ -34,7 +37,17 @@ class SavedBranch:
     head: str
     """JSON: the label, the summary and the passes' names of its trace."""
     sent: str = ""
-    """What the person calls the file, where they sent it: it is gone with its page."""
+    """What the person calls the file, where they sent it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentFile:
+    """A model or trace that the person sent."""
+
+    name: str
+    """In the folder of the workspace."""
+    label: str
+    """What the person calls it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +60,8 @@ class SavedPoint:
     current: str
     last: tuple[tuple[str, str], ...]
     is_look: bool = False
+    files: tuple[str, ...] = ()
+    """Names of those that the person had sent, and not closed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +92,23 @@ class SavedWorkspace:
     searches: tuple[SavedSearch, ...] = ()
     looks: tuple[tuple[str, str | int | float], ...] = ()
     place: str = ""
+    files: tuple[SentFile, ...] = ()
+    """Of the present, and of all points."""
+    offered: tuple[str, ...] = ()
+    """Paths of what the app was started with."""
+
+    @property
+    def file_names(self) -> set[str]:
+        """Of all files that are still needed: models, values and labels, edited IR."""
+        requests = (*(b.request for b in self.branches), *(s.request for s in self.searches))
+        sent = (path for request in requests for path in (*request.data, *request.edit[1:]))
+        data = {Path(path).name for path in sent}
+        return {file.name for file in self.files} | data
+
+    def fits(self, offered: set[str]) -> bool:
+        """Whether a person who starts the app with these paths expects what was open then."""
+        is_open = bool(self.open_paths) and self.open_paths <= offered
+        return is_open or (not self.open_paths and offered == set(self.offered))
 
     @property
     def open_paths(self) -> set[str]:
@@ -99,16 +131,35 @@ def saved_of(state: PageState) -> SavedWorkspace:
         searches=tuple(_saved_search(search) for search in state.searches),
         looks=tuple(sorted(state.looks.items())),
         place=state.place,
+        files=tuple(
+            SentFile(name=Path(choice.path).name, label=choice.label)
+            for choice in dict.fromkeys(
+                choice
+                for choices in (state.choices, *(point.choices for point in state.points))
+                for choice in choices
+                if choice.is_upload
+            )
+        ),
+        offered=tuple(absolute(choice.path) for choice in state.choices if not choice.is_upload),
     )
 
 
-def restored(state: PageState, saved: SavedWorkspace) -> tuple[PageState, str]:
-    """The page as it was left, all branches asleep; and what could not be restored (or "")."""
+def restored(
+    state: PageState, saved: SavedWorkspace, found: Mapping[str, Path] = NO_FILES
+) -> tuple[PageState, str]:
+    """The page as it was left, all branches asleep; and what could not be restored (or "").
+
+    `found`: paths of files that the person had sent and that are still there, by name.
+    """
+    state = replace(state, choices=(*state.choices, *_sent_choices(saved, found)))
     paths = {absolute(choice.path): choice.path for choice in state.choices}
+    for branch in saved.branches:  # the folder may be another one now
+        sent = found.get(Path(branch.request.path).name) if branch.sent else None
+        paths |= {} if sent is None else {branch.request.path: str(sent)}
     branches: dict[str, Branch] = {}
     lost: list[str] = []
     for branch in saved.branches:
-        request = _checked(branch.request, paths, state.targets)
+        request = _checked(branch.request, paths, state.targets, found)
         if request is None or not branch.key.isdecimal() or len(branches) >= 10 * MOST_BRANCHES:
             lost.append(branch.key)
         else:
@@ -118,10 +169,11 @@ def restored(state: PageState, saved: SavedWorkspace) -> tuple[PageState, str]:
     keys = [branch.key for branch in present.branches]
     current = next((branch for branch in present.branches if branch.key == present.current), None)
     current = current or (present.branches[-1] if present.branches else None)
-    searches = (_search(search, paths, state.targets) for search in saved.searches)
+    searches = (_search(search, paths, state.targets, found) for search in saved.searches)
     last_key = max([saved.count, *map(int, branches), *(search.key for search in saved.searches)])
     state = replace(
         state,
+        choices=present.choices,
         branches=present.branches,
         wanted=current.request if current else state.wanted,
         last={paths[path]: key for path, key in saved.present.last if path in paths},
@@ -158,7 +210,16 @@ def _saved_point(point: Point) -> SavedPoint:
         current=point.current,
         last=tuple((absolute(path), key) for path, key in sorted(point.last.items())),
         is_look=point.is_look,
+        files=tuple(Path(choice.path).name for choice in point.choices if choice.is_upload),
     )
+
+
+def _sent_choices(saved: SavedWorkspace, found: Mapping[str, Path]) -> list[Choice]:
+    return [
+        Choice(f"upload {path.stem}", file.label, str(path), is_upload=True)
+        for file in saved.files
+        if (path := found.get(file.name)) is not None
+    ]
 
 
 def _saved_search(search: Search) -> SavedSearch:
@@ -174,8 +235,13 @@ def _saved_search(search: Search) -> SavedSearch:
     )
 
 
-def _search(saved: SavedSearch, paths: Mapping[str, str], targets: Iterable[str]) -> Search | None:
-    request = _checked(saved.request, paths, targets)
+def _search(
+    saved: SavedSearch,
+    paths: Mapping[str, str],
+    targets: Iterable[str],
+    found: Mapping[str, Path],
+) -> Search | None:
+    request = _checked(saved.request, paths, targets, found)
     if request is None or saved.status not in ("done", "cancelled", "failed"):
         return None
     return Search(
@@ -191,7 +257,10 @@ def _search(saved: SavedSearch, paths: Mapping[str, str], targets: Iterable[str]
 
 
 def _checked(
-    request: CompileRequest, paths: Mapping[str, str], targets: Iterable[str]
+    request: CompileRequest,
+    paths: Mapping[str, str],
+    targets: Iterable[str],
+    found: Mapping[str, Path],
 ) -> CompileRequest | None:
     """The request with the path under which its file is offered now; None where there is none."""
     path = paths.get(request.path)
@@ -199,7 +268,13 @@ def _checked(
         return None
     if request.is_trace:
         return CompileRequest(path, "")
-    return request_of(settings_of(request), path, list(targets))
+    checked = request_of(settings_of(request), path, list(targets))
+    data = [found.get(Path(file).name) for file in request.data]
+    edit = [found.get(Path(file).name) for file in request.edit[1:]]
+    if checked is None or None in (*data, *edit) or len(request.edit) not in (0, 2):
+        return None
+    edited = (*request.edit[:1], *map(str, edit))
+    return replace(checked, data=tuple(map(str, data)), edit=edited)
 
 
 def _head(branch: SavedBranch) -> dict[str, object]:
@@ -226,7 +301,7 @@ def _point(saved: SavedPoint, branches: Mapping[str, Branch], choices: tuple[Cho
     last = {paths[path]: key for path, key in saved.last if path in paths}
     return Point(
         words=saved.words,
-        choices=choices,
+        choices=tuple(c for c in choices if not c.is_upload or Path(c.path).name in saved.files),
         branches=found,
         current=saved.current,
         last=last,

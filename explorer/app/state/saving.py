@@ -10,7 +10,8 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import MOST_PLACE
 from explorer.traces.tables import FRAMES
 
-FILES = ("page", "trace", "source", "report")
+IR = "ir"
+FILES = ("page", "trace", "source", "report", "report page", IR)
 FORMS = ("csv", "parquet")
 
 
@@ -22,6 +23,9 @@ def save_order(state: PageState, message: PageMessage) -> tuple[CompileRequest, 
         return None
     if not isinstance(place, str) or len(place) > MOST_PLACE:
         return None
+    after = str(message.get("after", ""))
+    if what == IR and (branch.request.is_trace or after not in branch.pass_names):
+        return None
     choice = state.choice(branch.request.path)
     order = SaveOrder(
         what=what,
@@ -30,5 +34,6 @@ def save_order(state: PageState, message: PageMessage) -> tuple[CompileRequest, 
         name=Path(choice.label).stem if choice else "",
         label=branch.name or branch.request.label,
         place=place,
+        after=after,
     )
     return branch.request, order

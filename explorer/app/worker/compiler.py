@@ -22,6 +22,7 @@ from explorer.app.protocol import (
     SaveOrder,
     SearchReport,
 )
+from explorer.app.worker.editing import read_edit
 from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
 from explorer.app.worker.values import Values, batch_of
@@ -38,10 +39,14 @@ if TYPE_CHECKING:
 class ModelCompiler:
     """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
 
-    def __init__(self, options: Mapping[str, Mapping[str, Any]] = NOTHING) -> None:
-        """options: what `explorer.compile` takes besides target and sizes, by the model's path."""
+    def __init__(
+        self, options: Mapping[str, Mapping[str, Any]] = NOTHING, threads: int | None = None
+    ) -> None:
+        """options: what `explorer.compile` takes besides target and sizes, by the model's path.
+        threads: with which times are measured; None: as many as a program has by default."""
         import_module("explorer.compilation")
         self._options = options
+        self._threads = threads
         self._compilations: dict[CompileRequest, Compilation] = {}
         self._accuracies: dict[CompileRequest, Accuracy] = {}
         self._profiles: dict[CompileRequest, ProfileRecord] = {}
@@ -121,12 +126,14 @@ class ModelCompiler:
 
     def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
         """A file with what the page knows: what this worker has not measured yet is measured."""
-        from explorer.app.worker.saving import saved_file
+        from explorer.app.worker.saving import IR, saved_file, text_file
         from explorer.traces.saving import save
 
         if request.is_trace or request in self._refused:
             return saved_file(order, self.stage(request, "passes", progress), None)
         compilation = self._compiled(request, progress)
+        if order.what == IR:
+            return text_file(f"{order.after}.mlir", compilation[order.after].after.dump())
         if "accuracy" in order.stages and request not in self._accuracies:
             self._accuracies[request] = self._compared(request, compilation, progress)
         if "profile" in order.stages and request not in self._profiles:
@@ -175,6 +182,13 @@ class ModelCompiler:
     def _compiled(self, request: CompileRequest, progress: Progress) -> Compilation:
         """Compiled now or before; as a fork of the compilation with most passes in common."""
         if request in self._compilations:
+            return self._compilations[request]
+        if request.edit:
+            after, file = request.edit
+            made_of = self._compiled(replace(request, edit=()), progress)
+            self._compilations[request] = made_of.continue_from(
+                after, read_edit(file), label=request.label, progress=progress
+            )
             return self._compilations[request]
         parents = [parent for parent in self._compilations if is_parent(parent, request)]
         if not parents:
@@ -260,7 +274,8 @@ class ModelCompiler:
     ) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""
         progress("measuring times", 0, 2)
-        profile = compilation.profile(Values.of(request.data).first(compilation))
+        values = Values.of(request.data).first(compilation)
+        profile = compilation.profile(values, threads=self._threads)
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
         return profile if peaks is None else peaks.on(profile)

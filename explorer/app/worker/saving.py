@@ -5,6 +5,7 @@ saved_file(order, trace, save)
     trace     save(trace, path)         c.save("net.nnx"), explorer compile --save net.nnx
     source    trace.program.source      explorer compile --dump-dir
     report    report_text(trace)        explorer show --what report -o net.md
+    report page    report_page(trace)     the same, drawn: explorer show --what report -o net.html
     kernels   csv_text(table_of(...))   c.to_frame("kernels")
 """
 
@@ -22,7 +23,10 @@ from explorer.runtime.scratch import own_folder
 from explorer.traces.tables import csv_text, parquet_bytes, table_of
 from explorer.views.page import export_page
 from explorer.views.static.report import report_text
+from explorer.views.static.report_cards import report_page
 
+IR = "ir"
+"""What is ordered for an editor: the complete text of a program behind a pass."""
 SUFFIXES = {"c": ".c", "opencl": ".cl"}
 """Of source files, by language."""
 
@@ -36,15 +40,17 @@ def saved_file(
     """
     name = order.name or trace.model.name
     if order.what == "page":
-        return _text(f"{name}.html", "text/html", export_page(trace, place=order.place))
+        return text_file(f"{name}.html", export_page(trace, place=order.place), "text/html")
     if order.what == "report":
-        return _text(f"{name}.md", "text/markdown", report_text(trace))
+        return text_file(f"{name}.md", report_text(trace), "text/markdown")
+    if order.what == "report page":
+        return text_file(f"{name} report.html", report_page(trace), "text/html")
     if order.what == "source":
         if trace.program is None:
             raise InputError("this has no compiled program, and so no source")
         source = trace.program.source
         text = "\n".join((*source.lines, ""))
-        return _text(f"{name}{SUFFIXES.get(source.language, '.txt')}", "text/plain", text)
+        return text_file(f"{name}{SUFFIXES.get(source.language, '.txt')}", text, "text/plain")
     if order.what == "trace":
         if save is None:
             raise InputError("this is no compilation that can be saved as a trace")
@@ -56,10 +62,10 @@ def saved_file(
     if order.form == "parquet":
         kind = "application/vnd.apache.parquet"
         return _file(f"{name} {order.what}.parquet", kind, parquet_bytes(table))
-    return _text(f"{name} {order.what}.csv", "text/csv", csv_text(table))
+    return text_file(f"{name} {order.what}.csv", csv_text(table), "text/csv")
 
 
-def _text(name: str, kind: str, text: str) -> SavedFile:
+def text_file(name: str, text: str, kind: str = "text/plain") -> SavedFile:
     return _file(name, kind, text.encode("utf-8", "backslashreplace"))
 
 

@@ -9,19 +9,24 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.quantization.observations import path_beside, read_observations
+from explorer.quantization.precision import path_beside as precision_beside
+from explorer.quantization.precision import read_precision
 from explorer.quantization.table import ThresholdTable, read_modes, read_thresholds
+from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.runtime.cache.digests import digest_of_file
 
 DIGITS = 16
 """Of a model's digest in a table."""
 
 TableChoice = ThresholdTable | str | Path | None
+ModesChoice = Mapping[str, str] | MixedPrecision | str | Path | None
 
 
 def chosen_table(
-    choice: TableChoice, model: SourceModel, modes: Mapping[str, str] | str | Path | None = None
+    choice: TableChoice, model: SourceModel, modes: ModesChoice = None
 ) -> ThresholdTable | None:
-    """The table, read where it is a file, with the modes of a quantization table.
+    """The table, read where it is a file, with the modes of a quantization table, or of the point
+    that a search for them chose.
 
     InputError for a file that is none, for modes without thresholds, and for the table of another
     model.
@@ -32,8 +37,11 @@ def chosen_table(
         return None
     table = choice if isinstance(choice, ThresholdTable) else read_table(Path(choice))
     if isinstance(modes, str | Path):
-        modes = read_modes(Path(modes))
-    if modes is not None:
+        found = read_precision(precision_beside(Path(modes)), model.name)
+        table = replace(table, modes=read_modes(Path(modes)), precision=found)
+    elif isinstance(modes, MixedPrecision):
+        table = replace(table, modes=dict(modes.points[modes.chosen].modes), precision=modes)
+    elif modes is not None:
         table = replace(table, modes=dict(modes))
     own = digest_of_model(model)
     if table.model and own and table.model != own:

@@ -25,6 +25,7 @@ from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.corrections.smooth_activations import SmoothActivations
 from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.quantize_weights import QuantizeWeights
 from explorer.quantization.table import ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
@@ -122,6 +123,8 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     table = settings.quantization
     if table is None:
         return ()
+    if table.weights is not None:
+        return (QuantizeWeights(table),)
     integers_only = settings.target.arithmetic == "integer"
     quantize = QuantizeTensors(table, integers_only=integers_only)
     return (*correcting_passes(table.corrections), quantize)

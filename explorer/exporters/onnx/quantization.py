@@ -77,12 +77,12 @@ def _axis(kind: QuantizedType) -> int | None:
 @writes(DequantizeBlocksOp)
 def dequantize_blocks(op: DequantizeBlocksOp, out: Nodes) -> str:
     """DequantizeLinear, whose zero points are integers of the operand's type."""
-    axis, block = op.get("axis"), op.get("block_size")
+    axis, block = op.blocks.axis_number, op.blocks.block_size
     expected = list(sizes_of(op.input))
     expected[axis] = -(-expected[axis] // block)
     if list(sizes_of(op.scale)) != expected:
         raise Unwritable("its scales are fewer than one per block and slice")
-    if op.zero_point is not None and element_type_of(op.zero_point) != element_type_of(op.input):
+    if op.zero_point is not None and element_type_of(op.zero_point) != op.blocks.storage:
         raise Unwritable(f"its zero points are {dtype_of(op.zero_point)}")
     return out.node(
         "DequantizeLinear", op.input, op.scale, op.zero_point, axis=axis, block_size=block

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from explorer.importers.building.build import Build
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_from_numpy,
@@ -60,6 +61,17 @@ def as_quantized(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
         result = tensor_type(kind, shape_of(x))
         return build.append(WeightOp.make([], [result], weight=x.owner.weight)).output
     return build.value(BitcastOp, [x], to=kind)
+
+
+def dequantized_blocks(
+    x: SSAValue, scale: SSAValue, zero: SSAValue | None, axis: int, block: int, build: Build
+) -> SSAValue:
+    """Real numbers of integers with parameters for every `block` of them along an axis."""
+    storage = element_type_of(x)
+    if not isinstance(storage, IntegerType):
+        raise ValueError(f"blocks of {storage}; integers expected")
+    typed = as_quantized(x, QuantizedType.in_blocks(storage, axis, block), build)
+    return build.value(DequantizeBlocksOp, [typed, scale, zero])
 
 
 def as_stored(x: SSAValue, build: Build) -> SSAValue:

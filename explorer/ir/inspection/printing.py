@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
-from explorer.errors import ModelError
+from explorer.errors import ModelError, TextError
 from explorer.files import reading_file
 from explorer.ir.compute import Statement
 from explorer.ir.operation import IDENTITY, TopOperation, identity_of, set_identity
@@ -104,7 +104,7 @@ def dump(module: ModuleOp) -> str:
 
 
 def parse(text: str, file: str = "<text>") -> ModuleOp:
-    """Reads IR text; ModelError names the line where it is not valid IR.
+    """Reads IR text; TextError names the line where it is not valid IR.
 
     Nothing in the text is executed. Operations without an identity are named after their first
     result.
@@ -116,10 +116,17 @@ def parse(text: str, file: str = "<text>") -> ModuleOp:
             module = _TextParser(context, text, file).parse_module()
             module.verify()
         except (ParseError, VerifyException, ValueError) as error:
-            raise ModelError(f"not valid IR: {str(error).strip()}", hint=hint) from error
+            raise _text_error(str(error).strip(), file, hint) from error
         _name_operations(module)
         _check_program(module, file)
     return module
+
+
+def _text_error(said: str, file: str, hint: str) -> TextError:
+    """What xDSL says, with its place: it begins with `<text>:12:43`, the line, a sign below it."""
+    place = re.match(rf"{re.escape(file)}:(\d+):(\d+)\n", said)
+    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+    return TextError(f"not valid IR: {said}", hint=hint, line=line, column=column)
 
 
 def _name_operations(module: ModuleOp) -> None:

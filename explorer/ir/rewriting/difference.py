@@ -9,10 +9,13 @@ A page shows one pass of thirty at first, and of the others how many operations 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from explorer.ir.operation import IDENTITY, TopOperation, from_attribute
 from explorer.ir.program import Snapshot
+from explorer.ir.rewriting.events import Rewrite
+from explorer.ir.rewriting.succession import heirs, predecessors
 from explorer.ir.structure import OperationRecord, record, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
@@ -23,12 +26,15 @@ DATA = (WeightOp.name, "source.constant")
 """Operations that are no nodes of the graph."""
 
 
-def program_difference(before: Snapshot, after: Snapshot) -> GraphDiff:
+def program_difference(
+    before: Snapshot, after: Snapshot, rewrites: Sequence[Rewrite] = ()
+) -> GraphDiff:
     """What appeared, disappeared, changed, and which operation took over whose sources.
 
-    Operations are matched by identity, weights left out.
+    Operations are matched by identity, weights left out. `rewrites`: those that led from one to
+    the other, where they are known.
     """
-    found = _Difference(before, after)
+    found = _Difference(before, after, rewrites)
     return deferring(
         GraphDiff,
         added=Later(lambda: found.added),
@@ -39,9 +45,10 @@ def program_difference(before: Snapshot, after: Snapshot) -> GraphDiff:
 
 
 class _Difference:
-    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot, rewrites: Sequence[Rewrite]) -> None:
         self.before = before
         self.after = after
+        self.rewrites = rewrites
 
     @cached_property
     def added(self) -> tuple[str, ...]:
@@ -57,22 +64,33 @@ class _Difference:
 
     @cached_property
     def fused(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """New or changed operations with those that are gone and came from the same sources."""
-        gone_of: dict[str, list[int]] = {}
-        sources = self.before.sources if self.removed else {}
-        for place, identity in enumerate(self.removed):
-            for source in sources[identity]:
-                gone_of.setdefault(source, []).append(place)
-        if not gone_of:
+        """New or changed operations with those that are gone and came from the same sources.
+
+        Of what a rewrite removed only its heirs took it over.
+        """
+        if not self.removed:
             return ()
+        sources = self.before.sources
+        place = {identity: index for index, identity in enumerate(self.removed)}
+        inherited = predecessors(self.rewrites)
+        told = {r.identity for rewrite in self.rewrites if heirs(rewrite) for r in rewrite.removed}
+        gone_of: dict[str, list[int]] = {}  # of which no rewrite says what took its place
+        for identity, index in place.items():
+            for source in () if identity in told else sources[identity]:
+                gone_of.setdefault(source, []).append(index)
         found = []
         for identity in (*self.added, *self._staying()):
+            if not gone_of and identity not in inherited:
+                continue
             own = self.after.sources[identity]
-            places = sorted({place for source in own for place in gone_of.get(source, ())})
+            places = {index for source in own for index in gone_of.get(source, ())}
+            for other in inherited.get(identity, ()):
+                if other in place and not set(own).isdisjoint(sources[other]):
+                    places.add(place[other])
             stays = identity in self.before.operations
             if len(places) + stays < 2 or (stays and not self._is_changed(identity)):
                 continue
-            found.append((identity, tuple(self.removed[place] for place in places)))
+            found.append((identity, tuple(self.removed[index] for index in sorted(places))))
         return tuple(found)
 
     def _staying(self) -> list[str]:

@@ -216,7 +216,7 @@ class PassResult:
         """Operations added, removed, changed and fused."""
         if not self.changed:
             return GraphDiff()
-        return program_difference(self.before, self.after)
+        return program_difference(self.before, self.after, self.rewrites)
 
     @cached_property
     def record(self) -> PassRecord:

@@ -21,7 +21,7 @@ from explorer.ir.top import (
     selection,
     shapes,
 )
-from explorer.ir.top.linear import convolution, matmul
+from explorer.ir.top.linear import convolution, matmul, matmul_blocks
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
 from explorer.ir.top.quantization import blocks as quantized_blocks
 from explorer.ir.top.quantization import dynamic as dynamic_quantization
@@ -42,6 +42,7 @@ _FAMILIES = (
     elementwise,
     convolution,
     matmul,
+    matmul_blocks,
     dynamic_quantization,
     quantized,
     quantized_blocks,

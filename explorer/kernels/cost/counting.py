@@ -99,10 +99,19 @@ def count(top: Operation, machine: CostMachine) -> Counts:
     return counter.region([top], [])
 
 
+def count_bodies(top: Operation, machine: CostMachine) -> dict[affine.ForOp, Counts]:
+    """The counts of one iteration of every loop that is not unrolled, without loops inside."""
+    counter = _Counter(machine)
+    counter.region([top], [])
+    return counter.bodies
+
+
 class _Counter:
     def __init__(self, machine: CostMachine):
         self.machine = machine
         self.core = machine.core
+        self.bodies: dict[affine.ForOp, Counts] = {}
+        """Of every loop that is not unrolled: one iteration, without the loops inside."""
 
     def region(
         self,
@@ -113,18 +122,18 @@ class _Counter:
         """A body (of `loop`): its own operations, those of unrolled loops, and its other loops."""
         total = Counts()
         body: list[tuple[Operation, int, list[affine.ForOp]]] = []
-        for op, inside in _flattened(operations, unrolled):
+        for op, inside in flattened(operations, unrolled):
             if isinstance(op, affine.ForOp):
                 times = extent_or_guess(op)
                 inner = self.region(list(op.body.block.ops), [], op)
-                total.add(inner, times * _repeats(op, inside))
+                total.add(inner, times * repeats_of(op, inside))
             elif op.regions and not isinstance(op, affine.ForOp):
                 for region in op.regions:
                     for block in region.blocks:
                         inner = self.region(list(block.ops), [])
                         total.add(inner, UNKNOWN_EXTENT if isinstance(op, scf.ForOp) else 1)
             else:
-                body.append((op, _repeats(op, inside), inside))
+                body.append((op, repeats_of(op, inside), inside))
         own = Counts()
         most = max((repeats for _, repeats, _ in body), default=1)
         held = 0
@@ -151,6 +160,8 @@ class _Counter:
             own.cycles["spills"] += spill_cycles(sums, self.machine, operands)
         longest = max(own.cycles[name] for name in OVERLAPPING)
         own.busy = overlapped(longest, own.cycles["conflicts"]) + own.cycles["spills"]
+        if loop is not None:
+            self.bodies[loop] = own
         total.add(own)
         return total
 
@@ -170,7 +181,7 @@ class _Counter:
         if kind is None or isinstance(kind, IndexType):
             counts.instructions["other"] += repeats
             return
-        if isinstance(op, arith.MulfOp) and _is_fused(op):
+        if isinstance(op, arith.MulfOp) and is_fused(op):
             return
         cost = 1.0
         if isinstance(op, DIVISIONS):
@@ -195,7 +206,7 @@ class _Counter:
         `issued`: instructions of an iteration.
         """
         longest = 0.0
-        for op, inside in _flattened(list(loop.body.block.ops), []):
+        for op, inside in flattened(list(loop.body.block.ops), []):
             if not is_access(op) or not is_store(op):
                 continue
             used = _indices(op)
@@ -207,7 +218,7 @@ class _Counter:
             step = self.core.multiply_add_latency_cycles
             if not _is_register(op):
                 step += FORWARD_CYCLES
-            share = waiting_share(issued * _iterations_of_sum(op, loop, used))
+            share = waiting_share(issued * _iterations_of_sum(op, loop, used), self.machine)
             longest = max(longest, float(step * repeated) * share)
         return longest
 
@@ -226,18 +237,18 @@ class _Counter:
 # -- what is in a nest -----------------------------------------------------------------------------
 
 
-def _flattened(
+def flattened(
     operations: list[Operation], unrolled: list[affine.ForOp]
 ) -> Iterator[tuple[Operation, list[affine.ForOp]]]:
     """Every operation of a body, those inside of unrolled loops with these around them."""
     for op in operations:
         if isinstance(op, affine.ForOp) and kind_of(op) == "unroll" and bounds_of(op) is not None:
-            yield from _flattened(list(op.body.block.ops), [*unrolled, op])
+            yield from flattened(list(op.body.block.ops), [*unrolled, op])
         else:
             yield op, unrolled
 
 
-def _repeats(op: Operation, inside: list[affine.ForOp]) -> int:
+def repeats_of(op: Operation, inside: list[affine.ForOp]) -> int:
     """Different results that unrolled loops make of an operation: it is computed so many times."""
     if not inside:
         return 1
@@ -331,7 +342,7 @@ def _reads_itself(store: Access) -> bool:
     return False
 
 
-def _is_fused(multiplication: arith.MulfOp) -> bool:
+def is_fused(multiplication: arith.MulfOp) -> bool:
     """Whether it becomes part of a multiply-add."""
     users = [use.operation for use in multiplication.result.uses]
     return len(users) == 1 and isinstance(users[0], arith.AddfOp | arith.SubfOp)

@@ -13,6 +13,7 @@ from explorer.targets.schema import Cache, Core
 USUAL_CLOCK_HZ = 3e9
 USUAL_CACHES = {"l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20}
 """Sizes where neither the target nor the system says them."""
+USUAL_BYTES_PER_CYCLE, USUAL_WAYS = 8, 8
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,8 @@ def cache_levels(caches: Sequence[Cache], sizes: Mapping[str, int]) -> tuple[Cac
         if size == "auto":
             size = sizes.get(cache.name) or USUAL_CACHES.get(cache.name, 1 << 20)
         is_shared = cache.scope == "device"
-        levels.append(
-            CacheLevel(cache.name, int(size), cache.bytes_per_cycle, is_shared, cache.ways)
-        )
+        rate = cache.bytes_per_cycle or USUAL_BYTES_PER_CYCLE
+        levels.append(CacheLevel(cache.name, int(size), rate, is_shared, cache.ways or USUAL_WAYS))
     return tuple(levels)
 
 

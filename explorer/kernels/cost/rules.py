@@ -16,14 +16,17 @@ LINE_BYTES = 64
 FOLDED_USES = 4
 """A vector that is used up to so often gets no register: compilers fold its load into every
 multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5)."""
-WINDOW_INSTRUCTIONS = 256
-"""That a core looks ahead: sums over less than that overlap with those that follow."""
 OPERAND_REGISTERS = 2
 """Beside the sums: what is multiplied. What else is used again is read again from a cache."""
 LOOP_INSTRUCTIONS = 2
 """Of an iteration that is not written out: counting, and jumping back."""
 NOT_HIDDEN = 0.3
 """What is added where waiting for data takes as long as computing."""
+
+
+def load_parts(size_bytes: int, machine: CostMachine) -> int:
+    """How many times a load unit is taken by a value of that size."""
+    return max(1, -(-size_bytes // machine.core.load_bytes))
 
 
 def parts_of(size_bytes: int, machine: CostMachine) -> int:
@@ -39,16 +42,16 @@ def executed_loads(distinct: int, uses: int) -> int:
 def spill_cycles(sums: int, machine: CostMachine, operands: int = OPERAND_REGISTERS) -> float:
     """A sum without a register is loaded and stored for every addition."""
     spilled = max(0, sums + operands - machine.registers)
-    parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
     return spilled * (parts / machine.core.load_units + parts / machine.core.store_units)
 
 
-def waiting_share(instructions: float) -> float:
+def waiting_share(instructions: float, machine: CostMachine) -> float:
     """The share of a chain of that many instructions that a core waits for.
 
     It begins with what comes next while it waits, as far as its window reaches.
     """
-    return min(1.0, instructions / WINDOW_INSTRUCTIONS)
+    return min(1.0, instructions / machine.core.window_instructions)
 
 
 def conflict_cycles(offsets: Collection[int], machine: CostMachine) -> float:

@@ -23,6 +23,7 @@ from explorer.kernels.cost.rules import (
     OPERAND_REGISTERS,
     conflict_cycles,
     executed_loads,
+    load_parts,
     overlapped,
     parts_of,
     spill_cycles,
@@ -145,10 +146,11 @@ def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> 
     """Cycles of one step of the reduction, which updates `points` x `vectors` sums."""
     core = machine.core
     parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    read_parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
     sums = points * vectors
     loads = executed_loads(vectors, sums)
     issued = sums + loads + points + LOOP_INSTRUCTIONS
-    latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps)
+    latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps, machine)
     stride = work.point_stride_bytes
     conflicts = conflict_cycles(range(0, points * stride, stride), machine)
     if work.vector_stride_bytes:
@@ -156,7 +158,7 @@ def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> 
         conflicts += conflict_cycles(ends, machine)
     longest = max(
         sums * parts / core.arithmetic_units,
-        (loads * parts + points) / core.load_units,
+        (loads * read_parts + points) / core.load_units,
         issued / core.issued_per_cycle,
         latency,
     )
@@ -240,6 +242,7 @@ def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
     """One tile with all taps."""
     core = machine.core
     parts = parts_of(FLOAT_BYTES * machine.vector_floats, machine)
+    read_parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
     taps = window.height_taps * window.width_taps
     sums = pixels * taps
     read, held = sums, OPERAND_REGISTERS
@@ -249,9 +252,9 @@ def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
     issued = sums + read + taps + LOOP_INSTRUCTIONS
     longest = max(
         sums * parts / core.arithmetic_units,
-        (read + taps) * parts / core.load_units,
+        (read + taps) * read_parts / core.load_units,
         issued / core.issued_per_cycle,
-        core.multiply_add_latency_cycles * taps * waiting_share(issued),
+        core.multiply_add_latency_cycles * taps * waiting_share(issued, machine),
     )
     start = START_CYCLES + pixels / 2
     return longest + spill_cycles(pixels, machine, held) + start

@@ -46,6 +46,7 @@ from explorer.kernels.schedules.plain import schedule_plain
 from explorer.kernels.schedules.schedule import Choice, Schedule, ScheduledKernel, Step
 from explorer.kernels.schedules.statistics import find_row_statistics, schedule_statistics
 from explorer.kernels.schedules.transposes import find_transposition, schedule_transposition
+from explorer.kernels.schedules.unpacked import is_unpacked_product, schedule_unpacked
 from explorer.kernels.schedules.winograd import convolution_schedulers, why_convolution
 from explorer.kernels.steps.pack import Pack
 
@@ -129,6 +130,13 @@ KINDS: tuple[ScheduleKind, ...] = (
         families=("matmul",),
         fits=_is_dot_matmul,
         use=schedule_integer_matmul,
+    ),
+    ScheduleKind(
+        name="unpacked",
+        why="weights in blocks: numbers are unpacked into registers, where sums stay, too",
+        families=("matmul_blocks",),
+        fits=lambda nest, packs, machine: is_unpacked_product(nest, packs),
+        use=schedule_unpacked,
     ),
     ScheduleKind(
         name="rows",

@@ -156,7 +156,7 @@ def schedule_matmul(
             schedule.apply(split, loop="k" + s, into=f"ko{s} ku{s}", factors=(depth_unroll,))
         reduction = f"ko{s} ku{s}" if depth_unroll > 1 else f"k{s}"
         mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
-        nt, nv, ni = _split_columns(schedule, column, s, bool(batch or mt))
+        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
         outer = [*_suffixed(batch, s).split(), *nt, *mt]
         schedule.apply(reorder, order=" ".join([*outer, reduction, *mp, *nv, *ni]))
         schedule.apply(accumulate, at=reduction.split()[0], buffer=operands.result)
@@ -176,7 +176,7 @@ def schedule_matmul(
     finish_statements(schedule, machine)
 
 
-def _split_columns(
+def split_columns(
     schedule: Schedule, column: Piece, s: str, has_outer_loop: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """(loops over tiles, over the vectors of a tile, over the lanes of a vector).

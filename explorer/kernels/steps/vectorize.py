@@ -91,6 +91,8 @@ LANEWISE = (
 
 INTEGER_LANEWISE = (
     arith.AddiOp,
+    arith.AndIOp,
+    arith.ShRSIOp,
     arith.SubiOp,
     arith.MuliOp,
     arith.MaxSIOp,

@@ -5,8 +5,9 @@
    %q = top.quantize(%s) {to = !top.quantized<ui8, 0.1:128>}
 => %q = top.binary(%qa, %qb) {kind = "add", to = !top.quantized<ui8, 0.1:128>}
 
-Zero points become part of constant filters and biases. Where the target has no dot product of
-bytes, weights are put in pairs last; where there are no pairs, signs are split off.
+Products read weights in blocks as they are. Zero points become part of constant filters and biases.
+Where the target has no dot product of bytes, weights are put in pairs last; where there are no
+pairs, signs are split off.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, app
 from explorer.ir.rewriting.passes import RulePass
 from explorer.passes.quantize.rules.fusion import FuseRequantize, ReadIntegers, WriteIntegers
 from explorer.passes.quantize.rules.split_signs import SplitSigns
+from explorer.passes.quantize.rules.unpack_weights import UnpackWeights
 from explorer.passes.quantize.rules.weight_pairs import PairWeights
 from explorer.passes.quantize.rules.zero_points import CenterFilters, FoldZeroPoint
 
@@ -39,6 +41,7 @@ class FuseQuantization(RulePass):
         ReadIntegers,
         CenterFilters,
         FoldZeroPoint,
+        UnpackWeights,
         PairWeights,
         SplitSigns,
     )

@@ -34,7 +34,12 @@ from explorer.ir.top.quantization.integer_products import IntegerProduct
 from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import element_type_of, is_static, shape_of, size_bytes, static_shape
-from explorer.ir.weights import is_splat, splat
+from explorer.ir.weights import Weights, is_splat, splat
+from explorer.passes.analysis.block_weights import (
+    block_weight,
+    is_product_of_blocks,
+    why_not_unpacked,
+)
 from explorer.passes.analysis.matching import constant, dtype_of, is_constant
 from explorer.passes.simplify.unroll_control import UnrollLoop
 from explorer.passes.sizes.infer_shapes import infer_again
@@ -236,7 +241,7 @@ class FoldConstant(Rule):
             return
         self.consider(op)
         arrays = [rewriter.weights[_weight(o).weight.data] for o in op.operands]
-        _check_size(op, arrays)
+        _check_size(op, arrays, rewriter.weights)
         try:
             results = op.evaluate(*arrays)
         except (ValueError, IndexError, ArithmeticError) as error:
@@ -283,7 +288,7 @@ def _is_dequantized(value: SSAValue) -> bool:
     return isinstance(owner, DequantizeOp)
 
 
-def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
+def _check_size(op: TopOperation, arrays: list[np.ndarray], weights: Weights) -> None:
     """Declined where the result would be too large to be worth storing."""
     result_bytes = op.result_bytes(*arrays)
     if result_bytes is None:
@@ -295,7 +300,7 @@ def _check_size(op: TopOperation, arrays: list[np.ndarray]) -> None:
     if result_bytes > max(LARGEST_RESULT_BYTES, operand_bytes):
         raise Declined(f"{identity_of(op)} would be a constant of {result_bytes >> 20} MiB")
     if isinstance(op, DequantizeBlocksOp):
-        _check_blocks(op)
+        _check_blocks(op, weights)
     if is_parameter:
         return
     if result_bytes > max(SMALL_RESULT_BYTES, LARGEST_GROWTH * operand_bytes):
@@ -316,9 +321,13 @@ def _feeds_parameters(value: SSAValue) -> bool:
     return False
 
 
-def _check_blocks(op: DequantizeBlocksOp) -> None:
-    """Declined where the model's weights in blocks would be too large together: all or none of
-    them are real numbers."""
+def _check_blocks(op: DequantizeBlocksOp, weights: Weights) -> None:
+    """Declined where products unpack the weights themselves, and where those of a model would be
+    too large together: all or none of the others are real numbers."""
+    if op.output.uses and all(is_product_of_blocks(u.operation, op.output) for u in op.output.uses):
+        weight = block_weight(op.output, weights)
+        if weight is not None and not why_not_unpacked(weight):
+            raise Declined(f"what multiplies with {identity_of(op)} unpacks it in registers")
     others = [o for o in op.parent.ops if isinstance(o, DequantizeBlocksOp)] if op.parent else []
     total = sum(size_bytes(o.output) for o in others if is_constant(o.input))
     if total > LARGEST_DEQUANTIZED_BYTES:

@@ -22,10 +22,13 @@ import numpy as np
 
 from explorer.errors import InputError
 from explorer.files import reading_file, write_file
+from explorer.quantization.block_numbers import BlockForm, BlockNumbers
 
 CLE, SMOOTH, ADAROUND, BIAS = "cle", "smooth", "adaround", "bias"
 KINDS = (CLE, SMOOTH, ADAROUND, BIAS)
 """In the order in which they are applied: each is found for a program with those before it."""
+GPTQ = "gptq"
+"""Of weights in blocks, which nothing else corrects."""
 DEFAULT = (ADAROUND,)
 """What has made no model worse that was measured (docs/quantization.md)."""
 DIGITS = 16
@@ -41,6 +44,18 @@ class Rounding:
     scales: np.ndarray
     """f32, one for each slice of the axis; the weights are integers * scales."""
     axis: int
+    weights: str
+    """Digest of the weights that were rounded."""
+    error: float
+    """Mean squared error of the sums with the nearest integers, in the result's unit squared."""
+    error_after: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockRounding:
+    """Weights of one operation as integers in blocks."""
+
+    numbers: BlockNumbers
     weights: str
     """Digest of the weights that were rounded."""
     error: float
@@ -66,9 +81,10 @@ class Corrections:
     """All that passes of corrections need to know from data, by operation."""
 
     kinds: tuple[str, ...]
-    """What there is: some of `KINDS`, in that order."""
+    """What there is: some of `KINDS`, in that order, or `GPTQ` alone."""
     roundings: Mapping[str, Rounding] = field(default_factory=dict)
     shifts: Mapping[str, Shift] = field(default_factory=dict)
+    blocks: Mapping[str, BlockRounding] = field(default_factory=dict)
     limits: Mapping[str, np.ndarray] = field(default_factory=dict)
     """By tensor (2, slices) f32: lowest and highest number of each channel, without factors."""
     eighths: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -114,7 +130,8 @@ def digest_of_weights(array: np.ndarray) -> str:
 def effects_of(record: Corrections) -> dict[str, list[dict[str, object]]]:
     """What each correction does to each operation, as plain data: the error before and after."""
     found: dict[str, list[dict[str, object]]] = {}
-    for kind, parts in ((ADAROUND, record.roundings), (BIAS, record.shifts)):
+    of_kinds = ((ADAROUND, record.roundings), (BIAS, record.shifts), (GPTQ, record.blocks))
+    for kind, parts in of_kinds:
         if kind in record.kinds:
             found[kind] = [
                 {"operation": name, "error": part.error, "error_after": part.error_after}
@@ -166,6 +183,7 @@ def read_corrections(path: Path, digest: str) -> Corrections:
 _ROUNDING = ("integers", "scales", "axis", "weights", "error", "error_after")
 LIMITS, EIGHTHS = "limits", "eighths"
 _SHIFT = ("numbers", "weights", "error", "error_after")
+_BLOCKS = ("weights", "error", "error_after")
 
 
 def _arrays(record: Corrections) -> dict[str, np.ndarray]:
@@ -174,10 +192,15 @@ def _arrays(record: Corrections) -> dict[str, np.ndarray]:
     for kind, fields, parts in (
         (ADAROUND, _ROUNDING, record.roundings),
         (BIAS, _SHIFT, record.shifts),
+        (GPTQ, _BLOCKS, record.blocks),
     ):
         for name, part in parts.items():
             for field_ in fields:
                 found[f"{kind}/{quote(name, safe='')}/{field_}"] = np.asarray(getattr(part, field_))
+    for name, part in record.blocks.items():
+        head = f"{GPTQ}/{quote(name, safe='')}"
+        for field_, array in _block_arrays(part.numbers).items():
+            found[f"{head}/{field_}"] = array
     for field_, arrays in ((LIMITS, record.limits), (EIGHTHS, record.eighths)):
         for name, array in arrays.items():
             found[f"{CLE}/{quote(name, safe='')}/{field_}"] = array
@@ -186,12 +209,13 @@ def _arrays(record: Corrections) -> dict[str, np.ndarray]:
 
 def _record(arrays: Mapping[str, np.ndarray]) -> Corrections:
     """The inverse; KeyError and ValueError for what is none."""
-    found: dict[str, dict[str, dict[str, np.ndarray]]] = {kind: {} for kind in KINDS}
+    found: dict[str, dict[str, dict[str, np.ndarray]]] = {kind: {} for kind in (*KINDS, GPTQ)}
     for key, array in arrays.items():
         if key != "kinds":
             kind, name, field_ = key.split("/")
             found[kind].setdefault(unquote(name), {})[field_] = array
-    kinds = chosen_kinds([str(kind) for kind in arrays["kinds"]])
+    named = tuple(str(kind) for kind in arrays["kinds"])
+    kinds = named if named == (GPTQ,) else chosen_kinds(named)
     roundings = {
         name: Rounding(
             integers=part["integers"].astype(np.int8, casting="safe"),
@@ -212,11 +236,47 @@ def _record(arrays: Mapping[str, np.ndarray]) -> Corrections:
         )
         for name, part in found[BIAS].items()
     }
+    blocks = {
+        name: BlockRounding(
+            numbers=_block_numbers(part),
+            weights=str(part["weights"]),
+            error=float(part["error"]),
+            error_after=float(part["error_after"]),
+        )
+        for name, part in found[GPTQ].items()
+    }
     ranges = found[CLE].items()
     return Corrections(
         kinds=kinds,
         roundings=roundings,
         shifts=shifts,
+        blocks=blocks,
         limits={n: part[LIMITS].astype(np.float32) for n, part in ranges if LIMITS in part},
         eighths={n: part[EIGHTHS].astype(np.int16) for n, part in ranges if EIGHTHS in part},
+    )
+
+
+def _block_arrays(found: BlockNumbers) -> dict[str, np.ndarray]:
+    """Numbers of four bits have no type in such files: a byte each."""
+    wide = np.int8 if found.form.is_symmetric else np.uint8
+    arrays = {
+        "form": np.array([found.form.name, str(found.form.block)], dtype=np.str_),
+        "numbers": found.numbers.astype(wide),
+        "scales": found.scales,
+    }
+    return arrays | ({} if found.zeros is None else {"zeros": found.zeros.astype(wide)})
+
+
+def _block_numbers(part: Mapping[str, np.ndarray]) -> BlockNumbers:
+    """The inverse."""
+    form = BlockForm(str(part["form"][0]), int(part["form"][1]))
+    for name in ("numbers", "zeros"):
+        low, high = form.limits
+        if name in part and not np.all((part[name] >= low) & (part[name] <= high)):
+            raise ValueError(f"{name} that are no {form.name}")
+    return BlockNumbers(
+        form=form,
+        numbers=part["numbers"].astype(form.dtype),
+        scales=part["scales"].astype(np.float32, casting="safe"),
+        zeros=part["zeros"].astype(form.dtype) if "zeros" in part else None,
     )

@@ -21,6 +21,20 @@ class TimedEvent:
 
 
 @dataclass(frozen=True)
+class ThreadShare:
+    """What one of several threads did of a launch, in nanoseconds on the clock of the events."""
+
+    thread: int
+    """0: the caller's."""
+    operation: str
+    kernel: str
+    start_ns: int
+    end_ns: int
+    tasks: int
+    """That it took; 1 for a launch that cannot be shared."""
+
+
+@dataclass(frozen=True)
 class CachePeak:
     """One level of a processor's caches, as measured."""
 
@@ -47,6 +61,9 @@ class ProfileRecord:
     """Measured bandwidth of the memory; 0 where not measured."""
     caches: tuple[CachePeak, ...] = ()
     """The nearest first; empty where not measured, as on GPUs."""
+    shares: tuple[ThreadShare, ...] = ()
+    """Of every launch which thread did what, in one run: that of the median length, its times
+    scaled to those of the events. Empty on one thread, and where the driver tells nothing."""
 
     def bandwidth_for(self, size_bytes: int) -> float:
         """GB/s of the nearest level that holds so much data, else of the memory."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.runs.sensitivity import MixedPrecision
+
 MOST_CHANNELS = 256
 """Channels whose ranges are kept of one weight."""
 
@@ -97,6 +99,8 @@ class QuantizationRecord:
     tensors: tuple[QuantizedTensor, ...]
     """In program order, inputs first."""
     weights: tuple[WeightRanges, ...]
+    precision: MixedPrecision | None = None
+    """What the modes were chosen by; None where nothing searched for them, and in older traces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +137,37 @@ class Saturation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CostliestLayer:
+    """What a bisection over sets of quantized layers found; nothing of it is wrong.
+
+    SQNR in dB, of the outputs against the float model's; where a softmax is the end, of what it
+    reads.
+    """
+
+    tensor: str
+    """The quantized tensor; quantized with it are the weights that it is multiplied with."""
+    operation: str
+    """Identity of the operation that makes it; of an input its name."""
+    alone_db: float
+    """Only this layer is quantized."""
+    all_db: float
+    without_db: float
+    """All but this one are."""
+    runs: int
+    """How many programs were run."""
+    is_certain: bool
+    """Whether no other can cost more; else several cost about as much."""
+    address: str
+    """The decision that keeps it a float: its value would be F32."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuantizationErrors:
     """Measured on the inputs of a comparison with the source model."""
 
     layers: tuple[LayerErrors, ...]
     """Operations with a form in integers, in program order."""
     saturation: tuple[Saturation, ...]
+    costliest: CostliestLayer | None = None
+    """The layer that costs the outputs most; None where no output is of floats, and in older
+    reports."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ OLDER_FAMILIES = {
     "znver5": ("znver4", "icelake-server"),
     "znver4": ("znver3", "icelake-server"),
     "znver3": ("znver2", "icelake-server"),
-    "sapphirerapids": ("icelake-server",),
+    "sapphirerapids": ("icelake-server", "skylake-avx512"),
     "icelake-server": ("skylake-avx512",),
     "alderlake": ("skylake",),
     "neoverse-v2": ("neoverse-v1", "neoverse-n2", "neoverse-n1", "cortex-a57"),
@@ -53,6 +55,15 @@ CHAIN = "a chain of instructions that wait for each other's results"
 FRONT = "the number of instructions that start in a cycle"
 WAITING = 1.15
 """Cycles beyond the bound of the ports, as a factor, from which waiting is what limits."""
+NEWEST_VERSION = 30
+MODELS = {
+    "HW": "haswell", "BW": "broadwell", "SKL": "skylake", "SKX": "skylake-avx512",
+    "ICX": "icelake-server", "ADLP": "alderlake", "SPR": "sapphirerapids", "Zn": "znver1",
+    "Zn2": "znver2", "Zn3": "znver3", "Zn4": "znver4", "A57": "cortex-a57", "N1": "neoverse-n1",
+    "N2": "neoverse-n2", "V1": "neoverse-v1", "V2": "neoverse-v2", "Cy": "apple-a7",
+    "A55": "cortex-a55",
+}  # fmt: skip
+"""Whose ports they are, by how LLVM's names of ports begin (llvm/lib/Target/*/*Sched*.td)."""
 ALIKE = 0.95
 """Of the busiest port's work: ports with as much share what is to be done."""
 
@@ -87,11 +98,42 @@ class LoopAnalysis:
     bottleneck: str
     lines: tuple[LineCost | None, ...]
     """For every line that was given; None for labels."""
+    ports: tuple[tuple[str, float], ...] = ()
+    """Cycles of an iteration for which every port is busy, the busiest first; those that are."""
+    users: tuple[tuple[int, ...], ...] = ()
+    """For every one of `ports` the lines that keep it busy, by their places among `lines`."""
+    limit: str = "port"
+    """chain, issue or port: which of these `bottleneck` says."""
+    model: str = ""
+    """The core whose ports were counted: an analyser may know a name and use an older core's."""
 
 
 def find_analyser() -> str | None:
-    """The path of `llvm-mca`; None where LLVM's tools are not installed."""
-    return shutil.which("llvm-mca")
+    """The path of the newest `llvm-mca`; None where LLVM's tools are not installed.
+
+    Debian installs LLVM 19 beside its default one, as `llvm-mca-19`: newer ones know more cores.
+    """
+    names = (f"llvm-mca-{version}" for version in range(NEWEST_VERSION, 13, -1))
+    return next(filter(None, map(shutil.which, (*names, "llvm-mca"))), None)
+
+
+@lru_cache(maxsize=4)
+def analyser_version(analyser: str | None = None) -> str:
+    """`LLVM 19.1.7`; empty where there is none."""
+    analyser = analyser or find_analyser()
+    if analyser is None:
+        return ""
+    text = run_command((analyser, "--version"), seconds=TIME_LIMIT_SECONDS).output
+    found = re.search(r"LLVM version (\S+)", text)
+    return f"LLVM {found[1]}" if found else "llvm-mca"
+
+
+def require_analyser() -> str:
+    """The path of the analyser; BuildError with how to get one where there is none."""
+    analyser = find_analyser()
+    if analyser is None:
+        raise BuildError("llvm-mca is not installed on this machine", hint=INSTALL_HINT)
+    return analyser
 
 
 def analyse_loop(
@@ -104,9 +146,7 @@ def analyse_loop(
     Raises:
         BuildError: where there is no analyser, or it does not understand the loop.
     """
-    analyser = analyser or find_analyser()
-    if analyser is None:
-        raise BuildError("llvm-mca is not installed on this machine", hint=INSTALL_HINT)
+    analyser = analyser or require_analyser()
     if not 0 < len(lines) <= MOST_LINES:
         raise BuildError(f"a loop of {len(lines)} lines is not analysed; {MOST_LINES} are the most")
     machine = machine or platform.machine()
@@ -172,14 +212,25 @@ def parse_analysis(text: str, lines: Sequence[str], wanted_family: str = "") -> 
             port=_port(resources, port),
             is_bottleneck=port in totals and totals[port] >= ALIKE * totals[busiest],
         )
+    busy = sorted(totals, key=lambda port: -totals[port])
+    users = {
+        port: tuple(p for p, u in zip(places, usage, strict=True) if port in u) for port in busy
+    }
+    # Of several ports that could take an instruction the analyser does not always choose the best.
+    used_most = max(bound, totals.get(busiest, 0.0))
+    limit, bottleneck = _bottleneck(cycles, used_most, start, _port(resources, busiest))
     return LoopAnalysis(
         family=found["TargetInfo"]["CPUName"],
         wanted_family=wanted_family or found["TargetInfo"]["CPUName"],
         cycles=cycles,
         bound=bound,
         instructions_per_cycle=summary["IPC"],
-        bottleneck=_bottleneck(cycles, bound, start, _port(resources, busiest)),
+        bottleneck=bottleneck,
         lines=tuple(costs),
+        ports=tuple((_port(resources, port), totals[port]) for port in busy),
+        users=tuple(users.values()),
+        limit=limit,
+        model=_model(resources),
     )
 
 
@@ -189,10 +240,17 @@ def is_instruction(line: str) -> bool:
     return bool(text) and not text.endswith(":") and not text.startswith((".", "#", "//"))
 
 
-def _bottleneck(cycles: float, bound: float, start: float, port: str) -> str:
+def _bottleneck(cycles: float, bound: float, start: float, port: str) -> tuple[str, str]:
+    """Which kind of limit it is, and what to say of it."""
     if cycles > WAITING * bound:
-        return CHAIN
-    return FRONT if start >= bound else f"the port {port}"
+        return "chain", CHAIN
+    return ("issue", FRONT) if start >= bound else ("port", f"the port {port}")
+
+
+def _model(resources: Sequence[str]) -> str:
+    """`SKXPort0` is a port of skylake-avx512; empty for a core that is not known here."""
+    found = re.match(r"(.*?)(Unit|Port|ALU|AGU|Divider|FP)", resources[0]) if resources else None
+    return MODELS.get(found[1], "") if found else ""
 
 
 def _port(resources: Sequence[str], index: int) -> str:

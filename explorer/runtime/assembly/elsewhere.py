@@ -111,36 +111,47 @@ def compiler_of(build: Build) -> Compiler:
         BuildError: where it is not installed, or cannot compile for that processor.
     """
     wanted = INSTRUCTION_SETS[build.instruction_set]
+    return cross_compiler(build.compiler, wanted, build.instruction_set, (build.level,))
+
+
+def cross_compiler(
+    name: str, wanted: InstructionSet, title: str, flags: Sequence[str] = ()
+) -> Compiler:
+    """One of `COMPILERS` for other instructions than this machine's, which are called `title`.
+
+    Raises:
+        BuildError: where it is not installed, or cannot compile for that processor.
+    """
     is_native = wanted.architecture == platform.machine()
-    flags = wanted.flags
-    if build.compiler == "zig":
+    own: tuple[str, ...] = wanted.flags
+    if name == "zig":
         path = shutil.which("zig")
         if path is None and importlib.util.find_spec("ziglang") is None:
-            raise _missing(build, "zig")
+            raise _missing(name, title, "zig")
         begin = (path,) if path is not None else (sys.executable, "-m", "ziglang")
-        command, flags = (*begin, "cc", *wanted.zig), ()
-    elif build.compiler == "clang":
+        command, own = (*begin, "cc", *wanted.zig), ()
+    elif name == "clang":
         path = shutil.which("clang")
         if path is None:
-            raise _missing(build, "clang")
+            raise _missing(name, title, "clang")
         command = (path,) if is_native else (path, f"--target={wanted.cross}")
     else:
-        name = "gcc" if is_native else f"{wanted.cross}-gcc"
-        path = shutil.which(name)
+        program = "gcc" if is_native else f"{wanted.cross}-gcc"
+        path = shutil.which(program)
         if path is None:
-            raise _missing(build, name)
+            raise _missing(name, title, program)
         command = (path,)
     found = examine_compiler(command)
-    own = tuple(flag for flag in found.flags if flag not in WITHOUT_MEANING)
-    return replace(found, flags=(*own, *flags, build.level))
+    usual = tuple(flag for flag in found.flags if flag not in WITHOUT_MEANING)
+    return replace(found, flags=(*usual, *own, *flags))
 
 
-def _missing(build: Build, name: str) -> BuildError:
-    hint = INSTALL[build.compiler]
+def _missing(compiler: str, title: str, name: str) -> BuildError:
+    hint = INSTALL[compiler]
     if name.endswith("-gcc"):
         hint = f"install gcc for it (Debian: apt install gcc-{name.removesuffix('-gcc')})"
         hint += f"; or {INSTALL['zig']}"
-    return BuildError(f"there is no {name} on this machine for {build.instruction_set}", hint=hint)
+    return BuildError(f"there is no {name} on this machine for {title}", hint=hint)
 
 
 def assemble_elsewhere(

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.files import temporary_files
-from explorer.processor import processor_name, read_processor_text
+from explorer.processor import processor_family, processor_name, read_processor_text
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import ProgramKey, digest_of, header_digests
 from explorer.runtime.cache.store import FoundEntry, ProgramCache
@@ -97,8 +97,8 @@ def file_state(path: str) -> str:
 
 
 def processor_identity() -> str:
-    """`AMD EPYC 9R14 (features 1f0c9a6e)`."""
-    return f"{processor_name()} ({_features()})"
+    """`AMD EPYC 9R14 (znver4, features 1f0c9a6e)`: a name may be that of several families."""
+    return f"{processor_name()} ({processor_family() or 'unknown'}, {_features()})"
 
 
 def compile_with_headers(

@@ -83,7 +83,13 @@ class WorkerProcess:
         return self._process.pid
 
     def execute(
-        self, *, repeats: int, with_taps: bool, with_times: bool, feeds: list[int]
+        self,
+        *,
+        repeats: int,
+        with_taps: bool,
+        with_times: bool,
+        feeds: list[int],
+        with_shares: bool = False,
     ) -> Execution:
         """Like `LoadedProgram.execute`; `time_limit_seconds` holds for every single repeat."""
         request = {
@@ -91,6 +97,7 @@ class WorkerProcess:
             "with_taps": with_taps,
             "with_times": with_times,
             "feeds": feeds,
+            "with_shares": with_shares,
         }
         return Execution(**self._ask(request, self.time_limit_seconds))
 

@@ -56,7 +56,7 @@ from explorer.runtime.native.worker import (
     LoadedProgram,
     ProgramLayout,
 )
-from explorer.runtime.profiles import median_events
+from explorer.runtime.profiles import median_events, median_shares
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
@@ -145,13 +145,17 @@ class NativeProgram:
         check_repeats(repeats)
         with self._lock:
             milliseconds = statistics.median(self.time(inputs, repeats)) * 1e3
-            execution = self._execute(inputs, repeats=repeats, with_times=True)
+            execution = self._execute(
+                inputs, repeats=repeats, with_times=True, with_shares=self.threads > 1
+            )
+        events = median_events(self.program, execution.nanoseconds, lane="cpu")
         return ProfileRecord(
             device=processor_name(),
             threads=self.threads,
             repeats=repeats,
             milliseconds=milliseconds,
-            events=median_events(self.program, execution.nanoseconds, lane="cpu"),
+            events=events,
+            shares=median_shares(events, execution.nanoseconds, execution.shares),
         )
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
@@ -201,6 +205,7 @@ class NativeProgram:
         repeats: int = 1,
         with_taps: bool = False,
         with_times: bool = False,
+        with_shares: bool = False,
         fed: Mapping[TapKey, np.ndarray] | None = None,
     ) -> Execution:
         arrays = check_inputs(self.program, inputs)
@@ -220,7 +225,11 @@ class NativeProgram:
                 feeds.append(number)
         try:
             return loaded.execute(
-                repeats=repeats, with_taps=with_taps, with_times=with_times, feeds=feeds
+                repeats=repeats,
+                with_taps=with_taps,
+                with_times=with_times,
+                feeds=feeds,
+                with_shares=with_shares,
             )
         except RuntimeError as error:  # in this process; a worker's is a DeviceError already
             raise DeviceError(str(error), device="cpu") from error

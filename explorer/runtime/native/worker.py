@@ -38,6 +38,8 @@ NOT_FINISHED = 2**64 - 1
 """What the table of nanoseconds holds for a launch that has not started or not ended."""
 
 NANOSECONDS = ctypes.POINTER(ctypes.c_ulonglong)
+NUMBERS_OF_SHARE = 5
+"""What `explorer_shares` says of one: first launch, last launch, beginning, end, tasks."""
 TAP_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
 
 
@@ -81,6 +83,9 @@ class Execution(NamedTuple):
     """Per repeat: the call of the program alone, without copying inputs and outputs."""
     nanoseconds: list[list[int]]
     """Per repeat, when asked for: start and end of launch 0, start and end of launch 1 ..."""
+    shares: list[list[list[int]]]
+    """Per repeat, when asked for: thread, first launch, last launch, beginning, end and tasks of
+    all that a thread did at once."""
 
 
 class LoadedProgram:
@@ -118,7 +123,13 @@ class LoadedProgram:
             self._bind(layout.affinity)
 
     def execute(
-        self, *, repeats: int, with_taps: bool, with_times: bool, feeds: list[int]
+        self,
+        *,
+        repeats: int,
+        with_taps: bool,
+        with_times: bool,
+        feeds: list[int],
+        with_shares: bool = False,
     ) -> Execution:
         """Run the program `repeats` times with the inputs that lie in the exchange.
 
@@ -132,7 +143,10 @@ class LoadedProgram:
         times = ctypes.cast(self._times, NANOSECONDS) if with_times else NANOSECONDS()
         seconds: list[float] = []
         nanoseconds: list[list[int]] = []
+        shares: list[list[list[int]]] = []
         self._count.value = 0
+        if with_shares:
+            self._library.explorer_record(ctypes.c_int(1))
         for _ in range(repeats):
             # All bits set is NOT_FINISHED; without times the table stays empty.
             filler = 0xFF if with_times else 0
@@ -149,9 +163,13 @@ class LoadedProgram:
                 )
             if with_times:
                 nanoseconds.append(self._finished_times())
+            if with_shares:
+                shares.append(self._recorded_shares())
             self._count.value += 1
+        if with_shares:
+            self._library.explorer_record(ctypes.c_int(0))
         self._copy_out(self.layout.outputs)
-        return Execution(seconds, nanoseconds)
+        return Execution(seconds, nanoseconds, shares)
 
     def bound_call(self) -> tuple[Any, tuple[Any, ...]]:
         """The function and its arguments for a run without tap and times, as C values.
@@ -183,6 +201,19 @@ class LoadedProgram:
         )
         if status:
             raise OSError(f"threads cannot be bound to processors ({os.strerror(status)})")
+
+    def _recorded_shares(self) -> list[list[int]]:
+        """Of all threads, in the run before."""
+        found: list[list[int]] = []
+        for thread in range(self.layout.threads):
+            count = self._library.explorer_shares(thread, None, 0)
+            numbers = (ctypes.c_ulonglong * (NUMBERS_OF_SHARE * count))()
+            self._library.explorer_shares(thread, numbers, count)
+            found += (
+                [thread, *numbers[place : place + NUMBERS_OF_SHARE]]
+                for place in range(0, len(numbers), NUMBERS_OF_SHARE)
+            )
+        return found
 
     def _finished_times(self) -> list[int]:
         """The table after a run; a launch that has nothing to run takes no time."""

@@ -24,16 +24,27 @@ export class TraceData {
   }
 
   // What the first picture needs: the tables that link the panes, operations and blocks. Of a large
-  // program `isFirstVisit` takes no more than the pass that is seen first; `whole` gets the rest.
-  async load(isFirstVisit) {
-    await this.loadIndex();
-    if (!isFirstVisit || !this.head.excerpts || this.host.chunk) return this.whole();
-    const raw = await this.chunk(`start/${this.head.first}`);
+  // program that is what one pass needs, if `seen` says which, {pass, selection}, and what is
+  // selected is in it; `whole` gets the rest.
+  /** @param {{pass: number, selection: string | null} | null} seen */
+  async load(seen = null) {
+    if (!seen || !this.head.excerpts || this.host.chunk) {
+      await this.loadIndex();
+      return this.whole();
+    }
+    const {pass, selection} = seen;
+    // The pass's own changes are needed as soon as these are here: asked for now, they come along.
+    this.chunk(`pass/${pass}`).catch(() => {}); // who shows them says what is wrong
+    const [raw] = await Promise.all([this.chunk(`start/${pass}`), this.loadIndex()]);
     this.take(raw.records, raw.sources, raw.blocks);
     raw.snapshots.forEach((snapshot, place) =>
       this.decoded.set(`graph/${snapshot}`, graphOf(raw.graphs[place], this.records)),
     );
-    return undefined;
+    const isThere =
+      selection === null ||
+      this.latest.has(selection) ||
+      this.blocks?.indexOf(selection) !== undefined;
+    return isThere ? undefined : this.whole();
   }
 
   // The operations of all passes, once: more records than there were, and blocks that know them.

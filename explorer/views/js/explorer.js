@@ -4,6 +4,7 @@
 import {selectedIn} from "./branches/carried.js";
 import {TraceData} from "./data.js";
 import {button, element, emptyState, replace} from "./ground/dom.js";
+import {addressOf, firstSeen} from "./frame/first_place.js";
 import {createApp} from "./frame/app.js";
 import {adaptHost} from "./state/host.js";
 import {createLooks} from "./state/looks.js";
@@ -83,26 +84,13 @@ function render({model, el}) {
     const data = new TraceData(host, head, revision);
     loading = data;
     if (!app) replace(stage, waiting());
-    // Nobody has been anywhere in it, and no link leads elsewhere than to its first place.
-    const isFirstVisit = app
-      ? model !== shownModel && !left.has(model)
-      : window.location.hash.length < 2 && !session?.place() && !head.at?.pass;
     // What is shown stays until all is there, and what is done in it until then counts.
-    data.load(isFirstVisit && !head.at?.operation).then(
+    data.load(whatIsSeenFirst(head, model)).then(
       () => {
         if (loading !== data) return;
         loading = null;
         app?.stop();
-        if (app)
-          left.set(shownModel, {
-            state: {...app.store.get(), rewrite: null},
-            passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
-            camera: app.graph.camera(),
-            searchSettings: app.searchSettings,
-            model: shownModel,
-            carried: selectedIn(app.data, app.store.get().selection),
-            isRefused: Boolean(app.refusal),
-          });
+        if (app) left.set(shownModel, asItIsLeft());
         const kept = left.get(model) ?? left.get(shownModel) ?? null;
         shownModel = model;
         const place = returning?.branch === branch ? returning : null;
@@ -139,6 +127,29 @@ function render({model, el}) {
           );
       },
     );
+  }
+
+  // What is looked at, for whoever comes back to it.
+  const asItIsLeft = () => ({
+    state: {...app.store.get(), rewrite: null},
+    passes: app.data.head.passes.slice(0, app.store.get().pass + 1).map(({name}) => name),
+    camera: app.graph.camera(),
+    searchSettings: app.searchSettings,
+    model: shownModel,
+    carried: selectedIn(app.data, app.store.get().selection),
+    isRefused: Boolean(app.refusal),
+  });
+
+  function whatIsSeenFirst(head, model) {
+    const now = app ? asItIsLeft() : null;
+    const kept = model === shownModel ? now : (left.get(model) ?? now);
+    return firstSeen({
+      head,
+      kept,
+      isBranch: kept?.model === model,
+      address: places ? addressOf(session) : "",
+      link: returning && returning.branch === branch ? returning.link : null,
+    });
   }
 
   function waiting() {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.results import ObservedTensor, Trace, WeightRanges
-from explorer.views.payload.measures import number, rounded
+from explorer.views.payload.measures import costliest_payload, number, rounded
 from explorer.views.payload.text import Json
 from explorer.views.quantized_rows import QuantizedRow, rows
 
@@ -13,7 +13,7 @@ THRESHOLD, MODE = "quantize-tensors/threshold/", "quantize-tensors/mode/"
 
 
 def quantization_payload(trace: Trace) -> Json:
-    """Rows as the pane lists them, and the outputs against the float model's."""
+    """Rows as the pane lists them, the layer that costs most, and how far the outputs are off."""
     record, report = trace.quantization, trace.accuracy
     if record is None:
         return None
@@ -23,6 +23,7 @@ def quantization_payload(trace: Trace) -> Json:
         "method": record.method,
         "table": record.table,
         "isMeasured": report is not None and report.quantization is not None,
+        "costliest": costliest_payload(report),
         "rows": [_row(row, knobs) for row in rows(trace)],
         "outputs": [[o.tensor, rounded(o.sqnr_db), number(o.cosine)] for o in outputs],
     }

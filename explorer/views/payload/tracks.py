@@ -1,6 +1,7 @@
 """What ran when, as tracks of spans: launches, what lies between them, and passes.
 
     cpu       ▇conv18▇ ▇depthwise22▇▇        ▇conv19▇      launches
+    thread 1  ▇▇▇▇▇▇▇  ▇▇▇▇▇▇▇▇▇▇░░░         ▇▇▇▇▇▇▇░      what a thread did of them
                                      ░░░░░░░░              waits for the host
     host                             ▇sort3▇▇▇
 
@@ -11,11 +12,11 @@ can be looked at is folded, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.results import Graph, TimedEvent, Trace
-from explorer.results.runs.events import ProfileRecord
+from explorer.results.runs.events import ProfileRecord, ThreadShare
 from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.numbers import format_count, format_exact
 from explorer.views.payload.text import Json
@@ -24,6 +25,8 @@ LAUNCH, HOST_WORK, TRANSFER = "launch", "host", "transfer"
 OVERHEAD, WAITING = "overhead", "waiting"
 """Gaps: nothing runs anywhere; another track runs."""
 PASS, FOLDED = "pass", "folded"
+SHARE = "share"
+"""Of a launch: what one of several threads did. It is the launch's work seen again."""
 GAPS = (OVERHEAD, WAITING)
 HOST = "host"
 MOST_SPANS = 10_000
@@ -37,7 +40,7 @@ class Span:
     name: str
     """What is done: an operation's identity, a transfer, a pass."""
     kind: str
-    """launch, host, transfer, overhead, waiting, pass or folded."""
+    """launch, share, host, transfer, overhead, waiting, pass or folded."""
     start_ns: int
     end_ns: int
     label: str = ""
@@ -161,7 +164,7 @@ def _lanes(trace: Trace, profile: ProfileRecord) -> tuple[Track, ...]:
         )
 
     end = max((event.end_ns for event in profile.events), default=0)
-    return tuple(
+    tracks = [
         Track(
             name,
             tuple(
@@ -172,7 +175,32 @@ def _lanes(trace: Trace, profile: ProfileRecord) -> tuple[Track, ...]:
             ),
         )
         for name, events in lanes.items()
-    )
+    ]
+    return (*tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
+
+
+def _thread_tracks(profile: ProfileRecord, labels: Mapping[str, str], end: int) -> Iterator[Track]:
+    """One for each thread, below the launches that they share."""
+    on_host = [event for event in profile.events if event.lane == HOST]
+    for thread in range(profile.threads if profile.shares else 0):
+        own = [share for share in profile.shares if share.thread == thread]
+        others = [share for share in profile.shares if share.thread != thread]
+        spans = [
+            Span(
+                name=share.operation,
+                kind=SHARE,
+                start_ns=share.start_ns,
+                end_ns=share.end_ns,
+                label=labels.get(share.operation, ""),
+                operation=share.operation,
+                kernel=share.kernel,
+                facts=(("tasks", format_exact(share.tasks)),),
+            )
+            for share in own
+        ]
+        name = f"thread {thread + 1}"
+        gaps = _gaps(name, {name: own, "another thread": others, HOST: on_host}, end)
+        yield Track(name, tuple(sorted([*spans, *gaps], key=lambda s: (s.start_ns, s.end_ns))))
 
 
 def _kind(event: TimedEvent) -> str:
@@ -181,7 +209,9 @@ def _kind(event: TimedEvent) -> str:
     return LAUNCH if event.kernel else TRANSFER
 
 
-def _gaps(name: str, lanes: dict[str, list[TimedEvent]], end: int) -> Iterator[Span]:
+def _gaps(
+    name: str, lanes: Mapping[str, Sequence[TimedEvent | ThreadShare]], end: int
+) -> Iterator[Span]:
     """What lies between the events of a lane: waiting while another lane runs, else overhead."""
     others = sorted(
         (e.start_ns, e.end_ns, lane)

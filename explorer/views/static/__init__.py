@@ -35,6 +35,7 @@ from explorer.views.static.search import (
     search_html,
     search_text,
 )
+from explorer.views.static.sensitivity import sensitivity_html, sensitivity_text
 from explorer.views.static.session import session_html, session_text
 
 __all__ = [
@@ -65,6 +66,8 @@ __all__ = [
     "source_html",
     "lookups_text",
     "lookups_html",
+    "sensitivity_text",
+    "sensitivity_html",
     "session_text",
     "session_html",
     "comparison_text",

@@ -43,7 +43,7 @@ from explorer.views.theme import (
     text_on,
     tone_of,
 )
-from explorer.views.verdicts import grounds, judged_words, tie_words, worst_judged
+from explorer.views.verdicts import costliest_words, grounds, judged_words, tie_words, worst_judged
 
 LOWEST_EXPONENT = -8
 WORST_LAYERS = 10
@@ -70,6 +70,7 @@ def accuracy_text(report: AccuracyReport) -> str:
         lines.append(source)
         lines += columns([(t.operation, t.tensor, *_measures(t)) for t in layers], _HEADER, "llrrr")
     lines += against_float_text(report)
+    lines += [f"  {plain(words)}" for words in costliest_words(report)]
     if report.fault is not None:
         lines.append(f"  bisected: {_fault_words(report.fault)}")
     lines += detail_text(report)
@@ -109,6 +110,7 @@ def accuracy_html(report: AccuracyReport) -> str:
         ]
         body += table(rows, (*_HEADER, "worst element"), "llrrrl")
     body += against_float_html(report)
+    body += "".join(paragraph(escape(plain(words))) for words in costliest_words(report))
     body += detail_html(report)
     for words in _tie_words(report):
         body += note(words)

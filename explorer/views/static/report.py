@@ -11,11 +11,10 @@ markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from explorer.results import Trace
+from explorer.results import KernelRecord, Trace
 from explorer.views.numbers import format_bytes, format_error, format_exact, format_seconds
-from explorer.views.static.parts.markup import card, escape
 
 MOST_ROWS = 40
 """Of a table; the rest is counted."""
@@ -34,12 +33,6 @@ def report_text(trace: Trace) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def report_html(trace: Trace) -> str:
-    """The same text in a card."""
-    text = f"<pre style='white-space:pre-wrap'>{escape(report_text(trace))}</pre>"
-    return card(f"{trace.model.name}: report", text)
-
-
 def _about(trace: Trace) -> str:
     model = trace.model
     lines = [
@@ -50,18 +43,19 @@ def _about(trace: Trace) -> str:
         f"- device: {_code(trace.device or 'unknown')}",
         f"- branch: {_code(trace.label)}" if trace.label else "- branch: as by default",
     ]
-    lines.append(f"- verdict: {_verdict(trace)}")
+    lines.append(f"- verdict: {verdict_of(trace, _code)}")
     if trace.problems:
         lines += [f"- {_code(what)}: {_code(why)}" for what, why in trace.problems]
     return "\n".join(lines)
 
 
-def _verdict(trace: Trace) -> str:
+def verdict_of(trace: Trace, name: Callable[[str], str] = str) -> str:
+    """Whether the program equals its model, in words; `name` writes the reference's."""
     report = trace.accuracy
     if report is None:
         return "not compared with the source model"
     passed = "equals the source model" if report.passed else "differs from the source model"
-    return f"{passed} (tolerance {format_error(report.tolerance)}, {_code(report.oracle)})"
+    return f"{passed} (tolerance {format_error(report.tolerance)}, {name(report.oracle)})"
 
 
 def _passes(trace: Trace) -> str:
@@ -102,25 +96,32 @@ def _memory(trace: Trace) -> str:
 def _kernels(trace: Trace) -> str:
     if trace.program is None:
         return ""
-    seconds: dict[str, float] = {}
-    if trace.profile is not None:
-        kernel_of = {launch.operation: launch.kernel for launch in trace.program.launches}
-        for event in trace.profile.events:
-            name = kernel_of.get(event.operation, "")
-            seconds[name] = seconds.get(name, 0.0) + (event.end_ns - event.start_ns) / 1e9
     rows = [
         (
             _code(kernel.name),
             _code(", ".join(kernel.operations[:4])),
             format_exact(kernel.flops),
             format_bytes(kernel.bytes_moved),
-            format_seconds(seconds[kernel.name]) if kernel.name in seconds else "",
+            "" if seconds is None else format_seconds(seconds),
         )
-        for kernel in sorted(trace.kernels, key=lambda kernel: -seconds.get(kernel.name, 0.0))
+        for kernel, seconds in kernel_rows(trace)
     ]
     head = f"{len(trace.program.launches)} launches of {len(trace.kernels)} kernels."
     columns = ("kernel", "operations", "FLOPs", "bytes moved", "time")
     return _table("Kernels", columns, rows, head)
+
+
+def kernel_rows(trace: Trace) -> list[tuple[KernelRecord, float | None]]:
+    """Every kernel with the seconds that all its launches take, the longest first; None where
+    they were not measured."""
+    seconds: dict[str, float] = {}
+    if trace.profile is not None and trace.program is not None:
+        kernel_of = {launch.operation: launch.kernel for launch in trace.program.launches}
+        for event in trace.profile.events:
+            name = kernel_of.get(event.operation, "")
+            seconds[name] = seconds.get(name, 0.0) + (event.end_ns - event.start_ns) / 1e9
+    ordered = sorted(trace.kernels, key=lambda kernel: -seconds.get(kernel.name, 0.0))
+    return [(kernel, seconds.get(kernel.name)) for kernel in ordered]
 
 
 def _accuracy(trace: Trace) -> str:

@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.quantized_types import dequantized_blocks
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.types import element_type_of
 
 _TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtype(np.uint8)}
@@ -58,7 +58,7 @@ def matmul_of_blocks(node: Node, build: Build) -> SSAValue:
     if groups is not None:  # each row says whose parameters it takes
         scale, zero = (build.value(GatherOp, [p, groups], axis=0) for p in (scale, zero))
         block = 1
-    dequantized = build.value(DequantizeBlocksOp, [weight, scale, zero], axis=0, block_size=block)
+    dequantized = dequantized_blocks(weight, scale, zero, 0, block, build)
     if build.rank(a) > 1:
         return build.matmul(a, dequantized, bias)
     return build.squeeze(build.matmul(build.unsqueeze(a, [0]), dequantized, bias), [0])
@@ -93,7 +93,7 @@ def gather_of_blocks(node: Node, build: Build) -> SSAValue:
     parts = [data, scale, zero]
     if gathered != blocked:
         parts = [part if part is None else taken(part) for part in parts]
-    found = build.value(DequantizeBlocksOp, parts, axis=blocked, block_size=block)
+    found = dequantized_blocks(*parts, blocked, block, build)
     if gathered == blocked:
         found = taken(found)
     if is_inside is not None:

@@ -27,7 +27,11 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis, Size
-from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.building.quantized_types import (
+    as_quantized,
+    as_stored,
+    dequantized_blocks,
+)
 from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.operators.nn import conv, matmul
 from explorer.importers.onnx.program.build import Build
@@ -36,7 +40,6 @@ from explorer.importers.onnx.program.quantized_types import quantized_type, with
 from explorer.importers.onnx.program.structures import Imported
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.elementwise import CastOp
-from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.types import (
     QuantizedType,
@@ -96,10 +99,9 @@ def dequantize(node: Node, build: Build) -> SSAValue:
     x = as_stored(x, build)
     wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
     block = node.integer("block_size", 0)
-    if block:
+    if block and isinstance(element_type_of(x), IntegerType):
         axis = build.axis(node.integer("axis", 1), build.rank(x))
-        operands = [x, build.cast(scale, wide), zero_point]
-        real = build.value(DequantizeBlocksOp, operands, axis=axis, block_size=block)
+        real = dequantized_blocks(x, build.cast(scale, wide), zero_point, axis, block, build)
         return build.cast(real, dtype)
     real = build.cast(x, wide)
     if zero_point is not None and isinstance(element_type_of(x), IntegerType):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 import numpy as np
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, Subscript
 from explorer.ir.interfaces import (
@@ -77,7 +77,11 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         if residual is not None:
             require_broadcast("the residual", shape_of(residual), shape)
         if self.sums is None:
-            require_same_type(f"the operands of {self.name}", self.operands)
+            require_same_type(f"the operands of {self.name}", self.alike_operands())
+
+    def alike_operands(self) -> Sequence[SSAValue | None]:
+        """Those that have one element type where the product is of plain numbers."""
+        return self.operands
 
     def split_operands(
         self, operands: Sequence

@@ -65,6 +65,8 @@ class MovementOperation(RowWise, ComputesSizes, Moving):
             return kind
         if any(element_type_of(o) != kind for o in self.moved_operands()):
             raise ValueError(f"{self.name} joins numbers of different scales or zero points")
+        if kind.block_size:
+            raise ValueError(f"{self.name} would move numbers away from the scales of their blocks")
         return kind if kind.is_per_tensor else kind.with_axis(self.moved_axis(kind.axis_number))
 
     def moved_axis(self, axis: int) -> int:

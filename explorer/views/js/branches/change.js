@@ -2,6 +2,7 @@
 // a pass as edited text, a rule written here. Each makes a branch, which is shown at once and
 // compared with the first one; a cell has it as `widget.branches.shown`.
 
+import {canEditIr, openIrEditor} from "./ir_editor.js";
 import {button, element, replace, section} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 
@@ -18,8 +19,6 @@ async function makePane(app) {
   const {labels, place, template} = data.head.branches;
   const said = element("p", {class: "quiet-text", role: "status"});
   const passName = () => data.head.passes[store.get().pass].name;
-  let edited = ""; // the pass of the text that is being edited
-
   const send = (message, words) => {
     replace(said, element("span", {class: "spin", "aria-hidden": "true"}), ` ${words}`);
     host.send(message);
@@ -27,12 +26,7 @@ async function makePane(app) {
   host.receive((message) => {
     if (message?.kind !== "changed") return;
     if (message.error) replace(said, element("span", {class: "ink-wrong"}, message.error));
-    else if (message.of === "text") {
-      replace(said, `The program after ${edited}, complete. What follows is compiled from it.`);
-      ir.value = message.text;
-      ir.hidden = false;
-      compile.hidden = false;
-    }
+    else if (message.of === "text") replace(said, "");
   });
 
   // ---- branches
@@ -78,7 +72,7 @@ async function makePane(app) {
   choose();
   const decide = (address, chosen) =>
     send(
-      {kind: "change", what: "decide", address, value: chosen},
+      {kind: "change", what: "decide", decisions: {[address]: chosen}},
       `compiling with another ${address}`,
     );
   const leave = button(
@@ -94,22 +88,10 @@ async function makePane(app) {
 
   // ---- IR
 
-  const ir = element("textarea", {
-    "aria-label": "IR",
-    class: "written mono",
-    spellcheck: "false",
-    rows: 14,
-    hidden: true,
-  });
-  const compile = button(
-    "compile from here",
-    "the passes that follow run on this text",
-    () => send({kind: "change", what: "edit", after: edited, text: ir.value}, "compiling"),
-    {class: "primary", hidden: true},
-  );
   const edit = button("edit", "the complete text of the program after this pass", () => {
-    edited = passName();
-    send({kind: "text", after: edited}, "printing it");
+    const {pass} = store.get();
+    if (canEditIr(app, pass)) openIrEditor(app, pass);
+    else replace(said, "This is the model as it was read: go to a pass first.");
   });
 
   // ---- a rule
@@ -157,7 +139,7 @@ async function makePane(app) {
         leave,
       ),
     ),
-    section("IR after a pass", element("p", {}, "after ", after[0], " ", edit), ir, compile),
+    section("IR after a pass", element("p", {}, "after ", after[0], " ", edit)),
     section(
       "A rule",
       element("p", {}, "behind ", after[1], ", in Python, which this notebook's kernel runs"),

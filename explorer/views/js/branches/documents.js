@@ -94,7 +94,7 @@ export function documentStrip(host, now, ask) {
       const made = tabs.get(key) ?? makeTab(key);
       if (!made.item.isConnected) list.append(made.item);
       const count = branches.filter((branch) => branch.model === key).length;
-      setText(made.label, clip(label, 32));
+      setText(made.label, clip(label, 60));
       setText(
         made.note,
         [kind === "trace" ? "trace" : "", count > 1 ? countText(count, "branch", "branches") : ""]
@@ -102,7 +102,7 @@ export function documentStrip(host, now, ask) {
           .join(", "),
       );
       const nature = kind === "trace" ? ": a saved compilation, read-only" : "";
-      const owner = isUpload ? " (only this page has it)" : "";
+      const owner = isUpload ? " (a copy that this page alone has; closing it removes it)" : "";
       made.tab.title = clip(`${label}${nature}${owner}`, 300);
       made.tab.setAttribute("aria-selected", String(key === current));
       made.tab.tabIndex = key === current ? 0 : -1;
@@ -195,7 +195,7 @@ export function documentStrip(host, now, ask) {
     return true;
   }
 
-  return {node, update, openFiles};
+  return {node, update, openFiles, upload};
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.

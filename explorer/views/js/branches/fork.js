@@ -6,84 +6,14 @@
 // A knob is {address, value, choices, why, group, of, title}; its choices are the legal values, and
 // a number without choices may be any.
 
-import {
-  BUDGET,
-  ORDER,
-  PINS,
-  PLANNER,
-  STEPS_CHOICE,
-  decide,
-  isOff,
-  orderOf,
-  pinned,
-  pinsOf,
-} from "../ground/addresses.js";
+import {BUDGET, PINS, PLANNER, decide, pinned, pinsOf} from "../ground/addresses.js";
 import {button, element, emptyState, section} from "../ground/dom.js";
-import {bytesText, countText, exactText} from "../ground/numbers.js";
+import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {changesOf} from "./draft.js";
+import {passSwitches} from "./fork_passes.js";
 import {READ_ONLY} from "./session.js";
 import {steady} from "../ground/steady.js";
-
-// {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
-export function createDraft(session) {
-  const fresh = () => structuredClone(session.settings());
-  let branch = session.branch();
-  let settings = fresh();
-  return {
-    get isAtOnce() {
-      return session.forksAtOnce ?? true;
-    },
-    set isAtOnce(value) {
-      session.forksAtOnce = value;
-    },
-    get() {
-      if (branch !== session.branch()) {
-        branch = session.branch();
-        settings = fresh();
-      }
-      return settings;
-    },
-    reset() {
-      settings = fresh();
-    },
-  };
-}
-
-// A fork in which one rewrite is declined.
-export function leaveOut(app, address) {
-  const settings = app.session.settings();
-  app.session.fork({...settings, decisions: {...settings.decisions, [address]: false}});
-}
-
-// What differs between two settings, in words, with what takes it back.
-function changesOf(settings, base) {
-  /** @type {[string, () => void][]} */
-  const changes = [];
-  if (settings.target !== base.target)
-    changes.push([
-      `target ${settings.target}`,
-      () => {
-        settings.target = base.target;
-      },
-    ]);
-  const addresses = new Set([...Object.keys(settings.decisions), ...Object.keys(base.decisions)]);
-  for (const address of addresses) {
-    const value = settings.decisions[address],
-      before = base.decisions[address];
-    if (JSON.stringify(value) === JSON.stringify(before)) continue;
-    changes.push([words(address, value), () => decide(settings, address, before)]);
-  }
-  return changes;
-}
-
-function words(address, value) {
-  if (value === undefined) return `${address} as by default`;
-  if (value === false) return `without ${address}`;
-  if (address.endsWith(`/${STEPS_CHOICE}`)) return `${address} as they are listed`;
-  if (address === BUDGET) return `arena of at most ${bytesText(value)}`;
-  if (address === PINS) return value.map(([id, at]) => `${id} at ${exactText(at)}`).join(", ");
-  return `${address} = ${Array.isArray(value) ? value.join(", ") : value}`;
-}
 
 export async function forkView(app, context) {
   const {data, session, draft} = app;
@@ -187,7 +117,7 @@ export async function forkView(app, context) {
         kernelKnobs(settings),
         layoutKnobs(settings),
         rewriteKnobs(settings),
-        passSwitches(settings),
+        passSwitches({data, knobs, grouped, edit, allow}, settings),
         programKnobs(settings),
       ),
     );
@@ -323,92 +253,6 @@ export async function forkView(app, context) {
     );
   }
 
-  // Optional passes in their order, with switches, ways up and down, and their rules.
-  function passSwitches(settings) {
-    const names = inOrder(
-      grouped("pass").map((knob) => knob.address),
-      orderOf(settings),
-    );
-    return section(
-      "Passes and rules",
-      element(
-        "ul",
-        {class: "plain fork-passes"},
-        names.map((name, index) => {
-          const knob = knobs.get(name);
-          const isOn = !isOff(settings, name);
-          const box = element("input", {
-            type: "checkbox",
-            checked: isOn,
-            "aria-label": `pass ${name} in the fork`,
-            onchange: () => allow(name, box.checked),
-          });
-          const move = (step) => {
-            const moved = [...names];
-            [moved[index], moved[index + step]] = [moved[index + step], moved[index]];
-            edit((wanted) => decide(wanted, ORDER, moved));
-          };
-          const rules = grouped("rule", name);
-          const arrow = (step, sign, where) =>
-            element(
-              "button",
-              {
-                type: "button",
-                class: "icon move",
-                title: `run ${name} ${where}`,
-                "aria-label": `run ${name} ${where}`,
-                disabled: index + step < 0 || index + step >= names.length,
-                onclick: () => move(step),
-              },
-              sign,
-            );
-          return element(
-            "li",
-            {class: isOn ? "" : "off"},
-            element(
-              "div",
-              {class: "fork-pass"},
-              element(
-                "label",
-                {class: "switch-row", title: clip(knob.why, 600)},
-                box,
-                element("span", {}, name),
-              ),
-              element("span", {class: "grow"}),
-              arrow(-1, "↑", "earlier"),
-              arrow(1, "↓", "later"),
-            ),
-            isOn && rules.length
-              ? element(
-                  "details",
-                  {"data-key": `rules of ${name}`},
-                  element("summary", {}, countText(rules.length, "rule")),
-                  rules.map((rule) => ruleSwitch(settings, rule)),
-                )
-              : null,
-          );
-        }),
-      ),
-    );
-  }
-
-  function ruleSwitch(settings, {address, value, why, title: rule}) {
-    const isOn = (settings.decisions[address] ?? value) !== false;
-    const box = element("input", {
-      type: "checkbox",
-      checked: isOn,
-      "aria-label": `rule ${address}`,
-      onchange: () => allow(address, box.checked),
-    });
-    return element(
-      "label",
-      {class: "switch-row rule-switch", title: clip(data.rules.get(rule)?.explanation || why, 600)},
-      box,
-      element("span", {class: "mono"}, rule),
-      element("span", {class: "quiet-text"}, clip(why, 60)),
-    );
-  }
-
   function programKnobs(settings) {
     const budget = element("input", {
       class: "knob",
@@ -494,12 +338,6 @@ export function choiceText(choice) {
       : choice === null
         ? "any"
         : String(choice);
-}
-
-// The names in the order that was asked for; those that it doesn't name keep their places.
-function inOrder(names, order) {
-  const wanted = order.filter((name) => names.includes(name));
-  return names.map((name) => (order.includes(name) ? wanted.shift() : name));
 }
 
 // Rewrites of optional passes that made or changed the operation, and the one that is looked at.

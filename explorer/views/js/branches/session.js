@@ -6,7 +6,8 @@
 //            settings: {target, decisions: {address: value}}, switchedOff: names of passes,
 //            wanted: settings of the last compilation that was asked for, with its model,
 //            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
-//            error: {what, where, advice} | null, notice: what of a link could not be restored,
+//            error: {what, where, advice, line} | null, edited: [pass, file] of what was asked for,
+//            notice: what of a link could not be restored,
 //            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
 //            a branch has name, note, parent, decided, isAsleep, too; workspace: its name,
 //            looks: of the page, as they were; place: the link of what was looked at,
@@ -52,6 +53,7 @@ const NO_SESSION = {
   points: [],
   at: -1,
   switchedOffAfter: {},
+  edited: [],
 };
 const NOTING_MILLISECONDS = 400; // how long the place may change before the other side is told
 const STAGE_WORDS = {
@@ -77,6 +79,7 @@ export function createSession(host, onchange, root) {
   // it says of other things in the meantime must not turn the controls back.
   let askedFrom = null;
   let noting = 0;
+  let watching = null; // what waits for the other side's word on an edited text
   const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
   const strip = documentStrip(host, now, dialog.ask);
   acceptDrops(root, strip.openFiles);
@@ -93,6 +96,7 @@ export function createSession(host, onchange, root) {
     strip.update();
     dialog.update();
     undoing.update();
+    watching?.();
     onchange();
   });
   // Searches for schedules come apart from the rest: they tell more with every candidate.
@@ -227,6 +231,28 @@ export function createSession(host, onchange, root) {
       : {model: label, fork: JSON.stringify(settings)};
   }
 
+  // {error, line} of an edited text, when the other side has compiled it or says why not.
+  function editIr(pass, text) {
+    const {edited: before, refusals} = now();
+    let isTaken = false;
+    return new Promise((resolve) => {
+      const settle = (error, line = 0) => {
+        watching = null;
+        resolve({error, line});
+      };
+      watching = () => {
+        const {edited, status, error} = now();
+        const isOurs = edited.join() !== before.join();
+        if (now().refusals !== refusals) settle(`${error.what}: ${error.where}`);
+        else if (isTaken && !isOurs) settle("cancelled");
+        else if (isOurs && status === "failed") settle(error.what, error.line);
+        else if (isOurs && status === "idle") settle("");
+        isTaken ||= isOurs;
+      };
+      strip.upload(new File([text], `${pass}.mlir`), "edit");
+    });
+  }
+
   const linkText = () => {
     const parts = Object.entries(link());
     return new URLSearchParams(parts).toString();
@@ -238,6 +264,7 @@ export function createSession(host, onchange, root) {
     background,
     passSwitch,
     fork,
+    editIr,
     banner: () => bar.show(now()),
     // Why the last compilation was refused, while that is shown; null otherwise.
     failure: () => (now().status === "failed" ? now().error : null),

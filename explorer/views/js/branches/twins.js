@@ -2,6 +2,7 @@
 // above and code below. What is selected, looked at or scrolled to in one is found in the other by
 // identity, or by the nodes of the model that it comes from.
 
+import {codeInStep, equalLevels} from "./twin_code.js";
 import {TraceData} from "../data.js";
 import {carriedInto, selectedIn} from "./carried.js";
 import {button, element, emptyState, replace} from "../ground/dom.js";
@@ -18,6 +19,7 @@ const SHARED = ["tab", "beside", "panes", "view", "blocks", "step", "mode", "met
 export function openTwins(app, branches) {
   const body = element("div", {class: "twins-body"});
   const title = element("strong", {class: "twins-pass"});
+  const same = element("span", {class: "quiet-text twins-same", role: "status"});
   let sides = [];
   const step = (by) => {
     const own = sides.find(({branch}) => branch.key === app.session.branch()) ?? sides[1];
@@ -35,6 +37,7 @@ export function openTwins(app, branches) {
         },
         button("‹", "pass before (k)", () => step(-1), {class: "icon"}),
         title,
+        same,
         button("›", "next pass (j)", () => step(1), {class: "icon"}),
         element("span", {class: "grow"}),
         button("×", "close (Esc)", close, {class: "icon"}),
@@ -60,6 +63,10 @@ export function openTwins(app, branches) {
           names[0] === names[1] ? `after ${names[0]}` : `after ${names.join(" and ")}`;
       };
       keepInStep(app, sides, name);
+      for (const {own} of sides)
+        own.codeDrawn = () => {
+          same.textContent = equalWords(equalLevels(sides[0], sides[1]));
+        };
       replace(
         body,
         sides.map((side, index) => columnOf(side, LETTERS[index])),
@@ -69,6 +76,16 @@ export function openTwins(app, branches) {
     },
     (failure) => replace(body, emptyState("This could not be loaded", failure.message)),
   );
+}
+
+// Of the texts that stand beside each other.
+function equalWords({equal, other}) {
+  return [
+    equal.length ? `no difference: ${equal.join(", ")}` : "",
+    other.length ? `not the same: ${other.join(", ")}` : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 // A branch with panes of its own, which see it as if it were what the page shows.
@@ -132,6 +149,14 @@ function columnOf({branch, own}, letter) {
   );
 }
 
+// The identity of an operation of one side on the other.
+function counterpartOf(sides) {
+  return (side, operation) => {
+    const other = sides[1 - sides.indexOf(side)];
+    return carriedInto(other.data, selectedIn(side.data, operation));
+  };
+}
+
 // What changes in one side changes in the other, and nothing comes back.
 function keepInStep(app, sides, onchange) {
   let isFollowing = false;
@@ -146,7 +171,7 @@ function keepInStep(app, sides, onchange) {
   };
   sides.forEach((side, index) => {
     const other = sides[1 - index];
-    const counterpart = (operation) => carriedInto(other.data, selectedIn(side.data, operation));
+    const counterpart = (operation) => counterpartOf(sides)(side, operation);
     side.store.subscribe((state, changed) => {
       following(() => {
         const patch = Object.fromEntries(
@@ -172,22 +197,6 @@ function keepInStep(app, sides, onchange) {
         const middle = side.own.graph.middle();
         if (middle !== null) other.own.graph.bring(counterpart(middle), side.own.graph.camera().k);
       });
-    // Texts of the same level: by the share that is scrolled past, for their lines differ.
-    side.own.inspector.node.addEventListener(
-      "scroll",
-      ({target}) => {
-        const [mine, theirs] = [side, other].map(({own}) => [
-          ...own.inspector.node.querySelectorAll(".code"),
-        ]);
-        const twin = theirs[mine.indexOf(target)];
-        if (!twin) return;
-        const range = target.scrollHeight - target.clientHeight;
-        const top = range
-          ? (target.scrollTop / range) * (twin.scrollHeight - twin.clientHeight)
-          : 0;
-        if (Math.abs(twin.scrollTop - top) > 2) following(() => (twin.scrollTop = top));
-      },
-      {capture: true, passive: true},
-    );
   });
+  codeInStep(sides, counterpartOf(sides));
 }

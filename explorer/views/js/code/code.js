@@ -22,9 +22,9 @@ export function entriesOf(text) {
 }
 
 /**
- * {node, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
+ * {node, label, entries, mark(isMarked), hover(isHovered), follow(), reveal(), place(), restore(place),
  *  top(), showAt(index, pixels), find(query), showHit(number), nearestHit(), hitOn(line),
- *  query(), annotate(costs)}; `start`: the line at which it opens where nothing is marked
+ *  query(), annotate(costs), markWords(rangesOf)}; `start`: the line at which it opens where nothing is marked
  *
  * @param {{
  *   entries: any[],
@@ -108,6 +108,12 @@ export function codePane({
       isCurrent: hit === found.current,
     }));
 
+  let wordsOf = null; // of an entry: ranges [begin, end) of its characters that differ
+  const marksOn = (index) =>
+    found.byLine.has(index)
+      ? hitsOn(index)
+      : (wordsOf?.(entries[index]) ?? []).map(([start, end]) => ({start, end, isWord: true}));
+
   let costs = null; // of lines: Map of {text, title, share, isHot}
   const costOf = (index) => {
     if (!costs) return null;
@@ -125,7 +131,7 @@ export function codePane({
     painted.add(index);
     const {line, kind, language: own} = entries[index];
     if (kind === "fold") return;
-    replace(rowAt(index), costOf(index), coloured(line || " ", own ?? language, hitsOn(index)));
+    replace(rowAt(index), costOf(index), coloured(line || " ", own ?? language, marksOn(index)));
   };
   const paint = () => {
     const first = Math.max(0, Math.floor(node.scrollTop / LINE_PIXELS) - 30);
@@ -184,6 +190,7 @@ export function codePane({
   };
   return {
     node,
+    label,
     entries,
     showAt,
     // Where on the screen its lines stand, so that another frame around it moves none of them.
@@ -198,6 +205,11 @@ export function codePane({
       costs = more;
       for (const index of painted) if (rowAt(index)) colour(index);
       paint();
+    },
+    // What differs inside single lines; where something is found in a line, that is marked.
+    markWords(rangesOf) {
+      wordsOf = rangesOf;
+      for (const index of painted) if (entries[index].kind && rowAt(index)) colour(index);
     },
     query: () => found.query,
     // How often a text stands here, whatever its capitals; all places are marked, with "" none.
@@ -283,7 +295,7 @@ export function codePane({
   };
 }
 
-// hits: [{start, end, isCurrent}] in order
+// hits: [{start, end, isCurrent, isWord}] in order
 function coloured(line, language, hits) {
   const grammar = GRAMMARS[language];
   const tokens = []; // [start, end, kind]
@@ -302,15 +314,21 @@ function coloured(line, language, hits) {
   });
 }
 
-// A token with what of it is found as marks.
+// A token with what of it is found, or differs, as marks.
 function withHits(line, from, to, hits) {
   const parts = [];
   let at = from;
-  for (const {start, end, isCurrent} of hits) {
+  for (const {start, end, isCurrent, isWord} of hits) {
     const [first, last] = [Math.max(at, start), Math.min(to, end)];
     if (first >= last) continue;
     if (first > at) parts.push(line.slice(at, first));
-    parts.push(element("mark", {class: isCurrent ? "current" : ""}, line.slice(first, last)));
+    parts.push(
+      element(
+        "mark",
+        {class: isWord ? "word" : isCurrent ? "current" : ""},
+        line.slice(first, last),
+      ),
+    );
     at = last;
   }
   if (at < to) parts.push(line.slice(at, to));

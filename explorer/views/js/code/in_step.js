@@ -8,17 +8,12 @@ const LOOK_AHEAD = 24;
 
 // panes: panes of code on the screen (code.js), by `panes()`; `isOn()`: whether they follow
 export function inStep(host, panes, isOn) {
-  let leader = null; // the pane that a person moves: the others are moved by us
-  const lead = (event) => {
-    leader = event.target.closest?.(".code") ?? leader;
-  };
-  for (const name of ["wheel", "pointerdown", "touchstart", "keydown"])
-    host.addEventListener(name, lead, {passive: true, capture: true});
+  const isLeading = leading([host]);
   host.addEventListener(
     "scroll",
     (event) => {
-      if (event.target !== leader || !isOn()) return;
-      const moved = panes().find((pane) => pane.node === leader);
+      if (!isLeading(event.target) || !isOn()) return;
+      const moved = panes().find((pane) => pane.node === event.target);
       if (!moved) return;
       for (const pane of panes()) if (pane !== moved) align(moved, pane);
     },
@@ -26,19 +21,36 @@ export function inStep(host, panes, isOn) {
   );
 }
 
-// Scrolls `follower` to what belongs to the line a third down `pane`.
-function align(pane, follower) {
+// Whether a pane of code in one of the hosts is the one that a person moves: the others are moved
+// by us, and lead nothing.
+export function leading(hosts) {
+  let leader = null;
+  const lead = (event) => {
+    leader = event.target.closest?.(".code") ?? leader;
+  };
+  for (const host of hosts)
+    for (const name of ["wheel", "pointerdown", "touchstart", "keydown"])
+      host.addEventListener(name, lead, {passive: true, capture: true});
+  return (node) => node === leader;
+}
+
+// Scrolls `follower` to what belongs to the line a third down `pane`. `renamed(owner)`: how what
+// owns a line is called in the other one.
+export function align(pane, follower, renamed = (owner) => [owner]) {
   const top = pane.top();
   const middle = Math.floor(top + pane.node.clientHeight / LINE_PIXELS / 3);
   const there = placesOf(follower);
   const here = placesOf(pane);
   for (let step = 0; step < LOOK_AHEAD; step += 1) {
     const index = middle + step;
-    const owners = pane.entries[index]?.owners ?? [];
     // Lines of source come last and say most.
-    const tag = [...owners].reverse().find((owner) => there.has(owner));
+    const owners = [...(pane.entries[index]?.owners ?? [])].reverse();
+    const [owner, tag] =
+      owners
+        .flatMap((name) => renamed(name).map((other) => [name, other]))
+        .find(([, other]) => there.has(other)) ?? [];
     if (tag === undefined) continue;
-    const own = here.get(tag);
+    const own = here.get(owner);
     const share = own.length > 1 ? own.indexOf(index) / (own.length - 1) : 0;
     const places = tag.startsWith("@") ? densest(there.get(tag)) : there.get(tag);
     const target = places[Math.round(share * (places.length - 1))];

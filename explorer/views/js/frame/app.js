@@ -3,14 +3,14 @@
 import {addDialogs} from "./dialog.js";
 import {addMessages} from "./messages.js";
 import {addNavigation} from "./navigation.js";
-import {createDraft} from "../branches/fork.js";
+import {createDraft} from "../branches/draft.js";
 import {createHover} from "../ground/hover.js";
 import {createLook} from "../ground/meanings.js";
 import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/state.js";
 import {dockPane} from "./dock.js";
 import {element, replace} from "../ground/dom.js";
 import {findEverywhere} from "./find_everywhere.js";
-import {firstPlace} from "./first_place.js";
+import {addressOf, firstPlace} from "./first_place.js";
 import {graphPane} from "../graph/graph.js";
 import {helpContent} from "./keys.js";
 import {inspectorPane} from "./inspector.js";
@@ -40,9 +40,8 @@ export function createApp({
   onnotice,
 }) {
   const usesLink = places !== null;
-  // A page without an address of its own begins where its workspace was left.
-  const address = window.location.hash.length > 1 ? window.location.hash : (session?.place() ?? "");
-  const fromLink = usesLink && !kept ? stateFromLink(address, data.head, Boolean(session)) : {};
+  const fromLink =
+    usesLink && !kept ? stateFromLink(addressOf(session), data.head, Boolean(session)) : {};
   const isBranch = kept?.model === model;
   const store = createStore(firstPlace({data, kept, isBranch, fromLink}));
   store.set({panes: {...store.get().panes, sizes: sizesOf(looks)}});

@@ -53,7 +53,7 @@ export function addDialogs(app, root) {
 function keepFocus(event) {
   if (event.key !== "Tab") return;
   const stops = [
-    ...event.currentTarget.querySelectorAll('button, [tabindex="0"], a, input, select'),
+    ...event.currentTarget.querySelectorAll('button, [tabindex="0"], a, input, select, textarea'),
   ];
   const index = stops.indexOf(event.target);
   if (!stops.length || (index >= 0 && index + (event.shiftKey ? -1 : 1) in stops)) return;

@@ -7,6 +7,8 @@ import {inStep} from "../code/in_step.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
 import {forkView} from "../branches/fork.js";
 import {elsewhereView} from "../code/elsewhere.js";
+import {canEditIr, openIrEditor} from "../branches/ir_editor.js";
+import {markWords} from "../code/word_marks.js";
 import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
 import {icon} from "../ground/icons.js";
@@ -168,6 +170,7 @@ export function inspectorPane(app) {
       }
       showFound();
       if (scroll) (main.querySelector(".scroll") ?? main).scrollTop = scroll;
+      app.codeDrawn?.();
     } catch (failure) {
       if (!isCurrent()) return;
       replace(
@@ -353,6 +356,9 @@ export function inspectorPane(app) {
       };
     }
     const {pane} = drawnText;
+    const edited = state.view === "before" ? Math.max(0, state.pass - 1) : state.pass;
+    // A mark is an addition: where none can be had the lines say what differs.
+    if (isDiff) markWords(pane, data, state.pass).catch(() => {});
     const shown = isDiff
       ? `difference made by ${data.head.passes[state.pass].name}`
       : `${state.view === "before" ? "before" : "after"} ${data.head.passes[state.pass].name}`;
@@ -373,6 +379,14 @@ export function inspectorPane(app) {
           `${countText(text.lines.length, "line")}, ${shown}`,
           text,
           data.head.passes[state.pass].level === "top" ? await linkShare(app, "top") : null,
+          canEditIr(app, edited)
+            ? button(
+                "edit",
+                `change the program after ${data.head.passes[edited].name}, and compile from there`,
+                () => openIrEditor(app, edited),
+                {class: "quiet edit-ir"},
+              )
+            : null,
         ),
         pane.node,
       ),
@@ -414,6 +428,7 @@ export function inspectorPane(app) {
   return {
     node,
     update,
+    codePanes: () => panes.map(({pane, level}) => ({pane, level})),
     // A line of a level: {selection, tab, step, view} is where it stands.
     goToLine(where, line) {
       awaited = {level: where.tab, line};

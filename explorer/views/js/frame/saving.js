@@ -162,6 +162,11 @@ function savingContent(app, close) {
           "Report",
           "model, decisions, verdict, passes, memory, kernels and errors",
           saver(".md", "Markdown", fromOther({what: "report"})),
+          saver(
+            "report .html",
+            "a page with the pictures, without a script",
+            fromOther({what: "report page"}),
+          ),
         )
       : element("p", {class: "quiet-text"}, "Tables, source and trace are saved from the app."),
     said,

@@ -2,7 +2,7 @@
 // comes from and which rules made it.
 
 import {button, element, replace} from "../ground/dom.js";
-import {leaveOut} from "../branches/fork.js";
+import {leaveOut} from "../branches/draft.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
 import {rowsTable} from "../code/rows.js";
 import {ruleLink} from "../code/rule.js";

@@ -45,7 +45,6 @@ export function topBar(app) {
       : null,
     totals,
     isApp ? app.background : null,
-    element("span", {class: "grow"}),
     presetChoice(app),
     searchBox(app),
     app.host.mode === "notebook"
@@ -102,22 +101,23 @@ function factsRow(app) {
   const {summary} = app.data.head;
   const fact = (name, value, title) =>
     element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
+  // The most wanted first: the last ones go where there is no room.
   return element(
     "span",
     {class: "facts-row"},
-    summary.peak === null
-      ? null
-      : fact(
-          "peak",
-          bytesText(summary.peak),
-          `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
-        ),
     summary.milliseconds === null
       ? null
       : fact(
           "latency",
           secondsText(decode(summary.milliseconds) / 1e3),
           `median of one inference, ${countText(summary.threads, "thread")}`,
+        ),
+    summary.peak === null
+      ? null
+      : fact(
+          "peak",
+          bytesText(summary.peak),
+          `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
         ),
     summary.task
       ? fact(

@@ -12,7 +12,7 @@ import {letteringAt} from "./lettering.js";
 import {moveNodes} from "./motion.js";
 import {markSelection} from "./selection.js";
 import {button, element, emptyState, replace} from "../ground/dom.js";
-import {legendContent} from "./graph_nodes.js";
+import {legendContent} from "./legend.js";
 import {createMinimap} from "./minimap.js";
 import {createOverlay} from "./overlay.js";
 import {countText} from "../ground/numbers.js";

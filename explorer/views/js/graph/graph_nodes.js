@@ -1,17 +1,28 @@
-// The SVG of one operation, block, edge or bracket, and what hovering says about it.
+// The SVG of one operation, block, edge or bracket.
 
-import {element, shape} from "../ground/dom.js";
-import {MINUS, countText, exactText} from "../ground/numbers.js";
-import {clip, safeName} from "../ground/scene.js";
+import {shape} from "../ground/dom.js";
+import {MINUS, countText} from "../ground/numbers.js";
+import {clip} from "../ground/scene.js";
 import {letteringAt} from "./lettering.js";
+import {
+  fitText,
+  kindThatFits,
+  nameThatFits,
+  rulerOf,
+  shortNames,
+  titleThatFits,
+  widthOfText,
+} from "./names_that_fit.js";
+import {TIP_CHARACTERS} from "./tips.js";
 import {LOOK} from "../theme.js";
 
 const PLAIN = letteringAt(1);
-const MOST_MEASURED = 60;
+
 export const BACK_CARD = 5; // by how much the cards behind that of a closed block look out
+
 export const TITLE_HEIGHT = 22; // of an open block
+
 const AROUND_KIND = 7; // pixels
-const TIP_CHARACTERS = 160; // of a name in a hover text; the whole name stands in the inspector
 
 // lettering: of letteringAt, how much is written and how large
 export function makeNode(app, scene, item, lettering = PLAIN) {
@@ -189,32 +200,6 @@ function expanderWidth(app, name, width, {level, scale, label}) {
   return needed > (width - broad) * scale && needed <= width * scale ? 0 : broad;
 }
 
-// "conv 3x3 + relu", or "conv 3x3", or "conv" where there is no room for more.
-function kindThatFits(app, label, room, font) {
-  const [kind] = label.split(/ (?:\S*\d|\+)/, 1);
-  const [first] = label.split(" + ", 1);
-  const fits = (text) => fitText(app, text, room, font, clip) === text;
-  return [label, first].find(fits) ?? fitText(app, kind, room, font, clip);
-}
-
-// "transformer layer 12", or "layer 12" where there is no room for more, or "tra… 12".
-function nameThatFits(app, label, room, font) {
-  return (
-    shortNames(label).find((text) => fitText(app, text, room, font, clip) === text) ??
-    fitText(app, label, room, font, clipName)
-  );
-}
-
-// "stage 3: 6 × residual block", or "stage 3"; "transformer layer 1", or "layer 1".
-function titleThatFits(app, title, room, font) {
-  const [name] = title.split(/: (?=\d+ ×)/);
-  return fitText(app, title, room, font, clip) === title
-    ? title
-    : nameThatFits(app, name, room, font);
-}
-
-const shortNames = (label) => [label, label.match(/\S+ \d+$/)?.[0] ?? label];
-
 // A name across the graph, where no node has room for it.
 export function makeFarName({item, text}, {label}) {
   return shape(
@@ -368,217 +353,4 @@ export function makeBracket(scene, {from, to}) {
     `M${start} ${from.y} H${right - 6} Q${right} ${from.y} ${right} ` +
     `${from.y + sign * 6} V${to.y - sign * 6} Q${right} ${to.y} ${right - 6} ${to.y} H${end + 2}`;
   return shape("path", {class: "bracket", d: path});
-}
-
-export function tipOfNode(app, item) {
-  const {record, inside} = item;
-  const refused = item.problem
-    ? element(
-        "div",
-        {class: "ink-unsupported"},
-        `${LOOK.unsupported.glyph} ${clip(item.problem, TIP_CHARACTERS)}`,
-      )
-    : null;
-  if (inside) {
-    const kinds = [...item.families]
-      .sort((a, b) => b[1] - a[1])
-      .slice(0, 6)
-      .map(([name, count]) => `${count} ${app.look.family(name).title}`);
-    const marks = ["added", "removed", "changed", "fused"].filter((name) => inside[name]);
-    return [
-      element("strong", {}, clip(record.label, TIP_CHARACTERS)),
-      element("div", {class: "mono"}, `block, ${record.shape}`),
-      item.holds ? element("div", {}, countText(inside.after || inside.before, "op")) : null,
-      element("div", {}, kinds.join(", ")),
-      refused,
-      marks.map((name) =>
-        element(
-          "div",
-          {class: `ink-${name}`},
-          `${app.look.difference(name).glyph} ${countText(inside[name], "operation")}: ` +
-            `${app.look.difference(name).title}`,
-        ),
-      ),
-      element("div", {class: "quiet-text"}, openingText(app, item.id)),
-    ];
-  }
-  return [
-    element("strong", {}, clip(record.id, TIP_CHARACTERS)),
-    element("div", {class: "mono"}, clip(`${record.operation}  ${record.shape}`, TIP_CHARACTERS)),
-    refused,
-    record.sources.length ? element("div", {}, "from ", clip(record.sources.join(", "), 90)) : null,
-    item.constants?.length
-      ? element(
-          "div",
-          {},
-          `${app.look.family("weight").glyph} ${countText(item.constants.length, "constant")}: `,
-          element("span", {class: "mono"}, clip(item.constants.join(", "), 90)),
-        )
-      : null,
-    item.status
-      ? element(
-          "div",
-          {class: `ink-${item.status}`},
-          `${app.look.difference(item.status).glyph} ${app.look.difference(item.status).title}`,
-        )
-      : null,
-    item.changes.map((change) =>
-      element(
-        "div",
-        {class: "mono"},
-        `${change[1]}: ${clip(change[2], 40)} → ${clip(change[3], 40)}`,
-      ),
-    ),
-  ];
-}
-
-function openingText(app, unit) {
-  const {blocks} = app.data;
-  const others = blocks.repetitions(blocks.indexOf(unit)).length - 1;
-  return others
-    ? "click +, click twice or press e to open it and " +
-        `${countText(others, "block")} that repeat it; with Shift, it alone`
-    : "click +, click twice or press e to open it";
-}
-
-export function tipOfEdge(edge) {
-  return [
-    element("strong", {}, clip(edge.value, TIP_CHARACTERS)),
-    element("div", {class: "mono"}, clip(edge.type, TIP_CHARACTERS)),
-    element("div", {}, `${clip(edge.source, 80)} → ${clip(edge.target, 80)}`),
-    edge.kind === "back" ? element("div", {}, "runs upwards: it leads back") : null,
-    edge.kind === "turn" ? element("div", {}, "goes on in another column") : null,
-    edge.count > 1 ? element("div", {}, countText(edge.count, "edge")) : null,
-  ];
-}
-
-export function legendContent(app, scene) {
-  const marks = new Set(scene.items.map((item) => item.status).filter(Boolean));
-  const devices = [...app.data.devices];
-  return [
-    element("summary", {}, "legend"),
-    element(
-      "ul",
-      {},
-      [...scene.families].map(([name, count]) =>
-        element(
-          "li",
-          {},
-          element("span", {class: `swatch family-${safeName(name)}`}, app.look.family(name).glyph),
-          element(
-            "span",
-            {},
-            `${app.look.family(name).title} `,
-            element("span", {class: "quiet-text"}, exactText(count)),
-          ),
-        ),
-      ),
-      devices.length > 1
-        ? devices.map((name, index) =>
-            element(
-              "li",
-              {},
-              element("span", {class: "swatch device", "data-device": index}),
-              element("span", {}, `on ${name}`),
-            ),
-          )
-        : null,
-      [...marks].map((mark) =>
-        element(
-          "li",
-          {},
-          element("span", {class: `swatch mark-${mark}`}, app.look.difference(mark).glyph),
-          app.look.difference(mark).title,
-        ),
-      ),
-      scene.items.some((item) => item.problem)
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch mark-unsupported"}, LOOK.unsupported.glyph),
-            LOOK.unsupported.title,
-          )
-        : null,
-      scene.boxes.some((box) => box.isRegion)
-        ? element("li", {}, element("span", {class: "swatch region"}), "region: then, else, body")
-        : null,
-      scene.brackets.length
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch mark-fused"}, "]"),
-            "joins what was taken over with what took it over",
-          )
-        : null,
-      scene.edges.some((edge) => edge.kind === "turn")
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch turn-key"}, "1"),
-            "goes on at the same number, in another column",
-          )
-        : null,
-      scene.edges.some((edge) => edge.kind === "back")
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch back-key"}, "↑"),
-            "runs upwards: it leads back",
-          )
-        : null,
-      scene.items.some((item) => item.constants?.length)
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch family-weight"}, app.look.family("weight").glyph),
-            "constants that it uses",
-          )
-        : null,
-      scene.items.some((item) => item.isGhost)
-        ? element(
-            "li",
-            {},
-            element("span", {class: "swatch mark-removed"}, MINUS),
-            "as a tab on top: its place was taken",
-          )
-        : null,
-    ),
-  ];
-}
-
-// As much of a text as there is room for, in pixels; `cut` makes it shorter.
-function fitText(app, text, room, font, cut) {
-  const ruler = rulerOf(app, font);
-  const widthOf = (part) => ruler.measureText(part).width;
-  let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
-  while (shown.length > 2 && widthOf(shown) > room)
-    shown = cut(
-      text,
-      Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
-    );
-  return shown;
-}
-
-export function widthOfText(app, text, size) {
-  return rulerOf(app, `600 ${size}px`).measureText(text).width;
-}
-
-function rulerOf(app, font) {
-  app.rulers ??= new Map();
-  if (!app.rulers.has(font)) {
-    const canvas = document.createElement("canvas");
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
-    app.rulers.set(font, context);
-  }
-  return app.rulers.get(font);
-}
-
-// Blocks of one name are told apart by their numbers: transformer layer 12 -> transfor… 12.
-function clipName(text, most) {
-  const [number] = text.match(/[\s._-]*\d+$/) ?? [""];
-  const room = most - number.length;
-  return text.length > most && room > 2
-    ? clip(text.slice(0, -number.length || undefined), room) + number
-    : clip(text, most);
 }

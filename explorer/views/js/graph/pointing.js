@@ -2,7 +2,7 @@
 
 import {neighbour} from "./selection.js";
 import {replace} from "../ground/dom.js";
-import {tipOfEdge, tipOfNode} from "./graph_nodes.js";
+import {tipOfEdge, tipOfNode} from "./tips.js";
 
 // sceneNow() -> what is drawn, or null; `moved()` is told when the camera has moved.
 export function addPointing({

@@ -11,8 +11,8 @@ import {
   makeNode,
   makeTitle,
   makeTurn,
-  widthOfText,
 } from "./graph_nodes.js";
+import {widthOfText} from "./names_that_fit.js";
 import {edgeClass, nodeClass} from "./selection.js";
 import {replace} from "../ground/dom.js";
 import {clip, turnsOf} from "../ground/scene.js";

@@ -5,6 +5,7 @@
 
 import {button, element, emptyState, tabRow} from "../ground/dom.js";
 import {modeChosen, modeShown, modeTabs, notCompared} from "../ground/errors.js";
+import {costliestLine} from "./costliest.js";
 import {faultBanner} from "./fault.js";
 import {heatMap} from "./heat_map.js";
 import {heatSide} from "./heat_side.js";
@@ -80,6 +81,7 @@ export async function accuracyView(app) {
       element("p", {class: "quiet-text heat-reference heat-grounds"}, words),
     ),
     mode === "float" ? floatLine() : referenceLine(app, accuracy),
+    costliestLine(app, accuracy.costliest, ({operation}) => app.select(operation, "dock")),
   );
   const map = heatMap(app, table, {
     host,

@@ -1,7 +1,7 @@
 // What was wrong first, and what a bisection blamed, with the way to leave that out.
 
 import {button, element} from "../ground/dom.js";
-import {leaveOut} from "../branches/fork.js";
+import {leaveOut} from "../branches/draft.js";
 import {decode, errorText} from "../ground/numbers.js";
 import {canFork} from "./placing.js";
 import {clip} from "../ground/scene.js";

@@ -13,6 +13,7 @@ import {
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {channelPlot} from "./channel_plot.js";
+import {costliestLine} from "./costliest.js";
 import {forkThreshold, modeChoice} from "./quantization_fork.js";
 import {rangeText, shortRange, thresholdPlot} from "./threshold_plot.js";
 
@@ -29,7 +30,9 @@ export async function quantizationView(app) {
           "(quantization=table), it computes in integers.",
       ),
     };
-  const {rows, outputs, method, table, isMeasured} = decoded(await data.chunk("quantization"));
+  const {rows, outputs, method, table, isMeasured, costliest} = decoded(
+    await data.chunk("quantization"),
+  );
   // Kept while other numbers of the same branch arrive.
   app.quantized ??= {name: ""};
   let chosen = rows.find(({name}) => name === app.quantized.name) ?? rows.find(isShown) ?? rows[0];
@@ -64,6 +67,7 @@ export async function quantizationView(app) {
               ? "Being compared with the float model: what every layer costs comes then."
               : "Not compared with the float model yet: c.accuracy(inputs) says what layers cost.",
           ),
+      costliestLine(app, costliest, ({tensor}) => pick(rows.find(({name}) => name === tensor))),
       sortableTable(columnsOf(), rows, {
         label: "layers by what quantizing them costs",
         isMarked: (row) => row === chosen,

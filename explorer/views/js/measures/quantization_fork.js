@@ -14,7 +14,7 @@ const MODE_TITLES = {
 
 // A fork in which both ends of the tensor's range move in proportion.
 export function forkThreshold(app, tensor, threshold, said) {
-  fork(app, tensor.address, Number(threshold.toPrecision(6)), said);
+  fork(app, {[tensor.address]: Number(threshold.toPrecision(6))}, said);
 }
 
 export function modeChoice(app, tensor, said) {
@@ -27,7 +27,7 @@ export function modeChoice(app, tensor, said) {
       onchange: () => {
         const wanted = choice.value;
         choice.value = tensor.mode;
-        if (wanted !== tensor.mode) fork(app, tensor.modeAddress, wanted, said);
+        if (wanted !== tensor.mode) fork(app, {[tensor.modeAddress]: wanted}, said);
       },
     },
     MODES.map((mode) =>
@@ -41,20 +41,21 @@ export function modeChoice(app, tensor, said) {
   return choice;
 }
 
-function fork(app, address, value, said) {
+// decisions: values by address; undefined takes one back. What cannot be done here is said.
+export function fork(app, decisions, said) {
   if (app.session && !app.session.isTrace()) {
     const settings = structuredClone(app.session.settings());
-    decide(settings, address, value);
+    for (const [address, value] of Object.entries(decisions)) decide(settings, address, value);
     app.session.fork(settings);
     return;
   }
   if (app.data.head.branches) {
-    replace(said, "compiling with another threshold");
+    replace(said, "compiling it");
     app.host.receive((message) => {
       if (message?.kind === "changed" && message.error)
         replace(said, element("span", {class: "ink-wrong"}, message.error));
     });
-    app.host.send({kind: "change", what: "decide", address, value});
+    app.host.send({kind: "change", what: "decide", decisions});
     return;
   }
   replace(
@@ -62,10 +63,14 @@ function fork(app, address, value, said) {
     app.session ? READ_ONLY : "This page has no compiler. In a notebook: ",
     app.session
       ? null
-      : element(
-          "code",
-          {class: "mono"},
-          `c.fork(decisions={${JSON.stringify(address)}: ${JSON.stringify(value)}})`,
-        ),
+      : element("code", {class: "mono"}, `c.fork(decisions=${pythonOf(decisions)})`),
   );
+}
+
+// Strings and numbers are written alike in both languages.
+function pythonOf(decisions) {
+  const pairs = Object.entries(decisions).map(
+    ([address, value]) => `${JSON.stringify(address)}: ${JSON.stringify(value)}`,
+  );
+  return `{${pairs.join(", ")}}`;
 }

@@ -5,11 +5,13 @@
 import {element, replace, shape} from "../ground/dom.js";
 import {decode, errorText, percentText} from "../ground/numbers.js";
 
-const HEIGHT = 132;
-const TOP = 34; // names of methods stand above
+const HEIGHT = 148;
+const TOP = 50; // names of methods stand above
 const BOTTOM = 18;
 const SIDE = 10;
-const LINE = 11; // of a row of names
+const LINE = 14; // of a row of names
+const ABOVE = 10; // from the bars to the lowest row: the end in use reaches into it
+const GAP = 9; // between a name and its mark, and to the next name
 const LETTER = 5.6; // a character of a name
 const NAME_LINES = 3;
 const KEY_STEP = 1.02; // by which an arrow moves the threshold
@@ -55,12 +57,17 @@ export function thresholdPlot(row, fork) {
       }),
       shape("path", {class: "bars", d: barsOf(histogram, x, base)}),
       shape("line", {class: "base", x1: SIDE, x2: width - SIDE, y1: base, y2: base}),
-      marks.map(({at, line, title}) =>
+      marks.map(({at, label, line, title}) =>
         shape(
           "g",
           {class: "candidate-mark"},
           shape("title", {}, title),
-          shape("line", {x1: at, x2: at, y1: TOP - 2 - line * LINE, y2: base}),
+          shape("line", {
+            x1: at,
+            x2: at,
+            y1: label ? TOP - ABOVE + 2 - line * LINE : TOP,
+            y2: base,
+          }),
         ),
       ),
       // Above the lines of the others, which they may cross.
@@ -71,7 +78,7 @@ export function thresholdPlot(row, fork) {
               {
                 class: "candidate-name",
                 x: at + (isBefore ? -3 : 3),
-                y: TOP - 4 - line * LINE,
+                y: TOP - ABOVE - line * LINE,
                 "text-anchor": isBefore ? "end" : "start",
               },
               label,
@@ -254,7 +261,7 @@ function marksOf(observed, x) {
     .sort((a, b) => b.at - a.at)
     .map(({at, names, titles}) => {
       const label = names.join(", ");
-      const size = label.length * LETTER + 6;
+      const size = label.length * LETTER + GAP;
       // Left of the mark, but where the picture ends.
       const isBefore = at - size > 0;
       const [from, to] = isBefore ? [at - size, at] : [at, at + size];

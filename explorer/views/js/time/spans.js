@@ -29,6 +29,9 @@ function decodeSpan(raw) {
 
 export const isGap = ({kind}) => kind === "overhead" || kind === "waiting";
 
+/** What a thread did of a launch: that launch's work seen again. */
+export const isShare = ({kind}) => kind === "share";
+
 export const spanText = ({name, label}) => (label ? `${name}  ${label}` : name);
 
 // The place of the first span that ends after a time.
@@ -71,6 +74,7 @@ export function sumsOf(tracks, from, to) {
       }
       const time = share * span.busy;
       own.work += time;
+      if (isShare(span)) continue;
       sums.count += span.count;
       if (span.predicted === null) sums.predicted = null;
       else if (sums.predicted !== null) sums.predicted += share * span.predicted;
@@ -81,7 +85,7 @@ export function sumsOf(tracks, from, to) {
       kernel.time += time;
       if (span.operation) kernel.operations.push(span.operation);
     }
-    sums.work += own.work;
+    if (!spans.some(isShare)) sums.work += own.work;
     sums.tracks.push(own);
   }
   sums.kernels = [...kernels.values()].sort((a, b) => b.time - a.time);

@@ -8,7 +8,7 @@ import {saveText} from "../ground/download.js";
 import {launchesOf, notMeasured} from "../measures/launches.js";
 import {countText, secondsText} from "../ground/numbers.js";
 import {shareBars} from "./shares.js";
-import {decodeTracks, isGap, spanText} from "./spans.js";
+import {decodeTracks, isGap, isShare, spanText} from "./spans.js";
 import {trackPlot} from "./track_plot.js";
 
 const BAR_VIEWS = [
@@ -47,9 +47,11 @@ export async function timelineView(app) {
   };
 }
 
+const isLaunch = (span) => !isGap(span) && !isShare(span);
+
 function factsOf(profile, tracks) {
   const flops = profile.events.reduce((sum, event) => sum + event.flops, 0);
-  const spans = tracks.groups[0].tracks.flatMap(({spans}) => spans.filter((span) => !isGap(span)));
+  const spans = tracks.groups[0].tracks.flatMap(({spans}) => spans.filter(isLaunch));
   const known = spans.filter(({predicted}) => predicted !== null);
   const predicted = known.reduce((sum, span) => sum + span.predicted, 0);
   return [
@@ -158,7 +160,9 @@ function timeBars(app, profile, tracks) {
 // Finds spans by name, kind, kernel or node of the model; Enter leads on to the next one.
 function findField(tracks, show) {
   const count = element("span", {class: "quiet-text span-count", role: "status"});
-  const spans = tracks.groups.flatMap(({tracks: rows}) => rows.flatMap((track) => track.spans));
+  const spans = tracks.groups.flatMap(({tracks: rows}) =>
+    rows.flatMap((track) => track.spans.filter(isLaunch)),
+  );
   const text = (span) =>
     [spanText(span), span.kernel, ...span.facts.map(([, value]) => value)].join(" ").toLowerCase();
   let found = [],
@@ -169,7 +173,7 @@ function findField(tracks, show) {
     if (wanted !== sought) {
       sought = wanted;
       at = -1;
-      found = wanted ? spans.filter((span) => !isGap(span) && text(span).includes(wanted)) : [];
+      found = wanted ? spans.filter((span) => text(span).includes(wanted)) : [];
     }
     if (!found.length) {
       count.textContent = wanted ? "none" : "";

@@ -55,6 +55,10 @@ def line(x1: float, y1: float, x2: float, y2: float, **attributes: object) -> st
     return _element("line", "", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
 
 
+def circle(x: float, y: float, radius: float, **attributes: object) -> str:
+    return _element("circle", "", cx=x, cy=y, r=radius, **attributes)
+
+
 def text(x: float, y: float, content: object, **attributes: object) -> str:
     return _element("text", escape(content), x=x, y=y, **attributes)
 

@@ -30,6 +30,7 @@ struct Section {
 #define SPINS_FOR_JOBS 4000   // pauses between jobs before a worker sleeps
 // Below this the caller works alone: 5 to 30 microseconds, as long as it takes to wake a thread.
 #define LEAST_SHARED_OPERATIONS 100000
+#define MOST_RECORDED 32  // threads whose shares are kept
 
 struct Lane {
     _Alignas(64) atomic_ullong claimed;  // ticket << 32 | items of the lane that are taken
@@ -44,6 +45,13 @@ struct Times {
     atomic_ullong began, ended;  // nanoseconds, of a section that threads share
 };
 
+// What a thread did of a section that threads share, or of several that one of them runs.
+struct Share {
+    unsigned long long began, ended;  // nanoseconds since the start of the call
+    unsigned long long tasks;         // 0: none of them was this thread's
+    int first_launch, last_launch;
+};
+
 struct Job {
     char *arena;
     const char *weights;
@@ -55,6 +63,8 @@ struct Job {
 
 static struct Progress progress[PLACES];
 static struct Times times[SECTION_COUNT + 1];  // only where times are asked for
+static struct Share shares[MOST_RECORDED][SECTION_COUNT + 1];  // of the last run that was recorded
+static atomic_bool is_recording;
 static _Alignas(64) atomic_uint job_number;  // odd while the job is being described
 static _Atomic(char *) job_arena;
 static _Atomic(const char *) job_weights;
@@ -239,6 +249,11 @@ static void raise_to(atomic_ullong *value, unsigned long long least)
         ;
 }
 
+static bool is_recorded(const struct Job *job, int thread)
+{
+    return job->nanoseconds && thread < MOST_RECORDED && atomic_load(&is_recording);
+}
+
 // Runs tasks of a section until none is left, then waits until all are done.
 static void work_on(const struct Job *job, int number, int thread)
 {
@@ -246,11 +261,21 @@ static void work_on(const struct Job *job, int number, int thread)
     const unsigned ticket = job->ticket + (unsigned)(number - job->first);
     struct Progress *state = &progress[ticket % PLACES];
     long lo, count, done = 0;
+    const bool recorded = is_recorded(job, thread);
+    struct Share share = {0, 0, 0, section->launch, section->launch};
     if (!is_shared(number)) {
         if (claim(&state->lanes[0], ticket, 1, 1, &lo) > 0) {
+            if (recorded)
+                share.began = nanoseconds_now() - job->origin;
             run_alone(
                 number, section->together, job->arena, job->weights, job->nanoseconds,
                 job->origin);
+            if (recorded) {
+                share.ended = nanoseconds_now() - job->origin;
+                share.tasks = 1;
+                share.last_launch = sections[number + section->together - 1].launch;
+                shares[thread][number] = share;
+            }
             add_done(state, ticket, 1);
         } else {
             wait_for(state, ticket, 1);
@@ -262,16 +287,24 @@ static void work_on(const struct Job *job, int number, int thread)
         const int lane = (thread + offset) % lanes;
         const long items = items_of(section, lane, lanes);
         while ((count = claim(&state->lanes[lane], ticket, items, section->chunk, &lo)) > 0) {
-            if (job->nanoseconds && done == 0)
-                lower_to(&times[number].began, nanoseconds_now() - job->origin);
+            if (job->nanoseconds && done == 0) {
+                share.began = nanoseconds_now() - job->origin;
+                lower_to(&times[number].began, share.began);
+            }
             run_items(section, lane, lanes, lo, lo + count, job->arena, job->weights);
             done += count;
         }
         if (count < 0)
             break;
     }
-    if (done > 0 && job->nanoseconds)
-        raise_to(&times[number].ended, nanoseconds_now() - job->origin);
+    if (done > 0 && job->nanoseconds) {
+        share.ended = nanoseconds_now() - job->origin;
+        raise_to(&times[number].ended, share.ended);
+    }
+    if (done > 0 && recorded) {
+        share.tasks = (unsigned long long)done;
+        shares[thread][number] = share;
+    }
     if (done > 0)
         add_done(state, ticket, done);
     wait_for(state, ticket, section->tasks);
@@ -414,6 +447,35 @@ EXPORTED int explorer_bind(const int *chosen, int count)
 #endif
 }
 
+// Whether runs with times keep what each thread did from now on.
+EXPORTED void explorer_record(int on)
+{
+    atomic_store(&is_recording, on != 0);
+}
+
+// What a thread did in the last run that was recorded, in the order of the sections: first launch,
+// last launch, beginning, end and tasks of each share. Returns how many there are, of which the
+// first `most` are written.
+EXPORTED int explorer_shares(int thread, unsigned long long *found, int most)
+{
+    int count = 0;
+    for (int number = 0; thread >= 0 && thread < MOST_RECORDED && number < SECTION_COUNT; number++) {
+        const struct Share *share = &shares[thread][number];
+        if (share->tasks == 0)
+            continue;
+        if (count < most) {
+            unsigned long long *const place = found + 5 * count;
+            place[0] = (unsigned long long)share->first_launch;
+            place[1] = (unsigned long long)share->last_launch;
+            place[2] = share->began;
+            place[3] = share->ended;
+            place[4] = share->tasks;
+        }
+        count++;
+    }
+    return count;
+}
+
 // Runs all launches. Returns 0, or an error number (of errno.h) if nothing was run. `tap` (may be
 // NULL) is called after every launch, while nothing else runs. `nanoseconds` (may be NULL) gets
 // the start and the end of every launch since the start of the call.
@@ -433,6 +495,9 @@ EXPORTED int explorer_run(
             return error;
         }
     }
+    for (int thread = 0; thread < threads && thread < MOST_RECORDED; thread++)
+        for (int number = 0; atomic_load(&is_recording) && number < SECTION_COUNT; number++)
+            shares[thread][number].tasks = 0;
     const unsigned long long origin = nanoseconds ? nanoseconds_now() : 0;
     if (threads == 1 && !tap) {
         run_alone(0, SECTION_COUNT, arena, weights, nanoseconds, origin);

@@ -1,0 +1,134 @@
+"""How long each instruction takes once it has begun.
+
+    transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes)
+    multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
+    vector      start + steps * ceil(numbers of an element / lanes) + latency
+    finish      1
+
+All are whole cycles, rounded up, and at least one. What an instruction waits for before is found by
+the event model in events.c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.targets.npu.encoding import COLUMN
+from explorer.targets.npu.formats import OPCODES
+from explorer.targets.npu.machine import CONTENTS, Machine, Route
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Of every instruction, in program order."""
+
+    cycles: np.ndarray
+    """i64: from its beginning to its end."""
+    queues: np.ndarray
+    """i64: index of its queue."""
+    dma: np.ndarray
+    """i64: index of its DMA engine, -1 where it moves nothing."""
+
+
+def durations(table: np.ndarray, machine: Machine) -> Durations:
+    """Of the rows of `field_table`. InputError where nothing can move what a transfer asks for."""
+    count = len(table)
+    found = Durations(
+        np.ones(count, np.int64), np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    )
+    opcodes = table[:, COLUMN["opcode"]]
+    names = {opcode: kind for kind, opcode in OPCODES.items()}
+    for opcode in np.unique(opcodes).tolist():
+        chosen = np.flatnonzero(opcodes == opcode)
+        if names[opcode] in ("load", "store"):
+            _transfers(table, chosen, machine, names[opcode] == "load", found)
+            continue
+        engine = machine.matrix if names[opcode] in ("multiply", "finish") else machine.vector
+        assert engine is not None
+        found.queues[chosen] = machine.queue_of_engine(engine.name)
+        if names[opcode] != "finish":
+            found.cycles[chosen] = _loops(table[chosen], machine, names[opcode])
+    np.maximum(found.cycles, 1, out=found.cycles)
+    return found
+
+
+def steps_of(rows: np.ndarray) -> np.ndarray:
+    """How often the body of a loop instruction runs."""
+    micro = rows[:, COLUMN["micro_end"]] - rows[:, COLUMN["micro_begin"]]
+    product = np.maximum(micro, 0).astype(np.float64)
+    product *= rows[:, COLUMN["outer"]] * rows[:, COLUMN["inner"]].astype(np.float64)
+    # A program that asks for more ends by its limit of work long before this many cycles.
+    return np.minimum(product, 2.0**52).astype(np.int64)
+
+
+def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
+    steps = steps_of(rows)
+    if kind == "multiply":
+        engine = machine.matrix
+        rates: dict[str, int] = dict(engine.ops_per_cycle)
+        operations = rates.get(f"int{machine.input_bits}")
+        each = 1
+        if operations:
+            each = -(-2 * machine.batch * machine.rows * machine.columns // operations)
+    else:
+        engine = machine.vector
+        assert engine is not None
+        each = -(-machine.columns * machine.rows_per_element // engine.lanes)
+    return engine.start_cycles + steps * each + engine.latency_cycles
+
+
+def _transfers(
+    table: np.ndarray, chosen: np.ndarray, machine: Machine, is_load: bool, found: Durations
+) -> None:
+    memories = table[chosen, COLUMN["memory"]]
+    regions = regions_of(table[chosen], machine)
+    for memory in np.unique(memories).tolist():
+        space = machine.by_content[CONTENTS[memory]]
+        found.queues[chosen[memories == memory]] = machine.queue_of(space.content, is_load)
+        for region in np.unique(regions[memories == memory]).tolist():
+            group = chosen[(memories == memory) & (regions == region)]
+            name = machine.regions[region].name
+            route = machine.route.get((name, space.memory, is_load))
+            if route is None:
+                pad = machine.scratchpads[space.memory].name
+                ends = f"{name} to {pad}" if is_load else f"{pad} to {name}"
+                raise InputError(
+                    f"instruction {group[0]}: no DMA engine of {machine.name} moves from {ends}"
+                )
+            found.dma[group] = route.engine
+            found.cycles[group] = _moving(table[group], machine, route, memory, is_load)
+
+
+def regions_of(rows: np.ndarray, machine: Machine) -> np.ndarray:
+    """In which region of global memory each transfer begins."""
+    sizes = np.zeros(len(CONTENTS), np.int64)
+    for space in machine.spaces:
+        sizes[CONTENTS.index(space.content)] = space.global_bytes
+    starts = rows[:, COLUMN["global_address"]] * sizes[rows[:, COLUMN["memory"]]]
+    firsts = np.array([region.start_bytes for region in machine.regions], np.int64)
+    return np.searchsorted(firsts, starts, side="right") - 1
+
+
+def _moving(
+    rows: np.ndarray, machine: Machine, route: Route, memory: int, is_load: bool
+) -> np.ndarray:
+    space = machine.by_content[CONTENTS[memory]]
+    x, y = rows[:, COLUMN["x_size"]], rows[:, COLUMN["y_size"]]
+    moved = _rounded_up(x * y * space.global_bytes, route.bytes_per_cycle)
+    if is_load:
+        x = x + rows[:, COLUMN["x_pad_before"]] + rows[:, COLUMN["x_pad_after"]]
+        y = y + rows[:, COLUMN["y_pad_before"]] + rows[:, COLUMN["y_pad_after"]]
+    scratchpad = machine.scratchpads[space.memory]
+    if scratchpad.lane_bytes_per_cycle is not None:
+        port = Fraction(scratchpad.lane_bytes_per_cycle * scratchpad.lanes)
+        moved = np.maximum(moved, _rounded_up(x * y * space.element_bytes, port))
+    # Nothing is moved, and nothing padded, where rows are empty.
+    return np.where(rows[:, COLUMN["x_size"]] == 0, 1, route.fixed_cycles + moved)
+
+
+def _rounded_up(sizes: np.ndarray, rate: Fraction) -> np.ndarray:
+    return -(-sizes * rate.denominator // rate.numerator)

@@ -1,0 +1,242 @@
+"""Where each field of each instruction lies, in bits.
+
+    load   opcode:3 pop_before:1 ... scratchpad_address:16 global_address:32 | y_size:16 ...
+
+An instruction is a row of 64-bit words, least significant bits first; a field that does not fit
+into the rest of a word begins the next one, as bit-fields of C do. Widths follow from the sizes of
+memories unless the target's file gives them. With `set = "vta"` formats are those of Apache VTA
+(`VTAMemInsn`, `VTAGemInsn`, `VTAAluInsn`, `VTAUop` in its `hw_spec.h`), which have 128 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explorer.targets.npu.machine import Machine, index_bits, refuse
+
+WORD_BITS = 64
+LEAST_BITS = 128
+"""Of an instruction whose length the target's file does not give."""
+
+OPCODES = {
+    "load": 0, "store": 1, "multiply": 2, "finish": 3, "vector": 4, "table": 5, "requantize": 6,
+}  # fmt: skip
+VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
+TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
+VTA_WIDTHS = {
+    "scratchpad_address": 16,
+    "global_address": 32,
+    "size": 16,
+    "stride": 16,
+    "pad": 4,
+    "iterations": 14,
+    "immediate": 16,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    bits: int
+    word: int
+    """Which word of 64 bits it lies in."""
+    shift: int
+    """Of its lowest bit in that word."""
+    is_signed: bool = False
+
+    @property
+    def least(self) -> int:
+        return -(1 << (self.bits - 1)) if self.is_signed else 0
+
+    @property
+    def most(self) -> int:
+        return (1 << (self.bits - self.is_signed)) - 1
+
+
+@dataclass(frozen=True)
+class Format:
+    """The fields of one kind of instruction, in order."""
+
+    kind: str
+    opcode: int
+    fields: tuple[Field, ...]
+
+    @property
+    def bits(self) -> int:
+        """What the fields take, rest of words between them included."""
+        last = self.fields[-1]
+        return last.word * WORD_BITS + last.shift + last.bits
+
+
+@dataclass(frozen=True)
+class Formats:
+    """All formats of a machine; each instruction takes `bits`."""
+
+    bits: int
+    kinds: tuple[Format, ...]
+    micro_operation: Format
+
+    @property
+    def size_bytes(self) -> int:
+        return self.bits // 8
+
+    def of(self, kind: str) -> Format | None:
+        return next((one for one in self.kinds if one.kind == kind), None)
+
+    def of_opcode(self, opcode: int) -> Format | None:
+        return next((one for one in self.kinds if one.opcode == opcode), None)
+
+
+def formats_of(machine: Machine) -> Formats:
+    """The formats of a machine. Raises `Contradiction` where an instruction is too short."""
+    widths = _widths(machine)
+    kinds = [
+        _packed(kind, OPCODES[kind], _fields(kind, machine, widths)) for kind in _kinds(machine)
+    ]
+    given = LEAST_BITS if machine.set == "vta" else machine.instructions.bits
+    if machine.set == "vta" and machine.instructions.bits not in (None, LEAST_BITS):
+        refuse("instructions.bits", f"is {machine.instructions.bits}, expected 128 (those of VTA)")
+    needed = max(LEAST_BITS, *(one.bits for one in kinds))
+    bits = given or -(-needed // WORD_BITS) * WORD_BITS
+    for one in kinds:
+        if one.bits > bits:
+            first = next(f for f in one.fields if f.word * WORD_BITS + f.shift + f.bits > bits)
+            refuse(
+                "instructions.bits",
+                f"is {bits}, expected at least {one.bits}: {one.kind} has no room for "
+                f"{first.name} of {first.bits} bits (smaller memories have shorter addresses)",
+            )
+    return Formats(bits, tuple(kinds), _packed("micro_operation", 0, _micro_fields(machine)))
+
+
+def _kinds(machine: Machine) -> list[str]:
+    kinds = [*VTA_KINDS] if machine.vector else ["load", "store", "multiply", "finish"]
+    return kinds + [kind for kind in ("table", "requantize") if kind in machine.operations]
+
+
+def _widths(machine: Machine) -> dict[str, int]:
+    """Those of the target's file, of VTA, or as many bits as the memories' sizes ask for."""
+    deepest = max(space.depth for space in machine.spaces)
+    address = index_bits(deepest)
+    smallest = min(space.global_bytes for space in machine.spaces)
+    total = machine.global_bytes
+    derived = {
+        "scratchpad_address": address,
+        "global_address": 32 if total is None else index_bits(-(-total // smallest)),
+        "size": deepest.bit_length(),
+        "stride": max(16, deepest.bit_length()),
+        "pad": 4,
+        "iterations": deepest.bit_length(),
+        "immediate": 16,
+    }
+    given: dict[str, int] = dict(machine.instructions.widths)
+    if machine.set == "vta":
+        derived = dict(VTA_WIDTHS)
+        if given:
+            refuse("instructions.widths", f'has {min(given)}, and set = "vta" has those of VTA')
+    name = "scratchpad_address"
+    if given.get(name, address) < address:
+        refuse(
+            f"instructions.widths.{name}",
+            f"is {given[name]}, expected at least {address}: a scratchpad has {deepest} elements",
+        )
+    if derived[name] < address:
+        refuse("memories", f"have a scratchpad of {deepest} elements, expected at most "
+               f"{1 << derived[name]} (a {name} has {derived[name]} bits)")  # fmt: skip
+    for name, bits in given.items():
+        if bits > 32:
+            refuse(f"instructions.widths.{name}", f"is {bits}, expected at most 32")
+    return {**derived, **given}
+
+
+Wanted = tuple[str, int] | tuple[str, int, bool]
+
+
+def _fields(kind: str, machine: Machine, widths: dict[str, int]) -> Sequence[Wanted]:
+    start: list[Wanted] = [("opcode", 3), *((name, 1) for name in TOKENS)]
+    if kind == "finish":
+        return start
+    if kind in ("load", "store"):
+        return [*start, *_transfer_fields(kind, machine, widths)]
+    sums = index_bits(machine.depth("accumulators"))
+    inputs = index_bits(machine.depth("activations"))
+    sources = inputs if kind == "multiply" else sums
+    micro = machine.depth("micro_operations")
+    loop: list[Wanted] = [
+        ("reset", 1),
+        ("micro_begin", index_bits(micro)),
+        # One bit more than an index in VTA, whose depths are powers of two; as many are needed.
+        ("micro_end", micro.bit_length()),
+        ("outer", widths["iterations"]),
+        ("inner", widths["iterations"]),
+        ("destination_outer", sums),
+        ("destination_inner", sums),
+        ("source_outer", sources),
+        ("source_inner", sources),
+    ]
+    if kind != "multiply" and machine.set != "vta":
+        loop = loop[1:]  # VTA's vector instructions have the bit, too, and do not use it
+    return [*start, *loop, *_operation_fields(kind, machine, widths, sums, inputs)]
+
+
+def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> list[Wanted]:
+    fields: list[Wanted] = [
+        ("memory", 3),
+        ("scratchpad_address", widths["scratchpad_address"]),
+        ("global_address", widths["global_address"]),
+        ("y_size", widths["size"]),
+        ("x_size", widths["size"]),
+        ("x_stride", widths["stride"]),
+    ]
+    if kind == "load" or machine.set == "vta":
+        pads = ("y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after")
+        fields += [(name, widths["pad"]) for name in pads]
+    if kind == "load" and machine.set == "full":
+        fields.append(("pad_value", machine.input_bits, True))
+    return fields
+
+
+def _operation_fields(
+    kind: str, machine: Machine, widths: dict[str, int], sums: int, inputs: int
+) -> list[Wanted]:
+    if kind == "multiply":
+        weights = index_bits(machine.depth("weights"))
+        fields: list[Wanted] = [("weight_outer", weights), ("weight_inner", weights)]
+        if machine.set == "full" and machine.batch > 1:
+            fields += [
+                ("batch", machine.batch.bit_length()),
+                ("destination_step", sums),
+                ("source_step", inputs),
+            ]
+        return fields
+    if kind == "vector":
+        return [("operation", 3), ("use_immediate", 1), ("immediate", widths["immediate"], True)]
+    if kind == "table":
+        return [("table", index_bits(machine.depth("tables")))]
+    return [
+        ("offset", machine.input_bits + 1, True),
+        ("low", machine.input_bits + 1, True),
+        ("high", machine.input_bits + 1, True),
+    ]
+
+
+def _micro_fields(machine: Machine) -> list[Wanted]:
+    sums = index_bits(machine.depth("accumulators"))
+    return [
+        ("destination", sums),
+        ("source", max(sums, index_bits(machine.depth("activations")))),
+        ("weight", index_bits(machine.depth("weights"))),
+    ]
+
+
+def _packed(kind: str, opcode: int, wanted: Sequence[Wanted]) -> Format:
+    """The fields one behind the other, none across the border of two words."""
+    fields: list[Field] = []
+    word = shift = 0
+    for name, bits, *signed in wanted:
+        if shift + bits > WORD_BITS:
+            word, shift = word + 1, 0
+        fields.append(Field(name, bits, word, shift, bool(signed and signed[0])))
+        shift += bits
+    return Format(kind, opcode, tuple(fields))

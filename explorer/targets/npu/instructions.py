@@ -1,0 +1,168 @@
+"""Instructions as records: what each does, in elements of scratchpads and global memory.
+
+    Load("activations", scratchpad_address=0, global_address=64, y_size=4, x_size=14, x_stride=16,
+         push_after=True)
+
+Fields have their names in every format (`explorer.targets.npu.formats`). A field that a machine's
+format does not have keeps its default. Semantics follow Apache VTA's (`hw_spec.h`), whose names
+stand beside ours in docs/npu-instructions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+VECTOR_OPERATIONS = ("minimum", "maximum", "add", "shift_right", "multiply")
+"""By their number in instructions, which is VTA's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruction:
+    """What all have: tokens that are taken before it begins, and given when it has ended."""
+
+    kind: ClassVar[str]
+
+    pop_before: bool = False
+    """Wait for a token of the queue before this one in the chain."""
+    pop_after: bool = False
+    push_before: bool = False
+    push_after: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Instruction):
+    """Rows of elements between global memory and a scratchpad, dense in the scratchpad.
+
+    In global memory row y begins at element `global_address + y * x_stride`.
+    """
+
+    memory: str
+    """The content that is moved, one of `CONTENTS`."""
+    scratchpad_address: int
+    global_address: int
+    y_size: int = 1
+    x_size: int
+    x_stride: int = 0
+    y_pad_before: int = 0
+    """Rows of `pad_value` that are written before those of global memory."""
+    y_pad_after: int = 0
+    x_pad_before: int = 0
+    """Elements of `pad_value` at the beginning of every row."""
+    x_pad_after: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load(Transfer):
+    """Into a scratchpad, with room around it filled by a number."""
+
+    kind: ClassVar[str] = "load"
+
+    pad_value: int = 0
+    """Every number of an element that pads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store(Transfer):
+    """From a scratchpad. `outputs` are accumulators cut to the low bits of an input."""
+
+    kind: ClassVar[str] = "store"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop(Instruction):
+    """Micro-operations inside two loops.
+
+    for i in range(outer):
+        for j in range(inner):
+            for k in range(micro_begin, micro_end):
+                destination = micro[k].destination + i * destination_outer + j * destination_inner
+                source = micro[k].source + i * source_outer + j * source_inner
+    """
+
+    micro_begin: int
+    micro_end: int
+    outer: int = 1
+    inner: int = 1
+    destination_outer: int = 0
+    destination_inner: int = 0
+    source_outer: int = 0
+    source_inner: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multiply(Loop):
+    """accumulators[destination] += activations[source] x weights[weight], or = 0 with `reset`.
+
+    In sets with `batch`, it covers so many rows: accumulator `destination + b * destination_step`
+    gets activation `source + b * source_step`, for b < batch.
+    """
+
+    kind: ClassVar[str] = "multiply"
+
+    reset: bool = False
+    weight_outer: int = 0
+    weight_inner: int = 0
+    batch: int = 1
+    destination_step: int = 1
+    source_step: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vector(Loop):
+    """accumulators[destination] = operation(accumulators[destination], source or immediate).
+
+    shift_right shifts to the left by a negative number. Numbers wrap around at their width.
+    """
+
+    kind: ClassVar[str] = "vector"
+
+    operation: str
+    """One of `VECTOR_OPERATIONS`."""
+    use_immediate: bool = False
+    """Else accumulators[source] is the second operand."""
+    immediate: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Loop):
+    """accumulators[destination] = table[accumulators[source] + entries / 2], index kept inside."""
+
+    kind: ClassVar[str] = "table"
+
+    table: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requantize(Loop):
+    """accumulators[destination] by the target's scheme, plus `offset`, kept in [low, high].
+
+    Multipliers lie in accumulators[source], shifts in the element behind: one per column.
+    """
+
+    kind: ClassVar[str] = "requantize"
+
+    offset: int = 0
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish(Instruction):
+    """The last instruction of a program."""
+
+    kind: ClassVar[str] = "finish"
+
+
+@dataclass(frozen=True)
+class MicroOperation:
+    """Which elements one step works on, before what the loops add."""
+
+    destination: int = 0
+    source: int = 0
+    weight: int = 0
+
+
+RECORDS: dict[str, type[Instruction]] = {
+    record.kind: record for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize)
+}

@@ -1,0 +1,477 @@
+"""What a target file comes to: which elements lie where, who moves them, and how fast.
+
+    [engines.matrix]      rows = 16, columns = 16, weight_bits = 8
+    [memories.weights]    size_bytes = 262144                      ->  1024 weights of 256 bytes
+
+A matrix engine adds, in a cycle, `batch` x `rows` numbers times `rows` x `columns` weights to
+`batch` x `columns` accumulators. Scratchpads are counted in elements: a weight is one such matrix;
+an activation is a row of `rows` numbers and an accumulator one of `columns`, or `batch` such rows
+with the instructions of VTA. Where one scratchpad holds several contents, each counts from its
+first byte in elements of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NoReturn, Protocol
+
+from explorer.results.names import suggestion
+from explorer.targets.parts import (
+    DmaEngine,
+    Engine,
+    Instructions,
+    MatrixEngine,
+    Memory,
+    Queue,
+    VectorEngine,
+)
+from explorer.targets.reading import Problem
+
+WEIGHT_WIDTHS = (4, 8, 16)
+ACCUMULATOR_WIDTHS = (16, 32)
+MOST_QUEUES = 8
+MOST_SCRATCHPADS = 16
+MOST_DMA_ENGINES = 8
+MOST_CHANNELS = 64
+
+CONTENTS = (
+    "micro_operations", "weights", "activations", "accumulators", "outputs", "widened", "tables",
+)  # fmt: skip
+"""By their number in instructions, VTA's first. `outputs` are accumulators that a store makes
+narrow, `widened` are narrow numbers that a load makes accumulators."""
+
+IN_ACCUMULATORS = ("outputs", "widened")
+
+
+class Scaling(Protocol):
+    """What is asked of a target's requantization."""
+
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def rounding(self) -> str: ...
+
+
+class Described(Protocol):
+    """What is asked of a target here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def clock_hz(self) -> float | None: ...
+    @property
+    def memories(self) -> tuple[Memory, ...]: ...
+    @property
+    def engines(self) -> tuple[Engine, ...]: ...
+    @property
+    def queues(self) -> tuple[Queue, ...]: ...
+    @property
+    def instructions(self) -> Instructions: ...
+    @property
+    def requantization(self) -> Scaling | None: ...
+
+
+class Contradiction(Exception):
+    """Fields of a target that do not fit together; `explorer.targets` names the file, too."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"{field} {text}")
+        self.problem = Problem(field, text)
+
+
+@dataclass(frozen=True)
+class Space:
+    """One kind of content: where it lies, and how large its elements are."""
+
+    content: str
+    memory: int
+    """Index of the scratchpad."""
+    depth: int
+    """Elements that it has room for."""
+    element_bytes: int
+    """In the scratchpad."""
+    global_bytes: int
+    """In global memory: that of outputs and widened numbers is narrower."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A memory behind the scratchpads: a part of the one global address space."""
+
+    name: str
+    start_bytes: int
+    size_bytes: int | None
+    latency_cycles: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """How fast a DMA engine moves between a region and a scratchpad."""
+
+    engine: int
+    """Index among the DMA engines, whose channels it shares."""
+    bytes_per_cycle: Fraction
+    fixed_cycles: int
+    """Start and latencies: whatever the size."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A target as instructions see it."""
+
+    name: str
+    batch: int
+    rows: int
+    columns: int
+    input_bits: int
+    weight_bits: int
+    accumulator_bits: int
+    set: str
+    """Of instructions: vta or full."""
+    instructions: Instructions
+    scratchpads: tuple[Memory, ...]
+    regions: tuple[Region, ...]
+    spaces: tuple[Space, ...]
+    queues: tuple[Queue, ...]
+    matrix: MatrixEngine
+    vector: VectorEngine | None
+    dma_engines: tuple[DmaEngine, ...]
+    routes: tuple[tuple[tuple[str, int, bool], Route], ...]
+    """By region, scratchpad, and whether it is a load."""
+    scheme: str = ""
+    """Of requantization; empty where the target does not say one."""
+    rounding: str = ""
+    energy_picojoules_per_byte: float | None = None
+    """Of global memory; None where one of its memories does not say it, or they differ."""
+
+    @property
+    def rows_per_element(self) -> int:
+        """Of activations and accumulators."""
+        return self.batch if self.set == "vta" else 1
+
+    @cached_property
+    def by_content(self) -> dict[str, Space]:
+        return {space.content: space for space in self.spaces}
+
+    @cached_property
+    def route(self) -> dict[tuple[str, int, bool], Route]:
+        return dict(self.routes)
+
+    def depth(self, content: str) -> int:
+        """Elements of that content; 0 where it has no place."""
+        space = self.by_content.get(content)
+        return space.depth if space else 0
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What the vector engine can do."""
+        return self.vector.operations if self.vector else ()
+
+    @property
+    def table_bits(self) -> int:
+        """Of an entry of a table."""
+        assert self.vector is not None
+        bits = self.vector.table_bits
+        return self.input_bits if isinstance(bits, str) else bits
+
+    @property
+    def global_bytes(self) -> int | None:
+        """Size of the global address space; None where nothing bounds it."""
+        last = self.regions[-1]
+        return None if last.size_bytes is None else last.start_bytes + last.size_bytes
+
+    def queue_of(self, content: str, is_load: bool) -> int:
+        """Index of the queue of loads into, or stores from, that content."""
+        content = "accumulators" if content in IN_ACCUMULATORS else content
+        for index, queue in enumerate(self.queues):
+            if content in (queue.loads if is_load else queue.stores):
+                return index
+        raise KeyError(content)
+
+    def queue_of_engine(self, name: str) -> int:
+        return next(i for i, queue in enumerate(self.queues) if name in queue.engines)
+
+
+def describe(target: Described) -> Machine:
+    """The machine of a target with queues. Raises `Contradiction` with field and bound."""
+    matrix = _one_engine(target, MatrixEngine, "matrix")
+    vectors = [engine for engine in target.engines if isinstance(engine, VectorEngine)]
+    if len(vectors) > 1:
+        refuse(f"engines.{vectors[1].name}", "is a second vector engine, expected at most one")
+    vector = vectors[0] if vectors else None
+    _check_widths(matrix)
+    scratchpads = tuple(memory for memory in target.memories if memory.kind == "scratchpad")
+    machine = Machine(
+        name=target.name,
+        batch=matrix.batch,
+        rows=matrix.rows,
+        columns=matrix.columns,
+        input_bits=matrix.input_bits,
+        weight_bits=matrix.weight_bits,
+        accumulator_bits=matrix.accumulator_bits,
+        set=target.instructions.set,
+        instructions=target.instructions,
+        scratchpads=scratchpads,
+        regions=_regions(target),
+        spaces=(),
+        queues=target.queues,
+        matrix=matrix,
+        vector=vector,
+        dma_engines=tuple(e for e in target.engines if isinstance(e, DmaEngine)),
+        routes=(),
+        scheme=target.requantization.scheme if target.requantization else "",
+        rounding=target.requantization.rounding if target.requantization else "",
+        energy_picojoules_per_byte=_energy(target.memories),
+    )
+    _check_counts(machine)
+    _check_vector(machine)
+    machine = _with(machine, spaces=_spaces(machine))
+    _check_queues(machine)
+    return _with(machine, routes=_routes(machine, target))
+
+
+def refuse(field: str, text: str) -> NoReturn:
+    raise Contradiction(field, text)
+
+
+def _with(machine: Machine, **changes: object) -> Machine:
+    fields = {name: getattr(machine, name) for name in Machine.__dataclass_fields__}
+    return Machine(**{**fields, **changes})
+
+
+def _one_engine(target: Described, kind: type[MatrixEngine], word: str) -> MatrixEngine:
+    found = [engine for engine in target.engines if isinstance(engine, kind)]
+    if len(found) != 1:
+        names = ", ".join(engine.name for engine in found)
+        refuse("engines", f"have {len(found)} {word} engines {names}".rstrip() + ", expected one")
+    return found[0]
+
+
+def _check_widths(matrix: MatrixEngine) -> None:
+    where = f"engines.{matrix.name}"
+    for field, legal in (
+        ("input_bits", WEIGHT_WIDTHS),
+        ("weight_bits", WEIGHT_WIDTHS),
+        ("accumulator_bits", ACCUMULATOR_WIDTHS),
+    ):
+        if (bits := getattr(matrix, field)) not in legal:
+            *most, last = map(str, legal)
+            refuse(f"{where}.{field}", f"is {bits}, expected {', '.join(most)} or {last}")
+    least = max(matrix.input_bits, matrix.weight_bits)
+    if matrix.accumulator_bits < 2 * least:
+        refuse(
+            f"{where}.accumulator_bits",
+            f"is {matrix.accumulator_bits}, expected at least {2 * least} (twice {least})",
+        )
+    for field, count, bits in (
+        ("rows", matrix.rows, matrix.input_bits),
+        ("columns", matrix.columns, matrix.input_bits),
+        ("rows", matrix.rows * matrix.columns, matrix.weight_bits),
+    ):
+        if count * bits % 8:
+            refuse(
+                f"{where}.{field}",
+                f"is {getattr(matrix, field)}, expected a multiple of 2: "
+                f"{count} numbers of {bits} bits are no whole number of bytes",
+            )
+
+
+def _check_counts(machine: Machine) -> None:
+    """What tables of fixed size hold in the simulator."""
+    for field, found, most in (
+        ("memories", len(machine.scratchpads), MOST_SCRATCHPADS),
+        ("engines", len(machine.dma_engines), MOST_DMA_ENGINES),
+        ("queues", len(machine.queues), MOST_QUEUES),
+    ):
+        if found > most:
+            refuse(field, f"have {found} entries of that kind, expected at most {most}")
+    for engine in machine.dma_engines:
+        if engine.channels > MOST_CHANNELS:
+            refuse(
+                f"engines.{engine.name}.channels",
+                f"is {engine.channels}, expected at most {MOST_CHANNELS}",
+            )
+
+
+def _energy(memories: Sequence[Memory]) -> float | None:
+    found = {m.energy_picojoules_per_byte for m in memories if m.kind == "dram"}
+    return found.pop() if len(found) == 1 else None
+
+
+def _check_vector(machine: Machine) -> None:
+    vector = machine.vector
+    if vector is None:
+        return
+    where = f"engines.{vector.name}"
+    if machine.set == "vta" and (extra := {"requantize", "table"} & set(vector.operations)):
+        refuse(f"{where}.operations", f'has {min(extra)}, which instructions.set = "vta" has not')
+    if "requantize" in vector.operations:
+        if machine.scheme in ("", "float"):
+            refuse(
+                "requantization.scheme",
+                "is "
+                + (repr(machine.scheme) if machine.scheme else "missing")
+                + ", expected one of integers: the vector engine requantizes",
+            )
+        if machine.accumulator_bits != 32:
+            refuse(
+                f"{where}.operations",
+                "has requantize, whose multipliers need accumulators of "
+                f"32 bits, not {machine.accumulator_bits}",
+            )
+    if "table" in vector.operations:
+        if vector.table_entries is None:
+            refuse(
+                f"{where}.table_entries", 'is missing, expected a number (operations has "table")'
+            )
+        if vector.table_entries & (vector.table_entries - 1):
+            refuse(f"{where}.table_entries", f"is {vector.table_entries}, expected a power of two")
+        if machine.table_bits not in WEIGHT_WIDTHS:
+            refuse(f"{where}.table_bits", f"is {vector.table_bits}, expected 4, 8 or 16")
+
+
+def _regions(target: Described) -> tuple[Region, ...]:
+    """The memories of kind dram, one behind the other."""
+    found: list[Region] = []
+    start = 0
+    for memory in target.memories:
+        if memory.kind != "dram":
+            continue
+        if found and found[-1].size_bytes is None:
+            refuse(f"memories.{found[-1].name}.size_bytes", "is missing, expected a number: "
+                   f"memory {memory.name} lies behind it")  # fmt: skip
+        found.append(Region(memory.name, start, memory.size_bytes, memory.latency_cycles))
+        start += memory.size_bytes or 0
+    if not found:
+        refuse("memories", "have none of kind dram, expected one that scratchpads are loaded from")
+    return tuple(found)
+
+
+def _spaces(machine: Machine) -> tuple[Space, ...]:
+    rows = machine.rows_per_element
+    narrow = machine.columns * machine.input_bits * rows // 8
+    wide = machine.columns * machine.accumulator_bits * rows // 8
+    weight = machine.rows * machine.columns * machine.weight_bits // 8
+    sizes = {
+        "weights": (weight, weight),
+        "activations": (machine.rows * machine.input_bits * rows // 8,) * 2,
+        "accumulators": (wide, wide),
+        "outputs": (wide, narrow),
+        "widened": (wide, narrow),
+    }
+    if "table" in machine.operations:
+        assert machine.vector is not None and machine.vector.table_entries is not None
+        bits = machine.vector.table_entries * machine.table_bits
+        sizes["tables"] = ((bits + 7) // 8,) * 2
+    spaces = [_space(machine, content, *sizes[content]) for content in CONTENTS if content in sizes]
+    depths = {space.content: space.depth for space in spaces}
+    sources = max(depths["accumulators"], depths["activations"])
+    bits = sum(index_bits(depth) for depth in (depths["accumulators"], sources, depths["weights"]))
+    if bits > (32 if machine.set == "vta" else 64):
+        refuse(
+            "instructions.set",
+            f"is {machine.set}: a micro-operation addresses accumulators, sources and weights with "
+            f"{bits} bits, expected at most {32 if machine.set == 'vta' else 64}",
+        )
+    word = 4 if bits <= 32 else 8
+    return (_space(machine, "micro_operations", word, word), *spaces)
+
+
+def index_bits(depth: int) -> int:
+    """Bits of an index below `depth`, at least one."""
+    return max(1, (depth - 1).bit_length())
+
+
+def _space(machine: Machine, content: str, element_bytes: int, global_bytes: int) -> Space:
+    kept = "accumulators" if content in IN_ACCUMULATORS else content
+    places = [i for i, memory in enumerate(machine.scratchpads) if kept in memory.holds]
+    places = places or [i for i, memory in enumerate(machine.scratchpads) if not memory.holds]
+    if len(places) != 1:
+        names = ", ".join(machine.scratchpads[i].name for i in places)
+        refuse("memories", f"have {len(places)} scratchpads that hold {kept}"
+               + (f" ({names})" if names else "") + ", expected one")  # fmt: skip
+    memory = machine.scratchpads[places[0]]
+    if memory.size_bytes is None:
+        refuse(f"memories.{memory.name}.size_bytes", "is missing, expected a number")
+    if memory.size_bytes < element_bytes:
+        refuse(
+            f"memories.{memory.name}.size_bytes",
+            f"is {memory.size_bytes}, expected at least {element_bytes}, one element of {kept}",
+        )
+    depth = memory.size_bytes // element_bytes
+    return Space(content, places[0], depth, element_bytes, global_bytes)
+
+
+def _check_queues(machine: Machine) -> None:
+    loaded = [c for c in CONTENTS if c in machine.by_content and c not in IN_ACCUMULATORS]
+    _exactly_one(machine, "loads", loaded)
+    _exactly_one(machine, "stores", ["accumulators"])
+    driven = [machine.matrix.name, *([machine.vector.name] if machine.vector else [])]
+    _exactly_one(machine, "engines", driven)
+
+
+def _exactly_one(machine: Machine, field: str, expected: Sequence[str]) -> None:
+    for queue in machine.queues:
+        for name in getattr(queue, field):
+            if name not in expected:
+                refuse(
+                    f"queues.{queue.name}.{field}",
+                    f"names {name!r}{suggestion(name, expected)}",
+                )
+    for name in expected:
+        owners = [queue.name for queue in machine.queues if name in getattr(queue, field)]
+        if len(owners) != 1:
+            refuse("queues", f"{field} of {name} stand in {len(owners)} of them"
+                   f"{' (' + ', '.join(owners) + ')' if owners else ''}, expected one")  # fmt: skip
+
+
+def _routes(machine: Machine, target: Described) -> tuple[tuple[tuple[str, int, bool], Route], ...]:
+    routes: dict[tuple[str, int, bool], Route] = {}
+    memories = {memory.name: memory for memory in target.memories}
+    for region in machine.regions:
+        for index, scratchpad in enumerate(machine.scratchpads):
+            stores = index == machine.by_content["outputs"].memory
+            for is_load in (True, False) if stores else (True,):
+                outside, inside = region.name, scratchpad.name
+                ends = (outside, inside) if is_load else (inside, outside)
+                found = _route(machine, memories, ends, target.clock_hz)
+                if found:
+                    routes[region.name, index, is_load] = found
+    for content in ("micro_operations", "weights", "activations", "accumulators", "tables"):
+        space = machine.by_content.get(content)
+        if space and not any((r.name, space.memory, True) in routes for r in machine.regions):
+            name = machine.scratchpads[space.memory].name
+            refuse("engines", f"have no dma engine that connects a dram with {name}, "
+                   f"which holds {content}")  # fmt: skip
+    if all(is_load for _, _, is_load in routes):
+        refuse("engines", "have no dma engine that stores accumulators to a dram")
+    return tuple(routes.items())
+
+
+def _route(
+    machine: Machine, memories: dict[str, Memory], ends: tuple[str, str], clock_hz: float | None
+) -> Route | None:
+    """Of the first DMA engine that connects both ends."""
+    for index, engine in enumerate(machine.dma_engines):
+        if not set(ends) <= set(engine.connects):
+            continue
+        pair = engine.transfer(*ends)
+        rate = pair.bytes_per_cycle if pair else engine.bytes_per_cycle
+        if rate is None:
+            known = [memories[end].bytes_per_second for end in ends]
+            slowest = min((speed for speed in known if speed), default=None)
+            if slowest is None or clock_hz is None:
+                refuse(
+                    f"engines.{engine.name}.bytes_per_cycle",
+                    "is missing, expected a number (or clock_hz, and bytes_per_second of "
+                    f"{' or '.join(ends)})",
+                )
+            rate = slowest / clock_hz
+        latency = pair.latency_cycles if pair else engine.latency_cycles
+        latency += sum(memories[end].latency_cycles for end in ends)
+        exact = Fraction(str(rate)).limit_denominator(10**6)
+        return Route(index, exact, engine.start_cycles + latency)
+    return None

@@ -1,0 +1,64 @@
+// What the next fork will be: decisions that were changed, and not compiled yet.
+
+import {BUDGET, PINS, STEPS_CHOICE, decide} from "../ground/addresses.js";
+import {bytesText, exactText} from "../ground/numbers.js";
+// {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
+export function createDraft(session) {
+  const fresh = () => structuredClone(session.settings());
+  let branch = session.branch();
+  let settings = fresh();
+  return {
+    get isAtOnce() {
+      return session.forksAtOnce ?? true;
+    },
+    set isAtOnce(value) {
+      session.forksAtOnce = value;
+    },
+    get() {
+      if (branch !== session.branch()) {
+        branch = session.branch();
+        settings = fresh();
+      }
+      return settings;
+    },
+    reset() {
+      settings = fresh();
+    },
+  };
+}
+
+// A fork in which one rewrite is declined.
+export function leaveOut(app, address) {
+  const settings = app.session.settings();
+  app.session.fork({...settings, decisions: {...settings.decisions, [address]: false}});
+}
+
+// What differs between two settings, in words, with what takes it back.
+export function changesOf(settings, base) {
+  /** @type {[string, () => void][]} */
+  const changes = [];
+  if (settings.target !== base.target)
+    changes.push([
+      `target ${settings.target}`,
+      () => {
+        settings.target = base.target;
+      },
+    ]);
+  const addresses = new Set([...Object.keys(settings.decisions), ...Object.keys(base.decisions)]);
+  for (const address of addresses) {
+    const value = settings.decisions[address],
+      before = base.decisions[address];
+    if (JSON.stringify(value) === JSON.stringify(before)) continue;
+    changes.push([words(address, value), () => decide(settings, address, before)]);
+  }
+  return changes;
+}
+
+function words(address, value) {
+  if (value === undefined) return `${address} as by default`;
+  if (value === false) return `without ${address}`;
+  if (address.endsWith(`/${STEPS_CHOICE}`)) return `${address} as they are listed`;
+  if (address === BUDGET) return `arena of at most ${bytesText(value)}`;
+  if (address === PINS) return value.map(([id, at]) => `${id} at ${exactText(at)}`).join(", ");
+  return `${address} = ${Array.isArray(value) ? value.join(", ") : value}`;
+}

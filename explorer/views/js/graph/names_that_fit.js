@@ -1,0 +1,68 @@
+// As much of a name as there is room for: what tells it from others goes last.
+
+import {clip} from "../ground/scene.js";
+
+const MOST_MEASURED = 60;
+
+// "conv 3x3 + relu", or "conv 3x3", or "conv" where there is no room for more.
+export function kindThatFits(app, label, room, font) {
+  const [kind] = label.split(/ (?:\S*\d|\+)/, 1);
+  const [first] = label.split(" + ", 1);
+  const fits = (text) => fitText(app, text, room, font, clip) === text;
+  return [label, first].find(fits) ?? fitText(app, kind, room, font, clip);
+}
+
+// "transformer layer 12", or "layer 12" where there is no room for more, or "tra… 12".
+export function nameThatFits(app, label, room, font) {
+  return (
+    shortNames(label).find((text) => fitText(app, text, room, font, clip) === text) ??
+    fitText(app, label, room, font, clipName)
+  );
+}
+
+// "stage 3: 6 × residual block", or "stage 3"; "transformer layer 1", or "layer 1".
+export function titleThatFits(app, title, room, font) {
+  const [name] = title.split(/: (?=\d+ ×)/);
+  return fitText(app, title, room, font, clip) === title
+    ? title
+    : nameThatFits(app, name, room, font);
+}
+
+export const shortNames = (label) => [label, label.match(/\S+ \d+$/)?.[0] ?? label];
+
+// As much of a text as there is room for, in pixels; `cut` makes it shorter.
+export function fitText(app, text, room, font, cut) {
+  const ruler = rulerOf(app, font);
+  const widthOf = (part) => ruler.measureText(part).width;
+  let shown = text.length > MOST_MEASURED ? cut(text, MOST_MEASURED) : text;
+  while (shown.length > 2 && widthOf(shown) > room)
+    shown = cut(
+      text,
+      Math.min(shown.length - 1, Math.ceil((shown.length * room) / widthOf(shown))),
+    );
+  return shown;
+}
+
+export function widthOfText(app, text, size) {
+  return rulerOf(app, `600 ${size}px`).measureText(text).width;
+}
+
+export function rulerOf(app, font) {
+  app.rulers ??= new Map();
+  if (!app.rulers.has(font)) {
+    const canvas = document.createElement("canvas");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.font = `${font} ${getComputedStyle(app.root).fontFamily}`;
+    app.rulers.set(font, context);
+  }
+  return app.rulers.get(font);
+}
+
+// Blocks of one name are told apart by their numbers: transformer layer 12 -> transfor… 12.
+function clipName(text, most) {
+  const [number] = text.match(/[\s._-]*\d+$/) ?? [""];
+  const room = most - number.length;
+  return text.length > most && room > 2
+    ? clip(text.slice(0, -number.length || undefined), room) + number
+    : clip(text, most);
+}

@@ -1,0 +1,224 @@
+"""Small machines for tests, and the meaning of instructions in NumPy, one number at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.ir.requantization import (
+    FixedPoint,
+    Requantization,
+    multiplied,
+)
+from explorer.targets import load_target
+from explorer.targets.npu.encoding import decode_micro, encode_micro
+from explorer.targets.npu.instructions import Load, MicroOperation, Multiply, Store, Vector
+from explorer.targets.npu.machine import describe
+
+ONE_QUEUE = {
+    "queues": {
+        "all": {
+            "loads": ["activations", "weights", "micro_operations", "accumulators", "tables"],
+            "stores": ["accumulators"],
+            "engines": ["matrix", "vector"],
+        }
+    }
+}
+
+
+def machine(name="odd-12x20", **overrides):
+    return describe(load_target(name, overrides))
+
+
+def in_order(name="odd-12x20", **overrides):
+    """The machine with one queue, so that instructions run in the order in which they stand."""
+    queue = dict(ONE_QUEUE["queues"]["all"])
+    if not load_target(name).engine("vector").table_entries:
+        queue["loads"] = queue["loads"][:-1]
+    return machine(name, queues={"all": queue}, **overrides)
+
+
+def tile_image(machine):
+    """Global memory for `tiles`: one micro-operation per buffer, and numbers."""
+    micro = encode_micro([MicroOperation(), MicroOperation(source=64)], machine)
+    return micro.ljust(65536, b"\1")
+
+
+def tiles(count, buffers):
+    """Loads and multiplications of VTA in turn, of as many buffers; then the sums are stored."""
+    program = [
+        Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=2),
+        Load(memory="weights", scratchpad_address=0, global_address=0, x_size=1),
+    ]
+    for tile in range(count):
+        waits = tile >= buffers  # for the buffer to be free again
+        at = 64 * (tile % buffers)
+        program.append(Load(memory="activations", scratchpad_address=at, global_address=0,
+                            x_size=64, pop_after=waits, push_after=True))  # fmt: skip
+        buffer = tile % buffers
+        micro = {"micro_begin": buffer, "micro_end": buffer + 1}
+        if tile == 0:
+            program.append(Multiply(**micro, reset=True))
+        program.append(Multiply(**micro, outer=64, inner=3, source_outer=1, pop_before=True,
+                                push_before=tile + buffers < count))  # fmt: skip
+    program.append(Vector(operation="add", use_immediate=True, micro_begin=0, micro_end=1,
+                          push_after=True))  # fmt: skip
+    program.append(Store(memory="outputs", scratchpad_address=0, global_address=2048, x_size=1,
+                         pop_before=True))  # fmt: skip
+    return program
+
+
+def unpack(data, bits):
+    """Signed numbers of 4, 8, 16 or 32 bits out of bytes, the low half of a byte first."""
+    data = np.frombuffer(bytes(data), np.uint8)
+    if bits == 4:
+        nibbles = np.stack([data & 15, data >> 4], axis=-1).reshape(-1).astype(np.int64)
+        return nibbles - 16 * (nibbles > 7)
+    return data.view(f"<i{bits // 8}").astype(np.int64)
+
+
+def pack(numbers, bits):
+    numbers = np.asarray(numbers, np.int64)
+    if bits == 4:
+        nibbles = (numbers & 15).reshape(-1, 2)
+        return (nibbles[:, 0] | nibbles[:, 1] << 4).astype(np.uint8).tobytes()
+    return (numbers & ((1 << bits) - 1)).astype(f"<u{bits // 8}").tobytes()
+
+
+def wrapped(number, bits):
+    return (int(number) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+class Reference:
+    """Executes instructions in the order in which they stand, by their definition."""
+
+    def __init__(self, machine, image):
+        self.machine, self.image = machine, bytearray(image)
+        self.pads = [bytearray(m.size_bytes) for m in machine.scratchpads]
+
+    def bits(self, content):
+        return {
+            "weights": self.machine.weight_bits,
+            "activations": self.machine.input_bits,
+            "micro_operations": 8,
+            "tables": 8,
+        }.get(content, self.machine.accumulator_bits)
+
+    def get(self, content, index):
+        space = self.machine.by_content[content]
+        assert 0 <= index < space.depth
+        start = index * space.element_bytes
+        return self.pads[space.memory][start : start + space.element_bytes]
+
+    def put(self, content, index, data):
+        space = self.machine.by_content[content]
+        assert 0 <= index < space.depth and len(data) == space.element_bytes
+        start = index * space.element_bytes
+        self.pads[space.memory][start : start + space.element_bytes] = data
+
+    def run(self, instructions):
+        for instruction in instructions:
+            getattr(self, instruction.kind)(instruction)
+
+    def finish(self, op):
+        pass
+
+    def load(self, op):
+        if not op.x_size:
+            return
+        space = self.machine.by_content[op.memory]
+        count = space.element_bytes * 8 // self.bits(op.memory)
+        padding = pack([op.pad_value] * count, self.bits(op.memory))
+        at = op.scratchpad_address
+        for y in range(-op.y_pad_before, op.y_size + op.y_pad_after):
+            for x in range(-op.x_pad_before, op.x_size + op.x_pad_after):
+                data = padding
+                if 0 <= y < op.y_size and 0 <= x < op.x_size:
+                    start = (op.global_address + y * op.x_stride + x) * space.global_bytes
+                    data = self.image[start : start + space.global_bytes]
+                    if op.memory == "widened":
+                        data = pack(unpack(data, self.machine.input_bits), self.bits("widened"))
+                self.put(op.memory, at, data)
+                at += 1
+
+    def store(self, op):
+        space = self.machine.by_content[op.memory]
+        for y in range(op.y_size):
+            for x in range(op.x_size):
+                data = self.get(op.memory, op.scratchpad_address + y * op.x_size + x)
+                if op.memory == "outputs":
+                    data = pack(unpack(data, self.bits("outputs")), self.machine.input_bits)
+                start = (op.global_address + y * op.x_stride + x) * space.global_bytes
+                self.image[start : start + space.global_bytes] = data
+
+    def steps(self, op):
+        if op.micro_end <= op.micro_begin:
+            return
+        data = b"".join(
+            self.get("micro_operations", k) for k in range(op.micro_begin, op.micro_end)
+        )
+        for i in range(op.outer):
+            for j in range(op.inner):
+                for micro in decode_micro(data, self.machine):
+                    yield (
+                        micro.destination + i * op.destination_outer + j * op.destination_inner,
+                        micro.source + i * op.source_outer + j * op.source_inner,
+                        micro.weight,
+                        i,
+                        j,
+                    )
+
+    def sums(self, index):
+        return unpack(self.get("accumulators", index), self.machine.accumulator_bits)
+
+    def put_sums(self, index, numbers):
+        bits = self.machine.accumulator_bits
+        self.put("accumulators", index, pack([wrapped(n, bits) for n in numbers], bits))
+
+    def multiply(self, op):
+        m, held = self.machine, self.machine.rows_per_element
+        for destination, source, weight, i, j in self.steps(op):
+            weight += i * op.weight_outer + j * op.weight_inner
+            for b in range(op.batch):
+                at = destination + b * op.destination_step
+                if op.reset:
+                    self.put_sums(at, np.zeros(m.columns * held, np.int64))
+                    continue
+                x = unpack(self.get("activations", source + b * op.source_step), m.input_bits)
+                w = unpack(self.get("weights", weight), m.weight_bits)
+                product = x.reshape(held, m.rows) @ w.reshape(m.columns, m.rows).T
+                self.put_sums(at, self.sums(at) + product.reshape(-1))
+
+    def vector(self, op):
+        for destination, source, *_ in self.steps(op):
+            x = self.sums(destination)
+            y = np.full_like(x, op.immediate) if op.use_immediate else self.sums(source)
+            self.put_sums(
+                destination, [computed(op.operation, *pair) for pair in zip(x, y, strict=True)]
+            )
+
+    def table(self, op):
+        entries = self.machine.vector.table_entries
+        for destination, source, *_ in self.steps(op):
+            table = unpack(self.get("tables", op.table), self.machine.table_bits)
+            index = np.clip(self.sums(source) + entries // 2, 0, entries - 1)
+            self.put_sums(destination, table[index])
+
+    def requantize(self, op):
+        how = Requantization(self.machine.scheme, self.machine.rounding)
+        for destination, source, *_ in self.steps(op):
+            shifts = np.clip(self.sums(source + 1), 0, 62)
+            factors = FixedPoint(self.sums(source), shifts)
+            if how.scheme == "shift":
+                factors = FixedPoint(np.ones_like(shifts), shifts)
+            value = multiplied(self.sums(destination), factors, how)
+            self.put_sums(destination, np.clip(value + op.offset, op.low, op.high))
+
+
+def computed(operation, x, y):
+    x, y = int(x), int(y)
+    if operation == "shift_right":
+        return x >> min(y, 31) if y >= 0 else (x << -y if y >= -31 else 0)
+    return {"minimum": min(x, y), "maximum": max(x, y), "add": x + y, "multiply": x * y}[operation]
+
+
+__all__ = ["Reference", "in_order", "machine", "pack", "tile_image", "tiles", "unpack"]

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import OpResult
+from xdsl.ir import Attribute, OpResult
 
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
@@ -31,7 +31,7 @@ FEW = 4
 """So many may always differ, in a tensor of few elements."""
 
 
-STEPS = {
+STEPS: dict[Attribute, QuantizedType] = {
     kind: QuantizedType.get(kind, [1.0], [0])
     for kind in (IntegerType(8), IntegerType(8, Signedness.UNSIGNED))
 }

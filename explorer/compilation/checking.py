@@ -278,7 +278,7 @@ def _reference(
 def _may_tie(compilation: Compiled) -> Collection[str] | None:
     """Of a model that was quantized here every number may: its rounding is ours to choose."""
     found = format_named(compilation.model.format).reference
-    if found is None or QuantizeTensors.name in compilation.names:
+    if found is None or set(QUANTIZING) & set(compilation.names):
         return None
     return reference_of(compilation.model).may_tie(compilation.model)
 

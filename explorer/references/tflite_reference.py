@@ -37,9 +37,8 @@ _OF_XNNPACK = ("custom.Convolution2DTransposeBias",)
 class TfliteReference(Reference):
     name = LITE_RT.name
 
-    @property
-    def title(self) -> str:
-        return f"{LITE_RT.named}, reference kernels"
+    def __init__(self) -> None:
+        self.title = f"{LITE_RT.named}, reference kernels"
 
     def title_of(self, model: SourceModel) -> str:
         content = content_of(model)

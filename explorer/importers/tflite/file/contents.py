@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from explorer.importers.model import State
 from explorer.ir.operation import PropertyValue
-
-if TYPE_CHECKING:
-    from explorer.importers.tflite.file.states import States
 
 SCHEMA_VERSION = 3
 """Of all files since 2017. Later additions to the schema did not change it."""
@@ -82,6 +79,32 @@ class Subgraph:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     operators: tuple[Operator, ...]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What an operator reads and makes, states included."""
+
+    inputs: tuple[str, ...]
+    """Names; empty for an operand that is left out."""
+    results: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+    """As many names as results."""
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """The states of a model; `flows` by the names of its operators."""
+
+    flows: Mapping[str, Flow]
+    found: tuple[State, ...]
+    tensors: Mapping[str, Tensor]
+    """By the names of the states' inputs and outputs: tensors of that type, of which the ones of
+    outputs hold them after a run."""
+    constants: Mapping[str, np.ndarray]
+    """Resources that nothing assigns."""
+    resources: frozenset[str]
+    """Inputs that are resources: a program that judges cannot be given their contents."""
 
 
 @dataclass(frozen=True, eq=False)

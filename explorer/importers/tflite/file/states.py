@@ -13,41 +13,14 @@ names each operator reads and makes then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from explorer.errors import ModelError
 from explorer.importers.model import State
-from explorer.importers.tflite.file.contents import Operator, Subgraph, Tensor
+from explorer.importers.tflite.file.contents import Flow, Operator, States, Subgraph, Tensor
 
 NEXT = ":next"
-
-
-@dataclass(frozen=True)
-class Flow:
-    """What an operator reads and makes, states included."""
-
-    inputs: tuple[str, ...]
-    """Names; empty for an operand that is left out."""
-    results: tuple[Tensor, ...]
-    outputs: tuple[str, ...]
-    """As many names as results."""
-
-
-@dataclass(frozen=True, eq=False)
-class States:
-    """The states of a model; `flows` by the names of its operators."""
-
-    flows: Mapping[str, Flow]
-    found: tuple[State, ...]
-    tensors: Mapping[str, Tensor]
-    """By the names of the states' inputs and outputs: tensors of that type, of which the ones of
-    outputs hold them after a run."""
-    constants: Mapping[str, np.ndarray]
-    """Resources that nothing assigns."""
-    resources: frozenset[str]
-    """Inputs that are resources: a program that judges cannot be given their contents."""
 
 
 def states_of(graphs: tuple[Subgraph, ...]) -> States:

@@ -29,6 +29,8 @@ from explorer.importers.tflite.file.contents import Tensor, TfliteContent
 from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
 
+EXTRA = "nn-compiler-explorer[tflite]"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -55,9 +57,9 @@ class Program:
         """ModelError where it is not installed."""
         if find_spec(self.module) is None:
             raise ModelError(
-                f"{self.name} is not installed",
+                f"{self.name} is not installed (pip install {EXTRA!r})",
                 file=file,
-                hint='pip install "nn-compiler-explorer[tflite]"',
+                hint="without it, give --golden FILE.npz, or --golden imported",
             )
 
 

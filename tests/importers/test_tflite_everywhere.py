@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,8 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Path:
         weights(1, (6, 3, 3, 4), "int8", 0),
         bias(2, 6),
         numbers("h", (1, 8, 8, 6), "int8", 0.06),
-        weights(3, (5, 1, 1, 6), "int8", 0),
-        bias(4, 5),
+        replace(weights(3, (5, 1, 1, 6), "int8", 0), name="u"),
+        replace(bias(4, 5), name="c"),
         numbers("y", (1, 8, 8, 5), "int8", 0.07),
     ]
     window = {"Padding": 0, "StrideW": 1, "StrideH": 1, "FusedActivationFunction": 1}

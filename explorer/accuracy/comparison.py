@@ -14,7 +14,7 @@ with all their values read, and with values replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,13 +72,15 @@ def compare(
     progress: Callable[[str, int, int], None] | None = None,
     most_details: int = MOST_DETAILS,
     exact: Judge | None = None,
+    may_tie: Collection[str] | None = None,
 ) -> AccuracyReport:
     """Runs every subject and compares each value that has an origin.
 
     `reference`: tensors of the source model by name. `outputs`: (name of the source's output,
     name of the value in the last subject). `most_details`: histograms and worst elements are kept
     of so many tensors, those with the largest errors. `exact`: who is asked about tensors that
-    are out of tolerance: the source in float64. Passed means: something was compared after
+    are out of tolerance: the source in float64. `may_tie`: quantized tensors whose rounding may
+    go either way, all where it is None. Passed means: something was compared after
     every pass, all of it right (`is_right`) in both modes, and every output of the source was
     compared. A program's outputs are always compared, whatever values it shows besides.
     """
@@ -114,11 +116,11 @@ def compare(
         searches.update({k: op for k, op in snapshot.operations.items() if op.name in told})
         expected = expected_values(snapshot, reference)
         values = with_outputs(snapshot, inputs, subject.run(inputs, {}))
-        ties = near_ties(snapshot, values, expected, searches)
+        ties = near_ties(snapshot, values, expected, searches, may_tie)
         untied: Values = {}
         if with_isolated:
             apart = with_outputs(snapshot, inputs, subject.run(inputs, expected))
-            tied = near_ties(snapshot, apart, expected, searches)
+            tied = near_ties(snapshot, apart, expected, searches, may_tie)
             names = {tie.value for tie in tied}
             untied = {name: array for name, array in apart.items() if name not in names}
             isolated.append(measured(subject, "isolated", untied, tied))

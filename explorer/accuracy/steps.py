@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import OpResult
+from xdsl.ir import Attribute, OpResult
 
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
@@ -31,7 +31,10 @@ FEW = 4
 """So many may always differ, in a tensor of few elements."""
 
 
-STEPS = QuantizedType.get(IntegerType(8, Signedness.UNSIGNED), [1.0], [0])
+STEPS: dict[Attribute, QuantizedType] = {
+    kind: QuantizedType.get(kind, [1.0], [0])
+    for kind in (IntegerType(8), IntegerType(8, Signedness.UNSIGNED))
+}
 """Bytes whose scale is not in their type: gaps are told in steps."""
 
 
@@ -40,11 +43,13 @@ def rounding_ties(
     values: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
     quantizers: Collection[str] = (),
+    may_tie: Collection[str] | None = None,
 ) -> list[tuple[str, NearTie]]:
     """Quantized values, by name, that differ from the expected ones by ties of rounding only.
 
     quantizers: identities of operations whose plain bytes are quantized numbers, with parameters
-    that are known at run time only.
+    that are known at run time only. may_tie: tensors of the source whose rounding may go either
+    way, all of them where it is None: others that differ are wrong.
     """
     ties = []
     for identity, op in snapshot.operations.items():
@@ -52,14 +57,15 @@ def rounding_ties(
             name = value_name(result)
             found, wanted = values.get(name), expected.get(name)
             kind = element_type_of(result)
-            if identity in quantizers and kind == STEPS.storage:
-                kind = STEPS
+            if identity in quantizers:
+                kind = STEPS.get(kind, kind)
             if found is None or wanted is None or not isinstance(kind, QuantizedType):
                 continue
             if found.shape != wanted.shape or found.dtype != wanted.dtype:
                 continue
             record = _record(identity, result, kind, found, wanted)
-            if record is not None:
+            is_free = may_tie is None or identity in quantizers
+            if record is not None and (is_free or record.tensor in (may_tie or ())):
                 ties.append((name, record))
     return ties
 

@@ -45,12 +45,14 @@ def near_ties(
     values: Values,
     expected: Values,
     searches: Mapping[str, TopOperation] | None = None,
+    may_tie: Collection[str] | None = None,
 ) -> tuple[Tie, ...]:
     """Indices that differ from the expected ones where the candidates are equally good, and
     quantized numbers that differ by a step where rounding may go either way (`steps.py`).
 
     `searches`: the operations of `SEARCHES` in earlier snapshots by identity, for launches that
-    were made of them; by default the snapshot's own.
+    were made of them; by default the snapshot's own. `may_tie`: of quantized numbers, see
+    `rounding_ties`.
     """
     known = snapshot.operations if searches is None else searches
     ties = []
@@ -70,7 +72,7 @@ def near_ties(
                 Tie(name, tie_record(identity, origin.tensor if origin else "", found, wanted, gap))
             )
     quantizers = {identity for identity, op in known.items() if op.name == QUANTIZER}
-    found = rounding_ties(snapshot, values, expected, quantizers)
+    found = rounding_ties(snapshot, values, expected, quantizers, may_tie)
     ties += [Tie(name, record) for name, record in found]
     return tuple(ties)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from explorer.compilation.checking_quantized import (
 from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
+from explorer.importers.format import format_named
 from explorer.ir.evaluation import EvaluationCache, outputs_by_name
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
@@ -92,6 +93,7 @@ class Accuracy:
                 self.report.tolerance,
                 most_details=0,
                 exact=self.exact if expected is self.expected else None,
+                may_tie=_may_tie(self.compilation),
             )
             return report.passed
 
@@ -211,6 +213,7 @@ def check(
             tolerance,
             progress=progress,
             exact=exact,
+            may_tie=_may_tie(compilation),
         )
 
     quantized = None
@@ -272,6 +275,14 @@ def _reference(
             note = error.message
     imported = compilation.passes[0].after
     return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
+
+
+def _may_tie(compilation: Compiled) -> Collection[str] | None:
+    """Of a model that was quantized here every number may: its rounding is ours to choose."""
+    found = format_named(compilation.model.format).reference
+    if found is None or set(QUANTIZING) & set(compilation.names):
+        return None
+    return reference_of(compilation.model).may_tie(compilation.model)
 
 
 def _outputs(compilation: Compiled) -> list[tuple[str, str]]:

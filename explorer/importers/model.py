@@ -47,6 +47,16 @@ class SourceNode:
 
 
 @dataclass(frozen=True, eq=False)
+class State:
+    """What a model remembers from one run to the next: give the output of a run as the input of
+    the next."""
+
+    input: str
+    output: str
+    initial: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class SourceModel:
     """A model file that was read and checked, but not converted."""
 
@@ -69,6 +79,8 @@ class SourceModel:
     are what the importer calls them."""
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Weights by name, as the file has them."""
+    states: tuple[State, ...] = ()
+    """What it remembers, in inputs and outputs of their own."""
     assumed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Contents that inputs are taken to have where the program's shapes depend on them: such a
     program is right for these contents only, and its entry function names the inputs

@@ -8,7 +8,7 @@ with judge.open(model, threads=2) as opened:                        who is faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -117,6 +117,12 @@ class Reference(Protocol):
         dimensions, known beforehand. ModelError where the program does not load the model.
         """
         ...
+
+    def may_tie(self, model: SourceModel) -> Collection[str] | None:
+        """The quantized tensors whose rounding may go either way, because floats were rounded.
+        Others have to be equal, bit by bit: the file states how they are rounded. None: all may."""
+        del model
+        return None
 
     def nodes(self, model: SourceModel) -> Mapping[str, ReferenceNode]:
         """By the tensors that they make, to judge a float64 run; none where the reference has no

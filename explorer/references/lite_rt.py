@@ -14,17 +14,22 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from explorer.errors import ModelError
 from explorer.importers.model import SourceModel
 from explorer.importers.tflite.file.contents import Tensor, TfliteContent
 from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
+
+EXTRA = "nn-compiler-explorer[tflite]"
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,9 @@ class Program:
         """ModelError where it is not installed."""
         if find_spec(self.module) is None:
             raise ModelError(
-                f"{self.name} is not installed",
+                f"{self.name} is not installed (pip install {EXTRA!r})",
                 file=file,
-                hint='pip install "nn-compiler-explorer[tflite]"',
+                hint="without it, give --golden FILE.npz, or --golden imported",
             )
 
 
@@ -84,13 +89,13 @@ def open_model(
     file = "" if model.path is None else str(model.path)
     LITE_RT.require(file)
     main = content.main
-    shown = [t for o in main.operators for t in o.outputs] if is_reference else list(main.outputs)
     request = {
         "do": "open",
         "is_reference": is_reference,
         "threads": threads,
         "inputs": {t.name: t.index for t in main.inputs},
-        "outputs": {t.name: t.index for t in shown if t.element_type not in NO_ARRAYS},
+        "states": _settable(content),
+        "outputs": {name: t.index for name, t in _shown(content, is_reference).items()},
     }
     chosen = shared_process(LITE_RT) if process is None else process
     return OpenedInChild(chosen, request, bytes(content.file), model.name, file)
@@ -103,16 +108,45 @@ def open_micro(model: SourceModel) -> OpenedInChild:
     MICRO.require(file)
     tensors = [t for graph in content.subgraphs for t in graph.tensors]
     whole = sum(math.prod(t.shape) * _most_bytes(t) for t in tensors)
-    shown = [t for o in content.main.operators for t in o.outputs]
     request = {
         "do": "open",
         "arena_bytes": min(max(ARENA_SHARE * whole, LEAST_ARENA_BYTES), Limits().bytes),
         "inputs": [t.name for t in content.main.inputs],
-        "outputs": {
-            t.name: [t.index, list(t.shape)] for t in shown if t.element_type not in NO_ARRAYS
-        },
+        "outputs": {name: [t.index, list(t.shape)] for name, t in _shown(content, True).items()},
     }
     return OpenedInChild(shared_process(MICRO), request, bytes(content.file), model.name, file)
+
+
+def _settable(content: TfliteContent) -> dict[str, int]:
+    """Places of the states that a program can be given: variable tensors."""
+    states = content.states
+    names = [s.input for s in states.found if s.input not in states.resources]
+    return {name: states.tensors[name].index for name in names}
+
+
+def _shown(content: TfliteContent, is_all: bool) -> dict[str, Tensor]:
+    """Tensors that can be read, by name: of all operators, or outputs."""
+    states = content.states
+    shown = {t.name: t for t in content.main.outputs}
+    shown |= {state.output: states.tensors[state.output] for state in states.found}
+    if is_all:
+        for operator in content.main.operators:
+            flow = states.flows[operator.name]
+            shown |= dict(zip(flow.outputs, flow.results, strict=True))
+    return {name: t for name, t in shown.items() if t.element_type not in NO_ARRAYS}
+
+
+def check_states(model: SourceModel, inputs: Mapping[str, np.ndarray], is_settable: bool) -> None:
+    """ModelError for contents of a state that the program cannot be given."""
+    content = content_of(model)
+    for state in model.states:
+        given = inputs.get(state.input)
+        is_fixed = not is_settable or state.input in content.states.resources
+        if is_fixed and given is not None and not np.array_equal(given, state.initial):
+            raise ModelError(
+                f"the state {state.input!r} cannot be given to the program that judges",
+                hint="leave it as it is at first",
+            )
 
 
 def content_of(model: SourceModel) -> TfliteContent:

@@ -1,7 +1,7 @@
 """LiteRT, alone in a process of its own.
 
     {"do": "open", "model": ..., "is_reference": true, "threads": 1,
-     "inputs": {"image": 0}, "outputs": {"logits": 41}, "shapes": {"image": [1, 8, 8, 3]}}
+     "inputs": {"image": 0}, "states": {"cell": 7}, "outputs": {"logits": 41}}
         {"inputs": ["image"], "outputs": [["logits", "float32"]]}
     {"do": "run", "inputs": {"image": ...}, "outputs": ["logits"]}        {"values": [...]}
     {"do": "time", "inputs": {...}, "least": 3, "budget_seconds": 0.02}   {"seconds": [...]}
@@ -33,6 +33,8 @@ class LiteRt:
         self._interpreter: Any = None  # LiteRT has no types
         self._inputs: dict[str, int] = {}
         self._outputs: dict[str, int] = {}
+        self._states: dict[str, int] = {}
+        self._held: dict[str, np.ndarray] = {}
 
     def answer(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         match request["do"]:
@@ -47,6 +49,8 @@ class LiteRt:
             call = self._interpreter.invoke
             return {"seconds": time_calls(call, request["least"], request["budget_seconds"])}
         self._interpreter.reset_all_variables()
+        for name, array in self._held.items():
+            self._interpreter.set_tensor(self._states[name], array)
         self._interpreter.invoke()
         exchange.clear()
         read = self._interpreter.get_tensor
@@ -55,6 +59,8 @@ class LiteRt:
     def _set(self, arrays: dict[str, np.ndarray]) -> None:
         """The inputs, in whose shapes the model runs."""
         details = {d["index"]: tuple(d["shape"]) for d in self._interpreter.get_input_details()}
+        self._held = {name: a for name, a in arrays.items() if name in self._states}
+        arrays = {name: a for name, a in arrays.items() if name in self._inputs}
         for name, array in arrays.items():
             if details[self._inputs[name]] != array.shape:
                 self._interpreter.resize_tensor_input(self._inputs[name], array.shape)
@@ -76,6 +82,7 @@ class LiteRt:
         )
         self._interpreter.allocate_tensors()
         self._inputs, self._outputs = request["inputs"], request["outputs"]
+        self._states = request["states"]
         details = self._interpreter.get_tensor_details()
         types = {d["index"]: np.dtype(d["dtype"]).name for d in details}
         return {

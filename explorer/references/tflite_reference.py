@@ -22,6 +22,7 @@ from explorer.references.interface import OpenedModel, Reference
 from explorer.references.lite_rt import (
     LITE_RT,
     MICRO,
+    check_states,
     content_of,
     open_alone,
     open_micro,
@@ -36,9 +37,8 @@ _OF_XNNPACK = ("custom.Convolution2DTransposeBias",)
 class TfliteReference(Reference):
     name = LITE_RT.name
 
-    @property
-    def title(self) -> str:
-        return f"{LITE_RT.named}, reference kernels"
+    def __init__(self) -> None:
+        self.title = f"{LITE_RT.named}, reference kernels"
 
     def title_of(self, model: SourceModel) -> str:
         content = content_of(model)
@@ -55,7 +55,10 @@ class TfliteReference(Reference):
     ) -> list[tuple[str, np.ndarray]]:
         """Computed tensors; those that are no arrays (resources, strings) are left out."""
         content = content_of(model)
+        check_states(model, inputs, is_settable=not _needs_micro(content))
         if _needs_micro(content):
+            known = {t.name for t in content.main.inputs}
+            inputs = {name: array for name, array in inputs.items() if name in known}
             opened = open_micro(model)
         else:
             opened = open_model(model, is_reference=not _needs_xnnpack(content))
@@ -63,6 +66,15 @@ class TfliteReference(Reference):
             shown = [name for name in names if name in opened.outputs]
             found = opened.run(inputs, shown)
         return [(name, found[name]) for name in shown]
+
+    def may_tie(self, model: SourceModel) -> frozenset[str]:
+        """What is quantized from floats; integers of integers are the kernels' own."""
+        return frozenset(
+            o.outputs[0].name
+            for o in content_of(model).main.operators
+            if o.kind == "QUANTIZE" and o.inputs[0] is not None
+            if o.inputs[0].element_type == "float32"
+        )
 
     def open(
         self,

@@ -56,6 +56,12 @@ def test_equal_numbers_and_mistakes_are_no_ties(snapshot, found):
     assert not rounding_ties(snapshot, {"q": found}, {"q": numbers()})
 
 
+def test_a_step_is_wrong_where_the_file_states_the_rounding(snapshot):
+    values = {"q": numbers(0, 1, -1)}, {"q": numbers()}
+    assert not rounding_ties(snapshot, *values, may_tie=frozenset())
+    assert rounding_ties(snapshot, *values, may_tie=frozenset({"t"}))
+
+
 def test_bytes_of_a_dynamic_quantization_are_quantized_numbers_too():
     block = Block(arg_types=[tensor_type(f32, (1000,))])
     op = DynamicQuantizeOp.make([block.args[0]])

@@ -215,7 +215,7 @@ def test_marks_and_members_count_before_suffixes(tmp_path: Path, monkeypatch: py
     for path, message in (
         (zipped("e.toy", "trace.json"), "a saved trace"),
         (zipped("f.toy", "readme"), "a zip file, not a model"),
-        (zipped("g.toy", "archive/data.pkl"), "pytorch models cannot be read yet, only ONNX, TFLITE, TOY"),
+        (zipped("g.toy", "archive/data.pkl"), "pytorch models cannot be read yet, only ONNX, TFL"),
         (written("h.h5", b""), "keras models cannot be read yet"),
     ):
         with pytest.raises(ModelError, match=message):

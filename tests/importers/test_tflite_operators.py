@@ -6,6 +6,7 @@ One node a model, small shapes: roundings of integers have a test of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from explorer.errors import UnsupportedError
 from explorer.importers.tflite.file.reading import read
 from explorer.importers.tflite.operators.register import converters
 from explorer.references.interface import reference_of
-from tests.importers.tflite_models import TensorOf, one_operator
+from tests.importers.tflite_models import OperatorOf, TensorOf, model_of, one_operator
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 
@@ -181,6 +182,35 @@ def test_it_computes_what_litert_does(number: int):
 
     for name in names:
         assert found[name].dtype == expected[name].dtype
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
+
+
+def test_an_lstm_goes_on_from_its_states():
+    size, width, steps = 3, 4, 5
+    operands = [
+        floats("x", 2, steps, width),
+        *(fixed(f"w{i}", random(i, size, width), "float32") for i in range(4)),
+        *(fixed(f"r{i}", random(9 + i, size, size), "float32") for i in range(4)),
+        *(fixed(f"b{i}", random(20 + i, size), "float32") for i in range(4)),
+        *(replace(floats(name, 2, size), is_variable=True) for name in ("h", "c")),
+    ]
+    places = [*range(9), -1, -1, -1, *range(9, 13), -1, -1, 13, 14, -1, -1, -1, -1]
+    node = OperatorOf(
+        kind="UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs=places,
+        outputs=[15],
+        options="UnidirectionalSequenceLSTMOptions",
+        values={"FusedActivationFunction": 4, "CellClip": 0.8},
+    )
+    tensors = [*operands, floats("y", 2, steps, size)]
+    model = read(memoryview(model_of(tensors, [node], [0], [15])), "lstm")
+    inputs = {"x": random(30, 2, steps, width), "h": random(31, 2, size), "c": random(32, 2, size)}
+    names = ["y", "h:next", "c:next"]
+
+    assert [(s.input, s.output) for s in model.states] == [("h", "h:next"), ("c", "c:next")]
+    expected = dict(reference_of(model).tensors(model, inputs, names))
+    found = ex.interpret(model, inputs)
+    for name in names:
         np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
 
 

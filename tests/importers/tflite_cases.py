@@ -162,6 +162,16 @@ def _elementwise() -> dict[str, Case]:
             result=numbers("y", (20, 210), dtype, 0.0111),
             options="ReducerOptions",
         )
+        found[f"RESIZE_BILINEAR {dtype}"] = Case(
+            kind="RESIZE_BILINEAR",
+            operands=[
+                numbers("x", (1, 17, 13, 5), dtype, LEFT),
+                replace(axes, name="size", data=np.array([40, 29], np.int32)),
+            ],
+            result=numbers("y", (1, 40, 29, 5), dtype, LEFT),
+            options="ResizeBilinearOptions",
+            values={"HalfPixelCenters": dtype == "int8"},
+        )
         found[f"QUANTIZE float32 {dtype}"] = Case(
             kind="QUANTIZE",
             operands=[TensorOf(name="x", shape=(64, 70))],

@@ -32,6 +32,7 @@ class TensorOf:
     zeros: Sequence[int] = ()
     axis: int = 0
     data: np.ndarray | bytes | None = None
+    is_variable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +144,7 @@ def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
     tflite.TensorAddType(builder, TYPES[tensor.element_type])
     tflite.TensorAddBuffer(builder, buffer)
     tflite.TensorAddName(builder, name)
+    tflite.TensorAddIsVariable(builder, tensor.is_variable)
     if quantization is not None:
         tflite.TensorAddQuantization(builder, quantization)
     return tflite.TensorEnd(builder)

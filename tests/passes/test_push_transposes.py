@@ -170,6 +170,47 @@ def test_it_declines_with_a_reason(check, operations, reason):
     assert checked.declined[0].endswith(f": {reason}")
 
 
+WIDE_NCHW, WIDE_NHWC = "tensor<1x6x4x5xf32>", "tensor<1x4x5x6xf32>"
+
+
+def test_channels_are_added_below_a_transpose_that_meets_its_like(check):
+    pad = "high = [0, 0, 0, 3], interior = [0, 0, 0, 0], low = [0, 0, 0, 0], value = 0.0"
+    text = body(
+        f"""
+      %s = top.transpose(%x) {TO_NHWC} : {NHWC}
+      %t = top.transpose(%z) {TO_NHWC} : {WIDE_NHWC}
+      %p = top.pad(%s) {{{pad}}} : {WIDE_NHWC}
+      %y = top.binary(%p, %t) {{kind = "add"}} : {WIDE_NHWC}
+    """,
+        arguments=f"%x: {NCHW}, %z: {WIDE_NCHW}",
+    )
+    moved = pad.replace("[0, 0, 0, 3]", "[0, 3, 0, 0]")
+    assert check(PushTransposes(), text).lines == [
+        f"%p1 = top.pad(%x) {{{moved}}} : {WIDE_NCHW}",
+        f'%y1 = top.binary(%p1, %z) {{kind = "add"}} : {WIDE_NCHW}',
+        f"%transpose2 = top.transpose(%y1) {TO_NHWC} : {WIDE_NHWC}",
+        "top.return(%transpose2)",
+    ]
+
+
+def test_a_transpose_that_two_read_is_passed_where_another_one_goes(check):
+    text = body(
+        f"""
+      %s = top.transpose(%x) {TO_NHWC} : {NHWC}
+      %t = top.transpose(%z) {TO_NHWC} : {NHWC}
+      %a = top.binary(%s, %t) {{kind = "add"}} : {NHWC}
+      %y = top.binary(%s, %a) {{kind = "mul"}} : {NHWC}
+    """,
+        arguments=f"%x: {NCHW}, %z: {NCHW}",
+    )
+    assert check(PushTransposes(), text).lines == [
+        f'%a1 = top.binary(%x, %z) {{kind = "add"}} : {NCHW}',
+        f'%y1 = top.binary(%x, %a1) {{kind = "mul"}} : {NCHW}',
+        f"%transpose2 = top.transpose(%y1) {TO_NHWC} : {NHWC}",
+        "top.return(%transpose2)",
+    ]
+
+
 def test_what_is_transposed_back_is_bypassed_though_the_transpose_stays(check):
     text = body(
         f"""

@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="damaged copies of these: .onnx, .nnx, .npz, .mlir, targets (.toml), and schedules "
-        "(KERNEL.json); arrays, targets and schedules are for the first .onnx",
+        help="damaged copies of these: .onnx, .tflite, .nnx, .npz, .mlir, targets (.toml), and "
+        "schedules (KERNEL.json); arrays, targets and schedules are for the first .onnx",
     )
     parser.add_argument(
         "--count", type=options.count, default=200, metavar="N", help="how many (default: 200)"

@@ -3,8 +3,8 @@
     damage(".npz", content, np.random.default_rng(7))      the same for a seed
 
 Some damages are to bytes (`damage_bytes`); most of those a checksum or a parser notices. The others
-keep the form: a field of an ONNX message, a value of a JSON member whose checksum is right again, a
-number or name of a text is another one, is there twice, or is gone.
+keep the form: a field of an ONNX message, a word of a flatbuffer, a value of a JSON member whose
+checksum is right again, a number or name of a text is another one, is there twice, or is gone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from verification.mutation.mutants import (
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
 OF_TEXT = (".mlir", ".toml", ".json")
+LEAST_FLATBUFFER = 16
+NEAR_BYTES = 1 << 14
+"""Of either end, where most of a flatbuffer's structure is."""
 DEEP = 3000
 """More levels than Python's own parsers nest."""
 _ODD_TEXTS = ("[" * DEEP, "{" * DEEP, "(", "}", '"', "\0", "#", "nan", "-", "1e999", "9" * 5000)
@@ -161,8 +164,37 @@ def _pick(choices: Any, random: np.random.Generator) -> Any:
     return choices[int(random.integers(len(choices)))]
 
 
+def damage_words(content: bytes, random: np.random.Generator) -> bytes:
+    """One word of a flatbuffer is another: an odd number, a neighbour's, or a little more or less.
+
+    Nearly all of its structure is words of 32 bits at multiples of four (offsets, lengths, shapes)
+    and of 16 (where fields lie), most of it far from the weights: at both ends.
+    """
+    if len(content) < LEAST_FLATBUFFER:
+        return damage_bytes(content, random)
+    data = bytearray(content)
+    size = 4 if random.random() < 0.7 else 2
+    end = min(len(data), NEAR_BYTES) if random.random() < 0.8 else len(data)
+    begin = len(data) - end if random.random() < 0.5 else 0
+    place = (begin + int(random.integers(max(end - size, 1)))) // size * size
+    word = int.from_bytes(data[place : place + size], "little")
+    match int(random.integers(4)):
+        case 0:
+            word = _pick(ODD_NUMBERS, random)
+        case 1:
+            word += _pick((-1, 1, -4, 4), random)
+        case 2:
+            other = int(random.integers(len(data) - size)) // size * size
+            word = int.from_bytes(data[other : other + size], "little")
+        case _:
+            word = int(random.integers(300))
+    data[place : place + size] = (word % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(data[: len(content)])
+
+
 DAMAGES: dict[str, Damage] = {
     ".onnx": damage_message,
+    ".tflite": damage_words,
     ".nnx": damage_archive,
     ".npz": damage_archive,
     ".mlir": damage_text,

@@ -1,6 +1,7 @@
 """What reading a file of each kind does: the same as the command that takes such files.
 
     .onnx   explorer compile FILE                     imported, compiled, C emitted
+    .tflite the same
     .nnx    explorer show FILE, everything that it shows
     .npz    explorer run MODEL --input FILE, up to the arrays as the model takes them
     .mlir   explorer opt FILE, with some passes
@@ -46,7 +47,8 @@ class Readers:
         self._compiled = Compiled()
         self._targets: set[Target] = set()
         self._by_suffix: dict[str, Callable[[Path], None]] = {
-            ".onnx": self._onnx,
+            ".onnx": self._compile,
+            ".tflite": self._compile,
             ".nnx": self._trace,
             ".npz": self._arrays,
             ".mlir": self._text,
@@ -71,7 +73,7 @@ class Readers:
     def _compilation(self) -> Compilation:
         return compile_model(self._model, "cpu")
 
-    def _onnx(self, path: Path) -> None:
+    def _compile(self, path: Path) -> None:
         self._compiled.compile(load(path))
 
     def _trace(self, path: Path) -> None:

@@ -91,4 +91,6 @@ def dequantize_blocks(op: DequantizeBlocksOp, out: Nodes) -> str:
 
 @writes(DynamicQuantizeOp)
 def dynamic_quantize(op: DynamicQuantizeOp, out: Nodes) -> list[str]:
+    if op.is_symmetric:
+        raise Unwritable("DynamicQuantizeLinear makes unsigned bytes with a zero point")
     return out.nodes("DynamicQuantizeLinear", 3, op.input)

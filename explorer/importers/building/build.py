@@ -35,6 +35,7 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.top.shapes import ShapeOp
 from explorer.ir.types import (
     Dim,
+    QuantizedType,
     Shape,
     element_type_from_numpy,
     element_type_of,
@@ -125,11 +126,14 @@ class Build:
         self.created.append(op)
         return op
 
-    def weight(self, array: np.ndarray, name: str = "") -> SSAValue:
-        """A constant. Without a name it is called after the node."""
+    def weight(
+        self, array: np.ndarray, name: str = "", kind: QuantizedType | None = None
+    ) -> SSAValue:
+        """A constant, of quantized numbers if asked. Without a name it is called after the node."""
         array = np.asarray(array)
         stored = self.weights.add(name or f"{self.source}.constant", array)
-        op = WeightOp.make([], [weight_type(array)], weight=stored)
+        result = weight_type(array) if kind is None else tensor_type(kind, array.shape)
+        op = WeightOp.make([], [result], weight=stored)
         return self.append(op).output
 
     def scalar_like(self, number: float, value: SSAValue) -> SSAValue:

@@ -39,7 +39,7 @@ from explorer.importers.model import (
 from explorer.ir.dialects.source import NodeOp, SourceValueType
 from explorer.ir.operation import PropertyValue, to_attribute
 from explorer.ir.top.data import weight_type
-from explorer.ir.types import ELEMENT_TYPES, format_shape, shape_of, tensor_type
+from explorer.ir.types import ELEMENT_TYPES, QuantizedType, format_shape, shape_of, tensor_type
 from explorer.ir.weights import Weights
 
 
@@ -72,6 +72,8 @@ class FlatGraph:
 
     nodes: Sequence[FileNode]
     converters: Mapping[str, Convert]
+    kinds: Mapping[str, QuantizedType] = field(default_factory=dict)
+    """Of constants that hold quantized numbers: in which type operands get them."""
 
     def open_program(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
@@ -114,7 +116,7 @@ class FlatGraph:
             if problem:
                 found.problems[node.name] = problem
             found.microseconds[node.name] = (time.perf_counter() - begin) * 1e6
-        results = {v.name: _value(v.name, program, found, model) for v in model.outputs}
+        results = {v.name: self._value(v.name, program, found, model) for v in model.outputs}
         made = {n: program.returned(value) for n, value in results.items() if value is not None}
         if not found.problems:
             missing = [name for name in results if name not in made]
@@ -137,7 +139,7 @@ class FlatGraph:
             return self._unknown(node.operator)
         operands: list[SSAValue | None] = []
         for name in node.inputs:
-            value = _value(name, program, found, model) if name else None
+            value = self._value(name, program, found, model) if name else None
             if name and value is None and found.problems:
                 return ""
             if name and value is None:
@@ -161,6 +163,15 @@ class FlatGraph:
         program.finish(node.name, node.operator, named)
         found.values |= named
         return ""
+
+    def _value(
+        self, name: str, program: ProgramBuilder, found: _Converted, model: SourceModel
+    ) -> SSAValue | None:
+        """A tensor's value; constants become operations when they are first used."""
+        if name not in found.values and name in model.constants:
+            array = model.constants[name]
+            found.values[name] = program.constant(name, array, self.kinds.get(name))
+        return found.values.get(name)
 
     def _unknown(self, operator: str) -> str:
         near = difflib.get_close_matches(operator, self.converters, n=1, cutoff=0.75)
@@ -209,15 +220,6 @@ class _Converted:
     problems: dict[str, str] = field(default_factory=dict)
     microseconds: dict[str, float] = field(default_factory=dict)
     module: ModuleOp | None = None
-
-
-def _value(
-    name: str, program: ProgramBuilder, found: _Converted, model: SourceModel
-) -> SSAValue | None:
-    """A tensor's value; constants become operations when they are first used."""
-    if name not in found.values and name in model.constants:
-        found.values[name] = program.constant(name, model.constants[name])
-    return found.values.get(name)
 
 
 def _kind(name: str, found: _Converted, model: SourceModel) -> Attribute:

@@ -43,7 +43,13 @@ from explorer.ir.sizes.constraints import set_constraints
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.requirements import requirements
-from explorer.ir.types import ELEMENT_TYPES, element_type_of, numpy_dtype, tensor_type
+from explorer.ir.types import (
+    ELEMENT_TYPES,
+    QuantizedType,
+    element_type_of,
+    numpy_dtype,
+    tensor_type,
+)
 from explorer.ir.weights import Weights
 
 
@@ -90,10 +96,10 @@ class ProgramBuilder:
         """What is built from now on is made for a node of the model; for none where it is empty."""
         self.build.source, self.build.created = node, []
 
-    def constant(self, name: str, array: np.ndarray) -> SSAValue:
-        """A weight of the model."""
+    def constant(self, name: str, array: np.ndarray, kind: QuantizedType | None = None) -> SSAValue:
+        """A weight of the model; of quantized numbers where `kind` says what its integers mean."""
         self.begin("")
-        value = self.build.weight(array, name)
+        value = self.build.weight(array, name, kind)
         self.identify_weight()
         return value
 

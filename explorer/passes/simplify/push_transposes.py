@@ -140,6 +140,23 @@ def _is_narrowed_again(op: TopOperation, permutation: Permutation) -> bool:
     return True
 
 
+def _meets_its_like(op: TopOperation, behind: Permutation) -> bool:
+    """Would a transpose behind the operation meet others of its kind at all that reads it? There
+    they become one: `transpose(pad(a)) + transpose(b)`."""
+    readers = [use.operation for use in op.results[0].uses]
+    return bool(readers) and all(
+        isinstance(reader, Permutable) and _has_operand_transposed(reader, op, behind)
+        for reader in readers
+    )
+
+
+def _has_operand_transposed(reader: TopOperation, but: TopOperation, behind: Permutation) -> bool:
+    others = [maker(o, TransposeOp) for o in reader.operands if o.owner is not but]
+    return bool(others) and all(
+        other is not None and other.get("permutation") == behind for other in others
+    )
+
+
 def _comes_transposed(value: SSAValue, permutation: Permutation) -> bool:
     dequantize = maker(value, DequantizeOp)
     transpose = maker(value if dequantize is None else dequantize.input, TransposeOp)
@@ -154,9 +171,10 @@ def _comes_transposed(value: SSAValue, permutation: Permutation) -> bool:
 class SinkTranspose(Rule):
     """relu(transpose(x) {p})   =>   transpose(relu(x)) {p}
 
-    Applies when nothing else reads the transpose, all other operands are constants, single
-    elements or transposed alike, and the result is not larger than what was transposed (or is
-    quantized again behind the next operation). Pays because the transpose comes closer to one that
+    Applies when all other operands are constants, single elements or transposed alike, one
+    transpose at least is read by nothing else, and the result is not larger than what is not
+    transposed any more; or where that is quantized again behind the next operation, or meets
+    another operand that is transposed likewise. Pays because the transpose comes closer to one that
     it cancels with, or moves fewer bytes: none at all where a reduction removes the axes.
     """
 
@@ -166,15 +184,18 @@ class SinkTranspose(Rule):
         plan = _plan(op)
         if plan is None:
             return
-        for transpose in plan.transposes:
-            reads = sum(o.owner is transpose for o in op.operands)
-            if uses(transpose) > reads:
-                raise Declined(f"{identity_of(transpose)} is read by others than {identity_of(op)}")
-        before = sum(size_bytes(t.output) for t in plan.transposes)
+        own = [t for t in plan.transposes if uses(t) == sum(o.owner is t for o in op.operands)]
+        if not own:
+            shared = identity_of(plan.transposes[0])
+            raise Declined(f"{shared} is read by others than {identity_of(op)}")
+        before = sum(size_bytes(t.output) for t in own)
         after = size_bytes(op.results[0])
         behind = plan.permuted.behind
         needs_transpose = behind != tuple(range(len(behind)))
-        if needs_transpose and after > before and not _is_narrowed_again(op, plan.permutation):
+        grows = after > before and not (
+            _is_narrowed_again(op, plan.permutation) or _meets_its_like(op, behind)
+        )
+        if needs_transpose and grows:
             raise Declined(
                 f"{after} bytes would be transposed behind {identity_of(op)} instead of {before}"
             )

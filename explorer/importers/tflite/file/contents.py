@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from explorer.importers.model import State
 from explorer.ir.operation import PropertyValue
 
 SCHEMA_VERSION = 3
@@ -80,6 +81,32 @@ class Subgraph:
     operators: tuple[Operator, ...]
 
 
+@dataclass(frozen=True)
+class Flow:
+    """What an operator reads and makes, states included."""
+
+    inputs: tuple[str, ...]
+    """Names; empty for an operand that is left out."""
+    results: tuple[Tensor, ...]
+    outputs: tuple[str, ...]
+    """As many names as results."""
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """The states of a model; `flows` by the names of its operators."""
+
+    flows: Mapping[str, Flow]
+    found: tuple[State, ...]
+    tensors: Mapping[str, Tensor]
+    """By the names of the states' inputs and outputs: tensors of that type, of which the ones of
+    outputs hold them after a run."""
+    constants: Mapping[str, np.ndarray]
+    """Resources that nothing assigns."""
+    resources: frozenset[str]
+    """Inputs that are resources: a program that judges cannot be given their contents."""
+
+
 @dataclass(frozen=True, eq=False)
 class TfliteContent:
     """A whole file; `subgraphs[0]` is the model, the others are what its operators call."""
@@ -87,6 +114,8 @@ class TfliteContent:
     subgraphs: tuple[Subgraph, ...]
     file: bytes | memoryview
     """All of it, as a program that judges it gets it."""
+    states: States
+    """What it remembers, and what each operator of the model reads and makes."""
     metadata: Mapping[str, int] = field(default_factory=dict)
     """Names of what lies in the file besides, with the bytes that it takes."""
     signatures: tuple[str, ...] = ()

@@ -110,7 +110,8 @@ def _vector_field(name: str) -> _Read:
 
 def _texts_field(name: str) -> _Read:
     def read(reader: Reader, table: _Accessors) -> PropertyValue:
-        return [_plain(reader, value) for value in reader.tables(table, name)]
+        # Texts: no other vector of the options holds anything but numbers.
+        return [str(_plain(reader, value)) for value in reader.tables(table, name)]
 
     return read
 

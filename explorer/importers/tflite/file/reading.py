@@ -1,16 +1,16 @@
-"""Reads `.tflite` files: a flatbuffer, parsed within bounds and mapped, not copied.
+"""Reads `.tflite` files: a flatbuffer, parsed within bounds; weights are not copied.
 
     load(Path("net.tflite"))  ->  SourceModel(format="tflite", content=TfliteContent(...))
 
 Nothing in a file is executed. Tensors have the file's names; empty ones are called after their
 index (`t12`), and of repeated ones all but the first get it behind them (`name#12`). Weights are
-views of the file. Behind the flatbuffer may lie what other programs read (labels in a zip archive).
+views of its bytes. Behind the flatbuffer may lie what other programs read: labels in a zip
+archive.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ from explorer.importers.tflite.file.contents import (
     TfliteContent,
 )
 from explorer.importers.tflite.file.flatbuffer import Reader, names_of
+from explorer.importers.tflite.file.states import states_of
 from explorer.importers.tflite.file.text import operator_text
 from explorer.ir.operation import PropertyValue
 
@@ -44,9 +45,8 @@ _Accessors = Any  # the schema's generated classes have no types
 
 def load(path: Path) -> SourceModel:
     """The file as records; ModelError says what is wrong with it."""
-    with path.open("rb") as file:
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return read(content, path.stem, path)
+    # Not mapped: whoever writes the file anew would end this process.
+    return read(memoryview(path.read_bytes()), path.stem, path)
 
 
 def read(content: memoryview, name: str, path: Path | None = None) -> SourceModel:
@@ -72,6 +72,7 @@ def read(content: memoryview, name: str, path: Path | None = None) -> SourceMode
                 f"input {tensor.name!r} holds {tensor.element_type} elements, no numbers",
                 hint="compile the part of the model that takes numbers",
             )
+    states = found.states
     constants = {t.name: t.data for t in main.tensors if t.data is not None}
     return SourceModel(
         name=name,
@@ -79,18 +80,25 @@ def read(content: memoryview, name: str, path: Path | None = None) -> SourceMode
         path=path,
         producer=Reader(content).text(table.Description()),
         opset=f"schema {SCHEMA_VERSION}",
-        inputs=tuple(_value(tensor) for tensor in main.inputs),
-        outputs=tuple(_value(tensor) for tensor in main.outputs),
+        inputs=(
+            *(_value(tensor.name, tensor) for tensor in main.inputs),
+            *(_value(state.input, states.tensors[state.input]) for state in states.found),
+        ),
+        outputs=(
+            *(_value(tensor.name, tensor) for tensor in main.outputs),
+            *(_value(state.output, states.tensors[state.output]) for state in states.found),
+        ),
         nodes=tuple(SourceNode(o.name, o.kind, operator_text(o)) for o in main.operators),
         parameters=_parameters(main),
         content=found,
-        tensors=tuple(t.name for o in main.operators for t in o.outputs),
-        constants=constants,
+        tensors=tuple(name for o in main.operators for name in states.flows[o.name].outputs),
+        constants={**constants, **states.constants},
+        states=states.found,
     )
 
 
-def _value(tensor: Tensor) -> SourceValue:
-    return SourceValue(tensor.name, tensor.element_type, tensor.shape)
+def _value(name: str, tensor: Tensor) -> SourceValue:
+    return SourceValue(name, tensor.element_type, tensor.shape)
 
 
 def _parameters(graph: Subgraph) -> int:
@@ -123,7 +131,8 @@ class _File:
             metadata[self.reader.text(entry.Name())] = 0 if buffer is None else len(buffer)
         signatures = self.reader.tables(self.table, "SignatureDefs")
         keys = tuple(self.reader.text(s.SignatureKey()) for s in signatures)
-        return TfliteContent(subgraphs, self.reader.content, metadata, keys)
+        states = states_of(subgraphs)
+        return TfliteContent(subgraphs, self.reader.content, states, metadata, keys)
 
     # -- parts of the file -----------------------------------------------------------------------
     def _buffer(self, table: _Accessors) -> np.ndarray | None:

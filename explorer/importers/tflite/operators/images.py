@@ -6,7 +6,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.tflite.operators.integers import divided_away, stored_as
 from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images
 from explorer.importers.tflite.operators.windows import same_padding
 from explorer.ir.top.interpolation import InterpolateOp
@@ -16,9 +18,22 @@ from explorer.ir.top.support.taps import Taps, without_zeros
 
 
 def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
-    """Two taps along each of height and width."""
-    node.require_plain()
+    """Two taps along each of height and width.
+
+    Signed bytes in integers with 10 bits behind the point, unsigned ones in single precision.
+    Source: tensorflow/lite/kernels/internal/reference/resize_bilinear.h.
+    """
     x = as_images(node, 0, build)
+    if node.is_quantized:
+        kind = node.require_quantized()
+        stored = as_stored(x.value, build)
+        if node.result.element_type == "int8":
+            made = _resized_integers(node, stored, build)
+        elif node.result.element_type == "uint8":
+            made = _resized_floats(node, stored, build)
+        else:
+            raise Unsupported("of numbers of 16 bits it cannot be imported yet")
+        return x.result(stored_as(made, kind, build), build)
     y = x.value
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
         (size,) = build.sizes(y, [axis], "a resize")
@@ -34,6 +49,63 @@ def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
         shares = build.weight(taps.weights.astype(np.float32))
         y = build.value(InterpolateOp, [y, positions, shares], axis=axis)
     return x.result(y, build)
+
+
+FRACTION_BITS = 10
+"""Behind the point of places between integers."""
+
+
+def _resized_integers(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
+    """The four neighbours by whole shares; ties away from zero."""
+    unit = 1 << FRACTION_BITS
+    y = build.cast(x, np.int32)
+    for axis, target in zip((2, 3), _sizes(node, build), strict=True):
+        (size,) = build.sizes(x, [axis], "a resize")
+        scale = (unit * size + target // 2) // target
+        if node.integer("align_corners") and target > 1:
+            scale = (unit * (size - 1) + (target - 1) // 2) // (target - 1)
+        places = np.arange(target, dtype=np.int64) * scale
+        if node.integer("half_pixel_centers"):
+            places = places + scale // 2 - unit // 2
+        low = np.maximum(np.fix(places / unit).astype(np.int64), 0)
+        high = np.minimum(np.fix((places + unit - 1) / unit).astype(np.int64), size - 1)
+        share = places - unit * low
+        along = [-1 if a == axis else 1 for a in range(4)]
+        parts = [
+            build.binary(
+                "mul",
+                build.gather(y, np.minimum(neighbour, size - 1), axis),
+                build.weight(part.astype(np.int32).reshape(along)),
+            )
+            for neighbour, part in ((low, unit - share), (high, share))
+        ]
+        y = build.binary("add", *parts)
+    return divided_away(y, build.scalar_like(unit * unit, y), build)
+
+
+def _resized_floats(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
+    """The four neighbours by shares, added up in the kernel's order, and a half; cut off."""
+    real = build.cast(x, np.float32)
+    neighbours, shares = [], []
+    for axis, target in zip((2, 3), _sizes(node, build), strict=True):
+        (size,) = build.sizes(x, [axis], "a resize")
+        places = _places(node, size, target)
+        low = np.maximum(np.floor(places).astype(np.int64), 0)
+        high = np.clip(np.ceil(places).astype(np.int64), 0, size - 1)
+        share = places - low.astype(np.float32)
+        along = [-1 if a == axis else 1 for a in range(4)]
+        neighbours.append((low, high))
+        shares.append([s.reshape(along) for s in (np.float32(1) - share, share)])
+    total: SSAValue | None = None
+    for column in (0, 1):
+        for row in (0, 1):
+            part = build.gather(real, neighbours[0][row], 2)
+            part = build.gather(part, neighbours[1][column], 3)
+            part = build.binary("mul", part, build.weight(shares[0][row]))
+            part = build.binary("mul", part, build.weight(shares[1][column]))
+            total = part if total is None else build.binary("add", total, part)
+    assert total is not None
+    return build.unary("floor", build.binary("add", total, build.scalar_like(0.5, total)))
 
 
 def resize_nearest_neighbor(node: TfliteNode, build: Build) -> SSAValue:

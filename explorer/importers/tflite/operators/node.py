@@ -35,6 +35,8 @@ class TfliteNode(FileNode):
     """One operator of a file, with its tensors."""
 
     file: Operator
+    results: tuple[Tensor, ...] = ()
+    """What it makes: the file's tensors, and what states hold behind it."""
     given: Sequence[SSAValue | None] = ()
     """The values of its operands."""
 
@@ -66,7 +68,7 @@ class TfliteNode(FileNode):
     # -- tensors ---------------------------------------------------------------------------------
     @property
     def result(self) -> Tensor:
-        return self.file.outputs[0]
+        return self.results[0]
 
     @property
     def result_kind(self) -> QuantizedType | None:

@@ -3,40 +3,52 @@
     CONV_2D           x (N, H, W, C), w (O, h, w, C / group)     top.conv between two transposes
     FULLY_CONNECTED   x (..., I), w (O, I)                       top.matmul with w transposed
 
-Of quantized numbers the sums are requantized, by the roundings of `schemes.py`.
+Of quantized numbers the sums are requantized, by the roundings of `schemes.py`. Floats times bytes
+are a hybrid product: the floats become bytes by their range first, and the sums floats again.
 """
 
 from __future__ import annotations
 
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, SINGLE
 from explorer.importers.tflite.operators.windows import Window, window_of
 from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
+from explorer.ir.types import QuantizedType
+
+BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
+"""Of hybrid products: their scale is known in a run only."""
 
 
 def conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     """A convolution of images with their channels last; filters are (O, h, w, C / group)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
+    left, scale = _left(node, x.value, build)
     filters, height, width, depth = build.sizes(weight, range(4), "a convolution")
     channels = build.sizes(x.value, [1], "a convolution")[0]
     if depth < 1 or channels % depth or filters % (channels // depth):
         raise ValueError(f"filters of {depth} channels for images of {channels}")
     window = window_of(node, x.value, (height, width), build)
     filters_first = build.transpose(weight, [0, 3, 1, 2])
-    y = _convolved(node, x.value, filters_first, window, channels // depth, build)
+    y = _convolved(node, left, filters_first, window, channels // depth, scale, build)
     return x.result(y, build)
 
 
 def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     """A convolution of each channel by itself; filters are (1, h, w, C * multiplier)."""
     weight = _weight(node, build)
+    if _is_hybrid(node):
+        raise Unsupported("float32 times int8: a hybrid product")
     x = as_images(node, 0, build)
     one, height, width, results = build.sizes(weight, range(4), "a convolution")
     channels = build.sizes(x.value, [1], "a convolution")[0]
@@ -44,7 +56,7 @@ def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
         raise ValueError(f"{results} filters for images of {channels} channels")
     window = window_of(node, x.value, (height, width), build)
     filters_first = build.transpose(weight, [3, 0, 1, 2])
-    y = _convolved(node, x.value, filters_first, window, channels, build)
+    y = _convolved(node, x.value, filters_first, window, channels, None, build)
     return x.result(y, build)
 
 
@@ -58,25 +70,32 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     shape = build.shape(x)
     rows = x if len(shape) == 2 and shape[1] == depth else build.reshape(x, [-1, depth])
     columns = build.transpose(weight, [1, 0])
-    y = build.matmul(rows, columns, _bias(node, build))
-    y = _finished(node, y, SINGLE, build)
+    left, scale = _left(node, rows, build)
+    y = build.matmul(left, columns, None if scale is not None else _bias(node, build))
+    y = _finished(node, y, SINGLE, scale, build)
     if keeps_axes and len(shape) != 2:
         return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
     return y
 
 
 def _convolved(
-    node: TfliteNode, x: SSAValue, weight: SSAValue, window: Window, group: int, build: Build
+    node: TfliteNode,
+    x: SSAValue,
+    weight: SSAValue,
+    window: Window,
+    group: int,
+    scale: SSAValue | None,
+    build: Build,
 ) -> SSAValue:
     y = build.value(
         ConvOp,
-        [x, weight, _bias(node, build), None],
+        [x, weight, None if scale is not None else _bias(node, build), None],
         strides=window.strides,
         pads=window.pads,
         dilations=window.dilations,
         group=group,
     )
-    return _finished(node, y, DOUBLE, build)
+    return _finished(node, y, DOUBLE, scale, build)
 
 
 def _weight(node: TfliteNode, build: Build) -> SSAValue:
@@ -84,21 +103,55 @@ def _weight(node: TfliteNode, build: Build) -> SSAValue:
     x, weight = node.tensor(0), node.tensor(1)
     if weight.is_sparse:
         raise Unsupported("sparse weights")
-    kinds = kind_of(x), kind_of(weight)
-    if (kinds[0] is None) != (kinds[1] is None):
-        raise Unsupported(f"{x.element_type} times {weight.element_type}: a hybrid product")
-    if kinds[0] is not None and x.element_type == "int16":
+    if _is_hybrid(node):
+        return as_quantized(as_stored(node.plain(1), build), BYTES, build)
+    if kind_of(x) is not None and x.element_type == "int16":
         raise Unsupported("products of numbers of 16 bits")
     return node.operand(1, build)
+
+
+def _is_hybrid(node: TfliteNode) -> bool:
+    """Whether floats are multiplied with bytes."""
+    x, weight = kind_of(node.tensor(0)), kind_of(node.tensor(1))
+    if x is not None and weight is None:
+        raise Unsupported(f"{node.tensor(0).element_type} times {node.tensor(1).element_type}")
+    return x is None and weight is not None
+
+
+def _left(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue | None]:
+    """The first operand as it is multiplied; of a hybrid product as bytes, with the scale of the
+    sums. Source: tensorflow/lite/kernels/conv.cc and fully_connected.cc, `EvalHybrid`."""
+    if not _is_hybrid(node):
+        return x, None
+    weight = kind_of(node.tensor(1))
+    if weight is None or not weight.is_per_tensor or weight.zero_point_array.any():
+        raise Unsupported("a hybrid product with a scale for each filter")
+    if weight.storage != BYTES.storage or node.integer("asymmetric_quantize_inputs"):
+        raise Unsupported("a hybrid product with zero points")
+    if build.size(x, 0) != 1:
+        raise Unsupported("a hybrid product of several rows or images, each with its own scale")
+    stored, scale, _ = build.operation(DynamicQuantizeOp, [x], symmetric=True).results
+    factor = build.scalar_like(float(weight.scale_array[0]), scale)
+    return as_quantized(stored, BYTES, build), build.binary("mul", scale, factor)
 
 
 def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
     return node.plain(2) if node.has(2) else None
 
 
-def _finished(node: TfliteNode, sums: SSAValue, how: Requantization, build: Build) -> SSAValue:
-    """Sums as the node's result: with its activation, requantized where they are integers."""
+def _finished(
+    node: TfliteNode, sums: SSAValue, how: Requantization, scale: SSAValue | None, build: Build
+) -> SSAValue:
+    """Sums as the node's result: with its activation, requantized where they are integers, or with
+    their scale and bias where the product is hybrid."""
     kind = node.result_kind
+    if scale is not None:
+        real = build.binary("mul", build.cast(as_stored(sums, build), np.float32), scale)
+        bias = _bias(node, build)
+        if bias is not None:
+            along = [1, -1, 1, 1] if build.rank(real) == 4 else [-1]
+            real = build.binary("add", real, build.reshape(bias, along))
+        return activated(real, node.activation, build)
     if not node.is_quantized:
         return activated(sums, node.activation, build)
     if kind is None or not kind.is_per_tensor:

@@ -22,7 +22,9 @@ from explorer.importers.tflite.operators import (
     pooling,
     products,
     quantization,
+    recurrent,
     reductions,
+    states,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, typed
 
@@ -40,6 +42,8 @@ def converters() -> dict[str, Convert]:
         **reductions.CONVERTERS,
         **quantization.CONVERTERS,
         **images.CONVERTERS,
+        **recurrent.CONVERTERS,
+        **states.CONVERTERS,
     }
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
 
@@ -55,7 +59,7 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
         assert isinstance(node, TfliteNode), node
         made = convert(replace(node, given=tuple(operands)), build)
         results = [made] if isinstance(made, SSAValue) else list(made)
-        tensors = node.file.outputs
-        return [typed(value, tensor, build) for value, tensor in zip(results, tensors, strict=True)]
+        pairs = zip(results, node.results, strict=True)
+        return [typed(value, tensor, build) for value, tensor in pairs]
 
     return converted

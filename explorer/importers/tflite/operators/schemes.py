@@ -4,7 +4,7 @@ DOUBLE   CONV_2D, DEPTHWISE_CONV_2D, MUL, ADD, SUB, tables: gemmlowp's two round
 SINGLE   FULLY_CONNECTED: one rounding of a product in 64 bits
 
 Source: tensorflow/lite/kernels/internal/common.h, `MultiplyByQuantizedMultiplier`, and the kernels
-of the resolver BUILTIN_REF, whose results were compared bit by bit (`tests/importers/test_tflite_exact.py`).
+of the resolver BUILTIN_REF; `tests/importers/test_tflite_exact.py` compares with what they answer.
 """
 
 from __future__ import annotations

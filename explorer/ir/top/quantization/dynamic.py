@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import math
-from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, TensorType
+from xdsl.dialects.builtin import BoolAttr, Float32Type, IntegerType, Signedness, TensorType
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
@@ -23,9 +23,12 @@ from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.support.broadcasting import iteration
 from explorer.ir.types import element_type_of, shape_of, tensor_type
 
-F32, I32, UI8 = Float32Type(), IntegerType(32), IntegerType(8, Signedness.UNSIGNED)
+F32, I32, I8 = Float32Type(), IntegerType(32), IntegerType(8)
+UI8 = IntegerType(8, Signedness.UNSIGNED)
 LEVELS = 255.0
 """Steps between the least and the greatest byte."""
+SYMMETRIC_LEVELS = 127.0
+"""Steps from 0 to the greatest signed byte."""
 LONGEST_ROW, SHORTEST_SHARE = 1024, 16
 """Numbers whose extremes are found by one task; a sixteenth of them are still a row."""
 
@@ -39,12 +42,20 @@ class DynamicQuantizeOp(TopOperation):
 
     Rounding is to even. Reference: ONNX operators, DynamicQuantizeLinear; the scale of zeros is
     onnxruntime's (the function of ONNX divides by zero).
+
+    symmetric: signed bytes without a zero point,
+
+        range = max(|x|)        scale = range / 127, 1 where x is all zeros
+        q = clip(round(x (127 / range)), -127, 127)
+
+    Rounding is away from zero. Source: TensorFlow Lite, `SymmetricQuantizeFloats`.
     """
 
     name = "top.dynamic_quantize"
     FAMILY: ClassVar[str] = "quantization"
 
     input = operand_def(TensorType)
+    symmetric = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
     scale = result_def(TensorType)
     zero_point = result_def(TensorType)
@@ -53,12 +64,19 @@ class DynamicQuantizeOp(TopOperation):
         if element_type_of(self.input) != F32:
             raise ValueError(f"{self.name} takes f32, not {element_type_of(self.input)}")
         shape = shape_of(self.input)
-        return [tensor_type(UI8, shape), tensor_type(F32, ()), tensor_type(UI8, ())]
+        byte = I8 if self.is_symmetric else UI8
+        return [tensor_type(byte, shape), tensor_type(F32, ()), tensor_type(byte, ())]
+
+    @property
+    def is_symmetric(self) -> bool:
+        return bool(self.get("symmetric", False))
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         (x,) = operands
         low, high = (np.float32(f(x, initial=0.0)) for f in (np.min, np.max))
+        if self.is_symmetric:
+            return _symmetric(x, max(-low, high))
         with np.errstate(all="ignore"):
             scale = (high - low) / np.float32(LEVELS)
             scale = scale if scale != 0 else np.float32(1)
@@ -108,6 +126,13 @@ class DynamicQuantizeOp(TopOperation):
             )
         k.dimensions(one=1)
         both = [(low.all, [0]), (high.all, [0])]
+        if self.is_symmetric:
+            k.generic("plain", both, scale.at(0), lambda s, a, b: _symmetric_scale(a, b))
+            k.generic("plain", [], zero.at(0), lambda s: s.constant(0))
+            d = k.dimensions(**extents)
+            reads = [x.at(*d), (low.all, [0]), (high.all, [0])]
+            k.generic("plain", reads, q.at(*d), _symmetrically)
+            return "dynamic_quantize"
         k.generic("plain", both, scale.at(0), lambda s, low, high: _scale(low, high))
         k.generic("plain", both, zero.at(0), lambda s, low, high: _zero_point(low, high))
         d = k.dimensions(**extents)
@@ -144,3 +169,29 @@ def _zero_point(low: Scalar, high: Scalar) -> Scalar:
 def _quantized(s: ScalarBuilder, x: Scalar, scale: Scalar, zero: Scalar) -> Scalar:
     moved = (x / scale).unary(math.RoundEvenOp) + zero.convert(I32).convert(F32)
     return moved.maximum(0.0).minimum(LEVELS).convert(I32).convert(UI8)
+
+
+def _symmetric(x: np.ndarray, reach: np.float32) -> tuple[np.ndarray, ...]:
+    """x as signed bytes by its largest magnitude, the scale and 0."""
+    levels = np.float32(SYMMETRIC_LEVELS)
+    if reach == 0:
+        return np.zeros(x.shape, np.int8), np.asarray(np.float32(1)), np.asarray(np.int8(0))
+    with np.errstate(all="ignore"):
+        steps = x * (levels / reach)
+        whole = np.copysign(np.floor(np.abs(steps) + np.float32(0.5)), steps)
+        q = np.clip(whole, -levels, levels).astype(np.int8)
+    return q, np.asarray(reach / levels), np.asarray(np.int8(0))
+
+
+def _symmetric_scale(low: Scalar, high: Scalar) -> Scalar:
+    reach = low.negate().maximum(high)
+    return reach.compare("eq", 0.0).select(1.0, reach / SYMMETRIC_LEVELS)
+
+
+def _symmetrically(s: ScalarBuilder, x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    reach = low.negate().maximum(high)
+    harmless = reach.compare("eq", 0.0).select(1.0, reach)
+    steps = x * (s.constant(SYMMETRIC_LEVELS, F32) / harmless)
+    whole = (steps.unary(math.AbsFOp) + 0.5).unary(math.FloorOp).copy_sign(steps)
+    limited = whole.maximum(-SYMMETRIC_LEVELS).minimum(SYMMETRIC_LEVELS)
+    return limited.convert(I32).convert(I8)

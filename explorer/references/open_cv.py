@@ -63,7 +63,7 @@ def open_net(
         "is_exact": is_exact,
         "inputs": list(network.inputs),
         "outputs": {
-            name: [flow.layer.name, index]
+            name: [flow.layer.name, flow.layer.tops[index], index]
             for flow in content.flows
             for index, name in enumerate(flow.outputs)
         },

@@ -1,14 +1,15 @@
 """OpenCV's dnn module, alone in a process of its own.
 
     {"do": "open", "model": ..., "text": "layer { ... }", "threads": 1, "is_exact": true,
-     "inputs": ["data"], "outputs": {"conv1": ["conv1", 0]}, "shown": ["prob1"]}
+     "inputs": ["data"], "outputs": {"conv1": ["conv1", "conv1", 0]}, "shown": ["prob1"]}
         {"inputs": ["data"], "outputs": [["prob1", "float32"]]}
     {"do": "run", "inputs": {"data": ...}, "outputs": ["conv1"]}          {"values": [...]}
     {"do": "time", "inputs": {...}, "least": 3, "budget_seconds": 0.02}   {"seconds": [...]}
     {"do": "close"}                                                       {}
 
-Tensors are known by the layers that make them, and their places among a layer's results. One net is
-open at a time; inputs that are null are those of the request before.
+Tensors are known by the layers that make them, their tops, and their places among a layer's
+results: OpenCV calls layers by their names, but convolutions by their tops. One net is open at a
+time; inputs that are null are those of the request before.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ class OpenCv:
             net.enableFusion(False)
             net.enableWinograd(False)
         self._net, self._shown = net, request["shown"]
-        self._outputs = {name: (layer, at) for name, (layer, at) in request["outputs"].items()}
+        known = set(net.getLayerNames())
+        self._outputs = {
+            name: (layer if layer in known else top, at)
+            for name, (layer, top, at) in request["outputs"].items()
+        }
         return {
             "inputs": request["inputs"],
             "outputs": [[name, "float32"] for name in self._shown],

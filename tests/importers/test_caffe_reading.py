@@ -171,6 +171,13 @@ def test_weights_alone_say_what_is_missing(tmp_path: Path):
         ex.load(tmp_path / "net.caffemodel")
 
 
+def test_a_text_of_any_size_is_refused_in_no_time(tmp_path: Path):
+    with (tmp_path / "net.prototxt").open("wb") as file:
+        file.truncate(1 << 30)  # a hole: no bytes are written
+    with pytest.raises(ModelError, match="has more than 16,777,216 bytes"):
+        ex.load(tmp_path / "net.prototxt")
+
+
 def test_mutants_are_read_or_refused(tmp_path: Path):
     random = np.random.default_rng(1)
     for _ in range(150):

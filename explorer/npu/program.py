@@ -21,19 +21,20 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.npu import layouts
 from explorer.npu.layer import Convolution, LayerError
-from explorer.npu.micro import MicroProgram
+from explorer.npu.micro import MicroProgram, products
 from explorer.npu.tiles import (
     BUFFERS,
     Chunk,
     TiledLayer,
     constants_per_block,
     input_blocks,
+    input_pieces,
+    most_padding,
     output_blocks,
     tile_layer,
     window,
 )
 from explorer.targets.npu.encoding import encode, encode_micro
-from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.instructions import (
     Finish,
     Instruction,
@@ -237,8 +238,7 @@ class Writer:
         micro = self.places["micro_operations"]
         size = self.machine.by_content["micro_operations"].global_bytes
         depth = self.machine.depth("micro_operations")
-        (load,) = [one for one in formats_of(self.machine).kinds if one.kind == "load"]
-        self.most_padding = next(f.most for f in load.fields if f.name == "y_pad_before")
+        self.most_padding = most_padding(self.machine)
         self.micro = MicroProgram(depth, micro.offset_bytes // size)
 
     def _layout(self, base_bytes: int) -> dict[str, Placed]:
@@ -298,9 +298,9 @@ class Writer:
         if chunk.is_first:
             self._constants(number, chunk)
             self.emit(number, self._reset(chunk), after=(chunk.tile >= buffers, False))
-        products = self._multiply(chunk)
+        multiplications = self._multiply(chunk)
         # Loads of micro-operations need no inputs, but the tokens are simpler on the whole.
-        self.emit(number, products, before=(True, number + buffers < count))
+        self.emit(number, multiplications, before=(True, number + buffers < count))
         if not chunk.is_last:
             return
         self.emit(number, self._rescale(chunk), after=(False, True))
@@ -319,22 +319,7 @@ class Writer:
         layer = self.layer
         _, height, width = layer.input_shape
         tall, wide = self._window(chunk)
-        top = chunk.rows.start * layer.strides[0] - layer.pads[0]
-        left = chunk.columns.start * layer.strides[1] - layer.pads[1]
-        y, x = max(top, 0), max(left, 0)
-        y_size, x_size = min(top + tall, height) - y, min(left + wide, width) - x
-        fields = {
-            "y_pad_before": y - top, "y_size": y_size, "y_pad_after": tall - (y - top) - y_size,
-            "x_pad_before": x - left, "x_size": x_size, "x_pad_after": wide - (x - left) - x_size,
-        }  # fmt: skip
-        pieces: list[tuple[int, dict[str, Any]]] = [(0, fields)]
-        if y_size <= 0 or x_size <= 0:  # nothing but padding, as many rows at once as one load has
-            y = x = 0
-            most = self.most_padding
-            pieces = [
-                (row * wide, {"y_pad_before": min(most, tall - row), "y_size": 0, "x_size": wide})
-                for row in range(0, tall, most)
-            ]
+        y, x, pieces = input_pieces(layer, chunk, self.most_padding)
         start = self.tiled.region("activations", chunk.buffer).address
         blocks = input_blocks(layer, self.machine)
         for index, block in enumerate(chunk.inputs):
@@ -391,9 +376,6 @@ class Writer:
         )
         self.emit(number, [load])
 
-    def _sums(self, chunk: Chunk) -> int:
-        return self.tiled.region("sums", chunk.tile % self.tiled.buffers).address
-
     @property
     def batch(self) -> int:
         """Positions that the array takes at once."""
@@ -405,7 +387,7 @@ class Writer:
         found: list[Instruction] = []
         for inner, batch, offset in ((whole, self.batch, 0), (1, rest, whole * self.batch)):
             if inner and batch:
-                micro = [MicroOperation(destination=self._sums(chunk) + offset)]
+                micro = [MicroOperation(destination=self.tiled.sums_of(chunk) + offset)]
                 found += self._loop(
                     Multiply, micro, reset=True, outer=len(chunk.outputs), inner=inner,
                     destination_outer=pixels, destination_inner=self.batch, batch=batch,
@@ -423,31 +405,12 @@ class Writer:
                 continue
             step = {"source_step": stride_x} if self.batch > 1 else {}
             found += self._loop(
-                Multiply, list(self._products(chunk, offset)), batch=batch,
+                Multiply, list(products(self.tiled, chunk, offset)), batch=batch,
                 outer=len(chunk.rows), destination_outer=len(chunk.columns),
                 source_outer=stride_y * wide, inner=inner, destination_inner=self.batch,
                 source_inner=self.batch * stride_x, **step,
             )  # fmt: skip
         return found
-
-    def _products(self, chunk: Chunk, offset: int) -> Iterator[MicroOperation]:
-        tall, wide = self._window(chunk)
-        height, width = self.layer.kernel
-        sources = self.tiled.region("activations", chunk.buffer).address
-        weight = self.tiled.region("weights", chunk.buffer).address
-        pixels = len(chunk.rows) * len(chunk.columns)
-        for output in range(len(chunk.outputs)):
-            for block in range(len(chunk.inputs)):
-                for ky in range(height):
-                    for kx in range(width):
-                        row = block * tall + ky * self.layer.dilations[0]
-                        source = row * wide + kx * self.layer.dilations[1]
-                        yield MicroOperation(
-                            self._sums(chunk) + output * pixels + offset,
-                            sources + source + offset * self.layer.strides[1],
-                            weight,
-                        )
-                        weight += 1
 
     def _rescale(self, chunk: Chunk) -> list[Instruction]:
         scaling = self.layer.rescaling
@@ -474,7 +437,7 @@ class Writer:
         pixels = len(chunk.rows) * len(chunk.columns)
         source = self.tiled.region("constants").address + constant
         return self._loop(
-            record, [MicroOperation(self._sums(chunk), source)], **fields,
+            record, [MicroOperation(self.tiled.sums_of(chunk), source)], **fields,
             outer=len(chunk.outputs), destination_outer=pixels, inner=pixels, destination_inner=1,
             source_outer=constants_per_block(self.machine),
         )  # fmt: skip
@@ -503,7 +466,7 @@ class Writer:
             first = (plane + chunk.rows.start) * width + chunk.columns.start
             yield Store(
                 memory="outputs",
-                scratchpad_address=self._sums(chunk) + index * pixels,
+                scratchpad_address=self.tiled.sums_of(chunk) + index * pixels,
                 global_address=self.address("output") + first,
                 y_size=len(chunk.rows),
                 x_size=len(chunk.columns),

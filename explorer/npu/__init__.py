@@ -6,10 +6,13 @@
     program.py    tiles as instructions, with the tokens of double buffering
     micro.py      micro-operations, and what of them lies in their scratchpad
     traffic.py    bytes and multiply-accumulates of a tiled layer, without running it
+    steps.py      what its tiles do one by one, how long each takes, and what it occupies
+    cost.py       cycles predicted from the steps, with reasons
 
 Schedules are plain: the largest tiles, double-buffered. Whole networks are not compiled yet.
 """
 
+from explorer.npu.cost import CycleTerm, Prediction, predict
 from explorer.npu.layer import Convolution, LayerError, Rescaling, matrix_product
 from explorer.npu.program import LayerProgram, compile_layer
 from explorer.npu.tiles import TiledLayer, tile_layer
@@ -17,13 +20,16 @@ from explorer.npu.traffic import Traffic, traffic_of
 
 __all__ = [
     "Convolution",
+    "CycleTerm",
     "LayerError",
     "LayerProgram",
+    "Prediction",
     "Rescaling",
     "TiledLayer",
     "Traffic",
     "compile_layer",
     "matrix_product",
+    "predict",
     "tile_layer",
     "traffic_of",
 ]

@@ -22,6 +22,7 @@ from explorer.errors import InputError
 from explorer.npu import layouts
 from explorer.npu.layer import Convolution, LayerError
 from explorer.npu.micro import MicroProgram, products
+from explorer.npu.stream import Stream
 from explorer.npu.tiles import (
     BUFFERS,
     Chunk,
@@ -34,7 +35,7 @@ from explorer.npu.tiles import (
     tile_layer,
     window,
 )
-from explorer.targets.npu.encoding import encode, encode_micro
+from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.instructions import (
     Finish,
     Instruction,
@@ -165,12 +166,12 @@ def _flattened(layer: Convolution) -> Convolution:
 
 def check_layer(layer: Convolution, machine: Machine) -> None:
     """LayerError for what the machine cannot compute, whatever the tiles."""
-    problem = _queue_problem(machine) or _number_problem(layer, machine)
+    problem = queue_problem(machine) or _number_problem(layer, machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
 
 
-def _queue_problem(machine: Machine) -> str:
+def queue_problem(machine: Machine) -> str:
     wanted = {"activations": LOAD, "weights": LOAD, "micro_operations": COMPUTE,
               "accumulators": COMPUTE}  # fmt: skip
     queues = {content: machine.queue_of(content, True) for content in wanted}
@@ -223,14 +224,13 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
     return ""
 
 
-class Writer:
+class Writer(Stream):
     """Instructions while they are written."""
 
     def __init__(self, tiled: TiledLayer, base_bytes: int) -> None:
-        self.tiled, self.layer, self.machine = tiled, tiled.layer, tiled.machine
+        self.tiled, self.layer = tiled, tiled.layer
+        self.machine = tiled.machine
         self.chunks = list(tiled.chunks())
-        self.instructions: list[Instruction] = []
-        self.owners: list[int] = []
         self.constants_of: tuple[int, range] | None = None
         self.constants = _constants(self.layer, self.machine)
         self.weights = layouts.weights(self.layer, self.machine)
@@ -239,7 +239,7 @@ class Writer:
         size = self.machine.by_content["micro_operations"].global_bytes
         depth = self.machine.depth("micro_operations")
         self.most_padding = most_padding(self.machine)
-        self.micro = MicroProgram(depth, micro.offset_bytes // size)
+        super().__init__(tiled.machine, MicroProgram(depth, micro.offset_bytes // size))
 
     def _layout(self, base_bytes: int) -> dict[str, Placed]:
         """Input and output in the first memory; what never changes in the last, behind them."""
@@ -276,19 +276,6 @@ class Writer:
         """The first element of a tensor in global memory."""
         place = self.places[name]
         return place.offset_bytes // self.machine.by_content[place.content].global_bytes
-
-    def emit(
-        self, owner: int, instructions: list[Instruction], **tokens: tuple[bool, bool]
-    ) -> None:
-        """`tokens`: whether the first takes (pop_...), and whether the last gives (push_...)."""
-        instructions = list(instructions)
-        for name, (on_first, on_last) in tokens.items():
-            if on_first:
-                instructions[0] = dataclasses.replace(instructions[0], **{f"pop_{name}": True})
-            if on_last:
-                instructions[-1] = dataclasses.replace(instructions[-1], **{f"push_{name}": True})
-        self.instructions += instructions
-        self.owners += [owner] * len(instructions)
 
     def write(self, chunk: Chunk) -> None:
         number = self.owners[-1] + 1 if self.owners else 0
@@ -376,11 +363,6 @@ class Writer:
         )
         self.emit(number, [load])
 
-    @property
-    def batch(self) -> int:
-        """Positions that the array takes at once."""
-        return self.machine.batch if self.machine.set == "full" else 1
-
     def _reset(self, chunk: Chunk) -> list[Instruction]:
         pixels = len(chunk.rows) * len(chunk.columns)
         whole, rest = divmod(pixels, self.batch)
@@ -388,7 +370,7 @@ class Writer:
         for inner, batch, offset in ((whole, self.batch, 0), (1, rest, whole * self.batch)):
             if inner and batch:
                 micro = [MicroOperation(destination=self.tiled.sums_of(chunk) + offset)]
-                found += self._loop(
+                found += self.loop(
                     Multiply, micro, reset=True, outer=len(chunk.outputs), inner=inner,
                     destination_outer=pixels, destination_inner=self.batch, batch=batch,
                 )  # fmt: skip
@@ -404,7 +386,7 @@ class Writer:
             if not inner or not batch:
                 continue
             step = {"source_step": stride_x} if self.batch > 1 else {}
-            found += self._loop(
+            found += self.loop(
                 Multiply, list(products(self.tiled, chunk, offset)), batch=batch,
                 outer=len(chunk.rows), destination_outer=len(chunk.columns),
                 source_outer=stride_y * wide, inner=inner, destination_inner=self.batch,
@@ -436,26 +418,11 @@ class Writer:
         """On all sums of a tile; the second operand is a constant of their channels."""
         pixels = len(chunk.rows) * len(chunk.columns)
         source = self.tiled.region("constants").address + constant
-        return self._loop(
+        return self.loop(
             record, [MicroOperation(self.tiled.sums_of(chunk), source)], **fields,
             outer=len(chunk.outputs), destination_outer=pixels, inner=pixels, destination_inner=1,
             source_outer=constants_per_block(self.machine),
         )  # fmt: skip
-
-    def _loop(
-        self, record: type[Instruction], micro: list[MicroOperation], **fields: object
-    ) -> list[Instruction]:
-        """The instruction behind the load of its micro-operations, where they are not there."""
-        begin, loads = self.micro.place(micro)
-        values = {"micro_begin": begin, "micro_end": begin + len(micro), **fields}
-        if record is Multiply and self.batch == 1:
-            values.pop("batch", None)
-        # Of one iteration a step means nothing, and it may be too large for its field.
-        for axis in ("outer", "inner"):
-            if values.get(axis, 1) == 1:
-                for side in ("destination", "source"):
-                    values.pop(f"{side}_{axis}", None)
-        return [*loads, record(**values)]  # pyright: ignore[reportArgumentType]
 
     def _store(self, chunk: Chunk) -> Iterator[Store]:
         _, height, width = self.layer.output_shape
@@ -476,12 +443,7 @@ class Writer:
     def finished(self, layer: Convolution) -> LayerProgram:
         """The program of what was written, for the layer as it was given."""
         self.emit(-1, [Finish(pop_after=True)])
-        try:
-            program = encode(self.instructions, self.machine)
-        except InputError as error:
-            raise LayerError(
-                f"{layer.name} cannot be encoded for {self.machine.name}: {error.message}"
-            ) from error
+        program = self.encoded(layer.name)
         micro = np.frombuffer(encode_micro(self.micro.operations, self.machine), np.uint8)
         place = dataclasses.replace(self.places["micro_operations"], size_bytes=micro.size)
         places = {**self.places, "micro_operations": place}

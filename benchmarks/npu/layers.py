@@ -4,8 +4,9 @@
 
 MODEL: quantized (QDQ or integer operators), or float with `--calibrate N`: thresholds (min-max) of
 N random inputs are enough, for numbers are compared with the quantized program's own, bit by bit.
-Layers of equal shapes run once. `used`: multiply-accumulates of the layer over what the array could
-have done in as many cycles; `single` the same without double buffering, in the same tiles.
+Layers of equal shapes run once. A last row counts maxima and functions by table, and their cycles.
+`used`: multiply-accumulates of the layer over what the array could have done in as many cycles;
+`single` the same without double buffering, in the same tiles.
 `off`: the largest difference of a layer's predicted cycles from the simulated ones, over these.
 """
 
@@ -18,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import explorer
-from explorer.npu import Convolution, LayerError, compile_layer, predict
-from explorer.npu.reading import FoundLayer, read_layers
+from explorer.npu import Convolution, LayerError, compile_layer, compile_windows, predict
+from explorer.npu.reading import FoundLayer, FoundWindows, read_layers
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe
@@ -89,8 +90,34 @@ def run_target(model: object, table: object, machine: Machine, with_rows: bool) 
         f"{macs:9,} {used(macs, cycles, machine):6.1%} {used(macs, single_cycles, machine):6.1%} "
         f"{most_off:6.2%}"
     )
+    run_windows(found.windows, values, machine, refused)
     for reason in sorted(set(refused)):
         print(f"  refused: {reason}")
+
+
+def run_windows(
+    layers: Sequence[FoundWindows],
+    values: dict[str, np.ndarray],
+    machine: Machine,
+    refused: list[str],
+) -> None:
+    """Maxima and functions by table, if there are any; those that cannot run join `refused`."""
+    cycles = equal = 0
+    for found in layers:
+        try:
+            made = compile_windows(found.layer, machine)
+        except LayerError as error:
+            refused.append(error.message)
+            continue
+        x = found.stored_input(values[found.input])
+        result = simulate(made.program, made.image_with(x), machine)
+        if not np.array_equal(
+            made.output_of(result.image), found.stored_output(values[found.output])
+        ):
+            raise SystemExit(f"{machine.name}, {found.output}: numbers differ")
+        equal, cycles = equal + 1, cycles + result.cycles
+    if layers:
+        print(f"  maxima and tables: {equal} of {len(layers)} equal, {cycles:,} cycles")
 
 
 def used(macs: int, cycles: int, machine: Machine) -> float:

@@ -90,8 +90,6 @@ def test_a_file_that_is_cut_off_is_refused(relu: onnx.ModelProto, save: Callable
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("net.tflite", b"\x1c\x00\x00\x00TFL3", "tflite models cannot be read yet, only ONNX"),
-        ("net.onnx", b"\x1c\x00\x00\x00TFL3", "tflite models cannot be read yet, only ONNX"),
         ("net.pt", b"PK\x03\x04", "pytorch models cannot be read yet"),
         ("net.h5", b"\x89HDF\r\n", "keras models cannot be read yet"),
     ],

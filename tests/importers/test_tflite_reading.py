@@ -187,3 +187,10 @@ def test_importing_the_explorer_loads_neither_schema_nor_judge():
         "assert not {'tflite', 'ai_edge_litert'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", ["net.tflite", "net.onnx"])
+def test_a_mark_without_a_model_behind_it_is_a_cut_file(name: str, tmp_path: Path):
+    (tmp_path / name).write_bytes(b"\x1c\x00\x00\x00TFL3")
+    with pytest.raises(ModelError, match="points outside of its 8 bytes"):
+        ex.load(tmp_path / name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,6 +52,16 @@ def load(path: Path) -> SourceModel:
 
 def read(content: memoryview, name: str, path: Path | None = None) -> SourceModel:
     """As `load`, of the bytes of a file."""
+    try:
+        return _read(content, name, path)
+    except struct.error:  # of the schema's classes, which speak of buffers and offsets
+        raise ModelError(
+            f"it points outside of its {len(content):,} bytes",
+            hint="compare the file with its original: it may be cut",
+        ) from None
+
+
+def _read(content: memoryview, name: str, path: Path | None) -> SourceModel:
     import tflite
 
     if bytes(content[4:8]) != MARK:

@@ -14,10 +14,12 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE
+from explorer.importers.tflite.operators.schemes import DOUBLE, rounded_away
 from explorer.importers.tflite.operators.tables import TABLES, looked_up
 from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.types import element_type_from_numpy
 
 
 def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
@@ -59,6 +61,7 @@ _BINARY = {
     "LOGICAL_AND": "and",
     "LOGICAL_OR": "or",
     "BITWISE_XOR": "bit_xor",
+    "RIGHT_SHIFT": "shift_right",
     "EQUAL": "equal",
     "LESS": "less",
     "LESS_EQUAL": "less_equal",
@@ -195,6 +198,60 @@ def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
     return build.expand(build.scalar_like(0, x), build.all_sizes(x))
 
 
+def atan2(node: TfliteNode, build: Build) -> SSAValue:
+    """The angle of the point (second operand, first operand), between -pi and pi."""
+    node.require_plain()
+    y, x = node.plain(0), node.plain(1)
+    zero, half_turn = build.scalar_like(0, x), build.scalar_like(np.pi, x)
+    is_left = build.binary("less", x, zero)
+    is_below = build.binary("less", y, zero)
+    steep = build.binary("mul", build.unary("sign", y), build.scalar_like(np.pi / 2, x))
+    is_upright = build.binary("equal", x, zero)
+    divisor = build.select(is_upright, build.scalar_like(1, x), x)
+    angle = build.unary("atan", build.binary("div", y, divisor))
+    turn = build.select(is_below, build.unary("neg", half_turn), half_turn)
+    turned = build.select(is_left, build.binary("add", angle, turn), angle)
+    return build.select(is_upright, steep, turned)
+
+
+def bitcast(node: TfliteNode, build: Build) -> SSAValue:
+    """The same bits as another type of the same width."""
+    node.require_plain()
+    target, x = np.dtype(node.result.element_type), node.plain(0)
+    if target.itemsize != build.dtype(x).itemsize:
+        raise Unsupported(f"{build.dtype(x)} as {target}, of another width")
+    return build.value(BitcastOp, [x], to=element_type_from_numpy(target))
+
+
+def fake_quant(node: TfliteNode, build: Build) -> SSAValue:
+    """Floats as whole steps within limits, which are moved so that zero is one of the steps.
+
+    Source: tensorflow/lite/kernels/internal/quantization_util.cc, `NudgeQuantizationRange`.
+    """
+    node.require_plain()
+    x, single = node.plain(0), np.float32
+    low, high = single(node.number("min")), single(node.number("max"))
+    bits = node.integer("num_bits")
+    if node.options.get("narrow_range"):
+        raise Unsupported("a narrow range, which the kernels refuse, too")
+    least, most = 0, (1 << bits) - 1
+    if not low <= 0 <= high or low == high or not 2 <= bits <= 16:
+        raise ValueError(f"{bits} bits from {low} to {high}")
+    scale = single((high - low) / single(most - least))
+    zero = single(np.clip(rounded_away(single(least) - low / scale), least, most))
+    first, last = (single(single(single(end) - zero) * scale) for end in (least, most))
+    kept = build.unary("clip", x, float(first), float(last))
+    shifted = build.binary("sub", kept, build.scalar_like(first, x))
+    steps = build.binary("mul", shifted, build.scalar_like(single(1) / scale, x))
+    whole = build.unary("floor", steps)
+    is_half = build.binary(
+        "greater_equal", build.binary("sub", steps, whole), build.scalar_like(0.5, x)
+    )
+    rounded = build.binary("add", whole, build.cast(is_half, np.float32))
+    real = build.binary("mul", rounded, build.scalar_like(scale, x))
+    return build.binary("add", real, build.scalar_like(first, x))
+
+
 def _tabulated(node: TfliteNode, build: Build) -> SSAValue:
     """A function of bytes."""
     to = node.require_quantized()
@@ -224,4 +281,7 @@ CONVERTERS: dict[str, _Convert] = {
     "CAST": cast,
     "ADD_N": add_n,
     "ZEROS_LIKE": zeros_like,
+    "ATAN2": atan2,
+    "BITCAST": bitcast,
+    "FAKE_QUANT": fake_quant,
 }

@@ -78,6 +78,22 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     return y
 
 
+def batch_matmul(node: TfliteNode, build: Build) -> SSAValue:
+    """Products of matrices, either of them transposed first if asked."""
+    if any(kind_of(node.tensor(index)) is not None for index in (0, 1)):
+        raise Unsupported("products of quantized matrices")
+    left, right = (
+        _turned(node.plain(index), node.integer(name), build)
+        for index, name in enumerate(("adj_x", "adj_y"))
+    )
+    return build.matmul(left, right)
+
+
+def _turned(x: SSAValue, is_asked: int, build: Build) -> SSAValue:
+    rank = build.rank(x)
+    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
+
+
 def _convolved(
     node: TfliteNode,
     x: SSAValue,
@@ -164,4 +180,5 @@ CONVERTERS = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "FULLY_CONNECTED": fully_connected,
+    "BATCH_MATMUL": batch_matmul,
 }

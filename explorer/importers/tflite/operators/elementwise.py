@@ -12,11 +12,19 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
+from explorer.importers.tflite.operators.integers import (
+    centered_numbers,
+    doubled,
+    kept_within,
+    multiplier_of,
+    stored_as,
+)
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, rounded_away
 from explorer.importers.tflite.operators.tables import TABLES, looked_up
-from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.requantization import RequantizationAttr, integer_limits
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.types import element_type_from_numpy
@@ -72,7 +80,7 @@ _BINARY = {
 
 def extremum(node: TfliteNode, build: Build) -> SSAValue:
     """The larger or smaller of both operands, which have the result's scale."""
-    operands = [node.operand(0, build), node.operand(1, build)]
+    operands = [as_stored(node.operand(index, build), build) for index in (0, 1)]
     kind = node.result_kind
     if kind is not None and any(kind_of(node.tensor(i)) != kind for i in (0, 1)):
         raise Unsupported("of operands with scales other than the result's")
@@ -164,13 +172,35 @@ def leaky_relu(node: TfliteNode, build: Build) -> SSAValue:
 
 def prelu(node: TfliteNode, build: Build) -> SSAValue:
     """x, or slope * x below zero; the slope is a tensor that broadcasts."""
-    node.require_plain()
-    return build.binary("prelu", node.plain(0), node.plain(1))
+    if not node.is_quantized:
+        return build.binary("prelu", node.plain(0), node.plain(1))
+    kind = node.require_quantized()
+    kinds = [kind_of(node.tensor(index)) for index in (0, 1)]
+    if node.result.element_type == "int16" or any(k is None or not k.is_per_tensor for k in kinds):
+        raise Unsupported("of numbers of 16 bits, or with a scale for each slice")
+    numbers, slopes = (
+        centered_numbers(node.operand(index, build), k, build)
+        for index, k in enumerate(kinds)
+        if k is not None
+    )
+    source, slope = (k.scale_array[0] for k in kinds if k is not None)
+    to = kind.scale_array[0]  # the kernel divides singles
+    kept = doubled(numbers, *multiplier_of(float(source / to)), build)
+    products = build.binary("mul", numbers, slopes)
+    below = doubled(products, *multiplier_of(float(source * slope / to)), build)
+    is_kept = build.binary("greater_equal", numbers, build.scalar_like(0, numbers))
+    chosen = build.select(is_kept, kept, below)
+    moved = build.binary("add", chosen, build.scalar_like(int(kind.zero_point_array[0]), chosen))
+    return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
 
 
 def select(node: TfliteNode, build: Build) -> SSAValue:
     """Elements of the second operand where the first is true, else of the third."""
-    condition, a, b = node.plain(0), node.operand(1, build), node.operand(2, build)
+    kinds = {kind_of(node.tensor(index)) for index in (1, 2)} | {node.result_kind}
+    if len(kinds) > 1:
+        raise Unsupported("of operands with scales other than the result's")
+    condition = node.plain(0)
+    a, b = (as_stored(node.operand(index, build), build) for index in (1, 2))
     if node.operator == "SELECT" and build.rank(condition) == 1 and build.rank(a) > 1:
         condition = build.unsqueeze(condition, range(1, build.rank(a)))  # whole rows
     return build.select(condition, a, b)

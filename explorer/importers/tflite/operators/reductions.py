@@ -30,7 +30,7 @@ def reduction(node: TfliteNode, build: Build) -> SSAValue:
         kind not in ("max", "min") or kind_of(node.tensor(0)) != node.result_kind
     ):
         raise Unsupported("of quantized numbers it cannot be imported yet")
-    return build.reduce(kind, x, axes, keeps)
+    return build.reduce(kind, as_stored(x, build), axes, keeps)
 
 
 _REDUCTIONS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.importers.tflite_models import TensorOf
 from tests.importers.tflite_nodes import Case, case, check, fixed, floats, random, whole
+from verification.conformance.tflite.models import TensorOf
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 

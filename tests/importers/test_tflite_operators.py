@@ -15,8 +15,8 @@ from explorer.errors import UnsupportedError
 from explorer.importers.tflite.file.reading import read
 from explorer.importers.tflite.operators.register import converters
 from explorer.references.interface import reference_of
-from tests.importers.tflite_models import OperatorOf, TensorOf, model_of, one_operator
 from tests.importers.tflite_nodes import Case, case, check, fixed, floats, random, whole
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of, one_operator
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 

@@ -13,7 +13,7 @@ import numpy as np
 import explorer as ex
 from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
-from tests.importers.tflite_models import TensorOf, one_operator
+from verification.conformance.tflite.models import TensorOf, one_operator
 
 Shape = tuple[int, ...]
 

@@ -3,7 +3,7 @@
     model = one_operator("SOFTMAX", [tensor("x", (1, 10), "int8", (0.1,), (0,))], [...], options)
     bytes of a file
 
-Only what tests need of the schema is written: enough for any operator with plain options.
+Only what such models need of the schema is written: enough for any operator with plain options.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
     "int16": 7, "int8": 9, "resource": 13, "int4": 17,
 }  # fmt: skip
+
+
+VERSIONS = {"BROADCAST_TO": 2}
+"""Of operators whose first form nothing runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,7 @@ def model_of(
         "Subgraphs": _offsets(builder, [graph]),
         "Buffers": _offsets(builder, buffers),
     }
-    description = builder.CreateString("a test")
+    description = builder.CreateString("made for a test")
     tflite.ModelStart(builder)
     tflite.ModelAddVersion(builder, version)
     tflite.ModelAddDescription(builder, description)
@@ -156,7 +160,7 @@ def _code(builder: flatbuffers.Builder, kind: str) -> int:
     tflite.OperatorCodeStart(builder)
     tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
     tflite.OperatorCodeAddBuiltinCode(builder, number)
-    tflite.OperatorCodeAddVersion(builder, 1)
+    tflite.OperatorCodeAddVersion(builder, VERSIONS.get(kind, 1))
     if name is not None:
         tflite.OperatorCodeAddCustomCode(builder, name)
     return tflite.OperatorCodeEnd(builder)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import explorer as ex
+from explorer.importers.tflite.file.reading import read
+from explorer.references.interface import reference_of
 from tests.importers.tflite_nodes import Case, case, check, fixed, floats, random, whole
-from verification.conformance.tflite.models import TensorOf
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 
@@ -38,6 +41,11 @@ CASES: list[Case] = [
     *(case("BATCH_MATMUL", [floats("a", 2, 3, *((4, 5) if not x else (5, 4))),
                             floats("b", 3, *((5, 6) if not y else (6, 5)))], (2, 3, 4, 6),
            "BatchMatMulOptions", {"AdjX": x, "AdjY": y}) for x, y in ((0, 0), (1, 0), (0, 1))),
+    *(case("CONV_3D", [floats("x", 1, 4, 6, 5, 3), fixed("w", random(3, 2, 3, 3, 3, 4), "float32"),
+                       fixed("b", random(4, 4), "float32")], shape, "Conv3DOptions",
+           {"Padding": padding, "StrideD": 1, "StrideH": 2, "StrideW": 1,
+            "FusedActivationFunction": 1})
+      for padding, shape in ((0, (1, 4, 3, 5, 4)), (1, (1, 3, 2, 3, 4)))),
     *(case("CUMSUM", [floats("x", 3, 4, 2), fixed("axis", -2)], (3, 4, 2), "CumsumOptions",
            values) for values in ({}, {"Exclusive": True}, {"Reverse": True})),
     case("WHERE", [flags("x", 3, 4)], (0, 2), dtype="int64"),
@@ -84,6 +92,44 @@ CASES: list[Case] = [
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
 def test_it_computes_what_litert_does(number: int):
     check(CASES[number], number)
+
+
+def state(*shape: int) -> TensorOf:
+    return TensorOf(name="h", shape=shape, is_variable=True)
+
+
+RECURRENT: list[Case] = [
+    case("RNN", [floats("x", 2, 3), fixed("w", random(1, 4, 3), "float32"),
+                 fixed("r", random(2, 4, 4), "float32"), fixed("b", random(3, 4), "float32"),
+                 state(2, 4)], (2, 4), "RNNOptions", {"FusedActivationFunction": 1}),
+    case("UNIDIRECTIONAL_SEQUENCE_RNN",
+         [floats("x", 2, 5, 3), fixed("w", random(1, 4, 3), "float32"),
+          fixed("r", random(2, 4, 4), "float32"), fixed("b", random(3, 4), "float32"),
+          state(2, 4)], (2, 5, 4), "SequenceRNNOptions", {"FusedActivationFunction": 1}),
+    case("SVDF", [floats("x", 2, 3), fixed("w", random(1, 8, 3), "float32"),
+                  fixed("t", random(2, 8, 5), "float32"), fixed("b", random(3, 4), "float32"),
+                  state(2, 40)], (2, 4), "SVDFOptions",
+         {"Rank": 2, "FusedActivationFunction": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(RECURRENT)), ids=lambda n: RECURRENT[n][0])
+def test_layers_go_on_from_their_states(number: int):
+    kind, operands, results, options, values = RECURRENT[number]
+    places = range(len(operands))
+    node = OperatorOf(
+        kind=kind, inputs=places, outputs=[len(operands)], options=options, values=values
+    )
+    content = model_of([*operands, *results], [node], [0], [len(operands)])
+    model = read(memoryview(content), kind)
+    inputs = {value.name: random(9, *value.shape) for value in model.inputs}
+    names = ["y0", "h:next"]
+
+    assert [(s.input, s.output) for s in model.states] == [("h", "h:next")]
+    expected = dict(reference_of(model).tensors(model, inputs, names))
+    found = ex.interpret(model, inputs)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
 
 
 def test_the_greatest_elements_come_with_their_places():

@@ -100,6 +100,21 @@ def conv_2d(draw: Draw) -> Drawn:
     )
 
 
+def conv_3d(draw: Draw) -> Drawn:
+    batch, *sizes, channels = draw.image(5)
+    channels, filters = min(channels, 4), draw.integer(1, 6)
+    kernel = [draw.integer(1, 3) for _ in sizes]
+    values, made = _window(draw, sizes, kernel)
+    values["FusedActivationFunction"] = draw.activation()
+    weights, bias = draw.floats("w", (*kernel, channels, filters)), draw.floats("b", (filters,))
+    return Drawn(
+        inputs=[draw.tensor("x", (batch, *sizes, channels)), weights, bias],
+        results=[draw.tensor("y", (batch, *made, filters))],
+        options="Conv3DOptions",
+        values=values,
+    )
+
+
 def fully_connected(draw: Draw) -> Drawn:
     dtype, depth, outputs = draw.choice(*TYPES), draw.integer(1, 60), draw.integer(1, 20)
     rows = draw.integer(1, 5)
@@ -235,6 +250,7 @@ def response(draw: Draw) -> Drawn:
 DRAWS: dict[str, Callable[[Draw], Drawn]] = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": conv_2d,
+    "CONV_3D": conv_3d,
     "FULLY_CONNECTED": fully_connected,
     "TRANSPOSE_CONV": transpose_conv,
     "BATCH_MATMUL": batch_matmul,

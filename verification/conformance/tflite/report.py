@@ -45,7 +45,8 @@ class TfliteReport(Report):
             "# Conformance of TFLite",
             "",
             "How random models of one operator go through this compiler. "
-            f"Made by `{self.title}`; {LITE_RT.named}, reference kernels. Types, shapes, scales "
+            f"Made by `{self.title}`; {LITE_RT.named}, reference kernels "
+            "(its own for operators that these lack or get wrong). Types, shapes, scales "
             "and options are drawn from the seed; what LiteRT refuses is drawn anew. Every second "
             "case has tensors of 4,000 elements and more. Integers and booleans are equal to the "
             "bit, floats within 2e-5 of the largest number of their tensor.",
@@ -64,7 +65,8 @@ class TfliteReport(Report):
 
     def _failing_table(self) -> list[str]:
         rows = [["operator", *(COLUMNS[device] for device in self.devices)], *self._failing_rows()]
-        return ["## Operators of which not every case is right", "", *table(rows), ""]
+        shown = table(rows) if len(rows) > 1 else ["None."]
+        return ["## Operators of which not every case is right", "", *shown, ""]
 
     def _failing_rows(self) -> Iterator[list[str]]:
         for operator in sorted(self.cases_of):

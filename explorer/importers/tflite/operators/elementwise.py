@@ -268,18 +268,18 @@ def fake_quant(node: TfliteNode, build: Build) -> SSAValue:
     if not low <= 0 <= high or low == high or not 2 <= bits <= 16:
         raise ValueError(f"{bits} bits from {low} to {high}")
     scale = single((high - low) / single(most - least))
-    zero = single(np.clip(rounded_away(single(least) - low / scale), least, most))
+    zero = single(np.clip(rounded_away(np.asarray(single(least) - low / scale)), least, most))
     first, last = (single(single(single(end) - zero) * scale) for end in (least, most))
     kept = build.unary("clip", x, float(first), float(last))
-    shifted = build.binary("sub", kept, build.scalar_like(first, x))
-    steps = build.binary("mul", shifted, build.scalar_like(single(1) / scale, x))
+    shifted = build.binary("sub", kept, build.scalar_like(float(first), x))
+    steps = build.binary("mul", shifted, build.scalar_like(float(single(1) / scale), x))
     whole = build.unary("floor", steps)
     is_half = build.binary(
         "greater_equal", build.binary("sub", steps, whole), build.scalar_like(0.5, x)
     )
     rounded = build.binary("add", whole, build.cast(is_half, np.float32))
-    real = build.binary("mul", rounded, build.scalar_like(scale, x))
-    return build.binary("add", real, build.scalar_like(first, x))
+    real = build.binary("mul", rounded, build.scalar_like(float(scale), x))
+    return build.binary("add", real, build.scalar_like(float(first), x))
 
 
 def _tabulated(node: TfliteNode, build: Build) -> SSAValue:

@@ -20,6 +20,8 @@ from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp, ScatterNdOp
 
+Number = int | float | np.number
+
 
 def gather_nd(node: TfliteNode, build: Build) -> SSAValue:
     """Slices at coordinates: the last axis of the second operand."""
@@ -93,11 +95,12 @@ _SEGMENTS: dict[str, tuple[str, str | int]] = {
 
 
 def _segments(
-    x: SSAValue, ids: SSAValue, count: int, reduction: str, start: float, build: Build
+    x: SSAValue, ids: SSAValue, count: int, reduction: str, start: Number, build: Build
 ) -> SSAValue:
     sizes = build.sizes(x, range(1, build.rank(x)), "segments")
     check_size([count, *sizes], build.dtype(x).itemsize, "the segments", build.source)
-    whole = build.expand(build.scalar_like(start, x), [count, *sizes])
+    filled = build.weight(np.array(start, build.dtype(x)))
+    whole = build.expand(filled, [count, *sizes])
     return _scattered(whole, build.reshape(ids, [-1, 1]), x, reduction, build)
 
 

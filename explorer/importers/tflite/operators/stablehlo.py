@@ -38,13 +38,13 @@ def pad(node: TfliteNode, build: Build) -> SSAValue:
         for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
     x, value = node.plain(0), build.known(node.plain(1), "what is padded with").item()
-    edges = ([max(size, 0) for size in sizes] for sizes in (low, high))
-    y = _padded(x, *edges, interior, value, build)
+    before, behind = ([max(size, 0) for size in sizes] for sizes in (low, high))
+    y = _padded(x, before, behind, interior, value, build)
     sizes = build.sizes(y, range(build.rank(y)), "padding")
     bounds = {
-        axis: (max(-before, 0), size - max(-behind, 0), 1)
-        for axis, (size, before, behind) in enumerate(zip(sizes, low, high, strict=True))
-        if min(before, behind) < 0
+        axis: (max(-first, 0), size - max(-last, 0), 1)
+        for axis, (size, first, last) in enumerate(zip(sizes, low, high, strict=True))
+        if min(first, last) < 0
     }
     return build.slices(y, bounds) if bounds else y
 

@@ -86,7 +86,7 @@ def model_of(
         "Subgraphs": _offsets(builder, [graph]),
         "Buffers": _offsets(builder, buffers),
     }
-    description = builder.CreateString("made for a test")
+    description = builder.CreateString("a test")
     tflite.ModelStart(builder)
     tflite.ModelAddVersion(builder, version)
     tflite.ModelAddDescription(builder, description)

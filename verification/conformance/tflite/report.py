@@ -46,10 +46,12 @@ class TfliteReport(Report):
             "",
             "How random models of one operator go through this compiler. "
             f"Made by `{self.title}`; {LITE_RT.named}, reference kernels "
-            "(its own for operators that these lack or get wrong). Types, shapes, scales "
-            "and options are drawn from the seed; what LiteRT refuses is drawn anew. Every second "
-            "case has tensors of 4,000 elements and more. Integers and booleans are equal to the "
-            "bit, floats within 2e-5 of the largest number of their tensor.",
+            "(its own for operators that these lack or get wrong). Shapes, scales and options are "
+            "drawn from the seed, and types among those that the importer takes: bytes only where "
+            "they have a form; what LiteRT refuses is drawn anew. Every second case has tensors "
+            "of 4,000 elements and more (not BATCH_MATMUL, RANGE and UNIQUE). Integers and "
+            "booleans are equal to the bit, floats within 2e-5 of the largest number of their "
+            "tensor.",
             "",
             *table(rows),
             "",

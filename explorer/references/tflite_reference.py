@@ -7,7 +7,8 @@ Quantized tensors come as they are stored, so that integers are compared bit by 
 have others:
 
     operators of TFLite Micro alone, what LiteRT refuses     TFLite Micro
-    operators of MediaPipe, that XNNPACK alone has           LiteRT with XNNPACK: outputs
+    operators of MediaPipe, that XNNPACK alone has,          LiteRT with XNNPACK: outputs
+    and those that the reference kernels lack or get wrong
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from explorer.references.lite_rt import (
 )
 
 _OF_MICRO = "custom.Signal"
-_OF_XNNPACK = ("custom.Convolution2DTransposeBias",)
+_OF_XNNPACK = (
+    "custom.Convolution2DTransposeBias",
+    *("CEIL", "ELU", "ROUND", "SEGMENT_SUM", "STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT"),
+    "LOCAL_RESPONSE_NORMALIZATION",  # which the reference kernels get wrong
+)
 
 
 class TfliteReference(Reference):

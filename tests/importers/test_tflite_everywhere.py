@@ -16,7 +16,7 @@ from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.references import lite_rt
 from tests.importers.tflite_cases import bias, numbers, weights
-from tests.importers.tflite_models import OperatorOf, model_of
+from verification.conformance.tflite.models import OperatorOf, model_of
 
 
 def quiet(name: str, index: int, total: int) -> None:

@@ -5,9 +5,7 @@ One node a model, small shapes: roundings of integers have a test of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,42 +15,12 @@ from explorer.errors import UnsupportedError
 from explorer.importers.tflite.file.reading import read
 from explorer.importers.tflite.operators.register import converters
 from explorer.references.interface import reference_of
-from tests.importers.tflite_models import OperatorOf, TensorOf, model_of, one_operator
+from tests.importers.tflite_nodes import Case, case, check, fixed, floats, random, whole
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of, one_operator
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 
-Shape = tuple[int, ...]
 X = (2, 6, 5, 4)
-
-
-def floats(name: str, *shape: int) -> TensorOf:
-    return TensorOf(name=name, shape=shape)
-
-
-def whole(name: str, *shape: int) -> TensorOf:
-    return TensorOf(name=name, shape=shape, element_type="int32")
-
-
-def fixed(name: str, data: Any, dtype: str = "int32") -> TensorOf:
-    array = np.asarray(data, dtype)
-    return TensorOf(name=name, shape=array.shape, element_type=dtype, data=array)
-
-
-def random(seed: int, *shape: int) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-Case = tuple[str, Sequence[TensorOf], Sequence[TensorOf], str, Mapping[str, Any]]
-
-
-def case(
-    kind: str, operands: Sequence[TensorOf], shape: Shape, options: str = "",
-    values: Mapping[str, Any] | None = None, dtype: str = "float32", count: int = 1,
-) -> Case:  # fmt: skip
-    results = [
-        TensorOf(name=f"y{index}", shape=shape, element_type=dtype) for index in range(count)
-    ]
-    return kind, operands, results, options, values or {}
 
 
 def unary(kind: str) -> Case:
@@ -167,22 +135,7 @@ CASES: list[Case] = [
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda n: f"{CASES[n][0]}-{n}")
 def test_it_computes_what_litert_does(number: int):
-    kind, operands, results, options, values = CASES[number]
-    model = read(memoryview(one_operator(kind, operands, results, options, values)), kind)
-    generator = np.random.default_rng(number)
-    inputs = {}
-    for value in model.inputs:
-        drawn = 2 * generator.standard_normal(value.shape)
-        inputs[value.name] = (drawn > 0 if value.element_type == "bool" else drawn).astype(
-            value.element_type
-        )
-    names = [tensor.name for tensor in results]
-    expected = dict(reference_of(model).tensors(model, inputs, names))
-    found = ex.interpret(model, inputs)
-
-    for name in names:
-        assert found[name].dtype == expected[name].dtype
-        np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
+    check(CASES[number], number)
 
 
 def test_an_lstm_goes_on_from_its_states():
@@ -219,7 +172,7 @@ def test_every_operator_says_what_becomes_of_it():
 
 
 def test_what_has_no_form_is_refused_by_name():
-    content = one_operator("FAKE_QUANT", [floats("x", 4)], [floats("y", 4)])
+    content = one_operator("RFFT2D", [floats("x", 4)], [floats("y", 4)])
     with pytest.raises(UnsupportedError) as refused:
         ex.interpret(read(memoryview(content), "net"), {"x": np.zeros(4, np.float32)})
-    assert refused.value.problems == ("node FAKE_QUANT_0: FAKE_QUANT: unknown operator",)
+    assert refused.value.problems == ("node RFFT2D_0: RFFT2D: unknown operator",)

@@ -15,7 +15,7 @@ from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.format import format_of
 from explorer.importers.tflite.file.contents import TfliteContent
 from explorer.importers.tflite.file.reading import read
-from tests.importers.tflite_models import OperatorOf, TensorOf, model_of, one_operator
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of, one_operator
 
 KERNEL = np.arange(2 * 3 * 3 * 4, dtype=np.float32).reshape(2, 3, 3, 4)
 

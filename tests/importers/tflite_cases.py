@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.importers.tflite_models import OperatorOf, TensorOf, model_of
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
 
 STORED = Path(__file__).with_name("tflite_outputs.npz")
 LEFT, RIGHT = 0.0471, 0.0338

@@ -31,7 +31,7 @@ def compiled(model: onnx.ModelProto, *inputs: np.ndarray):
     representation = backend_for("CPU", lambda c: c.open(isolated=False)).prepare(model)
     outputs = representation.run(list(inputs))
     (compilation,) = representation.compilations
-    problem = not_generated(compilation, model)
+    problem = not_generated(compilation, values_from_inputs(model.graph))
     representation.close()
     return outputs, problem
 

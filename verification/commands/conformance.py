@@ -1,8 +1,11 @@
-"""`explorer conformance`: onnx's own test cases on all devices, and the report of it.
+"""`explorer conformance`: test cases on all devices, and the report of it.
+
+The suite `onnx` is onnx's own cases; `tflite` is random models of one operator, judged by LiteRT.
 
     explorer conformance --device CPU --only '^test_conv'
     explorer conformance --jobs 2 --json outcomes.json --report docs/conformance.md
     explorer conformance --device CPU --sanitize
+    explorer conformance --suite tflite --seed 5 --per-op 20 --only CONV --keep models/
 
 Cases run in child processes with a time limit: a crash or a hang is one result among others.
 Status 1 when a sanitizer found something or a process crashed or hung.
@@ -13,24 +16,32 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_lines, print_note
 from explorer.errors import InputError
-from explorer.files import check_output, write_file
+from explorer.files import check_output, check_output_folder, write_file
 
 if TYPE_CHECKING:
-    from verification.conformance.suite import Outcome
+    from verification.conformance.report import Report
+    from verification.conformance.suite import Case, Outcome
 
-SUMMARY = "run onnx's own test cases on every device"
+SUMMARY = "run the test cases of a format's operators on every device"
 NOT_SOUND = 1
+DEFAULT_PER_OPERATOR = 4
 ALL = "all"
 UNSOUND = ("crashed", "hung", "finding")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--suite", choices=("onnx", "tflite"), default="onnx", help="whose cases (default: onnx)"
+    )
     parser.add_argument(
         "--device",
         choices=(ALL, "INTERPRETER", "CPU", "OPENCL"),
@@ -45,6 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="node, simple, pytorch-converted, pytorch-operator or real; may be repeated",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="S", help="suite tflite: what cases are drawn from (default: 0)"
+    )
+    parser.add_argument(
+        "--per-op",
+        type=options.count,
+        metavar="N",
+        help="suite tflite: cases of each operator (default: 4)",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="suite tflite: write the models of all cases"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome")
     parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the report")
@@ -72,8 +95,6 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.onnx_backend.backend import DEVICES
     from verification.conformance.jobs import run_cases
     from verification.conformance.oracle import ORACLE
-    from verification.conformance.report import Report
-    from verification.conformance.suite import GROUPS, load_cases
 
     for file in (arguments.json, arguments.report):
         if file is not None:
@@ -83,16 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.device not in (ALL, "CPU"):
             raise InputError(f"--sanitize is for generated C, not for {arguments.device}")
         devices = ("CPU",)
-    for group in arguments.group:
-        if group not in GROUPS:
-            raise InputError(f"there is no group {group!r}", hint=f"there are {', '.join(GROUPS)}")
-    cases = load_cases(tuple(arguments.group) or GROUPS)
+    suite = _tflite_suite(arguments) if arguments.suite == "tflite" else _onnx_suite(arguments)
     pattern = _pattern(arguments.only)
-    cases = [case for case in cases if pattern.search(case.name)]
+    cases = [case for case in suite.cases if pattern.search(case.name)]
     if not cases:
         raise InputError(f"no case has {arguments.only!r} in its name")
     asked: list[str] = [*devices]
-    if arguments.oracle or arguments.report is not None:
+    if suite.has_oracle:
         asked.append(ORACLE)
     with Progress("running") as progress:
 
@@ -105,9 +123,10 @@ def run(arguments: argparse.Namespace) -> int:
             jobs=arguments.jobs,
             seconds=arguments.seconds,
             sanitize=arguments.sanitize,
+            arguments=suite.child_arguments,
             report=report,
         )
-    result = Report(cases, outcomes, devices, _command(arguments))
+    result = suite.report(cases, outcomes, devices)
     print_lines(result.summary())
     unsound = [o for o in outcomes if o.status in UNSOUND and o.device in devices]
     for outcome in unsound:
@@ -117,6 +136,58 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         write_file(arguments.report, result.markdown())
     return NOT_SOUND if unsound else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Suite:
+    """What is different for each of the suites."""
+
+    cases: Sequence[Case]
+    report: Callable[[Sequence[Case], Sequence[Outcome], Sequence[str]], Report]
+    child_arguments: Sequence[str] = ()
+    has_oracle: bool = False
+
+
+def _onnx_suite(arguments: argparse.Namespace) -> _Suite:
+    from verification.conformance.report import Report
+    from verification.conformance.suite import GROUPS, load_cases
+
+    for option in ("seed", "per_op", "keep"):
+        if getattr(arguments, option) is not None:
+            raise InputError(f"--{option.replace('_', '-')} is for the suite tflite")
+    for group in arguments.group:
+        if group not in GROUPS:
+            raise InputError(f"there is no group {group!r}", hint=f"there are {', '.join(GROUPS)}")
+    return _Suite(
+        cases=load_cases(tuple(arguments.group) or GROUPS),
+        report=partial(Report, title=_command(arguments)),
+        has_oracle=arguments.oracle or arguments.report is not None,
+    )
+
+
+def _tflite_suite(arguments: argparse.Namespace) -> _Suite:
+    from explorer.references.lite_rt import LITE_RT
+
+    LITE_RT.require("")
+    from verification.conformance.tflite.report import TfliteReport
+    from verification.conformance.tflite.suite import load_cases
+
+    for option in ("group", "sanitize", "oracle"):
+        if getattr(arguments, option):
+            raise InputError(f"--{option} is for the suite onnx")
+    seed = arguments.seed or 0
+    child_arguments = ["--seed", str(seed)]
+    if seed < 0:
+        raise InputError("--seed is 0 or more")
+    if arguments.keep is not None:
+        check_output_folder(arguments.keep)
+        arguments.keep.mkdir(exist_ok=True)
+        child_arguments += ["--keep", str(arguments.keep)]
+    return _Suite(
+        cases=load_cases(arguments.per_op or DEFAULT_PER_OPERATOR),
+        report=partial(TfliteReport, title=_command(arguments), seed=seed),
+        child_arguments=child_arguments,
+    )
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -129,6 +200,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _command(arguments: argparse.Namespace) -> str:
     """The command as the report names it."""
     parts = ["explorer conformance"]
+    parts += [f"--suite {arguments.suite}"] if arguments.suite != "onnx" else []
+    parts += [f"--seed {arguments.seed}"] if arguments.seed is not None else []
+    parts += [f"--per-op {arguments.per_op}"] if arguments.per_op is not None else []
     parts += [f"--device {arguments.device}"] if arguments.device != ALL else []
     parts += [f"--group {group}" for group in arguments.group]
     parts += [f"--only {arguments.only}"] if arguments.only else []

@@ -1,6 +1,7 @@
-"""A child process that runs onnx's cases, so that a crash or an endless loop is one result more.
+"""A child process that runs cases, so that a crash or an endless loop is one result more.
 
     python -m verification.conformance.case_process REPLY_FD [--sanitize]
+    python -m verification.conformance.case_process REPLY_FD --seed 1 [--keep FOLDER]     of TFLite
 
     parent  ── {"case": "test_add", "group": "node", "device": "CPU"} ──▶  child
             ◀── the `Outcome` as one line of JSON ──────────────────────
@@ -18,15 +19,24 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Protocol
 
 from verification.conformance.sanitizers import guarded_opener
-from verification.conformance.suite import Suite, open_here
+from verification.conformance.suite import Outcome, Suite, open_here
+
+
+class RunsCases(Protocol):
+    """Runs a case by name, group and device."""
+
+    def run(self, case: str, group: str, device: str) -> Outcome: ...
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("replies", type=int)
     parser.add_argument("--sanitize", action="store_true")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="explorer-cases-") as folder,
@@ -37,12 +47,19 @@ def main() -> None:
         if arguments.sanitize:
             # For this process alone: a compiler that it starts needs no sanitizer.
             os.environ.pop("LD_PRELOAD", None)
-        suite = Suite(guarded_opener(Path(folder)) if arguments.sanitize else open_here)
+        opener = guarded_opener(Path(folder)) if arguments.sanitize else open_here
+        suite: RunsCases = Suite(opener) if arguments.seed is None else _seeded(arguments)
         for line in sys.stdin:
             request = json.loads(line)
             outcome = suite.run(request["case"], request["group"], request["device"])
             replies.write(json.dumps(asdict(outcome)) + "\n")
             replies.flush()
+
+
+def _seeded(arguments: argparse.Namespace) -> RunsCases:
+    from verification.conformance.tflite.suite import Suite as TfliteSuite  # needs the extra tflite
+
+    return TfliteSuite(arguments.seed, arguments.keep)
 
 
 if __name__ == "__main__":

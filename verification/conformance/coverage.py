@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, NodeProto
 from xdsl.dialects import func
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -30,8 +30,11 @@ SHAPE_ONLY = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 """ONNX operators whose inputs decide a shape and no number: a program is made for its shapes."""
 
 
-def not_generated(compilation: Compilation, model: ModelProto) -> tuple[str, str] | None:
-    """(status, reason) of what does not run as generated code; None where everything does."""
+def not_generated(compilation: Compilation, computed: Set[str]) -> tuple[str, str] | None:
+    """(status, reason) of what does not run as generated code; None where everything does.
+
+    `computed`: outputs that depend on what is in the inputs.
+    """
     program = compilation.final.program
     device: func.FuncOp | None = None
     for function in functions(program):
@@ -49,7 +52,7 @@ def not_generated(compilation: Compilation, model: ModelProto) -> tuple[str, str
     printed = {kernel.name for kernel in compilation.program.kernels if kernel.source.lines}
     if not launched <= printed:
         return "host", f"kernel {min(launched - printed)} has no source text"
-    return _constant_output(compilation, device, model)
+    return _constant_output(compilation, device, computed)
 
 
 def _is_device_work(op: object) -> bool:
@@ -59,14 +62,13 @@ def _is_device_work(op: object) -> bool:
 
 
 def _constant_output(
-    compilation: Compilation, device: func.FuncOp, model: ModelProto
+    compilation: Compilation, device: func.FuncOp, needs_inputs: Set[str]
 ) -> tuple[str, str] | None:
     """An output that no launch writes, or one that lost its inputs."""
     imported = entry_function(compilation.passes[0].after.program)
     returned = device.body.block.last_op
     assert isinstance(returned, ReturnOp)
     frozen = specialized_inputs(imported)
-    needs_inputs = values_from_inputs(model.graph)
     for name, value in zip(output_names(imported), returned.operands, strict=True):
         sources = _sources(value)
         if not any(isinstance(s.owner, LaunchOp) for s in sources):

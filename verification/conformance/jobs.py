@@ -1,4 +1,4 @@
-"""Many of onnx's cases in child processes, and their outcomes.
+"""Many cases in child processes, and their outcomes.
 
 outcomes = run_cases(cases, ("CPU", "OPENCL"), jobs=2, seconds=60)
 """
@@ -25,11 +25,13 @@ def run_cases(
     jobs: int = 1,
     seconds: float = 120.0,
     sanitize: bool = False,
+    arguments: Sequence[str] = (),
     report: Report | None = None,
 ) -> list[Outcome]:
     """Runs every case on every device; outcomes by device, then in the cases' order.
 
-    `seconds`: the time limit of one case. `sanitize`: generated C is sanitized. `report` is called
+    `seconds`: the time limit of one case. `sanitize`: generated C is sanitized.
+    `arguments`: what the children are told besides. `report` is called
     by one thread at a time.
     """
     requests = [
@@ -38,6 +40,7 @@ def run_cases(
         for case in cases
     ]
     environment = sanitizer_environment() if sanitize else {}
+    flags = [*(["--sanitize"] if sanitize else []), *arguments]
 
     def outcome(number: int, answer: Answer) -> Outcome:
         return Outcome(**{**requests[number], **answer})
@@ -48,7 +51,7 @@ def run_cases(
 
     answers = answer_all(
         requests,
-        lambda: Child(CASE_PROCESS, ["--sanitize"] if sanitize else [], environment),
+        lambda: Child(CASE_PROCESS, flags, environment),
         jobs=jobs,
         seconds=seconds,
         report=tell,

@@ -142,19 +142,21 @@ class Report:
             "that would leave an output without its inputs. ONNXRUNTIME is the oracle on the same "
             "cases, without optimizations.",
             "",
+            "[TFLite's operators](conformance-tflite.md) have a suite and a page of their own.",
+            "",
         ]
 
     def _group_table(self) -> list[str]:
         rows = [["cases", "number", *self._shown]]
         rows += [[n, str(c), *(str(p[d]) for d in self._shown)] for n, c, p in self.groups()]
-        return ["## Passed", "", *_table(rows), ""]
+        return ["## Passed", "", *table(rows), ""]
 
     def _status_table(self) -> list[str]:
         rows = [["outcome", *self.devices, "meaning"]]
         rows += [
             [s, *(str(found[d]) for d in self.devices), STATUSES[s]] for s, found in self.statuses()
         ]
-        return ["## Outcomes", "", *_table(rows), ""]
+        return ["## Outcomes", "", *table(rows), ""]
 
     def _operator_table(self) -> list[str]:
         """Every operator that onnx defines, by the opset in which that form of it appeared."""
@@ -172,7 +174,7 @@ class Report:
             "In how many of the cases that contain the operator everything went well, and why the "
             "simplest of the others did not. `no case`: onnx tests other opsets of it."
         )
-        return ["## Operators", "", note, "", *_table(rows), ""]
+        return ["## Operators", "", note, "", *table(rows), ""]
 
     def _limits_table(self) -> list[str]:
         found = self.at_the_limits()
@@ -187,7 +189,7 @@ class Report:
             f"{len(found)} cases that do not pass on every device here do not pass in onnxruntime "
             "either: it rejects the model, or computes other numbers than onnx expects."
         )
-        return ["## At the limits of the oracle", "", note, "", *_table(rows), ""]
+        return ["## At the limits of the oracle", "", note, "", *table(rows), ""]
 
     def _failure_table(self) -> list[str]:
         apart = {case.name for case, _ in self.at_the_limits()}
@@ -197,11 +199,13 @@ class Report:
             outcomes = [self.of(case, d) for d in self.devices]
             reason = next(o.reason for o in outcomes if not o.passed)
             rows.append([f"`{case.name}`", *(o.status for o in outcomes), _short(reason)])
-        return ["## Not passed", "", f"{len(cases)} cases.", "", *_table(rows), ""]
+        return ["## Not passed", "", f"{len(cases)} cases.", "", *table(rows), ""]
 
     def as_json(self) -> dict:
         """Versions, cases and outcomes as plain data."""
         return {
+            "suite": "onnx",
+            "seed": None,
             "onnx": version("onnx"),
             "onnxruntime": version("onnxruntime"),
             "devices": list(self.devices),
@@ -227,7 +231,7 @@ def _short(text: str) -> str:
     return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """A Markdown table; what would end a cell or begin a tag is escaped, but for `code`."""
     header, *body = [[_cell(cell) for cell in row] for row in rows]
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]

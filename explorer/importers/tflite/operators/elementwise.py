@@ -12,12 +12,22 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
+from explorer.importers.tflite.operators.integers import (
+    centered_numbers,
+    doubled,
+    kept_within,
+    multiplier_of,
+    stored_as,
+)
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE
+from explorer.importers.tflite.operators.schemes import DOUBLE, rounded_away
 from explorer.importers.tflite.operators.tables import TABLES, looked_up
-from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.requantization import RequantizationAttr, integer_limits
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.types import element_type_from_numpy
 
 
 def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
@@ -59,6 +69,7 @@ _BINARY = {
     "LOGICAL_AND": "and",
     "LOGICAL_OR": "or",
     "BITWISE_XOR": "bit_xor",
+    "RIGHT_SHIFT": "shift_right",
     "EQUAL": "equal",
     "LESS": "less",
     "LESS_EQUAL": "less_equal",
@@ -69,7 +80,7 @@ _BINARY = {
 
 def extremum(node: TfliteNode, build: Build) -> SSAValue:
     """The larger or smaller of both operands, which have the result's scale."""
-    operands = [node.operand(0, build), node.operand(1, build)]
+    operands = [as_stored(node.operand(index, build), build) for index in (0, 1)]
     kind = node.result_kind
     if kind is not None and any(kind_of(node.tensor(i)) != kind for i in (0, 1)):
         raise Unsupported("of operands with scales other than the result's")
@@ -161,13 +172,35 @@ def leaky_relu(node: TfliteNode, build: Build) -> SSAValue:
 
 def prelu(node: TfliteNode, build: Build) -> SSAValue:
     """x, or slope * x below zero; the slope is a tensor that broadcasts."""
-    node.require_plain()
-    return build.binary("prelu", node.plain(0), node.plain(1))
+    if not node.is_quantized:
+        return build.binary("prelu", node.plain(0), node.plain(1))
+    kind = node.require_quantized()
+    kinds = [kind_of(node.tensor(index)) for index in (0, 1)]
+    if node.result.element_type == "int16" or any(k is None or not k.is_per_tensor for k in kinds):
+        raise Unsupported("of numbers of 16 bits, or with a scale for each slice")
+    numbers, slopes = (
+        centered_numbers(node.operand(index, build), k, build)
+        for index, k in enumerate(kinds)
+        if k is not None
+    )
+    source, slope = (k.scale_array[0] for k in kinds if k is not None)
+    to = kind.scale_array[0]  # the kernel divides singles
+    kept = doubled(numbers, *multiplier_of(float(source / to)), build)
+    products = build.binary("mul", numbers, slopes)
+    below = doubled(products, *multiplier_of(float(source * slope / to)), build)
+    is_kept = build.binary("greater_equal", numbers, build.scalar_like(0, numbers))
+    chosen = build.select(is_kept, kept, below)
+    moved = build.binary("add", chosen, build.scalar_like(int(kind.zero_point_array[0]), chosen))
+    return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
 
 
 def select(node: TfliteNode, build: Build) -> SSAValue:
     """Elements of the second operand where the first is true, else of the third."""
-    condition, a, b = node.plain(0), node.operand(1, build), node.operand(2, build)
+    kinds = {kind_of(node.tensor(index)) for index in (1, 2)} | {node.result_kind}
+    if len(kinds) > 1:
+        raise Unsupported("of operands with scales other than the result's")
+    condition = node.plain(0)
+    a, b = (as_stored(node.operand(index, build), build) for index in (1, 2))
     if node.operator == "SELECT" and build.rank(condition) == 1 and build.rank(a) > 1:
         condition = build.unsqueeze(condition, range(1, build.rank(a)))  # whole rows
     return build.select(condition, a, b)
@@ -193,6 +226,60 @@ def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
     node.require_plain()
     x = node.plain(0)
     return build.expand(build.scalar_like(0, x), build.all_sizes(x))
+
+
+def atan2(node: TfliteNode, build: Build) -> SSAValue:
+    """The angle of the point (second operand, first operand), between -pi and pi."""
+    node.require_plain()
+    y, x = node.plain(0), node.plain(1)
+    zero, half_turn = build.scalar_like(0, x), build.scalar_like(np.pi, x)
+    is_left = build.binary("less", x, zero)
+    is_below = build.binary("less", y, zero)
+    steep = build.binary("mul", build.unary("sign", y), build.scalar_like(np.pi / 2, x))
+    is_upright = build.binary("equal", x, zero)
+    divisor = build.select(is_upright, build.scalar_like(1, x), x)
+    angle = build.unary("atan", build.binary("div", y, divisor))
+    turn = build.select(is_below, build.unary("neg", half_turn), half_turn)
+    turned = build.select(is_left, build.binary("add", angle, turn), angle)
+    return build.select(is_upright, steep, turned)
+
+
+def bitcast(node: TfliteNode, build: Build) -> SSAValue:
+    """The same bits as another type of the same width."""
+    node.require_plain()
+    target, x = np.dtype(node.result.element_type), node.plain(0)
+    if target.itemsize != build.dtype(x).itemsize:
+        raise Unsupported(f"{build.dtype(x)} as {target}, of another width")
+    return build.value(BitcastOp, [x], to=element_type_from_numpy(target))
+
+
+def fake_quant(node: TfliteNode, build: Build) -> SSAValue:
+    """Floats as whole steps within limits, which are moved so that zero is one of the steps.
+
+    Source: tensorflow/lite/kernels/internal/quantization_util.cc, `NudgeQuantizationRange`.
+    """
+    node.require_plain()
+    x, single = node.plain(0), np.float32
+    low, high = single(node.number("min")), single(node.number("max"))
+    bits = node.integer("num_bits")
+    if node.options.get("narrow_range"):
+        raise Unsupported("a narrow range, which the kernels refuse, too")
+    least, most = 0, (1 << bits) - 1
+    if not low <= 0 <= high or low == high or not 2 <= bits <= 16:
+        raise ValueError(f"{bits} bits from {low} to {high}")
+    scale = single((high - low) / single(most - least))
+    zero = single(np.clip(rounded_away(np.asarray(single(least) - low / scale)), least, most))
+    first, last = (single(single(single(end) - zero) * scale) for end in (least, most))
+    kept = build.unary("clip", x, float(first), float(last))
+    shifted = build.binary("sub", kept, build.scalar_like(float(first), x))
+    steps = build.binary("mul", shifted, build.scalar_like(float(single(1) / scale), x))
+    whole = build.unary("floor", steps)
+    is_half = build.binary(
+        "greater_equal", build.binary("sub", steps, whole), build.scalar_like(0.5, x)
+    )
+    rounded = build.binary("add", whole, build.cast(is_half, np.float32))
+    real = build.binary("mul", rounded, build.scalar_like(float(scale), x))
+    return build.binary("add", real, build.scalar_like(float(first), x))
 
 
 def _tabulated(node: TfliteNode, build: Build) -> SSAValue:
@@ -224,4 +311,7 @@ CONVERTERS: dict[str, _Convert] = {
     "CAST": cast,
     "ADD_N": add_n,
     "ZEROS_LIKE": zeros_like,
+    "ATAN2": atan2,
+    "BITCAST": bitcast,
+    "FAKE_QUANT": fake_quant,
 }

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.quantized_types import as_quantized
+from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.ir.requantization import DOUBLED_BITS
 from explorer.ir.types import QuantizedType, numpy_dtype
 
@@ -18,6 +18,12 @@ from explorer.ir.types import QuantizedType, numpy_dtype
 def kept_within(x: SSAValue, limits: tuple[int, int], build: Build) -> SSAValue:
     low, high = limits
     return build.unary("clip", x, float(low), float(high))
+
+
+def centered_numbers(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+    """Stored numbers without their zero point, as i64."""
+    numbers = build.cast(as_stored(x, build), np.int64)
+    return build.binary("sub", numbers, build.scalar_like(int(kind.zero_point_array[0]), numbers))
 
 
 def stored_as(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:

@@ -256,6 +256,13 @@ def broadcast_to(node: TfliteNode, build: Build) -> SSAValue:
     return build.expand(node.operand(0, build), node.integers_of(1, "a shape", build))
 
 
+def broadcast_args(node: TfliteNode, build: Build) -> SSAValue:
+    """The shape that two shapes broadcast to."""
+    shapes = [node.integers_of(index, "a shape", build) for index in (0, 1)]
+    found = np.broadcast_shapes(*map(tuple, shapes))
+    return build.weight(np.array(found, node.result.element_type))
+
+
 def range_(node: TfliteNode, build: Build) -> SSAValue:
     """Numbers from a start to a limit by a step."""
     operands = [build.reshape(node.plain(index), []) for index in range(3)]
@@ -361,6 +368,7 @@ CONVERTERS = {
     "FILL": fill,
     "BROADCAST_TO": broadcast_to,
     "RANGE": range_,
+    "BROADCAST_ARGS": broadcast_args,
     "REVERSE_V2": reverse,
     "SPACE_TO_BATCH_ND": space_to_batch,
     "BATCH_TO_SPACE_ND": batch_to_space,

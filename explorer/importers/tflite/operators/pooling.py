@@ -47,6 +47,15 @@ def average_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(_integer_average(node, x.value, window, kind, build), build)
 
 
+def l2_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
+    """The root of the average of the squares of the elements that lie in the image."""
+    node.require_plain()
+    x = as_images(node, 0, build)
+    squares = build.binary("mul", x.value, x.value)
+    pooled = build.unary("sqrt", _pool("average", squares, _window(node, x.value, build), build))
+    return x.result(activated(pooled, node.activation, build), build)
+
+
 def _integer_average(
     node: TfliteNode, x: SSAValue, window: Window, kind: QuantizedType, build: Build
 ) -> SSAValue:
@@ -112,4 +121,8 @@ def _pool(kind: str, x: SSAValue, window: Window, build: Build) -> SSAValue:
     )
 
 
-CONVERTERS = {"MAX_POOL_2D": max_pool_2d, "AVERAGE_POOL_2D": average_pool_2d}
+CONVERTERS = {
+    "MAX_POOL_2D": max_pool_2d,
+    "AVERAGE_POOL_2D": average_pool_2d,
+    "L2_POOL_2D": l2_pool_2d,
+}

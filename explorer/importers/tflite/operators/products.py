@@ -18,7 +18,7 @@ from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, SINGLE
-from explorer.importers.tflite.operators.windows import Window, window_of
+from explorer.importers.tflite.operators.windows import Window, same_padding, window_of
 from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
@@ -60,6 +60,35 @@ def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(y, build)
 
 
+def conv_3d(node: TfliteNode, build: Build) -> SSAValue:
+    """A convolution of volumes with their channels last; filters are (d, h, w, C / group, O)."""
+    node.require_plain()
+    weight, x = node.plain(1), as_images(node, 0, build)
+    *kernel, depth, _ = build.sizes(weight, range(5), "a convolution")
+    channels, *sizes = build.sizes(x.value, range(1, 5), "a convolution")
+    if depth < 1 or channels % depth:
+        raise ValueError(f"filters of {depth} channels for volumes of {channels}")
+    strides, dilations = (
+        [node.integer(name.format(axis), 1) for axis in "dhw"]
+        for name in ("stride_{}", "dilation_{}_factor")
+    )
+    if min(*strides, *dilations) < 1:
+        raise ValueError("strides and dilations of a window are at least 1")
+    totals = [0, 0, 0]
+    if node.options.get("padding", "SAME") == "SAME":
+        windows = zip(sizes, kernel, strides, dilations, strict=True)
+        totals = [same_padding(*window) for window in windows]
+    y = build.value(
+        ConvOp,
+        [x.value, build.transpose(weight, [4, 3, 0, 1, 2]), _bias(node, build), None],
+        strides=strides,
+        pads=[*(t // 2 for t in totals), *(t - t // 2 for t in totals)],
+        dilations=dilations,
+        group=channels // depth,
+    )
+    return x.result(activated(y, node.activation, build), build)
+
+
 def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     """x times the transposed weights (O, I), and a bias; leading axes are one."""
     if node.options.get("weights_format", "DEFAULT") != "DEFAULT":
@@ -76,6 +105,22 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     if keeps_axes and len(shape) != 2:
         return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
     return y
+
+
+def batch_matmul(node: TfliteNode, build: Build) -> SSAValue:
+    """Products of matrices, either of them transposed first if asked."""
+    if any(kind_of(node.tensor(index)) is not None for index in (0, 1)):
+        raise Unsupported("products of quantized matrices")
+    left, right = (
+        _turned(node.plain(index), node.integer(name), build)
+        for index, name in enumerate(("adj_x", "adj_y"))
+    )
+    return build.matmul(left, right)
+
+
+def _turned(x: SSAValue, is_asked: int, build: Build) -> SSAValue:
+    rank = build.rank(x)
+    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
 
 
 def _convolved(
@@ -164,4 +209,6 @@ CONVERTERS = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "FULLY_CONNECTED": fully_connected,
+    "CONV_3D": conv_3d,
+    "BATCH_MATMUL": batch_matmul,
 }

@@ -15,10 +15,10 @@ from explorer.importers.tflite.operators.integers import (
     multiplier_of,
     stored_as,
 )
-from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
-from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.normalization import LocalResponseNormOp, SoftmaxOp
 from explorer.ir.top.reductions.reduction import ArgOp
 
 
@@ -30,7 +30,7 @@ def reduction(node: TfliteNode, build: Build) -> SSAValue:
         kind not in ("max", "min") or kind_of(node.tensor(0)) != node.result_kind
     ):
         raise Unsupported("of quantized numbers it cannot be imported yet")
-    return build.reduce(kind, x, axes, keeps)
+    return build.reduce(kind, as_stored(x, build), axes, keeps)
 
 
 _REDUCTIONS = {
@@ -38,6 +38,8 @@ _REDUCTIONS = {
     "REDUCE_MAX": "max",
     "REDUCE_MIN": "min",
     "REDUCE_PROD": "prod",
+    "REDUCE_ALL": "min",
+    "REDUCE_ANY": "max",
 }
 
 
@@ -114,6 +116,21 @@ def l2_normalization(node: TfliteNode, build: Build) -> SSAValue:
     return build.binary("div", x, length)
 
 
+def local_response_normalization(node: TfliteNode, build: Build) -> SSAValue:
+    """x / (bias + alpha * sum of squares of the neighbouring channels) ^ beta."""
+    node.require_plain()
+    x, size = as_images(node, 0, build), 2 * node.integer("radius") + 1
+    y = build.value(
+        LocalResponseNormOp,
+        [x.value],
+        size=size,
+        alpha=node.number("alpha") * size,  # which the operation divides by the size
+        beta=node.number("beta"),
+        bias=node.number("bias"),
+    )
+    return x.result(y, build)
+
+
 CONVERTERS = {
     **dict.fromkeys(_REDUCTIONS, reduction),
     "MEAN": mean,
@@ -122,4 +139,5 @@ CONVERTERS = {
     "SOFTMAX": softmax,
     "LOG_SOFTMAX": log_softmax,
     "L2_NORMALIZATION": l2_normalization,
+    "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
 }

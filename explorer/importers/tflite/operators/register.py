@@ -18,12 +18,15 @@ from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.tflite.operators import (
     elementwise,
     images,
+    indexing,
     movement,
     pooling,
     products,
     quantization,
     recurrent,
     reductions,
+    selection,
+    stablehlo,
     states,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, typed
@@ -44,6 +47,9 @@ def converters() -> dict[str, Convert]:
         **images.CONVERTERS,
         **recurrent.CONVERTERS,
         **states.CONVERTERS,
+        **indexing.CONVERTERS,
+        **selection.CONVERTERS,
+        **stablehlo.CONVERTERS,
     }
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
 

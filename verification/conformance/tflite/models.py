@@ -3,12 +3,11 @@
     model = one_operator("SOFTMAX", [tensor("x", (1, 10), "int8", (0.1,), (0,))], [...], options)
     bytes of a file
 
-Only what tests need of the schema is written: enough for any operator with plain options.
+Only what such models need of the schema is written: enough for any operator with plain options.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,10 @@ TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
     "int16": 7, "int8": 9, "resource": 13, "int4": 17,
 }  # fmt: skip
+
+
+VERSIONS = {"BROADCAST_TO": 2}
+"""Of operators whose first form nothing runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +160,7 @@ def _code(builder: flatbuffers.Builder, kind: str) -> int:
     tflite.OperatorCodeStart(builder)
     tflite.OperatorCodeAddDeprecatedBuiltinCode(builder, min(number, 127))
     tflite.OperatorCodeAddBuiltinCode(builder, number)
-    tflite.OperatorCodeAddVersion(builder, 1)
+    tflite.OperatorCodeAddVersion(builder, VERSIONS.get(kind, 1))
     if name is not None:
         tflite.OperatorCodeAddCustomCode(builder, name)
     return tflite.OperatorCodeEnd(builder)
@@ -168,7 +171,7 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
     options, kind = None, operator.options
     if kind:
         values = {
-            name: _numbers(builder, value) if isinstance(value, list | tuple) else value
+            name: _vector(builder, value) if isinstance(value, list | tuple | np.ndarray) else value
             for name, value in operator.values.items()
         }
         # As the accessors are called: `SubGraphStart`, `Conv2DOptionsStart`.
@@ -181,14 +184,23 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
     tflite.OperatorAddInputs(builder, inputs)
     tflite.OperatorAddOutputs(builder, outputs)
     if options is not None:
-        union = re.sub(r"[^A-Za-z0-9]", "", kind)
-        tflite.OperatorAddBuiltinOptionsType(builder, getattr(tflite.BuiltinOptions, union))
-        tflite.OperatorAddBuiltinOptions(builder, options)
+        # Newer operators have their options in a second union.
+        second = "" if hasattr(tflite.BuiltinOptions, kind) else "2"
+        union = getattr(getattr(tflite, f"BuiltinOptions{second}"), kind)
+        getattr(tflite, f"OperatorAddBuiltinOptions{second}Type")(builder, union)
+        getattr(tflite, f"OperatorAddBuiltinOptions{second}")(builder, options)
     return tflite.OperatorEnd(builder)
 
 
 def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
     return builder.CreateNumpyVector(np.array(list(numbers), np.int32))
+
+
+def _vector(builder: flatbuffers.Builder, value: Sequence[int] | np.ndarray) -> int:
+    """Integers of 32 bits, or numbers of an array's own type."""
+    if isinstance(value, np.ndarray):
+        return builder.CreateNumpyVector(value)
+    return _numbers(builder, value)
 
 
 def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:

@@ -1,0 +1,73 @@
+"""Operators that choose elements by their values, count through them, or sort them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators.node import TfliteNode
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.reduction import TopKOp
+from explorer.ir.top.selection import NonZeroOp, UniqueOp
+
+
+def top_k(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """The greatest elements along the last axis, and where they stand; of equal ones the first."""
+    x = as_stored(node.operand(0, build), build)  # of one scale, which keeps the order
+    (count,) = node.integers_of(1, "how many", build)
+    made = build.operation(TopKOp, [x], k=count, axis=build.rank(x) - 1, largest=True)
+    values, places = made.results
+    return [values, build.cast(places, np.dtype(node.results[1].element_type))]
+
+
+def cumsum(node: TfliteNode, build: Build) -> SSAValue:
+    """Running sums along an axis; `exclusive` leaves each element itself out."""
+    node.require_plain()
+    x = node.plain(0)
+    (axis,) = node.integers_of(1, "the axis", build)
+    return build.value(
+        CumulativeOp,
+        [x],
+        kind="sum",
+        axis=build.axis(axis, build.rank(x)),
+        exclusive=bool(node.integer("exclusive")),
+        reverse=bool(node.integer("reverse")),
+    )
+
+
+def where(node: TfliteNode, build: Build) -> SSAValue:
+    """Positions of all elements that are not 0, in order: (how many, rank)."""
+    node.require_plain()
+    return build.transpose(build.value(NonZeroOp, [node.plain(0)]), [1, 0])
+
+
+def unique(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """The different elements as they first appear, and which of them each element is."""
+    x = as_stored(node.operand(0, build), build)
+    made = build.operation(UniqueOp, [x], axis=0, is_sorted=False)
+    values, _, inverse, _ = made.results
+    return [values, build.cast(inverse, np.dtype(node.results[1].element_type))]
+
+
+def bucketize(node: TfliteNode, build: Build) -> SSAValue:
+    """How many of the boundaries are not above each element."""
+    node.require_plain()
+    boundaries = node.options.get("boundaries", ())
+    assert isinstance(boundaries, list | tuple), boundaries
+    edges = build.weight(np.array(boundaries, np.float32))
+    x = build.unsqueeze(node.plain(0), [build.rank(node.plain(0))])
+    is_below = build.binary("less_equal", edges, build.cast(x, np.float32))
+    return build.reduce("sum", build.cast(is_below, np.int32), [build.rank(x) - 1])
+
+
+CONVERTERS = {
+    "TOPK_V2": top_k,
+    "CUMSUM": cumsum,
+    "WHERE": where,
+    "UNIQUE": unique,
+    "BUCKETIZE": bucketize,
+}

@@ -1,0 +1,80 @@
+"""The operators of StableHLO that LiteRT executes, on plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.importers.tflite.operators.node import TfliteNode
+from explorer.ir.top.movement.pad import PadOp
+
+
+def binary(node: TfliteNode, build: Build) -> SSAValue:
+    """Both operands, element by element."""
+    node.require_plain()
+    kind, of_booleans = _BINARY[node.operator]
+    is_boolean = node.tensor(0).element_type == "bool"
+    return build.binary(of_booleans if is_boolean else kind, node.plain(0), node.plain(1))
+
+
+_BINARY = {
+    "STABLEHLO_ADD": ("add", "or"),
+    "STABLEHLO_MULTIPLY": ("mul", "and"),
+    "STABLEHLO_MAXIMUM": ("max", "or"),
+    "STABLEHLO_MINIMUM": ("min", "and"),
+    "STABLEHLO_AND": ("bit_and", "and"),
+    "STABLEHLO_SHIFT_LEFT": ("shift_left", "shift_left"),
+}
+
+
+def pad(node: TfliteNode, build: Build) -> SSAValue:
+    """Elements before, behind and between those of each axis; below zero they are cut off."""
+    node.require_plain()
+    low, high, interior = (
+        node.integers(name)
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    x, value = node.plain(0), build.known(node.plain(1), "what is padded with").item()
+    before, behind = ([max(size, 0) for size in sizes] for sizes in (low, high))
+    y = _padded(x, before, behind, interior, value, build)
+    sizes = build.sizes(y, range(build.rank(y)), "padding")
+    bounds = {
+        axis: (max(-first, 0), size - max(-last, 0), 1)
+        for axis, (size, first, last) in enumerate(zip(sizes, low, high, strict=True))
+        if min(first, last) < 0
+    }
+    return build.slices(y, bounds) if bounds else y
+
+
+def _padded(
+    x: SSAValue,
+    low: Sequence[int],
+    high: Sequence[int],
+    interior: Sequence[int],
+    value: float,
+    build: Build,
+) -> SSAValue:
+    properties = {"low": low, "high": high, "interior": interior, "value": float(value)}
+    return build.value(PadOp, [x, None], **properties)
+
+
+def dilate(node: TfliteNode, build: Build) -> SSAValue:
+    """A number between the elements of each axis."""
+    node.require_plain()
+    x = node.plain(0)
+    between = np.array(node.integers_of(1, "how far elements lie apart", build)) - 1
+    if between.min(initial=0) < 0:
+        raise ValueError(f"elements {(between + 1).tolist()} apart")
+    value = build.known(node.plain(2), "what stands between").item()
+    none = [0] * build.rank(x)
+    return _padded(x, none, none, between.tolist(), value, build)
+
+
+CONVERTERS = {
+    **dict.fromkeys(_BINARY, binary),
+    "STABLEHLO_PAD": pad,
+    "DILATE": dilate,
+}

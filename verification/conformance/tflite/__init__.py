@@ -1,0 +1,1 @@
+"""Seeded TFLite models of one operator, judged by LiteRT."""

@@ -80,13 +80,6 @@ def vector_floats(processor_text: str | None = None) -> int:
     return 4
 
 
-def has_dot_products(processor_text: str | None = None) -> bool:
-    """Whether it adds four products of bytes to a sum of 32 bits at once (VNNI, Arm's DotProd)."""
-    features = _features(read_processor_text() if processor_text is None else processor_text)
-    names = {"avx512_vnni", "avx512vnni", "avx_vnni", "avxvnni", "asimddp", "i8mm"}
-    return bool(names & features)
-
-
 def processor_name() -> str:
     """`AMD EPYC 9R14`, or the architecture where the system does not say."""
     found = re.search(r"^model name\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)

@@ -24,10 +24,11 @@ from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
     FLOAT_BYTES,
-    LOOP_INSTRUCTIONS,
     broadcast_registers,
     conflict_cycles,
     executed_loads,
+    load_parts,
+    loop_instructions,
     overlapped,
     parts_of,
     spill_cycles,
@@ -153,7 +154,8 @@ class _Counter:
         has_held = any(is_access(op) and is_held(op.memref) for op, _, _ in body)
         operands = max(broadcast_registers(self.machine) + (not has_held), held)
         own.most_registers = sums + operands if sums else 0
-        own.instructions["other"] += LOOP_INSTRUCTIONS
+        if loop is not None:
+            own.instructions["other"] += loop_instructions(len(_arrays_along(loop, body)))
         issued = sum(own.instructions.values())
         own.cycles["issue"] += issued / self.core.issued_per_cycle
         if loop is not None:
@@ -173,11 +175,13 @@ class _Counter:
         if is_access(op):
             if _is_register(op):
                 return
-            name, units = ("stores", self.core.store_units), self.core.store_units
-            if not is_store(op):
-                name, units = ("loads", self.core.load_units), self.core.load_units
-            counts.cycles[name[0]] += repeats * self._parts(_touched(op)) / units
-            counts.instructions[name[0]] += repeats
+            size = _size_bytes(_touched(op))
+            if is_store(op):
+                name, cycles = "stores", parts_of(size, self.machine) / self.core.store_units
+            else:
+                name, cycles = "loads", load_parts(size, self.machine) / self.core.load_units
+            counts.cycles[name] += repeats * cycles
+            counts.instructions[name] += repeats
             return
         kind = op.results[0].type if op.results else None
         if kind is None or isinstance(kind, IndexType):
@@ -310,6 +314,17 @@ def _iterations_of_sum(store: Access, loop: affine.ForOp, used: set[SSAValue]) -
 
 def _indices(access: Access) -> set[SSAValue]:
     return {index for form in subscripts(access) if form is not None for index in form.terms}
+
+
+def _arrays_along(
+    loop: affine.ForOp, body: list[tuple[Operation, int, list[affine.ForOp]]]
+) -> set[SSAValue]:
+    """The arrays of a body of which every iteration touches another place."""
+    return {
+        op.memref
+        for op, _, _ in body
+        if is_access(op) and not _is_register(op) and index_of(loop) in _indices(op)
+    }
 
 
 def _is_register(access: Access) -> bool:

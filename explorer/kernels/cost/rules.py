@@ -18,13 +18,21 @@ FOLDED_USES = 4
 multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5).
 The step `hold` keeps it in a register."""
 LOOP_INSTRUCTIONS = 2
-"""Of an iteration that is not written out: counting, and jumping back."""
+"""Of an iteration that is not written out: comparing, and jumping back. Each array that it goes
+along takes one more, which advances an address (gcc 12, clang: `addq $64, %rdx`)."""
+TILE_ARRAYS = 2
+"""That a tile's step goes along: its input and its weights."""
 IN_THE_WAY = 0.07
 """What loads, or waiting for sums, add to arithmetic that takes as long, as a share of it. Tiles of
 vectors of 8 in 16 registers, cycles of a step: 6 x 2 sums 6.0, 5 x 2 5.26, 4 x 2 4.29, 3 x 3 4.82,
 and 7 x 2, whose 15 loads would take 7.5, 8.0 (Zen 4)."""
 NOT_HIDDEN = 0.3
 """What is added where waiting for data takes as long as computing."""
+
+
+def loop_instructions(arrays: int) -> int:
+    """Of an iteration that goes along so many arrays, beside those of its body."""
+    return LOOP_INSTRUCTIONS + arrays
 
 
 def load_parts(size_bytes: int, machine: CostMachine) -> int:

@@ -139,7 +139,7 @@ def core_lines(core: KnownCore) -> list[str]:
         *([f"note: {family.note}"] if family.note else []),
         *_kinds_lines(core),
     ]
-    tables = [f"tables of {family.name}: " + "; ".join(family.sources)]
+    tables = [f"where the numbers of {family.name} are from:", *map("  {}".format, family.sources)]
     return [*head, *columns(rows, align="lrl"), *tables]
 
 

@@ -55,6 +55,9 @@ DIVISION_CYCLES = 5.0
 """Of a unit, as multiples of a multiplication."""
 FUNCTION_CYCLES = 20.0
 """exp, tanh, erf: polynomials of about so many multiply-adds."""
+EXTREME_INSTRUCTIONS = 3
+"""Of a maximum or minimum of floats that keeps NaN (`maximum` of printing/prelude/c): comparing,
+finding NaN, selecting. With a constant, which stands first, the first of them is enough."""
 FORWARD_CYCLES = 5
 """From a store to a load of the same element: chains through memory are longer by this."""
 
@@ -67,6 +70,7 @@ FREE = (
     func.ReturnOp,
 )
 DIVISIONS = (arith.DivfOp, math.SqrtOp, math.RsqrtOp, arith.DivSIOp, arith.DivUIOp)
+EXTREMES = (arith.MaximumfOp, arith.MinimumfOp)
 CHEAP_FUNCTIONS = (math.AbsFOp, math.FloorOp, math.CeilOp, math.FmaOp, math.TruncOp)
 
 
@@ -190,7 +194,9 @@ class _Counter:
         if isinstance(op, arith.MulfOp) and is_fused(op):
             return
         cost = 1.0
-        if isinstance(op, DIVISIONS):
+        if isinstance(op, EXTREMES) and not any(map(_is_constant, op.operands)):
+            repeats *= EXTREME_INSTRUCTIONS
+        elif isinstance(op, DIVISIONS):
             cost = DIVISION_CYCLES
         elif op.dialect_name() == "math" and not isinstance(op, CHEAP_FUNCTIONS):
             cost = FUNCTION_CYCLES
@@ -369,6 +375,14 @@ def is_fused(multiplication: arith.MulfOp) -> bool:
     """Whether it becomes part of a multiply-add."""
     users = [use.operation for use in multiplication.result.uses]
     return len(users) == 1 and isinstance(users[0], arith.AddfOp | arith.SubfOp)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """A number that is written in the code, perhaps repeated in a vector."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return _is_constant(owner.operands[0])
+    return isinstance(owner, arith.ConstantOp)
 
 
 def _touched(access: Access) -> Attribute:

@@ -13,10 +13,12 @@ from explorer.kernels.cost.machine import CostMachine
 
 FLOAT_BYTES = 4
 LINE_BYTES = 64
-FOLDED_USES = 4
+FOLDED_USES = 3
 """A vector that is used up to so often gets no register: compilers fold its load into every
-multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5).
-The step `hold` keeps it in a register."""
+multiply-add, and it is loaded so many times (gcc 12 for AVX2, tiles of 3 x 1, 2 x 2 and 3 x 2
+points x vectors; of 4 x 1, 4 x 2 and 5 x 1 it keeps them)."""
+HELD_USES = 4
+"""Up to which the step `hold` keeps it in a register by force: one more, to be sure."""
 LOOP_INSTRUCTIONS = 2
 """Of an iteration that is not written out: comparing, and jumping back. Each array that it goes
 along takes one more, which advances an address (gcc 12, clang: `addq $64, %rdx`)."""
@@ -74,7 +76,7 @@ def should_hold(points: int, vectors: int, machine: CostMachine) -> bool:
     """Whether vectors are to be kept in registers by force: compilers would fold their loads, and
     there is room."""
     needed = (points + 1) * vectors + broadcast_registers(machine)
-    return 1 < points <= FOLDED_USES and needed <= machine.registers
+    return 1 < points <= HELD_USES and needed <= machine.registers
 
 
 def multiply_parts(size_bytes: int, machine: CostMachine) -> int:

@@ -55,7 +55,7 @@ __all__ = [
 
 
 def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
-    """Reads a model file (ONNX, TFLite). ModelError says why it cannot be read.
+    """Reads a model file (ONNX, TFLite, Caffe). ModelError says why it cannot be read.
 
     inputs: values of inputs that are sequences or optionals: lists of arrays, or None. The model is
     the one for sequences of that length.

@@ -136,6 +136,8 @@ class Format:
     """Bytes that stand at an offset of every such file."""
     members: tuple[str, ...] = ()
     """Beginnings of the names of files that tell such a zip file."""
+    member_suffixes: tuple[str, ...] = ()
+    """Or their ends, in lower case."""
     importer: str | Importer | None = None
     """`module:class`, imported with the first model of the format; None: it is not read."""
     reference: str | object | None = None
@@ -161,7 +163,13 @@ FORMATS: tuple[Format, ...] = (
         importer="explorer.importers.tflite.importer:TfliteImporter",
         reference="explorer.references.tflite_reference:TfliteReference",
     ),
-    Format(name="caffe", suffixes=(".caffemodel", ".prototxt"), hint="convert it to ONNX"),
+    Format(
+        name="caffe",
+        suffixes=(".prototxt", ".caffemodel"),
+        member_suffixes=(".prototxt",),
+        importer="explorer.importers.caffe.importer:CaffeImporter",
+        reference="explorer.references.caffe_reference:CaffeReference",
+    ),
     Format(
         name="trace",
         members=("trace.json",),
@@ -249,4 +257,8 @@ def _of_members(path: Path) -> list[Format]:
 
     with zipfile.ZipFile(path) as file:
         names = {name.rsplit("/", 1)[-1] for name in file.namelist()}
-    return [f for f in FORMATS if f.members and any(n.startswith(f.members) for n in names)]
+    return [f for f in FORMATS if any(_tells(f, name) for name in names)]
+
+
+def _tells(found: Format, member: str) -> bool:
+    return member.startswith(found.members) or member.lower().endswith(found.member_suffixes)

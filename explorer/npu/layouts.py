@@ -72,3 +72,15 @@ def outputs(data: np.ndarray, layer: Convolution, machine: Machine) -> np.ndarra
     found = np.moveaxis(unpacked(data, machine.input_bits).reshape(shape), -1, 2)
     found = found.reshape(layer.groups, -1, height, width)[:, :each]
     return found.reshape(channels, height, width)
+
+
+def in_columns(x: np.ndarray, machine: Machine) -> np.ndarray:
+    """Bytes of [channels, height, width] in blocks as outputs lie."""
+    return packed(np.moveaxis(_blocked(x, 0, machine.columns), 1, -1), machine.input_bits)
+
+
+def out_of_columns(data: np.ndarray, shape: tuple[int, int, int], machine: Machine) -> np.ndarray:
+    """i64 of [channels, height, width] out of the bytes that `in_columns` made."""
+    blocked = (blocks(shape[0], machine.columns), *shape[1:], machine.columns)
+    found = np.moveaxis(unpacked(data, machine.input_bits).reshape(blocked), -1, 1)
+    return found.reshape(-1, *shape[1:])[: shape[0]]

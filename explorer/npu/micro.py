@@ -6,41 +6,80 @@ filled from its beginning; when the next sequence has no room, it begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
+from explorer.npu.tiles import Chunk, TiledLayer, window
 from explorer.targets.npu.instructions import Load, MicroOperation
 
 Sequences = tuple[MicroOperation, ...]
+
+
+def products(tiled: TiledLayer, chunk: Chunk, offset: int) -> Iterator[MicroOperation]:
+    """One per block of outputs, block of inputs and tap; `offset`: the first column of the tile."""
+    layer = tiled.layer
+    tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
+    height, width = layer.kernel
+    sources = tiled.region("activations", chunk.buffer).address
+    weight = tiled.region("weights", chunk.buffer).address
+    sums = tiled.sums_of(chunk)
+    pixels = len(chunk.rows) * len(chunk.columns)
+    for output in range(len(chunk.outputs)):
+        for block in range(len(chunk.inputs)):
+            for ky in range(height):
+                for kx in range(width):
+                    row = block * tall + ky * layer.dilations[0]
+                    source = row * wide + kx * layer.dilations[1] + offset * layer.strides[1]
+                    yield MicroOperation(sums + output * pixels + offset, sources + source, weight)
+                    weight += 1
+
+
+class MicroScratchpad:
+    """Which sequences lie in the scratchpad, and where: the policy, whatever names a sequence."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._held: dict[Hashable, int] = {}
+        self._end = 0
+        self.loaded = 0
+        """How many operations were loaded so far, with repetitions."""
+
+    def place(self, sequence: Hashable, length: int) -> tuple[int, bool]:
+        """Where it begins, and whether it has to be loaded for that."""
+        if sequence in self._held:
+            return self._held[sequence], False
+        if self._end + length > self._depth:
+            self._held.clear()
+            self._end = 0
+        begin = self._held[sequence] = self._end
+        self._end += length
+        self.loaded += length
+        return begin, True
 
 
 class MicroProgram:
     """Places for sequences: in global memory for good, in the scratchpad for a while."""
 
     def __init__(self, depth: int, global_address: int) -> None:
-        self._depth = depth
+        self._scratchpad = MicroScratchpad(depth)
         self._start = global_address
-        self._held: dict[Sequences, int] = {}
-        self._end = 0
         self._addresses: dict[Sequences, int] = {}
         self.operations: list[MicroOperation] = []
         """All of them, from the global address on."""
-        self.loaded = 0
+
+    @property
+    def loaded(self) -> int:
         """How many were loaded so far, with repetitions."""
+        return self._scratchpad.loaded
 
     def place(self, operations: Sequence[MicroOperation]) -> tuple[int, list[Load]]:
         """Where in the scratchpad a sequence begins, and the load that it takes, if any."""
         sequence = tuple(operations)
-        if sequence in self._held:
-            return self._held[sequence], []
+        begin, is_new = self._scratchpad.place(sequence, len(sequence))
+        if not is_new:
+            return begin, []
         if sequence not in self._addresses:
             self._addresses[sequence] = self._start + len(self.operations)
             self.operations += sequence
-        if self._end + len(sequence) > self._depth:
-            self._held.clear()
-            self._end = 0
-        begin = self._held[sequence] = self._end
-        self._end += len(sequence)
-        self.loaded += len(sequence)
         load = Load(
             memory="micro_operations",
             scratchpad_address=begin,

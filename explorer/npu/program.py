@@ -21,19 +21,21 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.npu import layouts
 from explorer.npu.layer import Convolution, LayerError
-from explorer.npu.micro import MicroProgram
+from explorer.npu.micro import MicroProgram, products
+from explorer.npu.stream import Stream
 from explorer.npu.tiles import (
     BUFFERS,
     Chunk,
     TiledLayer,
     constants_per_block,
     input_blocks,
+    input_pieces,
+    most_padding,
     output_blocks,
     tile_layer,
     window,
 )
-from explorer.targets.npu.encoding import encode, encode_micro
-from explorer.targets.npu.formats import formats_of
+from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.instructions import (
     Finish,
     Instruction,
@@ -164,12 +166,12 @@ def _flattened(layer: Convolution) -> Convolution:
 
 def check_layer(layer: Convolution, machine: Machine) -> None:
     """LayerError for what the machine cannot compute, whatever the tiles."""
-    problem = _queue_problem(machine) or _number_problem(layer, machine)
+    problem = queue_problem(machine) or _number_problem(layer, machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
 
 
-def _queue_problem(machine: Machine) -> str:
+def queue_problem(machine: Machine) -> str:
     wanted = {"activations": LOAD, "weights": LOAD, "micro_operations": COMPUTE,
               "accumulators": COMPUTE}  # fmt: skip
     queues = {content: machine.queue_of(content, True) for content in wanted}
@@ -222,14 +224,13 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
     return ""
 
 
-class Writer:
+class Writer(Stream):
     """Instructions while they are written."""
 
     def __init__(self, tiled: TiledLayer, base_bytes: int) -> None:
-        self.tiled, self.layer, self.machine = tiled, tiled.layer, tiled.machine
+        self.tiled, self.layer = tiled, tiled.layer
+        self.machine = tiled.machine
         self.chunks = list(tiled.chunks())
-        self.instructions: list[Instruction] = []
-        self.owners: list[int] = []
         self.constants_of: tuple[int, range] | None = None
         self.constants = _constants(self.layer, self.machine)
         self.weights = layouts.weights(self.layer, self.machine)
@@ -237,9 +238,8 @@ class Writer:
         micro = self.places["micro_operations"]
         size = self.machine.by_content["micro_operations"].global_bytes
         depth = self.machine.depth("micro_operations")
-        (load,) = [one for one in formats_of(self.machine).kinds if one.kind == "load"]
-        self.most_padding = next(f.most for f in load.fields if f.name == "y_pad_before")
-        self.micro = MicroProgram(depth, micro.offset_bytes // size)
+        self.most_padding = most_padding(self.machine)
+        super().__init__(tiled.machine, MicroProgram(depth, micro.offset_bytes // size))
 
     def _layout(self, base_bytes: int) -> dict[str, Placed]:
         """Input and output in the first memory; what never changes in the last, behind them."""
@@ -277,19 +277,6 @@ class Writer:
         place = self.places[name]
         return place.offset_bytes // self.machine.by_content[place.content].global_bytes
 
-    def emit(
-        self, owner: int, instructions: list[Instruction], **tokens: tuple[bool, bool]
-    ) -> None:
-        """`tokens`: whether the first takes (pop_...), and whether the last gives (push_...)."""
-        instructions = list(instructions)
-        for name, (on_first, on_last) in tokens.items():
-            if on_first:
-                instructions[0] = dataclasses.replace(instructions[0], **{f"pop_{name}": True})
-            if on_last:
-                instructions[-1] = dataclasses.replace(instructions[-1], **{f"push_{name}": True})
-        self.instructions += instructions
-        self.owners += [owner] * len(instructions)
-
     def write(self, chunk: Chunk) -> None:
         number = self.owners[-1] + 1 if self.owners else 0
         buffers, count = self.tiled.buffers, len(self.chunks)
@@ -298,9 +285,9 @@ class Writer:
         if chunk.is_first:
             self._constants(number, chunk)
             self.emit(number, self._reset(chunk), after=(chunk.tile >= buffers, False))
-        products = self._multiply(chunk)
+        multiplications = self._multiply(chunk)
         # Loads of micro-operations need no inputs, but the tokens are simpler on the whole.
-        self.emit(number, products, before=(True, number + buffers < count))
+        self.emit(number, multiplications, before=(True, number + buffers < count))
         if not chunk.is_last:
             return
         self.emit(number, self._rescale(chunk), after=(False, True))
@@ -319,22 +306,7 @@ class Writer:
         layer = self.layer
         _, height, width = layer.input_shape
         tall, wide = self._window(chunk)
-        top = chunk.rows.start * layer.strides[0] - layer.pads[0]
-        left = chunk.columns.start * layer.strides[1] - layer.pads[1]
-        y, x = max(top, 0), max(left, 0)
-        y_size, x_size = min(top + tall, height) - y, min(left + wide, width) - x
-        fields = {
-            "y_pad_before": y - top, "y_size": y_size, "y_pad_after": tall - (y - top) - y_size,
-            "x_pad_before": x - left, "x_size": x_size, "x_pad_after": wide - (x - left) - x_size,
-        }  # fmt: skip
-        pieces: list[tuple[int, dict[str, Any]]] = [(0, fields)]
-        if y_size <= 0 or x_size <= 0:  # nothing but padding, as many rows at once as one load has
-            y = x = 0
-            most = self.most_padding
-            pieces = [
-                (row * wide, {"y_pad_before": min(most, tall - row), "y_size": 0, "x_size": wide})
-                for row in range(0, tall, most)
-            ]
+        y, x, pieces = input_pieces(layer, chunk, self.most_padding)
         start = self.tiled.region("activations", chunk.buffer).address
         blocks = input_blocks(layer, self.machine)
         for index, block in enumerate(chunk.inputs):
@@ -391,22 +363,14 @@ class Writer:
         )
         self.emit(number, [load])
 
-    def _sums(self, chunk: Chunk) -> int:
-        return self.tiled.region("sums", chunk.tile % self.tiled.buffers).address
-
-    @property
-    def batch(self) -> int:
-        """Positions that the array takes at once."""
-        return self.machine.batch if self.machine.set == "full" else 1
-
     def _reset(self, chunk: Chunk) -> list[Instruction]:
         pixels = len(chunk.rows) * len(chunk.columns)
         whole, rest = divmod(pixels, self.batch)
         found: list[Instruction] = []
         for inner, batch, offset in ((whole, self.batch, 0), (1, rest, whole * self.batch)):
             if inner and batch:
-                micro = [MicroOperation(destination=self._sums(chunk) + offset)]
-                found += self._loop(
+                micro = [MicroOperation(destination=self.tiled.sums_of(chunk) + offset)]
+                found += self.loop(
                     Multiply, micro, reset=True, outer=len(chunk.outputs), inner=inner,
                     destination_outer=pixels, destination_inner=self.batch, batch=batch,
                 )  # fmt: skip
@@ -422,32 +386,13 @@ class Writer:
             if not inner or not batch:
                 continue
             step = {"source_step": stride_x} if self.batch > 1 else {}
-            found += self._loop(
-                Multiply, list(self._products(chunk, offset)), batch=batch,
+            found += self.loop(
+                Multiply, list(products(self.tiled, chunk, offset)), batch=batch,
                 outer=len(chunk.rows), destination_outer=len(chunk.columns),
                 source_outer=stride_y * wide, inner=inner, destination_inner=self.batch,
                 source_inner=self.batch * stride_x, **step,
             )  # fmt: skip
         return found
-
-    def _products(self, chunk: Chunk, offset: int) -> Iterator[MicroOperation]:
-        tall, wide = self._window(chunk)
-        height, width = self.layer.kernel
-        sources = self.tiled.region("activations", chunk.buffer).address
-        weight = self.tiled.region("weights", chunk.buffer).address
-        pixels = len(chunk.rows) * len(chunk.columns)
-        for output in range(len(chunk.outputs)):
-            for block in range(len(chunk.inputs)):
-                for ky in range(height):
-                    for kx in range(width):
-                        row = block * tall + ky * self.layer.dilations[0]
-                        source = row * wide + kx * self.layer.dilations[1]
-                        yield MicroOperation(
-                            self._sums(chunk) + output * pixels + offset,
-                            sources + source + offset * self.layer.strides[1],
-                            weight,
-                        )
-                        weight += 1
 
     def _rescale(self, chunk: Chunk) -> list[Instruction]:
         scaling = self.layer.rescaling
@@ -473,26 +418,11 @@ class Writer:
         """On all sums of a tile; the second operand is a constant of their channels."""
         pixels = len(chunk.rows) * len(chunk.columns)
         source = self.tiled.region("constants").address + constant
-        return self._loop(
-            record, [MicroOperation(self._sums(chunk), source)], **fields,
+        return self.loop(
+            record, [MicroOperation(self.tiled.sums_of(chunk), source)], **fields,
             outer=len(chunk.outputs), destination_outer=pixels, inner=pixels, destination_inner=1,
             source_outer=constants_per_block(self.machine),
         )  # fmt: skip
-
-    def _loop(
-        self, record: type[Instruction], micro: list[MicroOperation], **fields: object
-    ) -> list[Instruction]:
-        """The instruction behind the load of its micro-operations, where they are not there."""
-        begin, loads = self.micro.place(micro)
-        values = {"micro_begin": begin, "micro_end": begin + len(micro), **fields}
-        if record is Multiply and self.batch == 1:
-            values.pop("batch", None)
-        # Of one iteration a step means nothing, and it may be too large for its field.
-        for axis in ("outer", "inner"):
-            if values.get(axis, 1) == 1:
-                for side in ("destination", "source"):
-                    values.pop(f"{side}_{axis}", None)
-        return [*loads, record(**values)]  # pyright: ignore[reportArgumentType]
 
     def _store(self, chunk: Chunk) -> Iterator[Store]:
         _, height, width = self.layer.output_shape
@@ -503,7 +433,7 @@ class Writer:
             first = (plane + chunk.rows.start) * width + chunk.columns.start
             yield Store(
                 memory="outputs",
-                scratchpad_address=self._sums(chunk) + index * pixels,
+                scratchpad_address=self.tiled.sums_of(chunk) + index * pixels,
                 global_address=self.address("output") + first,
                 y_size=len(chunk.rows),
                 x_size=len(chunk.columns),
@@ -513,12 +443,7 @@ class Writer:
     def finished(self, layer: Convolution) -> LayerProgram:
         """The program of what was written, for the layer as it was given."""
         self.emit(-1, [Finish(pop_after=True)])
-        try:
-            program = encode(self.instructions, self.machine)
-        except InputError as error:
-            raise LayerError(
-                f"{layer.name} cannot be encoded for {self.machine.name}: {error.message}"
-            ) from error
+        program = self.encoded(layer.name)
         micro = np.frombuffer(encode_micro(self.micro.operations, self.machine), np.uint8)
         place = dataclasses.replace(self.places["micro_operations"], size_bytes=micro.size)
         places = {**self.places, "micro_operations": place}

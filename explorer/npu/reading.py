@@ -1,7 +1,8 @@
-"""The convolutions and matrix products of a quantized program, as layers.
+"""The layers of a quantized program.
 
     found = read_layers(c["fuse-quantization"].after)
-    found.layers[0].layer          a Convolution
+    found.layers[0].layer          a Convolution: convolutions, products and averages
+    found.windows[0].layer         a WindowLayer: maxima of windows, functions by table
     found.refused                  those that are none, with the reason
 
 Unsigned bytes are stored as signed ones, 128 less: that is a flipped bit, and moves zero points and
@@ -23,8 +24,11 @@ from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.layer import Convolution, LayerError, Rescaling
+from explorer.npu.windows import WindowLayer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,23 +61,50 @@ class FoundLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FoundWindows:
+    """A maximum or a function of a program, and how its values are stored."""
+
+    layer: WindowLayer
+    input: str
+    """Name of the value."""
+    output: str
+    input_offset: int
+    """See `FoundLayer.input_offset`."""
+    output_offset: int
+
+    def stored_input(self, value: np.ndarray) -> np.ndarray:
+        """The value as the layer takes it: signed, [channels, height, width]."""
+        return (value.astype(np.int64) - self.input_offset).reshape(self.layer.input_shape)
+
+    def stored_output(self, value: np.ndarray) -> np.ndarray:
+        """The value as the layer gives it."""
+        return (value.astype(np.int64) - self.output_offset).reshape(self.layer.output_shape)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FoundLayers:
     layers: tuple[FoundLayer, ...]
+    windows: tuple[FoundWindows, ...]
     refused: tuple[tuple[str, str], ...]
-    """Name of the result and reason, of every other convolution and product."""
+    """Name of the result and reason, of every other operation of these kinds."""
 
 
 def read_layers(snapshot: Snapshot) -> FoundLayers:
     """All layers of a snapshot of level top, in program order."""
     layers: list[FoundLayer] = []
+    windows: list[FoundWindows] = []
     refused: list[tuple[str, str]] = []
     for op in operations(snapshot.program):
-        if isinstance(op, ConvOp | MatMulOp):
-            try:
+        try:
+            if isinstance(op, ConvOp | MatMulOp):
                 layers.append(_read(op, snapshot))
-            except LayerError as error:
-                refused.append((value_name(op.output), error.message))
-    return FoundLayers(layers=tuple(layers), refused=tuple(refused))
+            elif isinstance(op, PoolOp):
+                windows.append(_read_pool(op))
+            elif isinstance(op, LookupOp):
+                windows.append(_read_lookup(op))
+        except LayerError as error:
+            refused.append((value_name(op.results[0]), error.message))
+    return FoundLayers(layers=tuple(layers), windows=tuple(windows), refused=tuple(refused))
 
 
 def _read(op: ConvOp | MatMulOp, snapshot: Snapshot) -> FoundLayer:
@@ -138,6 +169,56 @@ def _windows(op: ConvOp) -> dict[str, Any]:
         "pads": tuple(op.get("pads")),
         "groups": int(op.get("group")),
     }
+
+
+def _read_pool(op: PoolOp) -> FoundWindows:
+    kind, shape = _quantized(op.input, "its input"), static_shape(op.input)
+    if op.get("kind") != "max":
+        raise LayerError(f"a pool of kind {op.get('kind')} has no form in integers")
+    if len(shape) != 4:
+        raise LayerError(f"its window has {len(shape) - 2} axes, and layers have two")
+    if shape[0] != 1:
+        raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
+    layer = WindowLayer(
+        name=value_name(op.output),
+        input_shape=(shape[1], shape[2], shape[3]),
+        bits=kind.storage.width.data,
+        kernel=tuple(op.get("window")),
+        strides=tuple(op.get("strides")),
+        dilations=tuple(op.get("dilations")),
+        pads=tuple(op.get("pads")),
+    )
+    return _found(op, layer, kind, kind)
+
+
+def _read_lookup(op: LookupOp) -> FoundWindows:
+    kind, entries = _quantized(op.input, "its input"), op.entries
+    bits = kind.storage.width.data
+    if entries.step_bits:
+        raise LayerError("it draws lines between the entries of its table, which layers do not")
+    if op.to.storage.width.data != bits:
+        raise LayerError(f"it makes {op.to.storage} of {kind.storage}, of another width")
+    shape = static_shape(op.input)
+    if not shape or shape[0] != 1:
+        raise LayerError(f"its shape {shape} has no batch of 1")
+    # Only how full blocks of channels become depends on the shape.
+    channels, *rest = shape[1:] or (1,)
+    layer = WindowLayer(
+        name=value_name(op.output),
+        input_shape=(channels, 1, int(np.prod(rest))),
+        bits=bits,
+        table=entries.entries.astype(np.int64) - _offset(op.to),
+    )
+    return _found(op, layer, kind, op.to)
+
+
+def _found(
+    op: PoolOp | LookupOp, layer: WindowLayer, source: QuantizedType, made: QuantizedType
+) -> FoundWindows:
+    return FoundWindows(
+        layer=layer, input=value_name(op.input), output=value_name(op.output),
+        input_offset=_offset(source), output_offset=_offset(made),
+    )  # fmt: skip
 
 
 def _rescaling(op: ConvOp | MatMulOp, outputs: int) -> Rescaling:

@@ -71,6 +71,10 @@ class TiledLayer:
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
 
+    def sums_of(self, chunk: Chunk) -> int:
+        """Where the sums of the chunk's tile begin."""
+        return self.region("sums", chunk.tile % self.buffers).address
+
     @property
     def tile_count(self) -> int:
         _, height, width = self.layer.output_shape
@@ -119,6 +123,45 @@ def window(layer: Convolution, axis: int, outputs: int) -> int:
     """Inputs that so many outputs in a row read."""
     reach = (layer.kernel[axis] - 1) * layer.dilations[axis] + 1
     return (outputs - 1) * layer.strides[axis] + reach
+
+
+def most_padding(machine: Machine) -> int:
+    """Rows that one load pads at most."""
+    (load,) = [one for one in formats_of(machine).kinds if one.kind == "load"]
+    return next(field.most for field in load.fields if field.name == "y_pad_before")
+
+
+def input_pieces(
+    layer: Convolution, chunk: Chunk, most_rows: int
+) -> tuple[int, int, list[tuple[int, dict[str, int]]]]:
+    """The loads of one block of a chunk's inputs, with the padding that the tile touches.
+
+    Row and column of the input where they begin; of each its offset in the scratchpad and its
+    sizes. `most_rows`: see `most_padding`.
+    """
+    _, height, width = layer.input_shape
+    tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
+    top = chunk.rows.start * layer.strides[0] - layer.pads[0]
+    left = chunk.columns.start * layer.strides[1] - layer.pads[1]
+    y, x = max(top, 0), max(left, 0)
+    y_size, x_size = min(top + tall, height) - y, min(left + wide, width) - x
+    if y_size <= 0 or x_size <= 0:  # nothing but padding, as many rows at once as one load has
+        return (
+            0,
+            0,
+            [
+                (
+                    row * wide,
+                    {"y_pad_before": min(most_rows, tall - row), "y_size": 0, "x_size": wide},
+                )
+                for row in range(0, tall, most_rows)
+            ],
+        )
+    fields = {
+        "y_pad_before": y - top, "y_size": y_size, "y_pad_after": tall - (y - top) - y_size,
+        "x_pad_before": x - left, "x_size": x_size, "x_pad_after": wide - (x - left) - x_size,
+    }  # fmt: skip
+    return y, x, [(0, fields)]
 
 
 def constants_per_block(machine: Machine) -> int:

@@ -98,7 +98,16 @@ def median_shares(
             )
             start = max(start, free.get(thread, 0))
             stop = free[thread] = max(start, stop)
-            found.append(ThreadShare(thread, event.operation, event.kernel, start, stop, tasks))
+            found.append(
+                ThreadShare(
+                    thread=thread,
+                    operation=event.operation,
+                    kernel=event.kernel,
+                    start_ns=start,
+                    end_ns=stop,
+                    tasks=tasks,
+                )
+            )
     return tuple(sorted(found, key=lambda share: (share.thread, share.start_ns)))
 
 

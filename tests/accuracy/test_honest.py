@@ -91,7 +91,7 @@ def test_the_end_to_end_error_is_what_a_user_gets(tied: Accuracy):
 
 
 def test_the_json_tells_both_and_the_tie(tied: Accuracy):
-    summary = json.loads(json.dumps(summarize(tied.report, "tied")))
+    summary = json.loads(json.dumps(summarize(tied.report, tied.compilation.model)))
     (output,) = summary["outputs"]
     assert output["end_to_end"]["max_relative"] == pytest.approx(0.5, abs=1e-6)
     assert output["isolated"]["max_relative"] == output["max_relative"] < 1e-6
@@ -103,7 +103,7 @@ def test_the_json_tells_both_and_the_tie(tied: Accuracy):
 
 def test_without_a_tie_the_verdict_rests_on_what_a_user_gets(tied: Accuracy):
     plain = tied.compilation.accuracy({"x": np.float32([[0.8, 1.1, 1.1, 0.8]])})
-    summary = summarize(plain.report, "tied")
+    summary = summarize(plain.report, tied.compilation.model)
     assert (summary["rests_on"], summary["ties"]) == ("end_to_end", [])
     assert plain.report.end_to_end == plain.report.outputs
     assert "end to end" not in plain.summary
@@ -148,6 +148,6 @@ def test_a_model_that_kills_the_reference_is_compared_with_the_imported_program(
     assert found.passed and report.oracle == "the imported program"
     assert report.oracle_note == "onnxruntime was ended by SIGFPE when it ran 'model'"
     assert "equal to the program as it was imported (onnxruntime was ended" in found.summary
-    summary = summarize(report, "trap")
+    summary = summarize(report, found.compilation.model)
     assert summary["reference"] == "the imported program"
     assert "SIGFPE" in summary["reference_note"]

@@ -183,7 +183,7 @@ def test_hostile_names_are_shown_as_text_and_shortened(
     page = seen.page
     choose_file(seen, hostile_model)
     page.locator(".document.current .document-label", has_text="img src").wait_for(timeout=60_000)
-    assert len(seen.shown_model()) <= 32
+    assert len(seen.shown_model()) <= 60
     page.wait_for_selector(".node.fused", timeout=60_000)
     page.locator(".verdict", has_text="equal to source").wait_for(timeout=90_000)
     page.wait_for_selector(".fact-name:text('latency')", timeout=90_000)

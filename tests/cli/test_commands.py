@@ -14,6 +14,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import explorer
 from explorer.cli import main
 from explorer.cli.check import summarize
 from explorer.passes import TOP_PIPELINE
@@ -241,7 +242,7 @@ def test_check_that_is_not_passed_has_status_1_and_names_the_fault(explorer_comm
     assert "first fault: pass import" in finished.errors
 
 
-def test_infinities_and_nan_are_strings_in_json():
+def test_infinities_and_nan_are_strings_in_json(mlp):
     def error(tensor: str, relative: float) -> TensorError:
         return TensorError(
             tensor=tensor,
@@ -264,7 +265,7 @@ def test_infinities_and_nan_are_strings_in_json():
         passed=False,
     )
 
-    summary = to_json(summarize(report, "net"))
+    summary = to_json(summarize(report, explorer.load(mlp)))
     json.dumps(summary, allow_nan=False)
     assert summary["passes"][0]["worst"] == {
         "tensor": "b",

@@ -92,7 +92,6 @@ def test_a_file_that_is_cut_off_is_refused(relu: onnx.ModelProto, save: Callable
     [
         ("net.tflite", b"\x1c\x00\x00\x00TFL3", "tflite models cannot be read yet, only ONNX"),
         ("net.onnx", b"\x1c\x00\x00\x00TFL3", "tflite models cannot be read yet, only ONNX"),
-        ("net.caffemodel", b"\x0a", "caffe models cannot be read yet"),
         ("net.pt", b"PK\x03\x04", "pytorch models cannot be read yet"),
         ("net.h5", b"\x89HDF\r\n", "keras models cannot be read yet"),
     ],

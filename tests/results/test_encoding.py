@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import typing
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -64,6 +65,8 @@ def values(kind: object, above: tuple[object, ...] = ()) -> st.SearchStrategy:
         if arguments[0] in above:
             return st.just(())
         return st.lists(values(arguments[0], above), max_size=2).map(tuple)
+    if origin is Mapping:
+        return st.dictionaries(*(values(k, above) for k in arguments), max_size=2)
     if origin is tuple:
         return st.tuples(*(values(k, above) for k in arguments))
     if str in arguments and float in arguments:  # an infinity would be its name, a text

@@ -20,7 +20,7 @@ def samples_text(compilation: Compilation) -> str:
     from explorer.runtime.assembly.sampling import sample_program
 
     built = compilation.built
-    if built.parts or built.program.source.language != "c":
+    if built.parts or not compilation.backend.builds_libraries:
         raise InputError(
             "only a program in C that is one part is sampled",
             hint="compile the model for the target cpu",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp
 
+from explorer.backends import backend_of
 from explorer.backends.cores import cost_machine_of
 from explorer.errors import BuildError, InputError
 from explorer.kernels.cost import CostMachine
@@ -73,7 +74,7 @@ def ports_of(
         BuildError: where there is no compiler for the core, or no analyser.
         InputError: where the program is none for a processor.
     """
-    if target.languages[0] != "c":
+    if not backend_of(target).builds_libraries:
         raise InputError(
             f"ports are counted of programs in C, and {target.name} has none",
             hint="compile the model for the target cpu",
@@ -238,7 +239,14 @@ class _Ports:
             spills = sum(reader.is_spill(line) for line in text)
             merged = _merged(kinds, costs[number])
             if merged <= MOST_MERGED:
-                yield _Found(loop, costs[number], merged, text, kinds, spills)
+                yield _Found(
+                    matched=loop,
+                    cost=costs[number],
+                    merged=merged,
+                    text=text,
+                    kinds=kinds,
+                    spills=spills,
+                )
 
     def _ports(self, kernel: str, loop: _Found, analysis: LoopAnalysis, weight: float) -> LoopPorts:
         merged, cost = loop.merged, loop.cost

@@ -29,7 +29,7 @@ from explorer.ir.sizes.symbols import parse
 
 FIRST_SIZE = 16
 """What a dimension without a size of its own begins with."""
-CANDIDATE_SIZES = (FIRST_SIZE, 32, 64, 128, 256, 512, 1024)
+CANDIDATE_SIZES = (FIRST_SIZE, 32, 64, 128, 256, 512, 1024, 28, 224, 227)
 """What is tried where a model says what it can take only when it is imported."""
 MOST_CHANGES = 30
 

@@ -72,7 +72,17 @@ def _phase_costs(phase: Phase, machine: CostMachine) -> list[LoopCost]:
         return inside
     both = [cost.iterations * cost.cycles for cost in tasks]
     if not both:  # a nest that is a task as a whole
-        return [LoopCost((TASK,), 1, 0.0, "arithmetic", 0, 0, 0, True), *inside]
+        task = LoopCost(
+            names=(TASK,),
+            iterations=1,
+            cycles=0.0,
+            bound="arithmetic",
+            multiply_adds=0,
+            arithmetic=0,
+            stores=0,
+            has_branches=True,
+        )
+        return [task, *inside]
     first = tasks[both.index(max(both))]
     several = len(phase.nests) > 1
     return [LoopCost(**{**vars(first), "has_branches": several}), *inside]

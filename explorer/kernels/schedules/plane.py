@@ -95,7 +95,14 @@ def window_of(nest: LoopNest, updates: int, needs_registers: bool = True) -> Win
     (main,) = nest.statements("main")
     columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
     stride = max(1, (columns - 1) // width)
-    return Window(width, height_taps, width_taps, stride, updates, needs_registers)
+    return Window(
+        width=width,
+        height_taps=height_taps,
+        width_taps=width_taps,
+        stride=stride,
+        most_updates=updates,
+        needs_registers=needs_registers,
+    )
 
 
 def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:

@@ -106,7 +106,9 @@ def instructions_of(text: str) -> Iterator[Instruction]:
             code, names = _with_labels(found[2], symbol)
             lines = tuple(dict.fromkeys((*innermost, *around)))
             offset = int(found[1], 16) - begin
-            yield Instruction(symbol, begin, offset, code, frozenset(names), lines)
+            yield Instruction(
+                symbol, begin, offset, code, targets=frozenset(names), source_lines=lines
+            )
             around = []
         elif found := PLACE.match(line):
             # The place itself is left out where it is that of the instruction before; the calls

@@ -9,6 +9,7 @@ load.others    0.4 of all processors were busy with other processes than this on
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,12 +51,11 @@ def watching(stat: Path = STAT) -> Iterator[Load]:
 def _ticks(stat: Path) -> list[int] | None:
     """user nice system idle iowait irq softirq steal, of all processors together."""
     try:
-        first = stat.read_text(encoding="ascii").split("\n", 1)[0].split()
+        whole = re.match(r"cpu((?: +\d+)+)", stat.read_text(encoding="ascii"))
     except OSError:
         return None
-    if not first or first[0] != "cpu" or len(first) <= _COUNTED:
-        return None
-    return [int(number) for number in first[1 : _COUNTED + 1]]
+    numbers = whole[1].split() if whole else ()
+    return [int(number) for number in numbers[:_COUNTED]] if len(numbers) >= _COUNTED else None
 
 
 def _own_seconds() -> float:

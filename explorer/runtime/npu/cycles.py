@@ -68,16 +68,10 @@ def steps_of(rows: np.ndarray) -> np.ndarray:
 def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
     steps = steps_of(rows)
     if kind == "multiply":
-        engine = machine.matrix
-        rates: dict[str, int] = dict(engine.ops_per_cycle)
-        operations = rates.get(f"int{machine.input_bits}")
-        each = 1
-        if operations:
-            each = -(-2 * machine.batch * machine.rows * machine.columns // operations)
+        engine, each = machine.matrix, machine.multiply_step_cycles
     else:
-        engine = machine.vector
+        engine, each = machine.vector, machine.vector_step_cycles
         assert engine is not None
-        each = -(-machine.columns * machine.rows_per_element // engine.lanes)
     return engine.start_cycles + steps * each + engine.latency_cycles
 
 

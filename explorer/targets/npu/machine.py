@@ -166,6 +166,21 @@ class Machine:
         return space.depth if space else 0
 
     @property
+    def multiply_step_cycles(self) -> int:
+        """Of one `batch` x `rows` x `columns`: more than one where the engine does less."""
+        rates: dict[str, int] = dict(self.matrix.ops_per_cycle)
+        operations = rates.get(f"int{self.input_bits}")
+        if not operations:
+            return 1
+        return -(-2 * self.batch * self.rows * self.columns // operations)
+
+    @property
+    def vector_step_cycles(self) -> int:
+        """Of one element of accumulators."""
+        assert self.vector is not None
+        return -(-self.columns * self.rows_per_element // self.vector.lanes)
+
+    @property
     def operations(self) -> tuple[str, ...]:
         """What the vector engine can do."""
         return self.vector.operations if self.vector else ()

@@ -174,11 +174,11 @@ def find_order(table: np.ndarray, machine: Machine) -> Order:
         for token in tokens
     ]
     return Order(
-        tuple(state.queues),
-        tuple(state.positions),
-        tuple(map(tuple, state.members)),
-        tuple(state.executed),
-        state.clocks,
-        tuple(waiting),
-        () if waiting else tuple(sorted(left_over)),
+        queues=tuple(state.queues),
+        positions=tuple(state.positions),
+        members=tuple(map(tuple, state.members)),
+        executed=tuple(state.executed),
+        clocks=state.clocks,
+        waiting=tuple(waiting),
+        left_over=() if waiting else tuple(sorted(left_over)),
     )

@@ -65,7 +65,8 @@ export async function portsView(app) {
       show();
     },
   });
-  const about = `${found.analyser} counts the ports of ${found.model}; compiled by ${found.compiler}`;
+  const {analyser, model, compiler} = found;
+  const about = `${analyser} counts the ports of ${model}; compiled by ${compiler}`;
   const lines = [
     `${about}${found.note ? `; ${found.note}` : ""}.`,
     `The cost model is within 15% in ${percentText(found.within)} of the loops. Caches and ` +

@@ -8,8 +8,8 @@ import {decibelEnds, decibels} from "./sensitivity_plot.js";
 const HEIGHT = 232;
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 16, 24, 30];
 
-// found: {points, chosen}; inUse: place of the program that is shown, or -1; shown(): the place that
-// is described; pick(place) where one is pressed.
+// found: {points, chosen}; inUse: place of the program that is shown, or -1; shown(): the place
+// that is described; pick(place) where one is pressed.
 export function frontPlot(found, {inUse, shown, pick}) {
   const {points, chosen} = found;
   const [low, high] = decibelEnds(points.map(({quality}) => quality.sqnr));
@@ -72,7 +72,8 @@ export function frontPlot(found, {inUse, shown, pick}) {
   }
 
   function pointOf(point, place, [cx, cy]) {
-    const words = `${decibels(point.quality.sqnr)}, ${point.cost.toFixed(2)} times INT8: ${point.words}`;
+    const measured = `${decibels(point.quality.sqnr)}, ${point.cost.toFixed(2)} times INT8`;
+    const words = `${measured}: ${point.words}`;
     const classes = ["front-point", point.isBest ? "best" : "", place === shown() ? "marked" : ""];
     return shape(
       "circle",
@@ -100,7 +101,8 @@ export function frontPlot(found, {inUse, shown, pick}) {
 function stepsOf([first, ...others]) {
   if (!first) return "";
   const [x, y] = first;
-  return `M${x.toFixed(1)} ${y.toFixed(1)}${others.map(([a, b]) => `H${a.toFixed(1)}V${b.toFixed(1)}`).join("")}`;
+  const steps = others.map(([a, b]) => `H${a.toFixed(1)}V${b.toFixed(1)}`);
+  return `M${x.toFixed(1)} ${y.toFixed(1)}${steps.join("")}`;
 }
 
 // A ring around a point and its name, below and to the right: the front rises to the left of it.

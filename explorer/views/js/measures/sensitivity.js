@@ -1,6 +1,6 @@
-// What each tensor costs as bytes, and the ways of choosing modes between INT8 and float: tensors by
-// their noise on one scale of decibels, and points of cost and decibels with their Pareto front. A
-// point can be compiled.
+// What each tensor costs as bytes, and the ways of choosing modes between INT8 and float: tensors
+// by their noise on one scale of decibels, and points of cost and decibels with their Pareto front.
+// A point can be compiled.
 
 import {button, element, emptyState, replace} from "../ground/dom.js";
 import {countText, decode} from "../ground/numbers.js";
@@ -14,9 +14,9 @@ export async function sensitivityView(app) {
     return {
       node: emptyState(
         "No modes were searched for",
-        "explorer mixed MODEL --table TABLE --data FILE.npz --sqnr DB -o QTABLE finds which tensors " +
-          "are better INT16 or F32; a program compiled with its QTABLE (modes=explorer.mixed(...) " +
-          "in Python) shows here what they were chosen by.",
+        "explorer mixed MODEL --table TABLE --data FILE.npz --sqnr DB -o QTABLE finds which " +
+          "tensors are better INT16 or F32; a program compiled with its QTABLE " +
+          "(modes=explorer.mixed(...) in Python) shows here what they were chosen by.",
       ),
     };
   const found = decoded(await data.chunk("sensitivity"));
@@ -54,7 +54,7 @@ export async function sensitivityView(app) {
         "p",
         {},
         element("strong", {}, `${decibels(quality.sqnr)}, ${point.cost.toFixed(2)} times INT8`),
-        ` · ${countText(quality.differ, "largest output")} of another place than the float model's` +
+        ` · ${countText(quality.differ, "largest output")} unlike the float model's` +
           accuracy +
           (point.isMeasured ? " · measured in integers" : " · simulated") +
           (point.milliseconds === null ? "" : ` · ${point.milliseconds.toPrecision(3)} ms`),

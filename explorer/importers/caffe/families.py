@@ -1,0 +1,32 @@
+"""The family of every kind of layer, by which the opened model is coloured, counted and sorted.
+
+    family_of("Convolution")      -> "convolution"
+    family_of("Unknown")          -> "other"
+
+Families are those of `results.GraphNode.family`.
+"""
+
+from __future__ import annotations
+
+_KINDS: dict[str, str] = {
+    "convolution": """
+        Convolution ConvolutionDepthwise Deconvolution DepthwiseConvolution InnerProduct
+    """,
+    "normalization": "BatchNorm LRN MVN Normalize",
+    "elementwise": """
+        AbsVal BNLL Bias Clip ELU Eltwise Exp Log PReLU Power ReLU ReLU6 Scale Sigmoid Swish TanH
+        Threshold
+    """,
+    "pooling": "Pooling ROIPooling",
+    "reduction": "ArgMax Reduction Softmax",
+    "movement": """
+        Concat Crop Dropout Flatten Interp Padding Permute PriorBox Reorg Reshape ShuffleChannel
+        Slice Split Tile Upsample
+    """,
+}
+
+_FAMILIES = {kind: family for family, kinds in _KINDS.items() for kind in kinds.split()}
+
+
+def family_of(kind: str) -> str:
+    return _FAMILIES.get(kind, "other")

@@ -1,0 +1,1 @@
+"""Reads prototxt and caffemodel files."""

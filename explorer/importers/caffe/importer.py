@@ -1,0 +1,61 @@
+"""Caffe as one of the explorer's formats: see `explorer/importers/format.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from explorer.importers.building.flat import FlatGraph
+from explorer.importers.caffe.families import family_of
+from explorer.importers.caffe.file import reading
+from explorer.importers.caffe.file.reading import CaffeContent
+from explorer.importers.caffe.layers.node import CaffeNode
+from explorer.importers.caffe.layers.register import converters
+from explorer.importers.format import Importer
+from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+
+
+class CaffeImporter(Importer):
+    def load(self, path: Path, is_examined: bool = False) -> SourceModel:
+        del is_examined
+        return reading.load(path)
+
+    def open_program(
+        self,
+        model: SourceModel,
+        dimensions: Mapping[str, int] | None = None,
+        has_late_nodes: bool = False,
+    ) -> OpenedProgram:
+        return self.graph(model).open_program(model, dimensions)
+
+    def examine(
+        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
+    ) -> ExaminedModel:
+        return self.graph(model).examine(model, dimensions)
+
+    def files_of(self, model: SourceModel) -> Iterable[str]:
+        assert isinstance(model.content, CaffeContent), model.format
+        return model.content.files
+
+    def graph(self, model: SourceModel) -> FlatGraph:
+        assert isinstance(model.content, CaffeContent), model.format
+        nodes = [
+            CaffeNode(
+                name=flow.layer.name,
+                operator=flow.layer.kind,
+                inputs=flow.inputs,
+                outputs=flow.outputs,
+                settings=_shown(flow),
+                family=family_of(flow.layer.kind),
+                layer=flow.layer,
+            )
+            for flow in model.content.flows
+        ]
+        return FlatGraph(nodes, converters())
+
+
+def _shown(flow: reading.Flow) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for name, value in flow.layer.settings.flat():
+        found.setdefault(name, []).append(value)
+    return {name: " ".join(values) for name, values in found.items()}

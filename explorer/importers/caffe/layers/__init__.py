@@ -1,0 +1,1 @@
+"""What the layers of Caffe become: one converter each, by family."""

@@ -1,0 +1,191 @@
+"""Functions of each element, and arithmetic of several tensors.
+
+Source: the layers' own headers, include/caffe/layers/*.hpp of BVLC/caffe.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.caffe.layers.node import CaffeNode, enum_of
+
+
+def unary(node: CaffeNode, build: Build) -> SSAValue:
+    """A function of each element."""
+    return build.unary(_UNARY[node.operator], node.operand(0))
+
+
+_UNARY = {"AbsVal": "abs", "BNLL": "softplus", "Sigmoid": "sigmoid", "TanH": "tanh"}
+
+
+def relu(node: CaffeNode, build: Build) -> SSAValue:
+    """max(x, 0), or negative_slope * x below zero."""
+    slope = node.own.number("negative_slope", 0.0)
+    if slope:
+        return build.unary("leaky_relu", node.operand(0), slope)
+    return build.unary("relu", node.operand(0))
+
+
+def relu6(node: CaffeNode, build: Build) -> SSAValue:
+    """x kept within 0 and 6."""
+    return build.unary("clip", node.operand(0), 0.0, 6.0)
+
+
+def clip(node: CaffeNode, build: Build) -> SSAValue:
+    """x kept within `min` and `max`."""
+    if not node.own.has("min") or not node.own.has("max"):
+        raise ValueError("min or max is missing")
+    low, high = node.own.number("min", 0.0), node.own.number("max", 0.0)
+    return build.unary("clip", node.operand(0), low, high)
+
+
+def elu(node: CaffeNode, build: Build) -> SSAValue:
+    """x, or alpha * (e^x - 1) below zero."""
+    return build.unary("elu", node.operand(0), node.own.number("alpha", 1.0))
+
+
+def swish(node: CaffeNode, build: Build) -> SSAValue:
+    """x / (1 + e^(-beta x))"""
+    x = node.operand(0)
+    return build.binary("mul", x, build.unary("sigmoid", build.scaled(x, _beta(node))))
+
+
+def _beta(node: CaffeNode) -> float:
+    return node.own.number("beta", 1.0)
+
+
+def prelu(node: CaffeNode, build: Build) -> SSAValue:
+    """x, or the slope of its channel times x below zero."""
+    x = node.operand(0)
+    channels = build.sizes(x, [1], "slopes for channels")[0]
+    count = 1 if node.own.is_set("channel_shared", False) else channels
+    slope = node.weight(0, (count,), build)
+    return build.binary("prelu", x, _along(slope, 1, x, build))
+
+
+def power(node: CaffeNode, build: Build) -> SSAValue:
+    """(shift + scale * x)^power"""
+    exponent = node.own.number("power", 1.0)
+    base = _affine(node, build)
+    if exponent == 1.0:
+        return base
+    return build.binary("pow", base, build.scalar_like(exponent, base))
+
+
+def exp(node: CaffeNode, build: Build) -> SSAValue:
+    """base^(shift + scale * x); without a base e."""
+    base = node.own.number("base", -1.0)
+    return build.unary("exp", build.scaled(_affine(node, build), _logarithm(base)))
+
+
+def log(node: CaffeNode, build: Build) -> SSAValue:
+    """The logarithm of shift + scale * x to a base; without one the natural one."""
+    base = node.own.number("base", -1.0)
+    return build.scaled(build.unary("log", _affine(node, build)), 1 / _logarithm(base))
+
+
+def _logarithm(base: float) -> float:
+    if base == -1.0:
+        return 1.0
+    if base <= 0 or base == 1.0:
+        raise ValueError(f"base {base:g}; a positive one other than 1, or -1 for e, expected")
+    return math.log(base)
+
+
+def threshold(node: CaffeNode, build: Build) -> SSAValue:
+    """1 where x is larger than the threshold, else 0."""
+    x = node.operand(0)
+    limit = build.scalar_like(node.own.number("threshold", 0.0), x)
+    return build.cast(build.binary("greater", x, limit), np.float32)
+
+
+def eltwise(node: CaffeNode, build: Build) -> SSAValue:
+    """The sum of all operands with coefficients, their product, or the largest."""
+    kind = enum_of(node.own.word("operation", "SUM"), ("PROD", "SUM", "MAX"))
+    values, factors = node.bottoms, node.own.numbers("coeff")
+    if len(values) < 2:
+        raise ValueError("two bottoms at least are expected")
+    shapes = {build.shape(value) for value in values}
+    if len(shapes) > 1:
+        raise Unsupported(f"operands of different shapes: {sorted(map(str, shapes))}")
+    if factors:
+        if kind != "SUM" or len(factors) != len(values):
+            raise ValueError(f"{len(factors)} coefficients for {kind} of {len(values)} operands")
+        pairs = zip(values, factors, strict=True)
+        values = [build.scaled(value, factor) for value, factor in pairs]
+    operation = {"PROD": "mul", "SUM": "add", "MAX": "max"}[kind]
+    result = values[0]
+    for value in values[1:]:
+        result = build.binary(operation, result, value)
+    return result
+
+
+def scale(node: CaffeNode, build: Build) -> SSAValue:
+    """x times the second operand or weights along some axes, and a bias."""
+    x = node.operand(0)
+    first = 0 if len(node.bottoms) > 1 else 1
+    factors, axis, shape = _parameter(node, x, build)
+    y = build.binary("mul", x, _along(factors, axis, x, build))
+    if node.own.is_set("bias_term", False):
+        shift = node.weight(first, shape, build)
+        y = build.binary("add", y, _along(shift, axis, x, build))
+    return y
+
+
+def bias(node: CaffeNode, build: Build) -> SSAValue:
+    """x plus the second operand or weights along some axes."""
+    x = node.operand(0)
+    shift, axis, _ = _parameter(node, x, build)
+    return build.binary("add", x, _along(shift, axis, x, build))
+
+
+def _parameter(node: CaffeNode, x: SSAValue, build: Build) -> tuple[SSAValue, int, list[int]]:
+    """What stands along axes of x: its value, the first axis, sizes."""
+    rank = build.rank(x)
+    axis = build.axis(node.own.integer("axis", 1), rank)
+    if len(node.bottoms) > 1:
+        other = node.operand(1)
+        return other, axis, build.sizes(other, range(build.rank(other)), "a factor")
+    count = node.own.integer("num_axes", 1)
+    end = rank if count == -1 else axis + count
+    if not axis <= end <= rank:
+        raise ValueError(f"{count} axes from axis {axis} on of {rank}")
+    shape = build.sizes(x, range(axis, end), "weights along axes")
+    return node.weight(0, shape, build), axis, shape
+
+
+def _along(value: SSAValue, axis: int, x: SSAValue, build: Build) -> SSAValue:
+    """The value with sizes of 1 behind, so that its first axis is that axis of x."""
+    behind = build.rank(x) - axis - build.rank(value)
+    if behind < 0:
+        raise ValueError(f"{build.rank(value)} axes from axis {axis} on of {build.rank(x)}")
+    return build.reshape(value, [*build.all_sizes(value), *[1] * behind]) if behind else value
+
+
+def _affine(node: CaffeNode, build: Build) -> SSAValue:
+    """shift + scale * x"""
+    y = build.scaled(node.operand(0), node.own.number("scale", 1.0))
+    shift = node.own.number("shift", 0.0)
+    return build.binary("add", y, build.scalar_like(shift, y)) if shift else y
+
+
+CONVERTERS = {
+    **dict.fromkeys(_UNARY, unary),
+    "ReLU": relu,
+    "ReLU6": relu6,
+    "Clip": clip,
+    "ELU": elu,
+    "Swish": swish,
+    "PReLU": prelu,
+    "Power": power,
+    "Exp": exp,
+    "Log": log,
+    "Threshold": threshold,
+    "Eltwise": eltwise,
+    "Scale": scale,
+    "Bias": bias,
+}

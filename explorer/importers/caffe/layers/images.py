@@ -1,0 +1,53 @@
+"""Images in other sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.caffe.layers.node import CaffeNode
+from explorer.ir.top.interpolation import InterpolateOp
+
+
+def interp(node: CaffeNode, build: Build) -> SSAValue:
+    """Two taps along each of height and width; corners stand on corners. Of DeepLab."""
+    y = node.operand(0)
+    if node.own.integer("pad_beg", 0) or node.own.integer("pad_end", 0):
+        raise Unsupported("a padding")
+    sizes = build.sizes(y, [2, 3], "a resize")
+    for axis, (size, target) in enumerate(zip(sizes, _targets(node, sizes), strict=True), 2):
+        if size == target:
+            continue
+        places = np.linspace(0, size - 1, target) if target > 1 else np.zeros(1)
+        low = np.minimum(np.floor(places).astype(np.int64), size - 1)
+        positions = np.stack([low, np.minimum(low + 1, size - 1)], 1)
+        shares = np.stack([1 - (places - low), places - low], 1).astype(np.float32)
+        taps = [build.weight(positions), build.weight(shares)]
+        y = build.value(InterpolateOp, [y, *taps], axis=axis)
+    return y
+
+
+def _targets(node: CaffeNode, sizes: list[int]) -> list[int]:
+    """Height and width: said, or by factors."""
+    if node.own.has("height") and node.own.has("width"):
+        targets = [node.own.integer("height", 0), node.own.integer("width", 0)]
+    else:
+        shrink = node.own.integer("shrink_factor", 1)
+        zoom = node.own.integer("zoom_factor", 1)
+        if min(shrink, zoom) < 1:
+            raise ValueError(f"a shrink_factor of {shrink} and a zoom_factor of {zoom}")
+        small = [(size - 1) // shrink + 1 for size in sizes]
+        targets = [size + (size - 1) * (zoom - 1) for size in small]
+    if min(targets) < 1:
+        raise ValueError(f"images of {targets[0]} by {targets[1]}")
+    return targets
+
+
+def padding(node: CaffeNode, build: Build) -> SSAValue:
+    """Zeros around an image, which files of the form V0 have as a layer."""
+    x, pad = node.operand(0), node.own.integer("pad", 0)
+    return build.padded(x, [0, 0, pad, pad], [0, 0, pad, pad])
+
+
+CONVERTERS = {"Interp": interp, "Padding": padding}

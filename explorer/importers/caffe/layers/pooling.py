@@ -1,0 +1,91 @@
+"""Pooling: sizes are rounded up, and windows that would begin behind the image are dropped.
+
+    positions = ceil((n + 2 pad - k) / stride) + 1
+
+An average divides by what of the window lies in the image with its padding.
+Source: src/caffe/layers/pooling_layer.cpp of BVLC/caffe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.caffe.layers.node import CaffeNode
+from explorer.importers.caffe.layers.windows import pair
+from explorer.ir.top.pooling import PoolOp
+
+_KINDS = {"MAX": "max", "0": "max", "AVE": "average", "1": "average"}
+
+
+def pooling(node: CaffeNode, build: Build) -> SSAValue:
+    """The maximum or average of windows; sizes are rounded up."""
+    x, word = node.operand(0), node.own.word("pool", "MAX")
+    if word not in _KINDS:
+        raise Unsupported(f"pool: {word}")
+    if len(node.outputs) > 1:
+        raise Unsupported("a second result, the places of the maxima")
+    if build.rank(x) != 4:
+        raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
+    kind = _KINDS[word]
+    if node.own.is_set("global_pooling", False):
+        return build.reduce("mean" if kind == "average" else "max", x, [2, 3], keepdims=True)
+    sizes, strides = pair(node.own, "kernel", None), pair(node.own, "stride", 1)
+    pads = pair(node.own, "pad", 0)
+    is_ceiled = _is_ceiled(node)
+    images = build.sizes(x, [2, 3], "pooling")
+    ends = []
+    for size, width, stride, pad in zip(images, sizes, strides, pads, strict=True):
+        if pad >= width:
+            raise ValueError(f"a padding of {pad} for windows of {width}")
+        positions = _positions(size, width, stride, pad, is_ceiled)
+        ends.append(max((positions - 1) * stride + width - size - pad, 0))
+    return _pooled(x, kind, sizes, strides, pads, ends, build)
+
+
+def _is_ceiled(node: CaffeNode) -> bool:
+    if node.own.has("ceil_mode"):
+        return node.own.is_set("ceil_mode", True)
+    return node.own.word("round_mode", "CEIL") in ("CEIL", "0")
+
+
+def _positions(size: int, width: int, stride: int, pad: int, is_ceiled: bool) -> int:
+    room = size + 2 * pad - width
+    if room < 0:
+        raise ValueError(f"a window of {width} does not fit into {size} + 2 x {pad}")
+    count = (-(-room // stride) if is_ceiled else room // stride) + 1
+    if pad and (count - 1) * stride >= size + pad:
+        count -= 1
+    return count
+
+
+def _pooled(
+    x: SSAValue,
+    kind: str,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    ends: Sequence[int],
+    build: Build,
+) -> SSAValue:
+    begins, includes = list(pads), True
+    if kind == "average" and any(end > pad for end, pad in zip(ends, pads, strict=True)):
+        # The padding counts, what lies behind it does not.
+        x = build.padded(x, [0, 0, *pads], [0, 0, *pads])
+        ends = [max(end - pad, 0) for end, pad in zip(ends, pads, strict=True)]
+        begins, includes = [0, 0], False
+    return build.value(
+        PoolOp,
+        [x],
+        kind=kind,
+        window=sizes,
+        strides=strides,
+        pads=(*begins, *ends),
+        dilations=(1, 1),
+        **({} if includes else {"includes_padding": False}),
+    )
+
+
+CONVERTERS = {"Pooling": pooling}

@@ -1,0 +1,196 @@
+"""Cycles of a tiled layer, predicted from its tiles, and what they are made of.
+
+    predicted = predict(compile_layer(layer, machine).tiled)
+    predicted.cycles
+    predicted.terms          of every queue: what it does, for how long, and why
+    predicted.waits          of every queue: what it waits for
+
+Neither instructions nor numbers are made. The rules of docs/npu-instructions.md, of which the
+simulator follows the same on instructions, are followed here on steps of tiles; that both come to
+the same cycle is a check of both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from explorer.npu.steps import SUMS_FREE, Bank, Step, Steps
+from explorer.npu.tiles import TiledLayer
+from explorer.npu.traffic import Traffic, traffic_of
+from explorer.targets.npu.machine import Machine
+
+CAUSES = ("fetch", "token", "room", "channel", "bank")
+ENGINE_STEPS = {
+    "reset": "element",
+    "multiply": "block of the array",
+    "rescale": "element of an operation",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CycleTerm:
+    """What one kind of step takes altogether in its queue."""
+
+    queue: str
+    name: str
+    """See `Step.what`."""
+    count: int
+    """Steps of that kind."""
+    cycles: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Of each queue, its terms and waits and the rest behind its last step are `cycles`."""
+
+    cycles: int
+    traffic: Traffic
+    micro_operation_bytes: int
+    """Loaded, with repetitions: they are no part of `traffic`."""
+    terms: tuple[CycleTerm, ...]
+    waits: dict[str, dict[str, int]]
+    """By queue and cause (see `CAUSES`); zeros are left out."""
+
+    @property
+    def bound(self) -> str:
+        """The queue that is busy for longest."""
+        busy: Counter[str] = Counter()
+        for term in self.terms:
+            busy[term.queue] += term.cycles
+        return busy.most_common(1)[0][0]
+
+
+def predict(tiled: TiledLayer) -> Prediction:
+    """Of a layer whose tensors lie as `compile_layer` lays them without `base_bytes`."""
+    machine = tiled.machine
+    steps = Steps(tiled)
+    listed = list(steps)
+    cycles, waits = _Timeline(machine, listed).run()
+    names = [queue.name for queue in machine.queues]
+    each = machine.by_content["micro_operations"].global_bytes
+    return Prediction(
+        cycles=cycles,
+        traffic=traffic_of(tiled),
+        micro_operation_bytes=steps.micro.loaded * each,
+        terms=tuple(_terms(listed, names)),
+        waits={
+            name: {cause: waits[queue, cause] for cause in CAUSES if waits[queue, cause]}
+            for queue, name in enumerate(names)
+        },
+    )
+
+
+def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
+    groups: defaultdict[tuple[int, str], list[Step]] = defaultdict(list)
+    for step in steps:
+        groups[step.queue, step.what].append(step)
+    for (queue, what), members in sorted(groups.items(), key=lambda entry: entry[0][0]):
+        cycles = sum(step.cycles for step in members)
+        fixed = sum(min(step.fixed_cycles, step.cycles) for step in members)
+        amount = sum(step.amount for step in members)
+        why = "the last instruction"
+        if what != "finish":
+            is_transfer = members[0].dma >= 0
+            of = "transfer" if is_transfer else "instruction"
+            unit = "bytes" if is_transfer else f"steps, one {ENGINE_STEPS[what]} each"
+            why = (
+                f"{fixed:,} for starts and latencies of {len(members):,} "
+                f"{of}{'s' if len(members) > 1 else ''}, {cycles - fixed:,} for {amount:,} {unit}"
+            )
+        yield CycleTerm(queue=queues[queue], name=what, count=len(members), cycles=cycles, why=why)
+
+
+class _Timeline:
+    """When each step begins: the earliest of those that can, of several that of the first queue."""
+
+    def __init__(self, machine: Machine, steps: list[Step]) -> None:
+        self.machine, self.steps = machine, steps
+        count = len(machine.queues)
+        self.waiting: list[deque[tuple[int, Step]]] = [deque() for _ in range(count)]
+        self.ready = [0] * count
+        self.given: list[list[int]] = [[] for _ in range(SUMS_FREE + 1)]
+        self.taken: list[list[int]] = [[] for _ in range(SUMS_FREE + 1)]
+        self.channels = [[0] * engine.channels for engine in machine.dma_engines]
+        self.ports: dict[Bank, list[int]] = {
+            (memory, bank): [0] * pad.ports
+            for memory, pad in enumerate(machine.scratchpads)
+            for bank in range(pad.banks)
+        }
+        self.freed: list[deque[int]] = [deque() for _ in range(count)]
+        """When the entries of a queue that steps left became free; not yet taken again."""
+        self.fetched = self.fetch_cycle = 0
+        self.waits: Counter[tuple[int, str]] = Counter()
+
+    def run(self) -> tuple[int, Counter[tuple[int, str]]]:
+        """The cycle in which the last step ends, and waits by queue and cause."""
+        for _ in self.steps:
+            self._fetch()
+            cycle, queue = min(
+                (found, queue)
+                for queue in range(len(self.waiting))
+                if self.waiting[queue] and (found := self._earliest(queue)[0]) >= 0
+            )
+            self._begin(queue, cycle)
+        return max(self.ready), self.waits
+
+    def _fetch(self) -> None:
+        """Hands steps to their queues while there is room; all wait for the next one's."""
+        while self.fetched < len(self.steps):
+            step = self.steps[self.fetched]
+            waiting = self.waiting[step.queue]
+            entries = self.machine.queues[step.queue].entries
+            if len(waiting) >= entries:
+                return
+            self.fetch_cycle += self.machine.instructions.fetch_cycles
+            freed = self.freed[step.queue]
+            if len(waiting) + len(freed) >= entries:
+                self.fetch_cycle = max(self.fetch_cycle, freed.popleft())
+            waiting.append((self.fetch_cycle, step))
+            self.fetched += 1
+
+    def _earliest(self, queue: int) -> tuple[int, list[tuple[str, int]]]:
+        """When its first step can begin, and what it waits for; -1: not known yet."""
+        arrival, step = self.waiting[queue][0]
+        limits = [("fetch", arrival)]
+        if step.takes >= 0:
+            number = len(self.taken[step.takes])
+            if number >= len(self.given[step.takes]):
+                return -1, []
+            limits.append(("token", self.given[step.takes][number]))
+        if step.gives >= 0:
+            # A token waits in the queue that takes it: forwards the next one, else the one before.
+            taker = step.gives // 2 + (step.gives % 2 == 0)
+            number = len(self.given[step.gives]) - self.machine.queues[taker].tokens
+            if number >= len(self.taken[step.gives]):
+                return -1, []
+            if number >= 0:
+                limits.append(("room", self.taken[step.gives][number]))
+        if step.dma >= 0:
+            limits.append(("channel", min(self.channels[step.dma])))
+        limits += [("bank", min(self.ports[bank])) for bank in step.banks]
+        cycle, waits = self.ready[queue], []
+        for cause, limit in limits:
+            if limit > cycle:
+                waits.append((cause, limit - cycle))
+                cycle = limit
+        return cycle, waits
+
+    def _begin(self, queue: int, cycle: int) -> None:
+        for cause, waited in self._earliest(queue)[1]:
+            self.waits[queue, cause] += waited
+        _, step = self.waiting[queue].popleft()
+        end = cycle + step.cycles
+        if step.takes >= 0:
+            self.taken[step.takes].append(cycle)
+        if step.gives >= 0:
+            self.given[step.gives].append(end)
+        busy = [self.ports[bank] for bank in step.banks]
+        if step.dma >= 0:
+            busy.append(self.channels[step.dma])
+        for places in busy:
+            places[places.index(min(places))] = end
+        self.ready[queue] = end
+        self.freed[queue].append(cycle)

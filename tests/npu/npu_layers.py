@@ -1,0 +1,60 @@
+"""Layers to try, and how one is compared with all that is said of it."""
+
+import numpy as np
+
+from explorer.ir.requantization import Requantization, fixed_point
+from explorer.npu import Convolution, Rescaling, compile_layer, predict, traffic_of
+from explorer.runtime.npu import simulate
+from explorer.targets import load_target
+from explorer.targets.npu.checking import check_program
+from explorer.targets.npu.machine import describe
+
+
+def machine(name, **overrides):
+    return describe(load_target(name, overrides))
+
+
+def rescaling(machine, outputs, random, **fields):
+    how = Requantization(machine.scheme, machine.rounding)
+    factors = fixed_point(random.uniform(0.0003, 0.01, outputs), how)
+    half = 1 << machine.input_bits - 1
+    limits = {"zero_point": 3, "low": -half + 2, "high": half - 1}
+    return Rescaling(how=how, multipliers=factors.multipliers, shifts=factors.shifts,
+                     **{**limits, **fields})  # fmt: skip
+
+
+def convolution(machine, random, inputs=20, outputs=37, size=(13, 11), kernel=(3, 3), groups=1,
+                zero_point=None, **fields):  # fmt: skip
+    half = 1 << machine.weight_bits - 1
+    is_vta = machine.set == "vta"
+    return Convolution(
+        name="layer",
+        input_shape=(inputs, *size),
+        weights=random.integers(-half, half, (outputs, inputs // groups, *kernel)),
+        bias=random.integers(-5000, 5000, outputs),
+        rescaling=rescaling(machine, outputs, random),
+        groups=groups,
+        input_zero_point=(0 if is_vta else -3) if zero_point is None else zero_point,
+        **fields,
+    )
+
+
+def compared(layer, machine, random, **options):
+    """Runs a layer and compares everything; what the simulation says."""
+    made = compile_layer(layer, machine, **options)
+    half = 1 << machine.input_bits - 1
+    x = random.integers(-half, half, layer.input_shape)
+    image = made.image_with(x)
+    assert check_program(made.program, image, machine) == []
+    found = simulate(made.program, image, machine)
+    np.testing.assert_array_equal(made.output_of(found.image), layer.run(x))
+    expected = traffic_of(made.tiled)
+    micro = made.micro_operations_loaded * machine.by_content["micro_operations"].global_bytes
+    assert found.counters.macs == expected.macs
+    assert found.counters.loaded_bytes == {**expected.loaded_bytes, "micro_operations": micro}
+    assert found.counters.stored_bytes == expected.stored_bytes
+    predicted = predict(made.tiled)
+    assert predicted.traffic == expected
+    assert predicted.micro_operation_bytes == micro
+    assert (predicted.cycles, predicted.waits) == (found.cycles, found.stalls)
+    return made, found

@@ -1,0 +1,102 @@
+"""Maxima of windows and functions by table: bit-equal on every machine that has the operations."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from npu_layers import machine
+
+from explorer.errors import InputError
+from explorer.npu import LayerError, WindowLayer, compile_windows
+from explorer.runtime.npu import simulate
+from explorer.targets.npu.checking import check_program
+
+FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]
+NPUS = [*FULL, "vta-16", "vta-32"]
+POOLS = {
+    "plain": {"kernel": (2, 2), "strides": (2, 2)},
+    "padded": {"kernel": (3, 3), "strides": (2, 1), "pads": (1, 1, 0, 2)},
+    "dilated": {"kernel": (2, 3), "dilations": (3, 2), "pads": (2, 1, 3, 4)},
+    "over everything": {"kernel": (13, 11)},
+}
+
+
+def compared(layer, machine, **options):
+    """Runs a layer and compares its numbers; the program and what the simulation says."""
+    made = compile_windows(layer, machine, **options)
+    half = 1 << layer.bits - 1
+    x = np.random.default_rng(1).integers(-half, half, layer.input_shape)
+    image = made.image_with(x)
+    assert check_program(made.program, image, machine) == []
+    found = simulate(made.program, image, machine)
+    np.testing.assert_array_equal(made.output_of(found.image), layer.run(x))
+    return made, found
+
+
+def layer_of(machine, **fields):
+    return WindowLayer(**{"name": "pool", "input_shape": (45, 13, 11),
+                          "bits": machine.input_bits, **fields})  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", POOLS)
+@pytest.mark.parametrize("name", NPUS)
+def test_maxima_are_bit_equal_on_every_machine(name, kind):
+    found = machine(name)
+    compared(layer_of(found, **POOLS[kind]), found)
+
+
+@pytest.mark.parametrize("sizes", [None, (2, 4, 2)])
+@pytest.mark.parametrize("name", FULL)
+def test_functions_by_table_are_bit_equal(name, sizes):
+    found = machine(name)
+    table = np.random.default_rng(2).integers(-128, 128, 256)
+    compared(layer_of(found, table=table), found, sizes=sizes)
+    compared(layer_of(found, table=table, **POOLS["padded"]), found, sizes=sizes)
+
+
+@pytest.mark.parametrize("bits", [4, 16])
+def test_numbers_of_other_widths(bits):
+    widths = {"engines.matrix.input_bits": bits}
+    found = machine("odd-12x20", **widths)
+    compared(layer_of(found, **POOLS["padded"]), found)
+    if bits == 4:
+        compared(layer_of(found, table=np.arange(16)[::-1] - 8), found)
+
+
+def test_results_are_double_buffered():
+    """The store of a tile and the computation of the next one overlap."""
+    found = machine("odd-12x20")
+    layer = layer_of(found, input_shape=(40, 28, 28), kernel=(3, 3), strides=(2, 2))
+    (_, one), (double, two) = (
+        compared(layer, found, sizes=(7, 7, 1), buffers=count) for count in (1, 2)
+    )
+    assert sorted(set(double.owners)) == [-1, *range(2 * 2 * 2)]
+    assert one.counters.loaded_bytes["widened"] == two.counters.loaded_bytes["widened"]
+    assert one.counters.stored_bytes == two.counters.stored_bytes
+    assert two.cycles < one.cycles
+
+
+def test_small_scratchpads_give_small_tiles():
+    small = machine("odd-12x20", **{"memories.accumulators.size_bytes": 2800})
+    made, _ = compared(layer_of(small, **POOLS["padded"]), small)
+    assert len(list(made.tiled.tiles())) > 10
+
+
+def test_what_a_machine_lacks_is_refused_by_name():
+    vta, odd = machine("vta-16"), machine("odd-12x20")
+    table = np.zeros(256, np.int64)
+    for layer, where, message in (
+        (layer_of(vta, table=table), vta, "by vta-16: its vector engine has no table"),
+        (layer_of(odd, bits=16), odd, "its numbers have 16 bits, those of the machine 8"),
+        (layer_of(odd, kernel=(2, 2), pads=(2, 0, 0, 0)), odd, "lies in the padding altogether"),
+    ):
+        with pytest.raises(LayerError, match=f"pool cannot be computed .*{message}"):
+            compile_windows(layer, where)
+    tiny = machine("odd-12x20", **{"memories.accumulators.size_bytes": 560})
+    with pytest.raises(LayerError, match="pool does not fit odd-12x20: its smallest tile: 145 acc"):
+        compile_windows(layer_of(tiny, kernel=(13, 11)), tiny)
+    with pytest.raises(InputError, match=r"pool takes \(45, 13, 11\), not \(3,\)"):
+        compile_windows(layer_of(odd, **POOLS["plain"]), odd).image_with(np.zeros(3))

@@ -11,6 +11,9 @@ from pathlib import Path
 
 PROCESSOR_FILE = Path("/proc/cpuinfo")
 CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+KINDS_FOLDER = Path("/sys/devices")
+INTEL_KINDS = {"cpu_core": "performance cores", "cpu_atom": "efficient cores"}
+"""Linux' counters of a processor with both, each with the list of its processors in `cpus`."""
 
 AMD_FAMILIES = (
     (0x17, range(0x30), "znver1"),
@@ -80,13 +83,6 @@ def vector_floats(processor_text: str | None = None) -> int:
     return 4
 
 
-def has_dot_products(processor_text: str | None = None) -> bool:
-    """Whether it adds four products of bytes to a sum of 32 bits at once (VNNI, Arm's DotProd)."""
-    features = _features(read_processor_text() if processor_text is None else processor_text)
-    names = {"avx512_vnni", "avx512vnni", "avx_vnni", "avxvnni", "asimddp", "i8mm"}
-    return bool(names & features)
-
-
 def processor_name() -> str:
     """`AMD EPYC 9R14`, or the architecture where the system does not say."""
     found = re.search(r"^model name\s*:\s*(.+)$", read_processor_text(), re.MULTILINE)
@@ -121,6 +117,28 @@ def recognized_by(processor_text: str | None = None) -> str:
         numbers = _number("CPU implementer", text), _number("CPU part", text)
         return "MIDR, implementer 0x{:x}, part 0x{:x}".format(*numbers)
     return "the system's name for it" if "model name" in text else "nothing that the system tells"
+
+
+def core_kinds(
+    processor_text: str | None = None, folder: Path = KINDS_FOLDER
+) -> tuple[tuple[str, int], ...]:
+    """What kinds of cores a processor has, and logical processors of each, the first one first.
+
+    Empty where all are alike, or the system does not tell. Arm's differ by their part; Intel's
+    have the same number, and Linux counts their events apart.
+    """
+    text = read_processor_text() if processor_text is None else processor_text
+    parts = re.findall(r"^CPU part\s*:\s*(0x[0-9a-fA-F]+)\s*$", text, re.MULTILINE)
+    names = [ARM_PARTS.get(int(part, 0), f"part {part}") for part in parts]
+    found = {name: names.count(name) for name in names}
+    for kind, name in INTEL_KINDS.items():
+        try:
+            listed = (folder / kind / "cpus").read_text().strip()
+        except OSError:
+            continue
+        spans = [[int(end) for end in span.split("-")] for span in listed.split(",") if span]
+        found[name] = sum(span[-1] - span[0] + 1 for span in spans)
+    return tuple(found.items()) if len(found) > 1 else ()
 
 
 def processor_features(processor_text: str | None = None) -> frozenset[str]:

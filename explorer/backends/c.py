@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from explorer.backends.interface import Backend
 from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import BuildError
-from explorer.processor import has_dot_products, processor_features
+from explorer.processor import processor_features
 from explorer.runtime.cache.c_programs import library_key, try_library
 from explorer.runtime.cache.environment import compiler_on_disk
 from explorer.runtime.cache.languages import KeptLanguage
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 SPLITTING_LANES = 8
 """AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
 WIDE_LANES = 16
-"""Processors with vectors of 512 bits mostly have dot products of bytes (VNNI)."""
+"""Vectors of 512 bits are printed without pairs: processors with them mostly have VNNI."""
+DOT_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "dotprod", "i8mm"})
+"""Features that add four products of bytes to a sum of 32 bits at once."""
 
 
 class CBackend(Backend):
@@ -61,11 +63,11 @@ class CBackend(Backend):
         found = device or first_usable(self.devices(0.0), "cpu")
         return measure_processor(found, threads, processor)
 
-    def multiplies_pairs(self, lanes: int) -> bool:
-        return lanes < WIDE_LANES and not has_dot_products()
+    def multiplies_pairs(self, target: Target, lanes: int) -> bool:
+        return lanes < WIDE_LANES and not DOT_PRODUCTS & _features(target)
 
-    def splits_signs(self, lanes: int) -> bool:
-        return self.multiplies_pairs(lanes) and lanes == SPLITTING_LANES
+    def splits_signs(self, target: Target, lanes: int) -> bool:
+        return lanes == SPLITTING_LANES and self.multiplies_pairs(target, lanes)
 
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine

@@ -8,12 +8,14 @@ All that schedules know of a processor is in it; `explorer devices` shows it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 
 from explorer.kernels.cost.machine import CacheLevel, CostMachine, cache_levels, cost_machine
 from explorer.processor import (
     cache_bytes,
     clock_hz,
+    core_kinds,
     processor_family,
     processor_features,
     recognized_by,
@@ -37,7 +39,8 @@ def known_core(target: Target, features: Collection[str] | None = None) -> Known
         return describe_core(family, why, own, target.core, target.caches, sizes=sizes)
     family, why, sizes = family_of(processor_family()), recognized_by(), cache_bytes()
     measured = measured_core_at_hand()
-    return describe_core(family, why, own, target.core, target.caches, measured, sizes)
+    core = describe_core(family, why, own, target.core, target.caches, measured, sizes)
+    return dataclasses.replace(core, kinds=core_kinds())
 
 
 def levels_of(core: KnownCore) -> tuple[CacheLevel, ...]:

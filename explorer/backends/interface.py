@@ -96,11 +96,11 @@ class Backend(Protocol):
         return VECTOR_FLOATS
 
     # -- compiling ---------------------------------------------------------------------------
-    def multiplies_pairs(self, lanes: int) -> bool:
+    def multiplies_pairs(self, target: Target, lanes: int) -> bool:
         """Whether products of bytes are made of pairs of 16 bits, for want of better ones."""
         return False
 
-    def splits_signs(self, lanes: int) -> bool:
+    def splits_signs(self, target: Target, lanes: int) -> bool:
         """Whether such pairs take the sizes of weights, and flip bits for their signs."""
         return False
 

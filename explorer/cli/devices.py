@@ -137,9 +137,21 @@ def core_lines(core: KnownCore) -> list[str]:
         f"core: {family.title} ({family.name}), recognized by: {core.recognized_by}",
         f"code for it may use: {', '.join(core.features) or 'nothing beyond the architecture'}",
         *([f"note: {family.note}"] if family.note else []),
+        *_kinds_lines(core),
     ]
-    tables = [f"tables of {family.name}: " + "; ".join(family.sources)]
+    tables = [f"where the numbers of {family.name} are from:", *map("  {}".format, family.sources)]
     return [*head, *columns(rows, align="lrl"), *tables]
+
+
+def _kinds_lines(core: KnownCore) -> list[str]:
+    """That threads may run on cores which schedules are not made for."""
+    if not core.kinds:
+        return []
+    kinds = ", ".join(f"{count} of {name}" for name, count in core.kinds)
+    return [
+        f"cores of several kinds, logical processors: {kinds}; schedules are made for the first, "
+        "and threads run on any unless they are pinned (taskset)"
+    ]
 
 
 def _said_by(path: str, core: KnownCore) -> str:

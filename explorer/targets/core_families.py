@@ -68,6 +68,9 @@ class KnownCore:
     """Every field known but perhaps the size, which is the machine's own then."""
     is_at_hand: bool = True
     """Whether it is this machine's, so that sizes of caches are its own."""
+    kinds: tuple[tuple[str, int], ...] = ()
+    """Where the machine at hand has cores of several kinds: each, and logical processors of it.
+    This is the core of the first kind."""
     measured: tuple[str, ...] = ()
     """Fields that a measurement has replaced: `core.load_units`."""
     overridden: tuple[str, ...] = ()

@@ -10,8 +10,9 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.compilation.measurements.costs import cost_machine_for
-from explorer.kernels.cost.counting import count
+from explorer.kernels.cost.counting import count, count_bodies
 from explorer.kernels.cost.loops import loop_costs
+from explorer.kernels.loops.nest import name_of
 from explorer.kernels.sections.phases import phases
 from explorer.runtime.assembly.matching import source_loops
 from explorer.targets import load_target
@@ -55,3 +56,19 @@ def test_multiply_adds_of_a_convolution_are_those_of_its_tile(compiled: Compilat
         most = max(loop_costs(kernel.function, machine), key=lambda cost: cost.multiply_adds)
         assert most.multiply_adds > 0
         assert most.cycles >= most.multiply_adds / machine.core.arithmetic_units
+
+
+def test_a_loop_compares_jumps_and_advances_an_address_for_each_array(compiled: Compilation):
+    machine = cost_machine_for(compiled.target, 8)
+    found = 0
+    for name, kernel in compiled._scheduled.items():
+        for loop, counts in count_bodies(kernel.function, machine).items():
+            if name.startswith("conv") and name_of(loop) == "ci":  # along inputs and weights
+                assert counts.instructions["other"] == 4
+                found += 1
+            if name.startswith("max_pool") and name_of(loop) == "j":
+                # Of four pixels: each compared, tested for NaN and selected; all of them stored.
+                assert counts.instructions["arithmetic"] == 4 * 3
+                assert counts.instructions["other"] == 4
+                found += 1
+    assert found or "conv_3x3_1" not in compiled._scheduled

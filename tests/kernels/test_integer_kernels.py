@@ -3,6 +3,7 @@
 Shapes leave tails everywhere: channels that fill no block, rows that no tile divides.
 """
 
+import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,7 +111,9 @@ Compile = Callable[..., Compilation]
 def compiled(tmp_path: Path) -> Compile:
     """`compiled(model, "cpu", vector_floats=8)`"""
 
-    def compile_model(model: ModelProto, target: str = "cpu", **overrides: int) -> Compilation:
+    def compile_model(
+        model: ModelProto, target: str = "cpu", **overrides: int | str
+    ) -> Compilation:
         save(model, tmp_path / "model.onnx")
         return explorer.compile(tmp_path / "model.onnx", load_target(target, overrides))
 
@@ -172,7 +175,7 @@ MATRICES = {
 @pytest.mark.parametrize("case", MATRICES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
-    monkeypatch.setattr("explorer.backends.c.has_dot_products", lambda: False)
+    monkeypatch.setattr("explorer.backends.c.DOT_PRODUCTS", frozenset())
     compilation = compiled(matrix_product(**MATRICES[case]), vector_floats=lanes)
     assert_same_bits(compilation)
     assert "dot" in steps_of(compilation)
@@ -180,10 +183,20 @@ def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
     assert splits == (lanes == 8)
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+@pytest.mark.parametrize(("processor", "splits"), [("x86-64-v3", True), ("icelake-server", False)])
+def test_products_take_the_form_of_the_processor_that_is_compiled_for(processor, splits, compiled):
+    """Whatever the machine at hand has: nothing runs here."""
+    model = matrix_product(**MATRICES["a batch"])
+    compilation = compiled(model, vector_floats=8, processor=processor)
+    rules = [e.rule for e in compilation["fuse-quantization"].rewrites]
+    assert ("split-signs" in rules) == splits
+
+
 @pytest.mark.parametrize("x_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("w_type", [np.uint8, np.int8])
 def test_sums_of_the_largest_bytes_are_exact(x_type, w_type, compiled, monkeypatch):
-    monkeypatch.setattr("explorer.backends.c.has_dot_products", lambda: False)
+    monkeypatch.setattr("explorer.backends.c.DOT_PRODUCTS", frozenset())
     rows, depth, columns = 12, 48, 37
     x_ends, w_ends = ([np.iinfo(t).min, np.iinfo(t).max] for t in (x_type, w_type))
     random = np.random.default_rng(0)

@@ -121,6 +121,8 @@ def test_few_uses_of_a_vector_load_it_for_each_of_them():
 def test_a_vector_for_which_there_is_no_register_is_loaded_for_each_use():
     """7 x 2 sums in 16 registers leave room for one vector and a broadcast input."""
     few = with_registers(16)
+    assert executed_loads(2, 6, few) == 6
+    assert executed_loads(2, 8, few) == 2, "4 x 2 sums: gcc reads each vector once"
     assert executed_loads(2, 12, few) == 2
     assert executed_loads(2, 14, few) == 1 + 7
     assert executed_loads(3, 12, few, can_hold=True) == 3

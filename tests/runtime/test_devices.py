@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from explorer.errors import DeviceError
-from explorer.processor import has_dot_products, vector_floats
+from explorer.processor import vector_floats
 from explorer.runtime.devices import (
     DeviceRecord,
     examine_processor,
@@ -139,13 +139,6 @@ def test_vector_width_comes_from_the_processors_features(flags, width):
 
 def test_vector_width_of_an_unknown_processor_is_four():
     assert vector_floats("Features : fp asimd\n") == 4
-
-
-@pytest.mark.parametrize("flag", ["avx512_vnni", "avx_vnni"])
-def test_dot_products_of_bytes_are_a_feature_of_the_processor(flag):
-    assert has_dot_products(f"flags : fpu avx2 {flag}\n")
-    assert not has_dot_products("flags : fpu avx2 avx512f\n")
-    assert not has_dot_products("Features : fp asimd\n")
 
 
 def test_a_driver_without_registration_is_registered_beside_the_systems(tmp_path):

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from explorer.backends.cores import known_core
+from explorer.cli.devices import core_lines
 from explorer.errors import InputError
-from explorer.processor import processor_family, processor_features, recognized_by
+from explorer.processor import core_kinds, processor_family, processor_features, recognized_by
 from explorer.runtime.features import features_in
 from explorer.targets import Cache, CoreOverrides, load_target
 from explorer.targets.core_families import (
@@ -73,6 +74,25 @@ def test_a_processor_is_recognized_by_its_numbers(text, family, numbers, feature
     assert family_of(processor_family(text)).name == family
     assert recognized_by(text) == numbers
     assert feature in processor_features(text)
+
+
+def test_cores_of_several_kinds_are_counted_and_said(tmp_path):
+    both = "CPU part : 0xd03\n" * 4 + "CPU part : 0xd08\n" * 2
+    assert core_kinds(both, tmp_path) == (("cortex-a53", 4), ("cortex-a72", 2))
+    assert core_kinds(NEOVERSE_V1, tmp_path) == core_kinds(ZEN4, tmp_path) == ()
+    for kind, processors in (("cpu_core", "0-15"), ("cpu_atom", "16-22,23")):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "cpus").write_text(f"{processors}\n")
+    kinds = core_kinds("vendor_id : GenuineIntel\n", tmp_path)
+    assert kinds == (("performance cores", 16), ("efficient cores", 8))
+    core = describe_core(core_family("alder_lake_p"), "", ["avx2"])
+    assert not any("several kinds" in line for line in core_lines(core))
+    (line,) = [
+        line
+        for line in core_lines(dataclasses.replace(core, kinds=kinds))
+        if "several kinds" in line
+    ]
+    assert "16 of performance cores, 8 of efficient cores" in line
 
 
 def test_a_processor_that_is_not_told_apart_counts_as_its_architecture():

@@ -24,10 +24,11 @@ from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
     FLOAT_BYTES,
-    LOOP_INSTRUCTIONS,
     broadcast_registers,
     conflict_cycles,
     executed_loads,
+    load_parts,
+    loop_instructions,
     overlapped,
     parts_of,
     spill_cycles,
@@ -54,6 +55,9 @@ DIVISION_CYCLES = 5.0
 """Of a unit, as multiples of a multiplication."""
 FUNCTION_CYCLES = 20.0
 """exp, tanh, erf: polynomials of about so many multiply-adds."""
+EXTREME_INSTRUCTIONS = 3
+"""Of a maximum or minimum of floats that keeps NaN (`maximum` of printing/prelude/c): comparing,
+finding NaN, selecting. With a constant, which stands first, the first of them is enough."""
 FORWARD_CYCLES = 5
 """From a store to a load of the same element: chains through memory are longer by this."""
 
@@ -66,6 +70,7 @@ FREE = (
     func.ReturnOp,
 )
 DIVISIONS = (arith.DivfOp, math.SqrtOp, math.RsqrtOp, arith.DivSIOp, arith.DivUIOp)
+EXTREMES = (arith.MaximumfOp, arith.MinimumfOp)
 CHEAP_FUNCTIONS = (math.AbsFOp, math.FloorOp, math.CeilOp, math.FmaOp, math.TruncOp)
 
 
@@ -153,7 +158,8 @@ class _Counter:
         has_held = any(is_access(op) and is_held(op.memref) for op, _, _ in body)
         operands = max(broadcast_registers(self.machine) + (not has_held), held)
         own.most_registers = sums + operands if sums else 0
-        own.instructions["other"] += LOOP_INSTRUCTIONS
+        if loop is not None:
+            own.instructions["other"] += loop_instructions(len(_arrays_along(loop, body)))
         issued = sum(own.instructions.values())
         own.cycles["issue"] += issued / self.core.issued_per_cycle
         if loop is not None:
@@ -173,11 +179,13 @@ class _Counter:
         if is_access(op):
             if _is_register(op):
                 return
-            name, units = ("stores", self.core.store_units), self.core.store_units
-            if not is_store(op):
-                name, units = ("loads", self.core.load_units), self.core.load_units
-            counts.cycles[name[0]] += repeats * self._parts(_touched(op)) / units
-            counts.instructions[name[0]] += repeats
+            size = _size_bytes(_touched(op))
+            if is_store(op):
+                name, cycles = "stores", parts_of(size, self.machine) / self.core.store_units
+            else:
+                name, cycles = "loads", load_parts(size, self.machine) / self.core.load_units
+            counts.cycles[name] += repeats * cycles
+            counts.instructions[name] += repeats
             return
         kind = op.results[0].type if op.results else None
         if kind is None or isinstance(kind, IndexType):
@@ -186,7 +194,9 @@ class _Counter:
         if isinstance(op, arith.MulfOp) and is_fused(op):
             return
         cost = 1.0
-        if isinstance(op, DIVISIONS):
+        if isinstance(op, EXTREMES) and not any(map(_is_constant, op.operands)):
+            repeats *= EXTREME_INSTRUCTIONS
+        elif isinstance(op, DIVISIONS):
             cost = DIVISION_CYCLES
         elif op.dialect_name() == "math" and not isinstance(op, CHEAP_FUNCTIONS):
             cost = FUNCTION_CYCLES
@@ -312,6 +322,17 @@ def _indices(access: Access) -> set[SSAValue]:
     return {index for form in subscripts(access) if form is not None for index in form.terms}
 
 
+def _arrays_along(
+    loop: affine.ForOp, body: list[tuple[Operation, int, list[affine.ForOp]]]
+) -> set[SSAValue]:
+    """The arrays of a body of which every iteration touches another place."""
+    return {
+        op.memref
+        for op, _, _ in body
+        if is_access(op) and not _is_register(op) and index_of(loop) in _indices(op)
+    }
+
+
 def _is_register(access: Access) -> bool:
     """An element of a local array whose subscripts are known when the code is written out."""
     if not isinstance(access.memref.owner, memref.AllocaOp):
@@ -354,6 +375,14 @@ def is_fused(multiplication: arith.MulfOp) -> bool:
     """Whether it becomes part of a multiply-add."""
     users = [use.operation for use in multiplication.result.uses]
     return len(users) == 1 and isinstance(users[0], arith.AddfOp | arith.SubfOp)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """A number that is written in the code, perhaps repeated in a vector."""
+    owner = value.owner
+    if isinstance(owner, vector.BroadcastOp):
+        return _is_constant(owner.operands[0])
+    return isinstance(owner, arith.ConstantOp)
 
 
 def _touched(access: Access) -> Attribute:

@@ -13,18 +13,28 @@ from explorer.kernels.cost.machine import CostMachine
 
 FLOAT_BYTES = 4
 LINE_BYTES = 64
-FOLDED_USES = 4
+FOLDED_USES = 3
 """A vector that is used up to so often gets no register: compilers fold its load into every
-multiply-add, and it is loaded so many times (gcc 12; seen in the assembly of tiles of 4 and 5).
-The step `hold` keeps it in a register."""
+multiply-add, and it is loaded so many times (gcc 12 for AVX2, tiles of 3 x 1, 2 x 2 and 3 x 2
+points x vectors; of 4 x 1, 4 x 2 and 5 x 1 it keeps them)."""
+HELD_USES = 4
+"""Up to which the step `hold` keeps it in a register by force: one more, to be sure."""
 LOOP_INSTRUCTIONS = 2
-"""Of an iteration that is not written out: counting, and jumping back."""
+"""Of an iteration that is not written out: comparing, and jumping back. Each array that it goes
+along takes one more, which advances an address (gcc 12, clang: `addq $64, %rdx`)."""
+TILE_ARRAYS = 2
+"""That a tile's step goes along: its input and its weights."""
 IN_THE_WAY = 0.07
 """What loads, or waiting for sums, add to arithmetic that takes as long, as a share of it. Tiles of
 vectors of 8 in 16 registers, cycles of a step: 6 x 2 sums 6.0, 5 x 2 5.26, 4 x 2 4.29, 3 x 3 4.82,
 and 7 x 2, whose 15 loads would take 7.5, 8.0 (Zen 4)."""
 NOT_HIDDEN = 0.3
 """What is added where waiting for data takes as long as computing."""
+
+
+def loop_instructions(arrays: int) -> int:
+    """Of an iteration that goes along so many arrays, beside those of its body."""
+    return LOOP_INSTRUCTIONS + arrays
 
 
 def load_parts(size_bytes: int, machine: CostMachine) -> int:
@@ -66,7 +76,7 @@ def should_hold(points: int, vectors: int, machine: CostMachine) -> bool:
     """Whether vectors are to be kept in registers by force: compilers would fold their loads, and
     there is room."""
     needed = (points + 1) * vectors + broadcast_registers(machine)
-    return 1 < points <= FOLDED_USES and needed <= machine.registers
+    return 1 < points <= HELD_USES and needed <= machine.registers
 
 
 def multiply_parts(size_bytes: int, machine: CostMachine) -> int:

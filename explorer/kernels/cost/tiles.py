@@ -19,13 +19,14 @@ from functools import lru_cache
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
     FLOAT_BYTES,
-    LOOP_INSTRUCTIONS,
+    TILE_ARRAYS,
     broadcast_registers,
     conflict_cycles,
     crowded,
     executed_loads,
     held_vectors,
     load_parts,
+    loop_instructions,
     multiply_parts,
     overlapped,
     spill_cycles,
@@ -160,7 +161,7 @@ def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> 
     arithmetic = sums * multiply_parts(width, machine) / core.arithmetic_units
     loading = (loads * load_parts(width, machine) + points) / core.load_units
     products = 0 if core.fuses_products else sums
-    issued = sums + products + loads + points + LOOP_INSTRUCTIONS
+    issued = sums + products + loads + points + loop_instructions(TILE_ARRAYS)
     latency = core.multiply_add_latency_cycles * waiting_share(issued * work.steps, machine)
     stride = work.point_stride_bytes
     conflicts = conflict_cycles(range(0, points * stride, stride), machine)
@@ -270,7 +271,7 @@ def _filter_cycles(pixels: int, window: Window, machine: CostMachine) -> float:
     read = sums
     if window.is_written_out(pixels, machine) and window.stride < window.width_taps:
         read = ((pixels - 1) * window.stride + window.width_taps) * window.height_taps
-    issued = sums + read + taps + LOOP_INSTRUCTIONS
+    issued = sums + read + taps + loop_instructions(TILE_ARRAYS)
     longest = max(
         sums * parts / core.arithmetic_units,
         (read + taps) * read_parts / core.load_units,

@@ -39,7 +39,7 @@ export function blockedColumns(decibels) {
       exact: ({blocked}) => `${exactText(blocked.bytes[0])} of ${exactText(blocked.bytes[1])}`,
     },
     decibels(
-      "sums",
+      "GPTQ gains",
       "how much less sums err by GPTQ than with the nearest numbers, over what calibration saw",
       ({blocked}) => blocked.gain,
     ),

@@ -11,7 +11,8 @@ section 4.2, empirically, layer by layer behind those that are corrected already
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,9 +21,10 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.operation import TopOperation, identity_of, set_identity
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.quantization.choosing import moved_from
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.record import Corrections, Shift, digest_of_weights
-from explorer.quantization.corrections.weights import is_wanted
+from explorer.quantization.corrections.weights import float_tensors, is_wanted
 
 RULE = "empirical"
 
@@ -35,14 +37,22 @@ class CorrectBias(Pass):
     """
 
     record: Corrections
+    modes: Mapping[str, str] = field(default_factory=dict)
+    """By tensor, where it is not INT8: weights beside one that is F32 stay as they are."""
+    integers_only: bool = False
 
     name = "correct-bias"
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        for op in list(entry_function(rewriter.module).body.block.ops):
+        function = entry_function(rewriter.module)
+        floats = float_tensors(function, self.modes, self.integers_only)
+        for op in list(function.body.block.ops):
             found = self.record.shifts.get(identity_of(op))
             if found is None or not isinstance(op, Linear):
+                continue
+            if moved_from(op.operands[0]) in floats:
+                events.decline(RULE, op, "what it reads stays float")
                 continue
             array = constant(op.operands[1], rewriter.weights)
             if array is None or digest_of_weights(array) != found.weights:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf, log10
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, RewriteOptions
+from explorer.quantization.choosing import quantizable_tensors
+from explorer.quantization.table import FLOAT
 
 
 def set_weight(op: TopOperation, index: int, array: np.ndarray, rewriter: RecordedRewriter) -> None:
@@ -29,6 +33,17 @@ def is_wanted(address: str, options: RewriteOptions) -> bool:
     if not isinstance(asked, bool):
         raise InputError(f"{address} cannot be {asked!r}: it is used, or not", hint="a bool")
     return asked
+
+
+def float_tensors(
+    function: func.FuncOp, modes: Mapping[str, str], integers_only: bool
+) -> set[SSAValue]:
+    """Tensors that could be quantized and stay float by their modes: products that read them
+    compute in floats, with weights that nothing rounds."""
+    if FLOAT not in modes.values():
+        return set()
+    tensors = quantizable_tensors(function, integers_only)
+    return {tensor.value for tensor in tensors if modes.get(tensor.name) == FLOAT}
 
 
 def decibels(before: float, after: float) -> str:

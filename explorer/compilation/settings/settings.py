@@ -26,7 +26,7 @@ from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.corrections.smooth_activations import SmoothActivations
 from explorer.quantization.quantize_tensors import MODE, QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
-from explorer.quantization.table import ThresholdTable
+from explorer.quantization.table import FLOAT, ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
@@ -76,9 +76,9 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
-CORRECTING: Mapping[str, Callable[[Corrections, Mapping[str, str], bool], Pass]] = {
-    CLE: lambda record, modes, integers_only: EqualizeLayers(),
-    SMOOTH: lambda record, modes, integers_only: SmoothActivations(record),
+CORRECTING: Mapping[str, Callable[[Corrections, frozenset[str], bool], Pass]] = {
+    CLE: lambda record, floats, integers_only: EqualizeLayers(),
+    SMOOTH: lambda record, floats, integers_only: SmoothActivations(record),
     ADAROUND: RoundWeights,
     BIAS: CorrectBias,
 }
@@ -127,33 +127,37 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
         return (QuantizeWeights(table),)
     integers_only = settings.target.arithmetic == "integer"
     quantize = QuantizeTensors(table, integers_only=integers_only)
-    return (*correcting_passes(table.corrections, _modes(settings, table), integers_only), quantize)
+    return (
+        *correcting_passes(table.corrections, _floats(settings, table), integers_only),
+        quantize,
+    )
 
 
-def _modes(settings: Settings, table: ThresholdTable) -> dict[str, str]:
-    """By tensor, as the table and decisions about it say; what is no mode the pass refuses."""
+def _floats(settings: Settings, table: ThresholdTable) -> frozenset[str]:
+    """Tensors that stay float, as the table and decisions about it say."""
     head = f"{QuantizeTensors.name}/{MODE}/"
     decided = {
         address.removeprefix(head): str(value)
         for address, value in settings.decisions.items()
         if address.startswith(head)
     }
-    return {**table.modes, **decided}
+    modes = {**table.modes, **decided}
+    return frozenset(name for name, mode in modes.items() if mode == FLOAT)
 
 
 def correcting_passes(
     record: Corrections | None,
-    modes: Mapping[str, str] | None = None,
+    floats: frozenset[str] = frozenset(),
     integers_only: bool = False,
 ) -> tuple[Pass, ...]:
     """Those that the record has something for, in the order in which it was found.
 
-    modes: by tensor, where it is not INT8; integers_only: whether the target computes without
+    floats: tensors whose modes are F32; integers_only: whether the target computes without
     floats.
     """
     if record is None:
         return ()
-    return tuple(CORRECTING[kind](record, modes or {}, integers_only) for kind in record.kinds)
+    return tuple(CORRECTING[kind](record, floats, integers_only) for kind in record.kinds)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

@@ -11,8 +11,7 @@ section 4.2, empirically, layer by layer behind those that are corrected already
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,8 +36,8 @@ class CorrectBias(Pass):
     """
 
     record: Corrections
-    modes: Mapping[str, str] = field(default_factory=dict)
-    """By tensor, where it is not INT8: weights beside one that is F32 stay as they are."""
+    float_names: frozenset[str] = frozenset()
+    """Tensors whose modes are F32: weights beside them stay as they are."""
     integers_only: bool = False
 
     name = "correct-bias"
@@ -46,7 +45,7 @@ class CorrectBias(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         function = entry_function(rewriter.module)
-        floats = float_tensors(function, self.modes, self.integers_only)
+        floats = float_tensors(function, self.float_names, self.integers_only)
         for op in list(function.body.block.ops):
             found = self.record.shifts.get(identity_of(op))
             if found is None or not isinstance(op, Linear):

@@ -9,8 +9,7 @@ that `quantize-tensors` finds the same scale and these very integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,8 +39,8 @@ class RoundWeights(Pass):
     """
 
     record: Corrections
-    modes: Mapping[str, str] = field(default_factory=dict)
-    """By tensor, where it is not INT8: weights beside one that is F32 stay as they are."""
+    float_names: frozenset[str] = frozenset()
+    """Tensors whose modes are F32: weights beside them stay as they are."""
     integers_only: bool = False
 
     name = "round-weights"
@@ -49,7 +48,7 @@ class RoundWeights(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         function = entry_function(rewriter.module)
-        floats = float_tensors(function, self.modes, self.integers_only)
+        floats = float_tensors(function, self.float_names, self.integers_only)
         for op in list(function.body.block.ops):
             found = self.record.roundings.get(identity_of(op))
             if found is None or not isinstance(op, Linear):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 from math import inf, log10
 
 import numpy as np
@@ -13,7 +13,6 @@ from explorer.errors import InputError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, RewriteOptions
 from explorer.quantization.choosing import quantizable_tensors
-from explorer.quantization.table import FLOAT
 
 
 def set_weight(op: TopOperation, index: int, array: np.ndarray, rewriter: RecordedRewriter) -> None:
@@ -35,15 +34,13 @@ def is_wanted(address: str, options: RewriteOptions) -> bool:
     return asked
 
 
-def float_tensors(
-    function: func.FuncOp, modes: Mapping[str, str], integers_only: bool
-) -> set[SSAValue]:
-    """Tensors that could be quantized and stay float by their modes: products that read them
-    compute in floats, with weights that nothing rounds."""
-    if FLOAT not in modes.values():
+def float_tensors(function: func.FuncOp, names: Set[str], integers_only: bool) -> set[SSAValue]:
+    """Of tensors that could be quantized those with these names, which stay float: products that
+    read them compute in floats, with weights that nothing rounds."""
+    if not names:
         return set()
     tensors = quantizable_tensors(function, integers_only)
-    return {tensor.value for tensor in tensors if modes.get(tensor.name) == FLOAT}
+    return {tensor.value for tensor in tensors if tensor.name in names}
 
 
 def decibels(before: float, after: float) -> str:

@@ -39,10 +39,12 @@ from explorer.accuracy.metrics import tensor_error, with_exact
 from explorer.errors import ExplorerError
 from explorer.importers.model import SourceModel
 from explorer.ir.evaluation import evaluate_module
+from explorer.ir.interfaces import KeepsNumbers
 from explorer.ir.origins import Origin
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.copying import copy_operation
-from explorer.ir.top.casting import BitcastOp
+from explorer.ir.structure import value_name
+from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.support.quantized_scalars import stored_array
 from explorer.ir.types import (
@@ -50,6 +52,7 @@ from explorer.ir.types import (
     element_type_of,
     is_float_dtype,
     layout_of,
+    numpy_dtype,
     shape_of,
     tensor_type,
 )
@@ -117,8 +120,9 @@ class ExactReference:
         exact = np.asarray(origin.apply(tensors[origin.tensor]))
         oracle = np.asarray(origin.apply(self.oracle[origin.tensor]))
         reachable = tensor_error("", "", oracle, exact).max_relative
-        if step(oracle.dtype) > self.tolerance:
-            reachable = max(reachable, step(oracle.dtype) / 2)
+        coarse = max(step(oracle.dtype), self._steps.get(origin.tensor, 0.0))
+        if coarse > self.tolerance:
+            reachable = max(reachable, coarse / 2)
         if mode != "isolated":
             rounded = np.asarray(origin.apply(self._rounded[origin.tensor]))
             reachable = max(reachable, tensor_error("", "", rounded, exact).max_relative)
@@ -159,6 +163,23 @@ class ExactReference:
     def _isolated(self) -> Values:
         values = expected_values(self.imported, self.oracle)
         return self._run({name: _wide(array) for name, array in values.items()})
+
+    @cached_property
+    def _steps(self) -> Mapping[str, float]:
+        """Of tensors that a cast from a narrower float made, moved or not, that float's step: they
+        have no other numbers, whatever their type."""
+        found: dict[SSAValue, float] = {}
+        for op in self.imported.walked:
+            is_cast = isinstance(op, CastOp) and isinstance(element_type_of(op.input), _ROUNDED)
+            if not is_cast and not (isinstance(op, KeepsNumbers) and op.keeps_numbers):
+                continue
+            coarse = max((found.get(operand, 0.0) for operand in op.operands), default=0.0)
+            if is_cast:
+                coarse = max(coarse, step(numpy_dtype(element_type_of(op.operands[0]))))
+            found.update(dict.fromkeys(op.results, coarse))
+        origins = self.imported.origins
+        named = {value_name(value): coarse for value, coarse in found.items() if coarse}
+        return {origins[n].tensor: coarse for n, coarse in named.items() if n in origins}
 
     def _run(self, fed: Values) -> Values:
         inputs = {name: _wide(array) for name, array in self.inputs.items()}

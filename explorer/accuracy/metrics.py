@@ -106,7 +106,7 @@ def noise_to_signal(actual: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -
             continue
         wide = b.astype(np.float64)
         difference = a.astype(np.float64) - wide
-        ratios.append(float(np.vdot(difference, difference) / max(np.vdot(wide, wide), 1e-300)))
+        ratios.append(_dot(difference, difference) / max(_dot(wide, wide), 1e-300))
     return float(np.mean(ratios)) if ratios else 0.0
 
 

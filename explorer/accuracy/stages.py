@@ -1,6 +1,7 @@
 """What quantizing costs each operation by itself: its weights, what it reads, both.
 
-    errors = quantization_errors(before, after, inputs)     snapshots of `quantize-tensors`
+    errors = quantization_errors(before, after, inputs)     snapshots of `quantize-tensors`, or of
+                                                            `quantize-weights`
 
 Every operation is fed the float program's tensors, so that no error travels. Its weights alone are
 rounded, then what it reads alone, then both:
@@ -26,6 +27,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import value_name
+from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.quantization.choosing import has_integer_form, moves
@@ -44,7 +46,8 @@ def quantization_errors(before: Snapshot, after: Snapshot, inputs: Values) -> Qu
     """inputs: arrays by the model's names. Both programs are at level top."""
     floats = before.run(inputs)
     rounded = _Rounded(before, after, floats)
-    names = tensor_names(before)
+    has_tensors = any(isinstance(op, QuantizeOp) for op in after.walked)
+    names = tensor_names(before) if has_tensors else {}
     layers = [
         layer
         for op in before.walked
@@ -98,6 +101,8 @@ class _Rounded:
                 return "activations"
             is_stored = constant(owner.operands[0], self._after.weights) is not None
             return "weights" if is_stored else ""
+        if isinstance(owner, DequantizeBlocksOp):
+            return "weights"
         if isinstance(owner, Moving) and moves(owner):
             found = {self._pair(moved) for moved in owner.moved_operands()}
             return next((kind for kind in ("activations", "weights") if kind in found), "")

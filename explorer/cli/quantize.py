@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.quantization.quantize_weights import QuantizeWeights
     from explorer.quantization.remaining import float_operations, float_weights, narrow_weights
     from explorer.results.names import listed
+    from explorer.views.static.quantization import blocked_words
 
     check_output(arguments.output)
     with Progress("quantizing") as progress:
@@ -79,13 +80,16 @@ def run(arguments: argparse.Namespace) -> int:
         quantized = c[QuantizeWeights.name].after
         floats = float_weights(quantized)
         counts = {"tensors": 0, "weights": narrow_weights(quantized)}
+    record = c.quantization
     if arguments.json:
+        blocks = () if record is None else record.blocks
         print_json(
             {
                 "model": c.model.name,
                 "opset": model.opset_import[0].version,
                 "nodes": len(model.graph.node),
                 **counts,
+                "blocks": [vars(weights) for weights in blocks],
                 "float": [vars(operation) for operation in floats],
             }
         )
@@ -97,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         f"{len(names)} operations stay float ({reason}): {listed(names)}"
         for reason, names in by_reason.items()
     )
+    if record is not None and record.blocks:
+        print_lines([blocked_words(record)])
     what, count = max(counts.items(), key=lambda item: item[1])
     print_lines([f"{count} {what} quantized; wrote {arguments.output}"])
     return 0

@@ -134,13 +134,12 @@ def check_quantized(
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[corrected:])
     measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:first]]
-    by_layer, bit_exact = None, None
+    bit_exact = None
     if reference.has_integers:
         bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
-        by_layer = quantization_errors(
-            subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
-        )
-        by_layer = replace(by_layer, costliest=costliest)
+    by_layer = quantization_errors(
+        subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
+    )
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -154,7 +153,7 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
-        quantization=by_layer,
+        quantization=replace(by_layer, costliest=costliest),
         bit_exact=bit_exact,
     )
 

@@ -45,7 +45,9 @@ from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
+from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.quantize_weights import QuantizeWeights
 from explorer.quantization.records import quantization_record
 from explorer.results import (
     ConstraintRecord,
@@ -150,6 +152,8 @@ class Compiled:
         for result, pass_ in zip(self.passes[1:], self.pipeline, strict=False):
             if isinstance(pass_, QuantizeTensors):
                 return quantization_record(result.before, result.after, pass_.table)
+            if isinstance(pass_, QuantizeWeights):
+                return weights_record(result.before, result.after, pass_.table)
         return None
 
     @cached_property

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
@@ -21,6 +22,7 @@ from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function
 from explorer.ir.interfaces import Quantizable
 from explorer.ir.operation import identity_of
+from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
@@ -28,6 +30,7 @@ from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
 from explorer.quantization.choosing import moved_from, quantizable_tensors
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.quantize_tensors import weight_type
 
 SUFFIX = ".simulated"
@@ -79,27 +82,69 @@ class SimulateTensors(Pass):
 class SimulateWeights(Pass):
     """Constants beside a tensor that can be quantized get names, and the numbers of signed bytes.
 
-    is_rounded: whether they are rounded; without, they only get names.
+    is_rounded: whether they are rounded; without, they only get names. floats: where corrections
+    changed weights and biases for the rounding, a program without them, whose they are where
+    nothing is rounded; biases can be switched then, too.
     """
 
     is_rounded: bool = False
+    floats: Snapshot | None = None
 
     name = "simulate-weights"
     is_required = True
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        for op, index, axis, _ in switched_weights(entry_function(rewriter.module)):
+        switched = list(switched_weights(entry_function(rewriter.module)))
+        for number, (op, index, axis, tensor) in enumerate(switched):
             array = constant(op.operands[index], rewriter.weights)
             if array is None:
                 continue
             with events.rewrite("weights", op, "rounded" if self.is_rounded else "named"):
                 kind = weight_type(array, axis)
                 rounded = real_array(stored_array(array, kind), kind).astype(array.dtype)
-                chosen = rounded if self.is_rounded else array
+                plain = self._plain(number, tensor)
+                chosen = rounded if self.is_rounded else self._float(plain, index, array)
                 name = f"{identity_of(op)}{SUFFIX}"
                 rewriter.set_operand(op, index, rewriter.add_weight(op, name, chosen, like=op))
+                if plain is not None and isinstance(op, Linear):
+                    self._set_bias(op, plain, f"{name}.bias", rewriter)
         return events.rewrites
+
+    def _plain(self, number: int, tensor: str) -> Operation | None:
+        """The same product without corrections: names may be others, the order is the same."""
+        if self.floats is None:
+            return None
+        products = list(switched_weights(entry_function(self.floats.program)))
+        plain, _, _, its_tensor = products[number]
+        assert its_tensor == tensor
+        return plain
+
+    def _float(self, plain: Operation | None, index: int, array: np.ndarray) -> np.ndarray:
+        """The weight that no correction rounded."""
+        if plain is None or self.floats is None:
+            return array
+        own = constant(plain.operands[index], self.floats.weights)
+        assert own is not None and own.shape == array.shape
+        return own
+
+    def _set_bias(
+        self, op: Linear, plain: Operation, name: str, rewriter: RecordedRewriter
+    ) -> None:
+        """The corrected one, or that of the program without; zeros where that has none."""
+        array = None if op.bias is None else constant(op.bias, rewriter.weights)
+        if array is None:
+            return
+        if not self.is_rounded:
+            array = self._float_bias(plain, array)
+        index = next(place for place, operand in enumerate(op.operands) if operand is op.bias)
+        rewriter.set_operand(op, index, rewriter.add_weight(op, name, array, like=op))
+
+    def _float_bias(self, plain: Operation, array: np.ndarray) -> np.ndarray:
+        assert self.floats is not None
+        assert isinstance(plain, Linear)
+        own = None if plain.bias is None else constant(plain.bias, self.floats.weights)
+        return np.zeros_like(array) if own is None else np.broadcast_to(own, array.shape).copy()
 
 
 def switched_weights(function: func.FuncOp) -> Iterator[tuple[Operation, int, int, str]]:

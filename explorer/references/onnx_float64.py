@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 from explorer.errors import ModelError
 from explorer.ir.types import is_float_dtype
 from explorer.references.onnx_runtime import NEWEST_FORMAT, open_proto
 
 Values = Mapping[str, np.ndarray]
+_ROUNDED = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""What a program in float64 has no more: casts to narrower floats stay what they are."""
 
 
 def evaluate_exactly(
@@ -34,7 +36,7 @@ def evaluate_exactly(
         if array is not None
     }
     graph = onnx.helper.make_graph(
-        [node],
+        [_widened(node)],
         "node",
         [
             onnx.helper.make_tensor_value_info(n, _type_of(wide[n]), None)
@@ -56,6 +58,17 @@ def evaluate_exactly(
         from onnx.reference import ReferenceEvaluator  # seldom needed, and slow to import
 
         return [np.asarray(a) for a in ReferenceEvaluator(alone).run(None, wide)]
+
+
+def _widened(node: NodeProto) -> NodeProto:
+    """The node; a Cast to floats makes float64, too, for its rounding is none of the arithmetic."""
+    wide = NodeProto()
+    wide.CopyFrom(node)
+    for attribute in wide.attribute:
+        is_target = wide.op_type == "Cast" and attribute.name == "to"
+        if is_target and attribute.i in _ROUNDED:
+            attribute.i = TensorProto.DOUBLE
+    return wide
 
 
 def _by_runtime(model: ModelProto, inputs: Values) -> list[np.ndarray]:

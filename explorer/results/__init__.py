@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from explorer.results.runs.lookups import TIERS, ProgramLookup
     from explorer.results.runs.ports import LoopPorts, PortsRecord
     from explorer.results.runs.quantization import (
+        BlockedWeights,
         CostliestLayer,
         LayerErrors,
         ObservedTensor,
@@ -70,6 +71,7 @@ __all__ = [
     "TRACE_VERSION",
     "AccuracyReport",
     "Argument",
+    "BlockedWeights",
     "BufferLifetime",
     "BufferPart",
     "Candidate",
@@ -149,8 +151,8 @@ _HOMES = {
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.ports": "LoopPorts PortsRecord",
     "runs.quantization": (
-        "CostliestLayer LayerErrors ObservedTensor QuantizationErrors QuantizationRecord "
-        "QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
+        "BlockedWeights CostliestLayer LayerErrors ObservedTensor QuantizationErrors "
+        "QuantizationRecord QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
     "source": "SourceText",

@@ -19,6 +19,7 @@ import numpy as np
 
 from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.errors import InputError
+from explorer.ir.types import QuantizedType
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16, type_of
 from explorer.quantization.table import Threshold
 from explorer.results.runs.sensitivity import Quality, TensorSensitivity
@@ -131,16 +132,16 @@ def measured_modes(
 ) -> list[Quality]:
     """One task: some of the questions, in the process that it was sent to."""
     found = []
+    types: dict[tuple[str, str], QuantizedType | None] = {}
+    for modes in asked:
+        for tensor in program.tensors:
+            mode = modes.get(tensor, INT8)
+            if (tensor, mode) not in types:
+                threshold = judge.thresholds[tensor]
+                types[tensor, mode] = None if mode == FLOAT else type_of(threshold, mode)
     with Simulator(program, workers=1) as simulator:
         exact = simulator.outputs(judge.examples) if judge.exact is None else judge.exact
         for modes in asked:
-            simulator.set(
-                {
-                    tensor: None
-                    if (mode := modes.get(tensor, INT8)) == FLOAT
-                    else type_of(judge.thresholds[tensor], mode)
-                    for tensor in program.tensors
-                }
-            )
+            simulator.set({t: types[t, modes.get(t, INT8)] for t in program.tensors})
             found.append(judge.quality(simulator.outputs(judge.examples), exact))
     return found

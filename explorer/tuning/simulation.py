@@ -37,6 +37,8 @@ from explorer.ir.types import QuantizedType
 from explorer.passes import before_quantizing
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
+from explorer.quantization.corrections.correct_bias import CorrectBias
+from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.simulate import (
     SUFFIX,
     SimulateTensors,
@@ -94,8 +96,11 @@ def simulated_program(
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
     tensors = SimulateTensors(returns_logits, integers_only)
     ahead = (*corrections, tensors)
-    made = plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded=False)))
-    rounded = plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded=True)))
+    floats = _without_rounding(plain, ahead)
+    made, rounded = (
+        plain.fork(pipeline=_passes(plain, ahead, SimulateWeights(is_rounded, floats)))
+        for is_rounded in (False, True)
+    )
     if made.built.parts:
         raise InputError(
             "quantization cannot be simulated where the host computes a part of the model",
@@ -108,6 +113,17 @@ def simulated_program(
     blocks = made.built.weights, rounded.built.weights
     assert made.program.weights == rounded.program.weights
     return SimulatedProgram(made.program, *blocks, tables, layers, macs, total)
+
+
+def _without_rounding(plain: Compilation, ahead: Sequence[Pass]) -> Snapshot | None:
+    """The program before its weights get names, without the corrections that are only for weights
+    that are rounded; None where there are none of these."""
+    others = [pass_ for pass_ in ahead if not isinstance(pass_, RoundWeights | CorrectBias)]
+    if len(others) == len(ahead):
+        return None
+    pipeline = _passes(plain, others, SimulateWeights())
+    end = next(i for i, p in enumerate(pipeline) if isinstance(p, SimulateWeights)) + 1
+    return plain.fork(pipeline=pipeline[:end])[SimulateWeights.name].before
 
 
 def _passes(plain: Compilation, ahead: Sequence[Pass], weights: SimulateWeights) -> list[Pass]:
@@ -165,6 +181,7 @@ class Simulator:
         count = min(workers or os.cpu_count() or 1, MOST_WORKERS)
         self._open = [NativeProgram(program.program, shared, isolated=False) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count)
+        self._types: dict[str, QuantizedType | None] = {}
         self.set({})
 
     def set(self, types: Mapping[str, QuantizedType | None]) -> None:
@@ -174,6 +191,9 @@ class Simulator:
 
     def change(self, tensor: str, kind: QuantizedType | None) -> None:
         """Another type for one tensor, and the weights beside it as it needs them."""
+        if tensor in self._types and self._types[tensor] is kind:
+            return
+        self._types[tensor] = kind
         for offset, number in zip(self.program.tables[tensor], parameters_of(kind), strict=True):
             self._block[offset : offset + 4].view(np.float32)[0] = number
         source = self.program.weights if kind is None else self.program.rounded

@@ -2,7 +2,8 @@
 
     rows(trace)     [QuantizedRow(name="/stage2/relu1_output", layers=(conv6: 40.6 dB,), ...), ...]
 
-A row is a tensor that is quantized, or a result that stays float, with the operation that makes it.
+A row is a tensor that is quantized, or a result that stays float, with the operation that makes it;
+where weights alone are quantized, it is a product.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import math
 from dataclasses import dataclass
 
 from explorer.results import (
+    BlockedWeights,
     LayerErrors,
+    QuantizationRecord,
     QuantizedTensor,
     Saturation,
     TensorError,
@@ -34,6 +37,8 @@ class QuantizedRow:
     against_float: TensorError | None
     """The tensor in the program that runs, with the errors of all layers before it."""
     saturation: Saturation | None
+    blocked: BlockedWeights | None = None
+    """Its weights, where they alone are quantized."""
 
     @property
     def cost_db(self) -> float:
@@ -50,9 +55,24 @@ def rows(trace: Trace) -> list[QuantizedRow]:
     layers = () if errors is None else errors.layers
     against = _last_errors(trace)
     saturation = {} if errors is None else {s.tensor: s for s in errors.saturation}
+    own_layers = {layer.operation: layer for layer in layers}
     weights = {ranges.operation: ranges for ranges in record.weights}
     found = []
-    met = set()
+    for blocked in record.blocks:
+        layer = own_layers.get(blocked.operation)
+        found.append(
+            QuantizedRow(
+                name=blocked.operation,
+                operation=blocked.operation,
+                tensor=None,
+                layer=layer,
+                weights=None,
+                against_float=None if layer is None else against.get(layer.tensor),
+                saturation=None,
+                blocked=blocked,
+            )
+        )
+    met = {blocked.operation for blocked in record.blocks}
     for tensor in record.tensors:
         made = [layer for layer in layers if layer.tensor == tensor.name]
         layer = min(made, key=lambda made: made.both_db, default=None)
@@ -83,6 +103,14 @@ def rows(trace: Trace) -> list[QuantizedRow]:
                 )
             )
     return sorted(found, key=lambda row: row.cost_db)
+
+
+def blocked_bytes(record: QuantizationRecord) -> tuple[int, int]:
+    """Bytes of the weights of all products, as they are and as floats."""
+    return (
+        sum(weights.size_bytes for weights in record.blocks),
+        sum(weights.float_bytes for weights in record.blocks),
+    )
 
 
 def _last_errors(trace: Trace) -> dict[str, TensorError]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from explorer.accuracy.exact import ExactReference, step, widened_program
 from explorer.accuracy.metrics import is_right, tensor_error, with_exact
@@ -164,3 +164,42 @@ def test_a_whole_check_passes_where_the_oracle_is_coarse():
                 assert tensor.from_exact <= max(1e-7, 2 * tensor.reachable)
     finally:
         compilation.close()
+
+
+def narrow_inside() -> SourceModel:
+    """Floats around a product of half precision, as converters of float models write them."""
+    generator = np.random.default_rng(0)
+    weight = numpy_helper.from_array(generator.standard_normal((16, 8)).astype(np.float16), "w")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["narrow"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["narrow", "w"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["wide"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["wide", "shape"], ["y"]),
+    ]
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [32]),
+    ]
+    shape = numpy_helper.from_array(np.array([32]), "shape")
+    graph = helper.make_graph(nodes, "graph", ports[:1], ports[1:], [weight, shape])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return from_proto(proto, "model", None)
+
+
+def test_explicit_casts_to_half_precision_leave_the_float64_run_trusted():
+    """What they round is none of float64, and floats behind them have the narrow type's steps."""
+    c = compile_model(narrow_inside(), tuned=False)
+    x = np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32)
+    accuracy = c.accuracy({"x": x})
+    assert accuracy.passed, accuracy.summary
+    snapshot = c.passes[0].after
+    oracle = {name: np.asarray(array) for name, array in snapshot.run({"x": x}).items()}
+    values = {o.tensor: oracle[name] for name, o in snapshot.origins.items() if name in oracle}
+    exact = ExactReference(c.model, snapshot, {"x": x}, values, TOLERANCE)
+    assert not exact.refusal
+    half = step(np.dtype(np.float16))
+    for steps, is_fine in ((0.5, True), (3, False)):
+        off = values["y"] * np.float32(1 + steps * half)
+        error = tensor_error("y", "reshape1", off, values["y"])
+        judged_error = exact.judged(error, Origin("y"), off, "isolated")
+        assert is_right(judged_error, TOLERANCE) == is_fine

@@ -20,7 +20,7 @@ def lesson(tmp_path_factory):
         # Without the keyword spotter, as in a clone.
         patch.setenv("EXPLORER_MODELS", str(tmp_path_factory.mktemp("models")))
         lesson = lessons.Lesson("08_quantization")
-        lesson.run("cell-17", KEY)
+        lesson.run("cell-19", KEY)
         yield lesson
 
 
@@ -74,6 +74,15 @@ def test_the_kernel_takes_bytes_and_gives_bytes(lesson):
 def test_without_the_keyword_spotter_the_cell_says_how_to_get_it(lesson):
     assert "tiny_results_v0.7" in lesson.printed["cell-15"]
     assert "alibaba_kws.onnx" in lesson.printed["cell-15"]
+
+
+def test_gptq_takes_no_bytes_and_makes_sums_better(lesson):
+    nearest, gptq = numbers(lesson.printed["cell-17"])
+    assert gptq > nearest + 3
+    for weights in lesson["blocks"]:
+        assert weights.weights_db < weights.nearest_db and weights.sums_gain_db > 0
+    sizes = [line.split()[1:5:4] for line in lesson.printed["cell-17"].splitlines()]
+    assert sizes[0] == sizes[1]
 
 
 def test_exercise_1_wants_half_of_the_error_by_thresholds(lesson):

@@ -200,6 +200,19 @@ def test_one_operation_can_be_left_alone(corrected):
         corrected.fork(decisions={f"correct-bias/empirical/{site}": 2})
 
 
+def test_weights_beside_a_tensor_that_stays_float_are_left_alone(corrected, model, table, data):
+    """By a mode of the table or by a decision, of roundings and of biases."""
+    modes = dict.fromkeys(table.thresholds, "F32")
+    decisions = {f"quantize-tensors/mode/{tensor}": "F32" for tensor in modes}
+    fork = corrected.fork(decisions=decisions)
+    other = explorer.compile(model, quantization=table, modes=modes, tuned=False)
+    for c in (fork, other):
+        for name in ("round-weights", "correct-bias"):
+            reasons = {event.reason for event in c[name].events}
+            assert reasons == {"what it reads stays float"} and not c[name].changed
+        assert c.accuracy({"x": data["x"][:1]}).report.float_outputs[0].sqnr_db > 100
+
+
 def test_integers_are_bit_exact_and_floats_are_measured_only(corrected, data):
     accuracy = corrected.accuracy({"x": data["x"][:1]})
     assert accuracy.passed and accuracy.report.bit_exact, accuracy.summary

@@ -82,7 +82,7 @@ def test_check_knows_two_references(compiled, images):
     accuracy = compiled.accuracy({"image": images[200:201]})
     report = accuracy.report
     assert accuracy.passed
-    assert report.bit_exact is None and report.quantization is None
+    assert report.bit_exact is None and report.quantization.costliest is None
     assert report.against_float[0].name == "quantize-weights"
     assert 15 < report.float_outputs[0].sqnr_db < 60
     assert "weights quantized: outputs from the float's" in accuracy.summary
@@ -232,9 +232,47 @@ def test_commands_make_and_use_a_table(sample_models, images, tmp_path, capsys):
     assert "weights alone" in capsys.readouterr().out
     written = tmp_path / "net.onnx"
     assert main(["quantize", model, "--table", str(path), "-o", str(written)]) == 0
-    assert "3 weights quantized; wrote" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 weights quantized; wrote" in out and "25.3 KiB: 3 by nearest" in out
     assert main(["calibrate", model, "-o", str(path)]) == 2
     assert "one of --data and --cases is required" in capsys.readouterr().err
+
+
+def test_every_product_says_what_its_weights_became_and_cost(compiled, images):
+    """In the record, by the product; and what each costs by itself is that of its weights."""
+    blocks, before = compiled.quantization.blocks, compiled["quantize-weights"].before
+    sites = [rewrite.site for rewrite in compiled["quantize-weights"].rewrites]
+    assert [b.operation for b in blocks] == sites
+    assert {(b.mode, b.block, b.rounding) for b in blocks} == {("UINT4", 16, "gptq")}
+    array = constant(before.operations[sites[0]].operands[1], before.weights)
+    assert blocks[0].float_bytes == array.nbytes
+    assert blocks[0].size_bytes == sum(a.nbytes for a in packed_parameters(compiled))
+    # GPTQ moves weights off the nearest: that makes them worse, and sums better.
+    assert all(b.weights_db < b.nearest_db and b.sums_gain_db > 0 for b in blocks)
+    report = compiled.accuracy({"image": images[200:201]}).report
+    layers = report.quantization.layers
+    assert [layer.operation for layer in layers] == sites
+    assert all(la.activations_db is None and la.both_db == la.weights_db for la in layers)
+    # The first product reads the input itself: in the program it errs as by itself.
+    (behind,) = [e for e in report.against_float[0].tensors if e.tensor == layers[0].tensor]
+    assert layers[0].both_db == pytest.approx(behind.sqnr_db, abs=1e-3)
+
+
+def test_the_view_lists_products_with_their_rounding(compiled, images):
+    compiled.accuracy({"image": images[200:201]})
+    text = str(compiled.view("quantization"))
+    assert "KiB instead of 25.3 KiB: 3 by gptq" in text
+    assert "UINT4, blocks of 16" in text and "dB better" in text
+    kept = compiled.fork(decisions={f"quantize-weights/mode/{first(compiled)}": "F32"})
+    assert "2 by gptq, 1 float" in str(kept.view("quantization"))
+    assert "stay float" in str(kept.view("quantization"))
+
+
+def packed_parameters(compiled):
+    """Numbers of the first product as they lie in memory, and their parameters."""
+    product, snapshot = products(compiled)[0], compiled["fuse-quantization"].after
+    arrays = [constant(operand, snapshot.weights) for operand in product.operands]
+    return [arrays[1], *(a for a in product.parameters(arrays) if a is not None)]
 
 
 def test_gptq_moves_weights_of_every_product_off_the_nearest(compiled, table):

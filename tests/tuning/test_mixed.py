@@ -13,6 +13,7 @@ from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.cli import main
 from explorer.compilation.settings.settings import correcting_passes
 from explorer.errors import InputError
+from explorer.ir.evaluation import outputs_by_name
 from explorer.quantization.table import Threshold, ThresholdTable, read_modes, write_thresholds
 from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.sensitivity import MixedPrecision, Quality, TensorSensitivity
@@ -89,9 +90,9 @@ def test_the_chosen_modes_reach_what_is_wanted_as_a_program(model, table, data, 
 def test_the_path_goes_from_all_bytes_to_all_floats(found, labels):
     assert found.points[0].modes == {}
     assert found.points[-1].modes == dict.fromkeys(["x", "r", "s"], "F32")
-    # Weights stay rounded by the table's corrections, as in the program that is compiled.
+    # Weights that the table's corrections rounded are those of the model again.
     last = found.points[-1].quality
-    assert 40 < last.sqnr_db < np.inf and (last.differ, last.accuracy) == (0, 100.0)
+    assert last.sqnr_db > 100 and (last.differ, last.accuracy) == (0, 100.0)
     costs = [point.cost for point in found.points]
     assert costs == sorted(costs)
     assert (costs[0], costs[-1]) == (1.0, 4.0)
@@ -159,9 +160,32 @@ def test_what_is_simulated_has_the_corrections_that_are_compiled(model, data):
     judge = replace(judge, exact=outputs(model, data))
     (quality,) = qualities(simulated, judge, [{}])
     assert quality.sqnr_db == pytest.approx(measured, abs=0.3)
-    # All float: the weights that were rounded are those of a program compiled with these modes.
-    assert found.points[-1].quality.sqnr_db < 80
-    assert without.points[-1].quality.sqnr_db > 80
+    # All float: weights are those of the model, with corrections or without.
+    assert found.points[-1].quality.sqnr_db > 100
+    assert without.points[-1].quality.sqnr_db > 100
+
+
+def test_decibels_beyond_all_roundings_are_reached_with_corrections(model, data):
+    table = explorer.calibrate(model, data, method="min-max", corrections="adaround,bias")
+    found = mixed_precision(model, table, data, Wanted(sqnr_db=100))
+    point = found.points[found.chosen]
+    assert point.is_measured and point.quality.sqnr_db >= 100
+
+
+def test_what_is_simulated_is_what_is_quantized_with_mixed_modes(model, data):
+    """Weights and biases beside a float are the model's own, those beside others corrected. The
+    pairs are compared: integers round biases as well."""
+    table = explorer.calibrate(model, data, method="min-max", corrections="adaround,bias")
+    simulated = simulated_program(model, corrections=correcting_passes(table.corrections))
+    exact = outputs(model, data)
+    judge = Judge(table.thresholds, [{"x": x[None]} for x in data["x"]], exact=exact)
+    modes = [{"x": "F32"}, {"r": "F32"}, {"x": "F32", "s": "F32"}]
+    for quality, own in zip(qualities(simulated, judge, modes), modes, strict=True):
+        c = explorer.compile(model, quantization=table, modes=own, tuned=False)
+        pairs = c["quantize-tensors"].after
+        runs = [outputs_by_name(pairs.program, pairs.run({"x": x[None]})) for x in data["x"]]
+        measured = decibels(noise_to_signal([np.stack([run["y"] for run in runs])], exact))
+        assert quality.sqnr_db == pytest.approx(measured, abs=0.01)
 
 
 def test_the_command_writes_a_table_of_modes(model, table, data, labels, tmp_path, capsys):

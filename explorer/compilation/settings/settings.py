@@ -24,9 +24,9 @@ from explorer.quantization.corrections.equalize_layers import EqualizeLayers
 from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH, Corrections
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.corrections.smooth_activations import SmoothActivations
-from explorer.quantization.quantize_tensors import QuantizeTensors
+from explorer.quantization.quantize_tensors import MODE, QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
-from explorer.quantization.table import ThresholdTable
+from explorer.quantization.table import FLOAT, ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
@@ -76,9 +76,9 @@ class Settings:
     """Text of a person's own in the place of what some pass made."""
 
 
-CORRECTING: Mapping[str, Callable[[Corrections], Pass]] = {
-    CLE: lambda record: EqualizeLayers(),
-    SMOOTH: SmoothActivations,
+CORRECTING: Mapping[str, Callable[[Corrections, frozenset[str], bool], Pass]] = {
+    CLE: lambda record, floats, integers_only: EqualizeLayers(),
+    SMOOTH: lambda record, floats, integers_only: SmoothActivations(record),
     ADAROUND: RoundWeights,
     BIAS: CorrectBias,
 }
@@ -127,14 +127,37 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
         return (QuantizeWeights(table),)
     integers_only = settings.target.arithmetic == "integer"
     quantize = QuantizeTensors(table, integers_only=integers_only)
-    return (*correcting_passes(table.corrections), quantize)
+    return (
+        *correcting_passes(table.corrections, _floats(settings, table), integers_only),
+        quantize,
+    )
 
 
-def correcting_passes(record: Corrections | None) -> tuple[Pass, ...]:
-    """Those that the record has something for, in the order in which it was found."""
+def _floats(settings: Settings, table: ThresholdTable) -> frozenset[str]:
+    """Tensors that stay float, as the table and decisions about it say."""
+    head = f"{QuantizeTensors.name}/{MODE}/"
+    decided = {
+        address.removeprefix(head): str(value)
+        for address, value in settings.decisions.items()
+        if address.startswith(head)
+    }
+    modes = {**table.modes, **decided}
+    return frozenset(name for name, mode in modes.items() if mode == FLOAT)
+
+
+def correcting_passes(
+    record: Corrections | None,
+    floats: frozenset[str] = frozenset(),
+    integers_only: bool = False,
+) -> tuple[Pass, ...]:
+    """Those that the record has something for, in the order in which it was found.
+
+    floats: tensors whose modes are F32; integers_only: whether the target computes without
+    floats.
+    """
     if record is None:
         return ()
-    return tuple(CORRECTING[kind](record) for kind in record.kinds)
+    return tuple(CORRECTING[kind](record, floats, integers_only) for kind in record.kinds)
 
 
 def _tuned(settings: Settings, device: DeviceRecord | None) -> TunedSchedules | None:

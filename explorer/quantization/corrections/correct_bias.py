@@ -20,9 +20,10 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.operation import TopOperation, identity_of, set_identity
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.quantization.choosing import moved_from
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.record import Corrections, Shift, digest_of_weights
-from explorer.quantization.corrections.weights import is_wanted
+from explorer.quantization.corrections.weights import float_tensors, is_wanted
 
 RULE = "empirical"
 
@@ -35,14 +36,22 @@ class CorrectBias(Pass):
     """
 
     record: Corrections
+    float_names: frozenset[str] = frozenset()
+    """Tensors whose modes are F32: weights beside them stay as they are."""
+    integers_only: bool = False
 
     name = "correct-bias"
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        for op in list(entry_function(rewriter.module).body.block.ops):
+        function = entry_function(rewriter.module)
+        floats = float_tensors(function, self.float_names, self.integers_only)
+        for op in list(function.body.block.ops):
             found = self.record.shifts.get(identity_of(op))
             if found is None or not isinstance(op, Linear):
+                continue
+            if moved_from(op.operands[0]) in floats:
+                events.decline(RULE, op, "what it reads stays float")
                 continue
             array = constant(op.operands[1], rewriter.weights)
             if array is None or digest_of_weights(array) != found.weights:

@@ -18,9 +18,15 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.quantization.choosing import moved_from
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.record import Corrections, Rounding, digest_of_weights
-from explorer.quantization.corrections.weights import decibels, is_wanted, set_weight
+from explorer.quantization.corrections.weights import (
+    decibels,
+    float_tensors,
+    is_wanted,
+    set_weight,
+)
 
 RULE = "adaround"
 
@@ -33,14 +39,22 @@ class RoundWeights(Pass):
     """
 
     record: Corrections
+    float_names: frozenset[str] = frozenset()
+    """Tensors whose modes are F32: weights beside them stay as they are."""
+    integers_only: bool = False
 
     name = "round-weights"
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        for op in list(entry_function(rewriter.module).body.block.ops):
+        function = entry_function(rewriter.module)
+        floats = float_tensors(function, self.float_names, self.integers_only)
+        for op in list(function.body.block.ops):
             found = self.record.roundings.get(identity_of(op))
             if found is None or not isinstance(op, Linear):
+                continue
+            if moved_from(op.operands[0]) in floats:
+                events.decline(RULE, op, "what it reads stays float")
                 continue
             index = op.quantized_weight()[0]
             array = constant(op.operands[index], rewriter.weights)

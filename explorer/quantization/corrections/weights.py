@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from math import inf, log10
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, RewriteOptions
+from explorer.quantization.choosing import quantizable_tensors
 
 
 def set_weight(op: TopOperation, index: int, array: np.ndarray, rewriter: RecordedRewriter) -> None:
@@ -29,6 +32,15 @@ def is_wanted(address: str, options: RewriteOptions) -> bool:
     if not isinstance(asked, bool):
         raise InputError(f"{address} cannot be {asked!r}: it is used, or not", hint="a bool")
     return asked
+
+
+def float_tensors(function: func.FuncOp, names: Set[str], integers_only: bool) -> set[SSAValue]:
+    """Of tensors that could be quantized those with these names, which stay float: products that
+    read them compute in floats, with weights that nothing rounds."""
+    if not names:
+        return set()
+    tensors = quantizable_tensors(function, integers_only)
+    return {tensor.value for tensor in tensors if tensor.name in names}
 
 
 def decibels(before: float, after: float) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.results import ObservedTensor, Trace, WeightRanges
+from explorer.results import BlockedWeights, ObservedTensor, Trace, WeightRanges
 from explorer.views.payload.measures import costliest_payload, number, rounded
 from explorer.views.payload.text import Json
-from explorer.views.quantized_rows import QuantizedRow, rows
+from explorer.views.quantized_rows import QuantizedRow, blocked_bytes, rows
 
 THRESHOLD, MODE = "quantize-tensors/threshold/", "quantize-tensors/mode/"
+WEIGHTS = "quantize-weights/mode/"
 
 
 def quantization_payload(trace: Trace) -> Json:
@@ -24,6 +25,7 @@ def quantization_payload(trace: Trace) -> Json:
         "table": record.table,
         "isMeasured": report is not None and report.quantization is not None,
         "costliest": costliest_payload(report),
+        "blockedBytes": list(blocked_bytes(record)) if record.blocks else None,
         "rows": [_row(row, knobs) for row in rows(trace)],
         "outputs": [[o.tensor, rounded(o.sqnr_db), number(o.cosine)] for o in outputs],
     }
@@ -60,6 +62,7 @@ def _row(row: QuantizedRow, knobs: Mapping[str, object]) -> Json:
         if tensor is None or tensor.observed is None
         else _observed(tensor.observed),
         "weights": None if row.weights is None else _weights(row.weights),
+        "blocked": None if row.blocked is None else _blocked(row.blocked, knobs),
     }
 
 
@@ -93,6 +96,20 @@ def _weights(ranges: WeightRanges) -> Json:
         "total": ranges.total,
         "lows": [rounded(n) for n in ranges.lows],
         "highs": [rounded(n) for n in ranges.highs],
+    }
+
+
+def _blocked(blocked: BlockedWeights, knobs: Mapping[str, object]) -> Json:
+    address = f"{WEIGHTS}{blocked.operation}"
+    return {
+        "mode": blocked.mode,
+        "block": blocked.block,
+        "rounding": blocked.rounding,
+        "bytes": [blocked.size_bytes, blocked.float_bytes],
+        "nearest": _optional(blocked.nearest_db),
+        "own": _optional(blocked.weights_db),
+        "gain": _optional(blocked.sums_gain_db),
+        "modeAddress": address if address in knobs else None,
     }
 
 

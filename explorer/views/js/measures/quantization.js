@@ -12,6 +12,13 @@ import {
   percentText,
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {
+  WEIGHT_MODES,
+  blockedColumns,
+  blockedFacts,
+  blockedSummary,
+  decodedBlocked,
+} from "./blocked_weights.js";
 import {channelPlot} from "./channel_plot.js";
 import {costliestLine} from "./costliest.js";
 import {forkThreshold, modeChoice} from "./quantization_fork.js";
@@ -30,7 +37,7 @@ export async function quantizationView(app) {
           "(quantization=table), it computes in integers.",
       ),
     };
-  const {rows, outputs, method, table, isMeasured, costliest} = decoded(
+  const {rows, outputs, method, table, isMeasured, costliest, blockedBytes} = decoded(
     await data.chunk("quantization"),
   );
   // Kept while other numbers of the same branch arrive.
@@ -48,7 +55,7 @@ export async function quantizationView(app) {
       "span",
       {
         class: "quiet-text aside-note",
-        title: `thresholds: ${method}${table ? `, from ${table}` : ""}`,
+        title: `${blockedBytes ? "weights alone" : "thresholds"}: ${method}${table ? `, from ${table}` : ""}`,
       },
       far ? `against the float model: ${far}` : "",
     ),
@@ -68,7 +75,10 @@ export async function quantizationView(app) {
               : "Not compared with the float model yet: c.accuracy(inputs) says what layers cost.",
           ),
       costliestLine(app, costliest, ({tensor}) => pick(rows.find(({name}) => name === tensor))),
-      sortableTable(columnsOf(), rows, {
+      blockedBytes
+        ? element("p", {class: "quiet-text quantized-note"}, blockedSummary(blockedBytes))
+        : null,
+      sortableTable(blockedBytes ? blockedColumns(decibels) : columnsOf(), rows, {
         label: "layers by what quantizing them costs",
         isMarked: (row) => row === chosen,
         onrow: pick,
@@ -95,7 +105,7 @@ export async function quantizationView(app) {
   function drawMain() {
     plot = null;
     if (!chosen) return;
-    const {tensor, observed, weights} = chosen;
+    const {tensor, observed, weights, blocked} = chosen;
     replace(said);
     plot = observed && tensor ? thresholdPlot(chosen, fork) : null;
     replace(
@@ -105,10 +115,11 @@ export async function quantizationView(app) {
         {class: "quantized-head"},
         element("strong", {class: "mono", title: chosen.name}, clip(chosen.name, 64)),
         tensor ? modeChoice(app, tensor, said) : null,
-        element("span", {class: "quiet-text"}, factsOf(chosen)),
+        blocked?.modeAddress ? modeChoice(app, blocked, said, WEIGHT_MODES) : null,
+        blocked ? null : element("span", {class: "quiet-text"}, factsOf(chosen)),
       ),
       said,
-      plot ? plot.node : lackOf(chosen),
+      plot ? plot.node : blocked ? blockedFacts(chosen) : lackOf(chosen),
       causeOf(chosen),
       element(
         "div",
@@ -174,6 +185,7 @@ function decoded(raw) {
     rows: raw.rows.map((row) => ({
       ...row,
       againstFloat: optional(row.againstFloat),
+      blocked: row.blocked && decodedBlocked(row.blocked),
       layer: row.layer && {
         ...row.layer,
         weights: optional(row.layer.weights),
@@ -189,15 +201,16 @@ function decoded(raw) {
   };
 }
 
+const decibels = (title, hint, of) => ({
+  title,
+  hint,
+  number: true,
+  value: (row) => of(row) ?? NaN,
+  text: (row) => ((of(row) ?? null) === null ? "" : decibelsText(of(row))),
+  exact: (row) => ((of(row) ?? null) === null ? "" : `${of(row)} dB`),
+});
+
 function columnsOf() {
-  const decibels = (title, hint, of) => ({
-    title,
-    hint,
-    number: true,
-    value: (row) => of(row) ?? NaN,
-    text: (row) => ((of(row) ?? null) === null ? "" : decibelsText(of(row))),
-    exact: (row) => ((of(row) ?? null) === null ? "" : `${of(row)} dB`),
-  });
   const share = ({clipped}) => (clipped ? clipped[0] / clipped[1] : NaN);
   return [
     {

@@ -6,10 +6,14 @@ import {element, replace} from "../ground/dom.js";
 import {READ_ONLY} from "../branches/session.js";
 
 const MODES = ["INT8", "INT16", "F32"];
+/** @type {Record<string, string>} */
 const MODE_TITLES = {
   INT8: "8 bits",
   INT16: "16 bits, for whoever is hurt most",
   F32: "stays float",
+  INT4: "4 bits around zero",
+  UINT4: "4 bits with a zero point",
+  UINT8: "8 bits with a zero point",
 };
 
 // A fork in which both ends of the tensor's range move in proportion.
@@ -17,12 +21,13 @@ export function forkThreshold(app, tensor, threshold, said) {
   fork(app, {[tensor.address]: Number(threshold.toPrecision(6))}, said);
 }
 
-export function modeChoice(app, tensor, said) {
+// tensor: its mode and the address that decides it; of weights alone, with modes of their own.
+export function modeChoice(app, tensor, said, modes = MODES) {
   const choice = element(
     "select",
     {
       class: "quiet",
-      "aria-label": "what the tensor is stored in",
+      "aria-label": "what it is stored in",
       title: MODE_TITLES[tensor.mode],
       onchange: () => {
         const wanted = choice.value;
@@ -30,7 +35,7 @@ export function modeChoice(app, tensor, said) {
         if (wanted !== tensor.mode) fork(app, {[tensor.modeAddress]: wanted}, said);
       },
     },
-    MODES.map((mode) =>
+    modes.map((mode) =>
       element(
         "option",
         {value: mode, title: MODE_TITLES[mode], selected: mode === tensor.mode},

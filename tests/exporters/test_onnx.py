@@ -29,6 +29,7 @@ NEVER_WRITTEN = {
     "top.convert_layout",
     "top.requantize",  # only after `compute-in-integers`
     "top.matmul_blocks",  # only after `fuse-quantization`
+    "top.fixed_point_softmax",  # TFLite's; ONNX has none of integers
     "top.fixed_point",  # these four only after `compute-without-floats`
     "top.lookup",
     "top.integer_softmax",

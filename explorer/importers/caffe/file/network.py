@@ -132,7 +132,15 @@ def _layer(message: Message, kind: str, names: dict[str, int]) -> Layer:
     field = _SETTINGS.get(kind, f"{words}_param")
     field = field if message.has(field) else f"{kind.lower()}_param"
     bottoms = tuple(message.words("bottom"))
-    return Layer(name, blob_name, kind, bottoms, tops, message.message(field), message)
+    return Layer(
+        name=name,
+        blob_name=blob_name,
+        kind=kind,
+        bottoms=bottoms,
+        tops=tops,
+        settings=message.message(field),
+        message=message,
+    )
 
 
 # -- forms -----------------------------------------------------------------------------------------

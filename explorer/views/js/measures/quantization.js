@@ -48,6 +48,7 @@ export async function quantizationView(app) {
   const main = element("div", {class: "quantized-main scroll"});
   const node = element("div", {class: "quantized"}, list, main);
   const far = outputs.map(([name, sqnr]) => `${clip(name, 24)} ${sqnr.toFixed(1)} dB`).join(", ");
+  const madeBy = `${method}${table ? `, from ${table}` : ""}`;
   const aside = element(
     "span",
     {class: "aside-row"},
@@ -55,7 +56,7 @@ export async function quantizationView(app) {
       "span",
       {
         class: "quiet-text aside-note",
-        title: `${blockedBytes ? "weights alone" : "thresholds"}: ${method}${table ? `, from ${table}` : ""}`,
+        title: `${blockedBytes ? "weights alone" : "thresholds"}: ${madeBy}`,
       },
       far ? `against the float model: ${far}` : "",
     ),

@@ -19,6 +19,7 @@ from explorer.cli.snapshots import used_weights, weights_as_npz, weights_path
 from explorer.errors import ModelError
 from explorer.runtime.child import Child
 from verification.children import answer_all
+from verification.conformance.tflite.models import TensorOf, one_operator
 from verification.mutation.damage import DAMAGES, damage
 from verification.mutation.mutants import DEFECTS, MOST_SECONDS, seconds_for, try_mutant
 
@@ -41,6 +42,11 @@ def files(tmp_path_factory, sample_models: Path) -> dict[str, Path]:
     shutil.copy(Path(explorer.__file__).parent / "targets" / "cpu.toml", folder / "chip.toml")
     kernel = next(iter(compilation.kernels))
     (folder / f"{kernel}.json").write_text(json.dumps(compilation.kernels[kernel].schedule))
+    numbers = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    tensors = [TensorOf(name="x", shape=(2, 4)), TensorOf(name="w", shape=(3, 4), data=numbers)]
+    (folder / "dense.tflite").write_bytes(
+        one_operator("FULLY_CONNECTED", tensors, [TensorOf(name="y", shape=(2, 3))])
+    )
     return {
         path.suffix: path for path in folder.iterdir() if not path.name.endswith(".weights.npz")
     }
@@ -73,7 +79,8 @@ def test_damaged_files_of_every_kind_are_refused_or_read(files):
     )
 
     undamaged, damaged = answers[: len(whole)], answers[len(whole) :]
-    assert [answer["status"] for answer in undamaged] == ["read"] * len(whole)
+    found = [(answer["status"], answer["reason"]) for answer in undamaged]
+    assert found == [("read", "")] * len(whole)
     tried = list(zip(requests, damaged, strict=True))
     assert [(r["file"], r["seed"], a) for r, a in tried if a["status"] in DEFECTS] == []
     refused = Counter(Path(r["file"]).suffix for r, a in tried if a["status"] == "refused")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -108,19 +109,21 @@ def test_exercise_1_wants_the_product_of_three_sides(lesson):
     lessons.refusals(exercises.accumulators(lesson["schedule"].choices), refused)
 
 
-def test_exercise_2_wants_a_tile_of_eight(lesson):
+def test_exercise_2_wants_a_tile_of_four(lesson):
     c = lesson["c"]
-    judge = exercises.has_accumulators(KERNEL, 8)
-    three = c.fork(decisions={f"schedule-loops/{KERNEL}/pixels": 2})
+    judge = exercises.has_accumulators(KERNEL, 4)
+    sides = {"vectors": 1, "pixels": 2, "rows": 1}
+    two = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
+    own = prod(c.schedule[KERNEL][name] for name in sides)
     lessons.refusals(
         judge,
         {
-            f"the tile of {KERNEL} has 16 accumulators": c,
-            f"the tile of {KERNEL} has 4 accumulators": three,
-            "is asked for; this is of type tuple": (1, 8, 1),
+            f"the tile of {KERNEL} has {own} accumulators": c,
+            f"the tile of {KERNEL} has 2 accumulators": two,
+            "is asked for; this is of type tuple": (1, 4, 1),
         },
     )
-    sides = {"vectors": 1, "pixels": 8, "rows": 1}
+    sides = {"vectors": 1, "pixels": 4, "rows": 1}
     mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
     assert check(mine, judge).is_right
 

@@ -19,8 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.backends import backend_of
 from explorer.cli.snapshots import weights_path
 from explorer.runtime.child import Answer
+from explorer.targets import load_target
 from verification.mutation.damage import damage
 from verification.mutation.mutants import DEFECTS, Watch, prepare_process, try_mutant
 from verification.mutation.readers import Readers
@@ -55,6 +57,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # of NumPy, about infinities
     watch = Watch()
     readers = Readers(sys.argv[2])
+    _ask_compiler()
     prepare_process()
     with (
         tempfile.TemporaryDirectory(prefix="explorer-fuzz-") as scratch,
@@ -66,6 +69,12 @@ def main() -> None:
             replies.flush()
             if number < FIRST:
                 gc.freeze()
+
+
+def _ask_compiler() -> None:
+    """What it may use of this processor it is asked once, in a process that no file starts."""
+    target = load_target("cpu")
+    backend_of(target).core(target)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from verification.mutation.mutants import Compiled
 PASSES = ("infer-shapes", "fold-constants", "fold-batch-norm", "fuse-activation")
 
 
-ABSENT = LATE_PARTS | {"quantization"}
+ABSENT = LATE_PARTS | {"quantization", "precision", "ports"}
 """Parts that damaged traces have not: they are of float models, without measurements."""
 
 

@@ -19,7 +19,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
-from explorer.targets import list_targets, load_target
 
 if TYPE_CHECKING:
     from explorer.backends.interface import Backend
@@ -59,6 +58,8 @@ def backend_of(target: Target) -> Backend:
 
 def compiled_targets() -> list[str]:
     """The targets of this package that have a backend, by name."""
+    from explorer.targets import list_targets, load_target  # xDSL with them: a start needs none
+
     return [name for name in list_targets() if _has_backend(load_target(name))]
 
 

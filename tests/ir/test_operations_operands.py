@@ -42,6 +42,7 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -179,6 +180,7 @@ IN_TESTS_OF_THEIR_OWN = {
     MatMulBlocksOp,
     DynamicQuantizeOp,
     FixedPointOp,
+    FixedPointSoftmaxOp,
     LookupOp,
     IntegerSoftmaxOp,
     IntegerLayerNormOp,

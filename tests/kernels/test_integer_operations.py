@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType, f32, i8, i32, i64
 
 from explorer.ir.requantization import Requantization, RequantizationAttr, integer_limits
 from explorer.ir.top.quantization.fixed_point import KINDS, FixedPointOp
+from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -272,6 +273,35 @@ def test_every_difference_of_a_softmax_of_words_is_within_a_step():
     (found,) = build(IntegerSoftmaxOp, [(source, x.shape)], axis=1, to=to).evaluate(x)
     wanted = rounded(exact_softmax(real(x, source), 1), to)
     assert np.abs(found.astype(np.int64) - wanted).max() <= 1
+
+
+BYTE_SOFTMAX_TYPES = [
+    (quantized(U8, 0.05, 3), quantized(U8, 1 / 256)),
+    (quantized(i8, 1.5, 3), quantized(i8, 1 / 256, -128)),
+]
+
+
+def byte_softmax_case(types: int, shape: tuple[int, ...]):
+    """As `softmax_case`, for the softmax of bytes in fixed point, whose exponents have a factor."""
+    source, to = BYTE_SOFTMAX_TYPES[types]
+    _, x = softmax_case(source, to, shape)
+    return build(FixedPointSoftmaxOp, [(source, shape)], axis=1, beta=0.5, to=to), x
+
+
+@pytest.mark.parametrize("types", range(len(BYTE_SOFTMAX_TYPES)))
+@pytest.mark.parametrize("shape", [(5, 37), (4, 1), (3, 2000)])
+def test_softmax_of_bytes_is_within_a_step(types, shape):
+    source, to = BYTE_SOFTMAX_TYPES[types]
+    op, x = byte_softmax_case(types, shape)
+    wanted = rounded(exact_softmax(real(x, source) / 2, 1), to)
+    assert np.abs(op.evaluate(x)[0].astype(np.int64) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6))])
+def test_kernels_of_softmax_of_bytes_are_its_meaning(types, shape, run):
+    op, x = byte_softmax_case(types, shape)
+    for choices in (None, {}):
+        np.testing.assert_array_equal(run_kernel(op, [x], run, choices), op.evaluate(x)[0])
 
 
 def exact_layer_norm(x, axes, epsilon, scale, shift, is_centered):

@@ -168,6 +168,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
             "float",
             "quantization",
             "precision",
+            "ports",
             "profile",
             "program",
             "steps",

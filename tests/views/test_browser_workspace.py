@@ -157,7 +157,7 @@ def test_a_pane_is_docked_elsewhere(opened: Any, trace: Trace):
 
 def test_statements_are_coloured_in_both_themes(coding: Any):
     page = coding(1280, 720).page
-    line = page.locator(".tab-body:not(.beside) .line[data-hue]", has_text="acc[j][ov] +=").first
+    line = page.locator(".tab-body:not(.beside) .line[data-hue]", has_text="[ov] +=").first
     ground = "e => getComputedStyle(e).backgroundColor"
     for _theme in ("light", "dark"):
         tinted = line.evaluate(ground)

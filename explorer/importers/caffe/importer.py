@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from explorer.importers.building.flat import FlatGraph
+from explorer.importers.building.flat_importer import FlatImporter
 from explorer.importers.caffe.families import family_of
 from explorer.importers.caffe.file import reading
 from explorer.importers.caffe.file.reading import CaffeContent
 from explorer.importers.caffe.layers.node import CaffeNode
 from explorer.importers.caffe.layers.register import converters
-from explorer.importers.format import Importer
-from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+from explorer.importers.model import SourceModel
 
 
-class CaffeImporter(Importer):
+class CaffeImporter(FlatImporter):
     def load(self, path: Path, is_examined: bool = False) -> SourceModel:
         del is_examined
         return reading.load(path)
-
-    def open_program(
-        self,
-        model: SourceModel,
-        dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
-    ) -> OpenedProgram:
-        return self.graph(model).open_program(model, dimensions)
-
-    def examine(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
-    ) -> ExaminedModel:
-        return self.graph(model).examine(model, dimensions)
 
     def files_of(self, model: SourceModel) -> Iterable[str]:
         assert isinstance(model.content, CaffeContent), model.format

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from explorer.importers.building.build import Unsupported
 from explorer.importers.building.flat import FlatGraph
-from explorer.importers.format import Importer
-from explorer.importers.model import ExaminedModel, OpenedProgram, SourceModel
+from explorer.importers.building.flat_importer import FlatImporter
+from explorer.importers.model import SourceModel
 from explorer.importers.tflite.families import family_of
 from explorer.importers.tflite.file import reading
 from explorer.importers.tflite.file.contents import Subgraph, Tensor, TfliteContent
@@ -17,23 +16,10 @@ from explorer.importers.tflite.operators.register import converters
 from explorer.ir.types import QuantizedType
 
 
-class TfliteImporter(Importer):
+class TfliteImporter(FlatImporter):
     def load(self, path: Path, is_examined: bool = False) -> SourceModel:
         del is_examined
         return reading.load(path)
-
-    def open_program(
-        self,
-        model: SourceModel,
-        dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
-    ) -> OpenedProgram:
-        return self.graph(model).open_program(model, dimensions)
-
-    def examine(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
-    ) -> ExaminedModel:
-        return self.graph(model).examine(model, dimensions)
 
     def graph(self, model: SourceModel) -> FlatGraph:
         assert isinstance(model.content, TfliteContent), model.format

@@ -115,19 +115,7 @@ class FixedPointSoftmaxOp(AlongAxis, IntegerNormalization):
         kept = tuple(loops.outer_loops.values())
         greatest, total = scratch(k, "greatest", kept, I32), scratch(k, "total", kept, I64)
         factor, exponent = scratch(k, "factor", kept, I64), scratch(k, "exponent", kept, I64)
-        lowest = integer_limits(self.source.storage)[0]
-        d = k.dimensions(**loops.outer_loops)
-        k.generic("plain", [], greatest.at(*d), lambda s: s.constant(lowest))
-        d = k.dimensions(**loops.all_loops)
-        outer = d[: len(kept)]
-        k.generic(
-            "plain",
-            [x.at(*loops.input_subscripts(d))],
-            greatest.at(*outer),
-            lambda s, x, m: m.maximum(x.convert(I32)),
-            reductions=loops.reductions,
-            accumulates=True,
-        )
+        self.define_greatest(k, loops, x, greatest)
         d = k.dimensions(**loops.outer_loops)
         k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
 

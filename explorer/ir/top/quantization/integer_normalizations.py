@@ -113,6 +113,23 @@ class IntegerNormalization(MixesAxes):
         moved = x + int(self.made.zero_point_array[0])
         return moved.maximum(low).minimum(high).convert(I32).convert(self.made.storage)
 
+    def define_greatest(
+        self, k: KernelBuilder, loops: ReductionDomain, x: Access, greatest: Access
+    ) -> None:
+        """The largest stored number along the axis, as i32."""
+        lowest = integer_limits(self.source.storage)[0]
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], greatest.at(*d), lambda s: s.constant(lowest))
+        d = k.dimensions(**loops.all_loops)
+        k.generic(
+            "plain",
+            [x.at(*loops.input_subscripts(d))],
+            greatest.at(*d[: len(loops.outer_loops)]),
+            lambda s, x, m: m.maximum(x.convert(I32)),
+            reductions=loops.reductions,
+            accumulates=True,
+        )
+
 
 @irdl_op_definition
 class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
@@ -179,19 +196,7 @@ class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
         kept = tuple(loops.outer_loops.values())
         greatest, total = scratch(k, "greatest", kept, I32), scratch(k, "total", kept, I64)
         reciprocal = scratch(k, "reciprocal", kept, I64)
-        lowest = integer_limits(self.source.storage)[0]
-        d = k.dimensions(**loops.outer_loops)
-        k.generic("plain", [], greatest.at(*d), lambda s: s.constant(lowest))
-        d = k.dimensions(**loops.all_loops)
-        outer = d[: len(kept)]
-        k.generic(
-            "plain",
-            [x.at(*loops.input_subscripts(d))],
-            greatest.at(*outer),
-            lambda s, x, m: m.maximum(x.convert(I32)),
-            reductions=loops.reductions,
-            accumulates=True,
-        )
+        self.define_greatest(k, loops, x, greatest)
         d = k.dimensions(**loops.outer_loops)
         k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
 

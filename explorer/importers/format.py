@@ -92,6 +92,18 @@ class Importer(Protocol):
         del inputs
         return self.load(path)
 
+    def load_both(self, path: Path, weights: Path, is_examined: bool = False) -> SourceModel:
+        """As `load`, with the file of the weights named; where a model is one file it is refused.
+
+        `files_of` names it, too, by its whole path.
+        """
+        del is_examined
+        raise ModelError(
+            "the weights of such a model are in its own file",
+            file=str(path),
+            hint=f"leave {weights} away",
+        )
+
     def program_inputs(
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
     ) -> dict[str, np.ndarray]:

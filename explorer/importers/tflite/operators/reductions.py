@@ -18,7 +18,8 @@ from explorer.importers.tflite.operators.integers import (
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
-from explorer.ir.top.reductions.normalization import LocalResponseNormOp, SoftmaxOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import ArgOp
 
 

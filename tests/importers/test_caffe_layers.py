@@ -12,6 +12,7 @@ from explorer.importers.caffe.file.reading import read
 from explorer.importers.caffe.layers.register import converters
 from explorer.references.interface import reference_of
 from tests.importers.caffe_models import Shape, one_layer
+from tests.importers.test_caffe_detection import CASES as DETECTION
 
 X = (2, 6, 7, 9)
 
@@ -204,6 +205,6 @@ def test_a_transposed_convolution_is_cut_by_its_padding():
 
 
 def test_every_kind_is_tried():
-    tried = {given[0] for given in CASES} | {given[0] for given, _ in WRITTEN_OUT}
+    tried = {given[0] for given in (*CASES, *DETECTION)} | {given[0] for given, _ in WRITTEN_OUT}
     same = {"DepthwiseConvolution": "ConvolutionDepthwise"}
     assert {same.get(kind, kind) for kind in converters()} == tried

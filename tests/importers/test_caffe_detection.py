@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.errors import UnsupportedError
 from explorer.importers.caffe.file.reading import read
 from explorer.references.interface import reference_of
-from tests.importers.caffe_models import caffemodel, one_layer
+from verification.conformance.caffe.models import caffemodel, one_layer
 
 BOXES = 40
 RANDOM = np.random.default_rng(11)
@@ -73,7 +73,6 @@ CASES: list[tuple[str, str, Sequence[np.ndarray]]] = [
     ("Proposal", f"proposal_param {{ {PROPOSED} pre_nms_topn: 60 post_nms_topn: 10 }}",
      [np.abs(normal(1, 8, 6, 8)), normal(1, 16, 6, 8) / 4, np.array([[96, 128, 1]], np.float32)]),
     ("Reorg", "reorg_param { stride: 2 }", [normal(2, 8, 6, 4)]),
-    ("Axpy", "", [normal(1, 3, 1, 1), normal(1, 3, 4, 5), normal(1, 3, 4, 5)]),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.caffe.file.prototxt import Text, parse
 from explorer.importers.caffe.file.reading import read
 from explorer.importers.caffe.file.weights import blobs_of
-from tests.importers.caffe_models import blob, caffemodel, number_of, one_layer, part
+from verification.conformance.caffe.models import blob, caffemodel, number_of, one_layer, part
 
 WEIGHT = np.arange(10, dtype=np.float32).reshape(2, 5) / 10
 BIAS = np.array([1, -1], np.float32)

@@ -85,10 +85,11 @@ def _leaky_relu(
     node: TfliteNode, numbers: np.ndarray, source: QuantizedType, to: QuantizedType
 ) -> np.ndarray:
     x, zero = centered(numbers, source), int(to.zero_point_array[0])
-    alpha = float(np.float32(node.number("alpha")))
-    below = float(source.scale_array[0]) * alpha / float(to.scale_array[0])
-    kept = scaled(x, ratio(source, to))
-    scaled_below = _signed(x, below)
+    # All of singles.
+    quotient = source.scale_array[0] / to.scale_array[0]
+    below = source.scale_array[0] * np.float32(node.number("alpha")) / to.scale_array[0]
+    kept = scaled(x, float(quotient))
+    scaled_below = _signed(x, float(below))
     return np.where(x >= 0, kept, scaled_below) + zero
 
 

@@ -282,8 +282,11 @@ class RequantizationAttr(ParametrizedAttribute):
             raise ValueError(f"unknown rounding {how.rounding!r}; known: {', '.join(ROUNDINGS)}")
         if not FEWEST_MULTIPLIER_BITS <= how.multiplier_bits <= MOST_MULTIPLIER_BITS:
             raise ValueError(f"a multiplier has 2 to 32 bits, not {how.multiplier_bits}")
-        if self.to.storage.width.data > 16:
-            raise ValueError(f"requantized numbers have at most 16 bits, not {self.to.storage}")
+        most_bits = 16 if how.scheme == "float" else 32  # a single holds no more than 24
+        if self.to.storage.width.data > most_bits:
+            raise ValueError(
+                f"requantized numbers have at most {most_bits} bits, not {self.to.storage}"
+            )
         if not self.to.is_per_tensor:
             raise ValueError("what is requantized has one scale for the whole tensor")
         if not least <= self.low.data <= self.high.data <= most:

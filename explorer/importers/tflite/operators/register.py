@@ -26,6 +26,7 @@ from explorer.importers.tflite.operators import (
     recurrent,
     reductions,
     selection,
+    signal,
     stablehlo,
     states,
 )
@@ -50,6 +51,7 @@ def converters() -> dict[str, Convert]:
         **indexing.CONVERTERS,
         **selection.CONVERTERS,
         **stablehlo.CONVERTERS,
+        **signal.CONVERTERS,
     }
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
 

@@ -51,11 +51,11 @@ from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
     SoftmaxOp,
 )
 from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp

@@ -33,7 +33,12 @@ from explorer.ir.top.quantization import (
     quantized,
     simulated,
 )
-from explorer.ir.top.reductions import cumulative, normalization, reduction
+from explorer.ir.top.reductions import (
+    cumulative,
+    local_response_norm,
+    normalization,
+    reduction,
+)
 from explorer.ir.types import EncodingAttr, QuantizedType
 
 _FAMILIES = (
@@ -56,6 +61,7 @@ _FAMILIES = (
     cumulative,
     determinant,
     normalization,
+    local_response_norm,
     attention,
     reshape,
     transpose,

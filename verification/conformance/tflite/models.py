@@ -18,7 +18,7 @@ import tflite
 
 TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
-    "int16": 7, "int8": 9, "resource": 13, "int4": 17,
+    "int16": 7, "complex64": 8, "int8": 9, "uint64": 12, "resource": 13, "uint32": 15, "int4": 17,
 }  # fmt: skip
 
 
@@ -48,6 +48,8 @@ class OperatorOf:
     """Name of the table of options: Conv2DOptions."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Its fields as the schema's builders call them: {"Padding": 1}."""
+    intermediates: Sequence[int] = ()
+    custom_options: bytes = b""
 
 
 def model_of(
@@ -179,10 +181,18 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
         for name, value in values.items():
             getattr(tflite, f"{kind}Add{name}")(builder, value)
         options = getattr(tflite, f"{kind}End")(builder)
+    intermediates = _numbers(builder, operator.intermediates) if operator.intermediates else None
+    custom = None
+    if operator.custom_options:
+        custom = builder.CreateByteVector(operator.custom_options)
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, code)
     tflite.OperatorAddInputs(builder, inputs)
     tflite.OperatorAddOutputs(builder, outputs)
+    if intermediates is not None:
+        tflite.OperatorAddIntermediates(builder, intermediates)
+    if custom is not None:
+        tflite.OperatorAddCustomOptions(builder, custom)
     if options is not None:
         # Newer operators have their options in a second union.
         second = "" if hasattr(tflite.BuiltinOptions, kind) else "2"

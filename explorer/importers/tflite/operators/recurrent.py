@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.integer_lstm import integer_lstm
+from explorer.importers.tflite.operators.integer_svdf import integer_svdf
 from explorer.importers.tflite.operators.node import TfliteNode
 
 LONGEST = 256
@@ -116,6 +117,8 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
 
     Nakkiran et al., "Compressing deep neural networks using a rank-constrained topology", 2015.
     """
+    if node.is_quantized:
+        return integer_svdf(node, build)
     _require_float_weights(node, 1, 2)
     x, features, times, state = (node.plain(index) for index in (0, 1, 2, 4))
     filters, memory = build.sizes(times, range(2), "filters over time")

@@ -52,15 +52,16 @@ def window(node: TfliteNode, build: Build) -> SSAValue:
 
 
 def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
-    """x shifted to the left as far as 16 bits hold it, and by how many bits.
+    """x shifted to the left as far as 16 bits hold it, and by how many bits: none of silence.
 
-    -2^15 counts as 2^15. (There it hides larger numbers behind it.)
+    -2^15 counts as 2^15. (There it hides the numbers in front of it.)
     """
     x = build.cast(node.plain(0), np.int32)
     axes = list(range(build.rank(x)))
     largest = build.reduce("max", build.unary("abs", x), axes)
     bits = build.binary("sub", build.scalar_like(15, x), _bits_of(largest, 16, build))
-    bits = build.binary("max", bits, build.scalar_like(0, bits))
+    zero = build.scalar_like(0, bits)
+    bits = build.select(build.binary("equal", largest, zero), zero, build.binary("max", bits, zero))
     return [_made(build.binary("shift_left", x, bits), node, build), _made(bits, node, build, 1)]
 
 

@@ -52,40 +52,35 @@ class OperatorOf:
     custom_options: bytes = b""
 
 
+@dataclass(frozen=True, kw_only=True)
+class GraphOf:
+    """A subgraph; tensors are known by their places in it."""
+
+    tensors: Sequence[TensorOf]
+    operators: Sequence[OperatorOf]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+
+
 def model_of(
     tensors: Sequence[TensorOf],
     operators: Sequence[OperatorOf],
     inputs: Sequence[int],
     outputs: Sequence[int],
     version: int = 3,
+    others: Sequence[GraphOf] = (),
 ) -> bytes:
-    """The file's bytes."""
+    """The file's bytes; `others`: subgraphs 1, 2, ... that operators call."""
     builder = flatbuffers.Builder(1024)
-    buffers = [_buffer(builder, None)]
-    places = []
-    for tensor in tensors:
-        places.append(len(buffers) if tensor.data is not None else 0)
-        if tensor.data is not None:
-            buffers.append(_buffer(builder, tensor.data))
-    tables = [_tensor(builder, t, p) for t, p in zip(tensors, places, strict=True)]
-    kinds = list(dict.fromkeys(o.kind for o in operators))
+    main = GraphOf(tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
+    graphs, buffers = [main, *others], [_buffer(builder, None)]
+    kinds = list(dict.fromkeys(o.kind for graph in graphs for o in graph.operators))
     codes = [_code(builder, kind) for kind in kinds]
-    nodes = [_operator(builder, o, kinds.index(o.kind)) for o in operators]
-    name = builder.CreateString("main")
-    lists = {
-        "Tensors": _offsets(builder, tables),
-        "Inputs": _numbers(builder, inputs),
-        "Outputs": _numbers(builder, outputs),
-        "Operators": _offsets(builder, nodes),
-    }
-    tflite.SubGraphStart(builder)
-    for label, offset in lists.items():
-        getattr(tflite, f"SubGraphAdd{label}")(builder, offset)
-    tflite.SubGraphAddName(builder, name)
-    graph = tflite.SubGraphEnd(builder)
+    tables = [_subgraph(builder, graph, number, kinds, buffers)
+              for number, graph in enumerate(graphs)]  # fmt: skip
     parts = {
         "OperatorCodes": _offsets(builder, codes),
-        "Subgraphs": _offsets(builder, [graph]),
+        "Subgraphs": _offsets(builder, tables),
         "Buffers": _offsets(builder, buffers),
     }
     description = builder.CreateString("a test")
@@ -98,12 +93,41 @@ def model_of(
     return bytes(builder.Output())
 
 
+def _subgraph(
+    builder: flatbuffers.Builder,
+    graph: GraphOf,
+    number: int,
+    kinds: Sequence[str],
+    buffers: list[int],
+) -> int:
+    places = []
+    for tensor in graph.tensors:
+        places.append(len(buffers) if tensor.data is not None else 0)
+        if tensor.data is not None:
+            buffers.append(_buffer(builder, tensor.data))
+    tables = [_tensor(builder, t, p) for t, p in zip(graph.tensors, places, strict=True)]
+    nodes = [_operator(builder, o, kinds.index(o.kind)) for o in graph.operators]
+    name = builder.CreateString(f"graph{number}" if number else "main")
+    lists = {
+        "Tensors": _offsets(builder, tables),
+        "Inputs": _numbers(builder, graph.inputs),
+        "Outputs": _numbers(builder, graph.outputs),
+        "Operators": _offsets(builder, nodes),
+    }
+    tflite.SubGraphStart(builder)
+    for label, offset in lists.items():
+        getattr(tflite, f"SubGraphAdd{label}")(builder, offset)
+    tflite.SubGraphAddName(builder, name)
+    return tflite.SubGraphEnd(builder)
+
+
 def one_operator(
     kind: str,
     inputs: Sequence[TensorOf],
     outputs: Sequence[TensorOf],
     options: str = "",
     values: Mapping[str, Any] | None = None,
+    others: Sequence[GraphOf] = (),
 ) -> bytes:
     """A model of one operator; its inputs are those operands that hold nothing."""
     tensors = [*inputs, *outputs]
@@ -116,7 +140,7 @@ def one_operator(
         values=values or {},
     )
     given = [i for i, t in enumerate(inputs) if t.data is None]
-    return model_of(tensors, [node], given, results)
+    return model_of(tensors, [node], given, results, others=others)
 
 
 def _buffer(builder: flatbuffers.Builder, data: np.ndarray | bytes | None) -> int:
@@ -173,7 +197,9 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
     options, kind = None, operator.options
     if kind:
         values = {
-            name: _vector(builder, value) if isinstance(value, list | tuple | np.ndarray) else value
+            name: _vector(builder, value)
+            if isinstance(value, list | tuple | np.ndarray | str)
+            else value
             for name, value in operator.values.items()
         }
         # As the accessors are called: `SubGraphStart`, `Conv2DOptionsStart`.
@@ -206,8 +232,10 @@ def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
     return builder.CreateNumpyVector(np.array(list(numbers), np.int32))
 
 
-def _vector(builder: flatbuffers.Builder, value: Sequence[int] | np.ndarray) -> int:
-    """Integers of 32 bits, or numbers of an array's own type."""
+def _vector(builder: flatbuffers.Builder, value: Sequence[int] | np.ndarray | str) -> int:
+    """Integers of 32 bits, numbers of an array's own type, or a text."""
+    if isinstance(value, str):
+        return builder.CreateString(value)
     if isinstance(value, np.ndarray):
         return builder.CreateNumpyVector(value)
     return _numbers(builder, value)

@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.tflite.operators import (
+    control,
     elementwise,
     images,
     indexing,
@@ -53,6 +54,7 @@ def converters() -> dict[str, Convert]:
         **stablehlo.CONVERTERS,
         **signal.CONVERTERS,
     }
+    found |= control.converters(found)
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
 
 

@@ -32,7 +32,7 @@ SUMMARY = "find thresholds for quantizing a model, from data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
+    options.add_model(parser, may_be_two=False)
     data = parser.add_mutually_exclusive_group()
     data.add_argument(
         "--data",

@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         labels = np.array([rows[number] for number in range(len(rows))])
     with Progress("measuring") as progress:
         found = explorer.mixed(
-            arguments.model,
+            options.model_of(arguments),
             data,
             table=arguments.table,
             labels=labels,

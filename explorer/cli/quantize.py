@@ -21,7 +21,7 @@ SUMMARY = "write a quantized model as ONNX, by a table of thresholds"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
+    options.add_model(parser, may_be_two=False)
     parser.add_argument(
         "--table",
         type=Path,

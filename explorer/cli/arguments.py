@@ -143,7 +143,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 
 def add_stored_weights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--weights",
+        "--stored-weights",
         choices=("uint8", "int8"),
         default="uint8",
         help="how bytes of weights are stored: uint8, which onnxruntime multiplies exactly on "

@@ -16,10 +16,11 @@ from explorer.errors import DeviceError
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
 
-    from explorer.ir.program import Snapshot
+    from explorer.ir.program import Executor, Snapshot
     from explorer.ir.rewriting.passes import Pass
     from explorer.kernels.program.build import BuiltProgram, ProgramText
     from explorer.kernels.schedules import Machine
+    from explorer.passes.lower.partition import Refuses
     from explorer.results import Launch, MemoryPlan, Program
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
@@ -54,6 +55,10 @@ class Backend(Protocol):
     isolates: bool = False
     """Whether what `open` gives runs in a process of its own (`Opening.isolated`), so that it
     crashes and hangs alone. Others are measured in a child process that opens them."""
+    runs_loops: bool = True
+    """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
+    executor: Executor | None = None
+    """What executes snapshots below `top`; None: generated C, as befits kernels of loops."""
     fuses_attention: bool = True
     """Whether its schedules compute softmax(q k) v in one kernel."""
 
@@ -109,6 +114,14 @@ class Backend(Protocol):
         from explorer.backends.cores import known_core
 
         return known_core(target)
+
+    def refusals(self, target: Target) -> Refuses | None:
+        """What its device cannot do of what has a compiled form elsewhere; None: all of that can.
+
+        Of an operation, with the weights of its program, why the host has to run it; empty where
+        the device does. Equal targets give equal ones.
+        """
+        return None
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:

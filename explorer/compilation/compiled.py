@@ -218,11 +218,9 @@ class Compiled:
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
         return {
-            k.name: replace(
-                k,
-                steps=schedule_steps(self._scheduled[k.name]),
-                calls=schedule_calls(self._scheduled[k.name]),
-            )
+            k.name: replace(k, steps=schedule_steps(scheduled), calls=schedule_calls(scheduled))
+            if (scheduled := self._scheduled.get(k.name))
+            else k
             for k in self.program.kernels
         }
 
@@ -299,6 +297,8 @@ class Compiled:
 
     @property
     def _scheduled(self) -> dict[str, ScheduledKernel]:
+        if not self.backend.runs_loops:
+            return {}
         kernels = self._artifact(KERNELS)
         assert isinstance(kernels, dict)
         return kernels

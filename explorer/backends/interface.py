@@ -57,8 +57,6 @@ class Backend(Protocol):
     crashes and hangs alone. Others are measured in a child process that opens them."""
     runs_loops: bool = True
     """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
-    executor: Executor | None = None
-    """What executes snapshots below `top`; None: generated C, as befits kernels of loops."""
     fuses_attention: bool = True
     """Whether its schedules compute softmax(q k) v in one kernel."""
 
@@ -115,6 +113,10 @@ class Backend(Protocol):
 
         return known_core(target)
 
+    def executor(self, target: Target) -> Executor | None:
+        """What executes snapshots below `top`; None: generated C, as befits kernels of loops."""
+        return None
+
     def refusals(self, target: Target) -> Refuses | None:
         """What its device cannot do of what has a compiled form elsewhere; None: all of that can.
 
@@ -140,14 +142,14 @@ class Backend(Protocol):
         snapshot: Snapshot,
         function: FuncOp,
         plan: MemoryPlan,
-        target: str,
+        target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> BuiltProgram:
         """A device function of the planned program, with its weights; names are its ports'."""
         from explorer.backends.kernel_path import build_planned
 
-        return build_planned(snapshot, function, plan, target, self.text, inputs, outputs)
+        return build_planned(snapshot, function, plan, target.name, self.text, inputs, outputs)
 
     def text(
         self,

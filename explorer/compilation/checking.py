@@ -180,7 +180,8 @@ def check(
     if compared_with.is_oracle:
         exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
     cache = EvaluationCache()
-    runner = None if compilation.backend.executor else CompiledRunner()
+    has_own = compilation.backend.executor(compilation.target) is not None
+    runner = None if has_own else CompiledRunner()
     binary = TappedProgram(compilation.executable)
     subjects = []
     for index, result in enumerate(compilation.passes):

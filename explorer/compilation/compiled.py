@@ -282,9 +282,7 @@ class Compiled:
     def built(self) -> BuiltProgram:
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
             plan = self.plans[function.sym_name.data]
-            built = self.backend.build(
-                self.final, function, plan, self.target.name, inputs, outputs
-            )
+            built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
             return replace(built, program=replace(built.program, processor=self.target.processor))
 
         return build_parts(self.final, self.target.name, build, *self.port_names)

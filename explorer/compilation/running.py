@@ -90,7 +90,8 @@ def continued(
     """The run that is wanted, of which the first results are there: the import at least."""
     settings, pipeline, results = wanted.settings, wanted.pipeline, list(shared)
     working = Working.at(results[-1].after, results[-1].names)
-    working.execute_compiled = backend_of(settings.target).executor or execute_compiled
+    own = backend_of(settings.target).executor(settings.target)
+    working.execute_compiled = own or execute_compiled
     spent = _spent_fuel(results, pipeline)
     fuel = Fuel(None if settings.fuel is None else max(0, settings.fuel - spent))
     for number, pass_ in enumerate(pipeline[len(results) - 1 :], len(results) - 1):

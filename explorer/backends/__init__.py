@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAMES = ("c", "opencl", "npu")
 
 LANGUAGES = {"instructions": "npu"}
-"""Backends by what target files call their language, where that is another name."""
+"""Backends of targets with queues, by what their files call the language."""
 
 
 def backend_named(name: str) -> Backend:
@@ -45,8 +45,9 @@ def backend_named(name: str) -> Backend:
 def backend_of(target: Target) -> Backend:
     """The backend that makes a target's code. InputError, naming the target, for an unknown one."""
     language = target.languages[0]
+    maker = LANGUAGES.get(language, language) if target.queues else language
     try:
-        return backend_named(target.backend or LANGUAGES.get(language, language))
+        return backend_named(target.backend or maker)
     except InputError as error:
         raise InputError(
             f"target {target.name}: {error.message}",

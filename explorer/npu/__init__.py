@@ -1,6 +1,7 @@
 """Layers of quantized networks as programs of NPU instructions.
 
     layer.py      what a layer is; a convolution in integers, and its meaning in NumPy
+    elementwise.py    sums, products and maxima of two tensors with scales of their own
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -13,7 +14,8 @@ Below these, by engine:
     layouts.py    weights and constants as the array takes them
     convolution_program.py    its tiles as instructions, with the tokens of double buffering
     vectors.py    how layers of the vector engine are cut
-    vector_program.py         their tiles as instructions; window_program.py what is computed
+    vector_program.py         their tiles as instructions; window_program.py and
+                  elementwise_program.py what is computed
     places.py     where tensors and constants lie in global memory
     stream.py     what all write instructions with
     micro.py      micro-operations, and what of them lies in their scratchpad
@@ -23,6 +25,7 @@ Schedules are plain: the largest tiles, double-buffered. Whole networks are not 
 """
 
 from explorer.npu.cost import CycleTerm, Prediction, predict
+from explorer.npu.elementwise import Elementwise, ElementwiseOperand
 from explorer.npu.layer import (
     Convolution,
     Layer,
@@ -41,6 +44,8 @@ __all__ = [
     "Addresses",
     "Convolution",
     "CycleTerm",
+    "Elementwise",
+    "ElementwiseOperand",
     "Layer",
     "LayerError",
     "LayerProgram",

@@ -19,7 +19,7 @@ import numpy as np
 
 from explorer.npu import layouts
 from explorer.npu.borders import borders
-from explorer.npu.layer import Convolution, Rescaling
+from explorer.npu.layer import Convolution, scheme_problem
 from explorer.npu.places import Addresses, place
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import (
@@ -73,17 +73,6 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
     return "" if scaling is None else scheme_problem(scaling, machine)
 
 
-def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
-    """Why a requantization is not the machine's own; empty where it is."""
-    how = (scaling.how.scheme, scaling.how.rounding)
-    is_own = how[0] == "doubling_high_multiply"
-    if how[0] != machine.scheme or (how[1] != machine.rounding and not is_own):
-        return f"it requantizes by {machine.scheme}, {machine.rounding}, not by {scaling.how}"
-    if how[0] == "shift" and np.any(scaling.multipliers != 1):
-        return "a shift to the right cannot make numbers larger"
-    return ""
-
-
 def _vta_problem(layer: Convolution, machine: Machine) -> str:
     missing = {"add", "shift_right", "maximum", "minimum"} - set(machine.operations)
     if missing:
@@ -92,16 +81,7 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
         return f"its elements hold a batch of {machine.batch}, and the layer has 1"
     if machine.rows != machine.columns:
         return "its loads cannot skip elements, which rows unlike columns need"
-    return "" if layer.rescaling is None else vta_scheme_problem(layer.rescaling)
-
-
-def vta_scheme_problem(scaling: Rescaling) -> str:
-    """As `scheme_problem`, of shifts to the right by instructions for anything."""
-    if (scaling.how.scheme, scaling.how.rounding) != ("shift", "down"):
-        return f"it requantizes by shift, down, not by {scaling.how}"
-    if np.any(scaling.multipliers != 1):
-        return "a shift to the right cannot make numbers larger"
-    return ""
+    return "" if layer.rescaling is None else scheme_problem(layer.rescaling, machine)
 
 
 class ConvolutionWriter(Stream):

@@ -18,6 +18,7 @@ import numpy as np
 from explorer.errors import UnsupportedError
 from explorer.ir.requantization import FixedPoint, Requantization, multiplied
 from explorer.npu.tensors import Shape, Tensor
+from explorer.targets.npu.machine import Machine
 
 
 class LayerError(UnsupportedError):
@@ -62,6 +63,19 @@ class Rescaling:
         wrapped = sums.astype(np.int32).astype(np.int64)
         found = multiplied(wrapped, factors, self.how) + self.zero_point
         return np.clip(found, self.low, self.high)
+
+
+def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
+    """Why a requantization is not the machine's own; empty where it is."""
+    how = (scaling.how.scheme, scaling.how.rounding)
+    # VTA's instructions shift to the right, and nothing rounds.
+    own = ("shift", "down") if machine.set == "vta" else (machine.scheme, machine.rounding)
+    is_own = how[0] == "doubling_high_multiply"
+    if how[0] != own[0] or (how[1] != own[1] and not is_own):
+        return f"it requantizes by {', '.join(own)}, not by {scaling.how}"
+    if how[0] == "shift" and np.any(scaling.multipliers != 1):
+        return "a shift to the right cannot make numbers larger"
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,13 @@ import numpy as np
 
 from explorer.errors import InputError
 from explorer.npu.convolution_program import ConvolutionWriter, convolution_problem, flattened
+from explorer.npu.elementwise import Elementwise, flattened_elementwise
+from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError
 from explorer.npu.places import ANYWHERE, Addresses, Placed
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import BUFFERS, TiledLayer, tile_convolution
-from explorer.npu.vectors import TiledVectors, tile_vectors, vector_problem
+from explorer.npu.vectors import TiledVectors, VectorLayer, tile_vectors, vector_problem
 from explorer.npu.window_program import WindowWriter
 from explorer.npu.windows import WindowLayer
 from explorer.targets.npu.encoding import encode_micro
@@ -105,15 +107,20 @@ def tile_layer(
 ) -> Tiled:
     """See `compile_layer`. Raises `LayerError` for what the machine cannot compute."""
     problem = queue_problem(machine)
-    if isinstance(layer, Convolution):
-        problem = problem or convolution_problem(layer, machine)
-    else:
-        problem = problem or vector_problem(layer, machine)
+    if not problem and isinstance(layer, Convolution):
+        problem = convolution_problem(layer, machine)
+    elif not problem:
+        problem = vector_problem(_vector_layer(layer), machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
     if isinstance(layer, Convolution):
         return tile_convolution(flattened(layer), machine, buffers, sizes)
-    return tile_vectors(layer, machine, buffers, sizes)
+    return tile_vectors(_vector_layer(layer), machine, buffers, sizes)
+
+
+def _vector_layer(layer: Layer) -> VectorLayer:
+    assert isinstance(layer, Elementwise | WindowLayer)
+    return flattened_elementwise(layer) if isinstance(layer, Elementwise) else layer
 
 
 def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
@@ -121,6 +128,8 @@ def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
     if isinstance(tiled, TiledLayer):
         return ConvolutionWriter(tiled, addresses)
     layer = tiled.layer
+    if isinstance(layer, Elementwise):
+        return ElementwiseWriter(tiled, layer, addresses)
     assert isinstance(layer, WindowLayer)
     return WindowWriter(tiled, layer, addresses)
 

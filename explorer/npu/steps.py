@@ -100,7 +100,8 @@ class _Reader:
         if isinstance(op, Loop):
             return self._loop(op)
         queue = self.machine.queue_of_engine(self.machine.matrix.name)
-        return Step(queue=queue, what="finish", cycles=1, fixed_cycles=1, **_tokens(op, queue))
+        takes, gives = _tokens(op, queue)
+        return Step(queue=queue, what="finish", cycles=1, fixed_cycles=1, takes=takes, gives=gives)
 
     def _transfer(self, op: Transfer) -> Step:
         machine, is_load = self.machine, isinstance(op, Load)
@@ -120,10 +121,11 @@ class _Reader:
             port = scratchpad.lane_bytes_per_cycle * scratchpad.lanes
             moving = max(moving, int(-(-elements * space.element_bytes // port)))
         last = op.scratchpad_address + elements - 1
+        takes, gives = _tokens(op, queue)
         return Step(
             queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
             fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,
-            banks=self._banks([(op.memory, op.scratchpad_address, last)]), **_tokens(op, queue),
+            banks=self._banks([(op.memory, op.scratchpad_address, last)]), takes=takes, gives=gives,
         )  # fmt: skip
 
     def _loop(self, op: Loop) -> Step:
@@ -137,9 +139,10 @@ class _Reader:
         if isinstance(op, Multiply) and not op.reset:
             held = op.batch * machine.rows_per_element
             self.macs += steps * held * machine.rows * machine.columns
+        takes, gives = _tokens(op, queue)
         return Step(
             queue=queue, what=_what(op), cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
-            amount=steps, banks=self._banks(self._extents(op)), **_tokens(op, queue),
+            amount=steps, banks=self._banks(self._extents(op)), takes=takes, gives=gives,
         )  # fmt: skip
 
     def _extents(self, op: Loop) -> list[Extent]:
@@ -197,9 +200,9 @@ def _region(machine: Machine, byte: int) -> Region:
     return next(one for one in reversed(machine.regions) if one.start_bytes <= byte)
 
 
-def _tokens(op: Instruction, queue: int) -> dict[str, tuple[int, ...]]:
-    """Between this queue and the one before it, and the one behind."""
+def _tokens(op: Instruction, queue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those that it takes and gives: of the queue before its own, and of the one behind."""
     before, after = 2 * (queue - 1), 2 * queue
     takes = [before] * op.pop_before + [after + 1] * op.pop_after
     gives = [before + 1] * op.push_before + [after] * op.push_after
-    return {"takes": tuple(takes), "gives": tuple(gives)}
+    return tuple(takes), tuple(gives)

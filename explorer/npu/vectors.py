@@ -7,7 +7,7 @@ loaded into accumulators, its results are made beside them and stored.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -163,7 +163,7 @@ def vector_problem(layer: VectorLayer, machine: Machine) -> str:
 
 def tile_vectors(
     layer: VectorLayer, machine: Machine, buffers: int = RESULTS,
-    sizes: tuple[int, ...] | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> TiledVectors:  # fmt: skip
     """In the tiles that load the fewest bytes, of these in the fewest; or in those of `sizes`.
 

@@ -23,6 +23,7 @@ from explorer.ir.operation import TopOperation, from_attribute, identity_of
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.types import static_shape
+from explorer.npu.elementwise import Elementwise
 from explorer.npu.layer import Convolution, Layer, LayerError
 from explorer.npu.network_fields import Described, layer_of
 from explorer.npu.network_values import are_same_bytes, stored_form
@@ -32,7 +33,7 @@ from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
-KINDS: Mapping[str, type] = {kind.__name__: kind for kind in (Convolution, WindowLayer)}
+KINDS: Mapping[str, type] = {kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)}
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.kernels.schedules import Machine
     from explorer.passes.lower.partition import Refuses
     from explorer.results import Launch, MemoryPlan, Program
+    from explorer.results.runs.counted import CountedRun
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
@@ -184,6 +185,15 @@ class Backend(Protocol):
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
         """What the program's binary depends on; raises BuildError where none can be built."""
         ...
+
+    def counted(
+        self, executables: Sequence[Executable], artifacts: Mapping[str, object]
+    ) -> CountedRun | None:
+        """What the machine counted in the last run of the parts that it runs; None elsewhere.
+
+        `artifacts`: of the last pass.
+        """
+        return None
 
     def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         """What times of kernels hold for; None where there is nothing to measure with."""

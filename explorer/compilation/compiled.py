@@ -35,10 +35,12 @@ from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
+from explorer.ir.structure import host_reason_of, operations
 from explorer.kernels.cost import estimate
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
@@ -64,6 +66,7 @@ from explorer.results import (
     SourceText,
 )
 from explorer.results.names import near_name
+from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
@@ -350,6 +353,25 @@ class Compiled:
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
+
+    @property
+    def counted(self) -> CountedRun | None:
+        """Cycles, bytes and stalls of the last whole run, beside what was predicted; None of
+        targets whose cycles nobody counts, and before a run."""
+        if self._executable is None:
+            return None
+        parts = getattr(self._executable, "executables", None)
+        executables = list(parts.values()) if parts else [self._executable]
+        return self.backend.counted(executables, self.passes[-1].artifacts)
+
+    @property
+    def host_operations(self) -> tuple[tuple[str, str], ...]:
+        """Operations that the host runs, each with the reason, in program order."""
+        return tuple(
+            (identity_of(op), reason)
+            for op in operations(self.final.program)
+            if (reason := host_reason_of(op))
+        )
 
     @property
     def program_keys(self) -> list[ProgramKey]:

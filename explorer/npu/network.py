@@ -33,7 +33,9 @@ from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
-KINDS: Mapping[str, type] = {kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)}
+KINDS: Mapping[str, type] = {
+    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)
+}
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),

@@ -10,7 +10,7 @@ executable.py   a program that is open; timeline.py: its events
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from explorer.kernels.schedules import Machine as LoopMachine
     from explorer.passes.lower.partition import Refuses
     from explorer.results import MemoryPlan, Program
+    from explorer.results.runs.counted import CountedRun
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
@@ -105,6 +106,18 @@ class NpuBackend(Backend):
             clock_hz=built.clock_hz,
             time_limit_seconds=opening.time_limit_seconds,
         )
+
+    def counted(
+        self, executables: Sequence[Executable], artifacts: Mapping[str, object]
+    ) -> CountedRun | None:
+        from explorer.backends.npu.counting import counted_run
+        from explorer.backends.npu.executable import NpuProgram
+        from explorer.backends.npu.passes import STEPS
+
+        mine = [program for program in executables if isinstance(program, NpuProgram)]
+        steps = artifacts.get(STEPS, {})
+        assert isinstance(steps, dict)
+        return counted_run(mine, steps)
 
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
         from explorer.runtime.cache import ProgramKey

@@ -104,7 +104,15 @@ class Network:
 
     @cached_property
     def program(self) -> bytes:
-        return encode(self.instructions, self.machine)
+        return b"".join(self._encoded(section) for section in self.sections)
+
+    def _encoded(self, section: Section) -> bytes:
+        try:
+            return encode(section.instructions, self.machine)
+        except InputError as error:
+            raise InputError(
+                f"{section.operation} cannot be encoded for {self.machine.name}: {error.message}"
+            ) from error
 
     def image(self, sections: Sequence[Section] | None = None) -> np.ndarray:
         """u8: global memory with all constants, or with those of some sections."""

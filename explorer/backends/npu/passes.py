@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, plan_tensors
+from explorer.backends.npu.writing import scratchpad_addresses, written
 from explorer.errors import UnsupportedError
 from explorer.ir.dialects.npu import ARGUMENT_OFFSETS, SPACE_BYTES, InstructionsOp, LayerOp
 from explorer.ir.functions.calls import device_functions
@@ -34,20 +35,20 @@ from explorer.npu.layer import LayerError
 from explorer.npu.network import (
     ReadLayer,
     is_read_through,
-    layer_in,
     read_operation,
-    sizes_in,
     stays,
     tiles_of,
 )
+from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
-from explorer.npu.places import Addresses
-from explorer.npu.program import LayerProgram, compile_layer, tile_layer
-from explorer.npu.tiles import TiledLayer
+from explorer.npu.program import tile_layer
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Instruction, Load
 from explorer.targets.npu.machine import Machine
+
+STEPS = "npu steps"
+"""Name of the artifact that holds, by function, what every layer does step by step."""
 
 
 def layer_operations(module: ModuleOp) -> Iterator[tuple[func.FuncOp, LayerOp]]:
@@ -180,63 +181,19 @@ class AssignAddresses(Pass):
             if not isinstance(op, LayerOp):
                 continue
             offset = offsets[value_name(op.output)]
-            made = compiled(op, rewriter, self.machine, offsets, end)
-            constants = constant_places(made)
+            made = written(op, rewriter.weights, self.machine, offsets, end)
+            constants = made.constants
             end = max(start + size for start, size in constants.values())
             with events.rewrite("place", op, f"lies at byte {offset} of global memory"):
                 rewriter.update(
                     op,
                     offset=offset,
                     places=to_attribute(constants),
-                    scratchpads=to_attribute(scratchpad_addresses(made)),
+                    scratchpads=to_attribute(scratchpad_addresses(made.tiled)),
                 )
         arguments = [offsets[value_name(argument)] for argument in function.body.block.args]
         rewriter.set_attribute(function, ARGUMENT_OFFSETS, to_attribute(arguments))
         rewriter.set_attribute(function, SPACE_BYTES, IntegerAttr(end, i64))
-
-
-def compiled(
-    op: LayerOp,
-    rewriter: RecordedRewriter,
-    machine: Machine,
-    offsets: dict[str, int],
-    constants_bytes: int,
-) -> LayerProgram:
-    """The layer as a program, its tensors where the plan has them.
-
-    `offsets`: by the name of the value.
-    """
-    layer = layer_in(op, rewriter.weights)
-    sizes, buffers = sizes_in(op)
-    tensors = {
-        tensor.name: offsets[value_name(value)]
-        for tensor, value in zip(layer.inputs, op.data, strict=False)
-    }
-    tensors[layer.output.name] = offsets[value_name(op.output)]
-    addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
-    return compile_layer(layer, machine, sizes=sizes, buffers=buffers, addresses=addresses)
-
-
-def constant_places(made: LayerProgram) -> dict[str, tuple[int, int]]:
-    """Offset and size in bytes of what never changes, by its kind."""
-    layer = made.layer
-    tensors = {tensor.name for tensor in (*layer.inputs, layer.output)}
-    return {
-        name: (place.offset_bytes, place.size_bytes)
-        for name, place in made.places.items()
-        if name not in tensors
-    }
-
-
-def scratchpad_addresses(made: LayerProgram) -> dict[str, tuple[int, ...]]:
-    """Of each buffer of a tile where it begins, in elements of its content."""
-    tiled = made.tiled
-    if isinstance(tiled, TiledLayer):
-        return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
-    *operands, results = tiled.starts
-    size = tiled.rows * tiled.columns * tiled.blocks
-    found = {"results": tuple(results + i * size for i in range(tiled.buffers))}
-    return {"operands": tuple(operands), **found} if operands else found
 
 
 @dataclass(frozen=True)
@@ -252,33 +209,36 @@ class EmitInstructions(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
+        costs: dict[str, tuple[LayerSteps, ...]] = {}
         for function in device_functions(rewriter.module):
             layers = [op for op in function.body.block.ops if isinstance(op, LayerOp)]
             offsets = _offsets_in(function)
-            for op in layers:
+            costs[function.sym_name.data] = tuple(
                 self._emit(op, offsets, op is layers[0], op is layers[-1], rewriter, events)
+                for op in layers
+            )
             _erase_unused(function, rewriter)
+        rewriter.artifacts[STEPS] = costs
         return events.rewrites
 
     def _emit(
         self,
         op: LayerOp,
-        offsets: dict[str, int],
+        offsets: Mapping[str, int],
         is_first: bool,
         is_last: bool,
         rewriter: RecordedRewriter,
         events: EventLog,
-    ) -> None:
+    ) -> LayerSteps:
         start = min(offset for offset, _ in op.get("places").values())
-        made = compiled(op, rewriter, self.machine, offsets, start)
-        instructions = [*([] if is_first else barrier()), *made.instructions]
+        made = written(op, rewriter.weights, self.machine, offsets, start)
+        instructions = [*([] if is_first else barrier()), *made.stream.instructions]
         if not is_last:
             instructions.pop()  # the end, for which the next barrier waits
-        places = constant_places(made)
-        end = max(offset + size for offset, size in places.values())
+        end = max(offset + size for offset, size in made.constants.values())
         with events.rewrite("emit", op, f"{len(instructions):,} instructions"):
             name = f"{identity_of(op)}.image"
-            constants = rewriter.add_weight(op, name, made.image[start:end], like=op)
+            constants = rewriter.add_weight(op, name, made.image(start, end), like=op)
             emitted = InstructionsOp.make(
                 [[*op.data, constants]],
                 [op.output.type],
@@ -288,6 +248,7 @@ class EmitInstructions(Pass):
             )
             set_identity(emitted, identity_of(op))
             rewriter.replace(op, emitted)
+        return made.steps
 
 
 KEPT = ("inputs", "title", "group", "work", "offset")

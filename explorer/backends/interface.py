@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from explorer.backends.records import Lowering, MeasuredOn, Opening
-from explorer.errors import DeviceError
+from explorer.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Executor, Snapshot
-    from explorer.ir.rewriting.passes import Pass
+    from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram, ProgramText
     from explorer.kernels.schedules import Machine
     from explorer.passes.lower.partition import Refuses
@@ -168,6 +170,15 @@ class Backend(Protocol):
         from explorer.kernels.program.build import printed_in
 
         return printed_in(self.name, is_chained)(kernels, launches, size_offset)
+
+    def emit(
+        self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
+    ) -> None:
+        """Writes the program for who has the device, its memory from an address on."""
+        raise InputError(
+            f"{target.name} is not driven by instructions: there is nothing to emit",
+            hint="`explorer targets` lists the targets with queues; --dump-dir writes the source",
+        )
 
     # -- running -----------------------------------------------------------------------------
     @abstractmethod

@@ -19,10 +19,12 @@ from explorer.backends.records import Lowering, Opening
 from explorer.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Executor, Snapshot
-    from explorer.ir.rewriting.passes import Pass
+    from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine as LoopMachine
     from explorer.passes.lower.partition import Refuses
@@ -91,6 +93,13 @@ class NpuBackend(Backend):
 
         network = network_of(function, snapshot.weights, describe(target))
         return build_network(network, target, inputs, outputs)
+
+    def emit(
+        self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
+    ) -> None:
+        from explorer.backends.npu.emitting import emit_results
+
+        emit_results(results, target, folder, base_bytes)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

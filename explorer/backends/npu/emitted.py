@@ -73,7 +73,7 @@ def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
     place, machine = network.values[name], network.machine
     stored = place.stored
     return {
-        "name": name,
+        "name": name.removesuffix(".device"),
         "shape": list(stored.logical_shape),
         "type": stored.element_type,
         "offset_bytes": place.offset_bytes - base_bytes,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import SSAValue
 
 from explorer.backends.npu.network import argument_offsets
@@ -25,8 +25,9 @@ from explorer.ir.operation import TopOperation, identity_of, set_identity, to_at
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.structure import value_name
+from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import WeightOp
+from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, PLANS, value_offsets
@@ -82,6 +83,13 @@ class TileLayers(Pass):
                         nodes = ", ".join(sources_of(op))
                         problems.append(f"{identity_of(op)} (from {nodes}): {error.message}")
             _erase_unused(function, rewriter)
+        if not device_functions(rewriter.module) and not _has_integers(rewriter.module):
+            raise UnsupportedError(
+                f"{self.machine.name} computes with integers, and nothing in this model is "
+                "quantized",
+                hint="quantize first: explorer calibrate MODEL --data DATA.npz --arithmetic "
+                "integer -o TABLE.json, then --quantize TABLE.json",
+            )
         if problems:
             raise UnsupportedError(
                 f"{len(problems)} operations cannot be computed by {self.machine.name}",
@@ -134,6 +142,15 @@ class TileLayers(Pass):
         )
 
 
+def _has_integers(module: ModuleOp) -> bool:
+    return any(
+        isinstance(element_type_of(result), QuantizedType)
+        for op in operations(module)
+        for result in op.results
+        if isinstance(result.type, TensorType)
+    )
+
+
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
     """Weights that are constants of layers now, and views that nobody reads any more."""
     for op in reversed(list(function.body.block.ops)):
@@ -150,6 +167,8 @@ class AssignAddresses(Pass):
     machine: Machine
     planner: Planner = field(default_factory=GreedyPlanner)
     budget_bytes: int | None = None
+    base_bytes: int = 0
+    """Where in global memory tensors may begin."""
 
     name = "assign-addresses"
     level = "addressed"
@@ -159,7 +178,7 @@ class AssignAddresses(Pass):
         events = EventLog(self.name, rewriter)
         plans: dict[str, MemoryPlan] = {}
         for function in device_functions(rewriter.module):
-            plan = plan_tensors(function, self.machine, self.planner)
+            plan = plan_tensors(function, self.machine, self.planner, self.base_bytes)
             plans[function.sym_name.data] = plan
             self._assign(function, plan, rewriter, events)
         whole = side_by_side(plans)
@@ -175,8 +194,8 @@ class AssignAddresses(Pass):
         rewriter: RecordedRewriter,
         events: EventLog,
     ) -> None:
-        offsets = value_offsets(plan)
-        end = constants_start(plan, self.machine)
+        offsets = {n: self.base_bytes + at for n, at in value_offsets(plan).items()}
+        end = constants_start(plan, self.machine, self.base_bytes)
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp):
                 continue

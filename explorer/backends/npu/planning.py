@@ -32,8 +32,13 @@ def tensor_bytes(value: SSAValue, machine: Machine) -> int:
     return stored_form(value).tensor.size_bytes(machine)
 
 
-def plan_tensors(function: func.FuncOp, machine: Machine, planner: Planner) -> MemoryPlan:
-    """The plan of a function of level `tiled`; values are named as in the IR."""
+def plan_tensors(
+    function: func.FuncOp, machine: Machine, planner: Planner, base_bytes: int = 0
+) -> MemoryPlan:
+    """The plan of a function of level `tiled`; values are named as in the IR.
+
+    Offsets count from `base_bytes`. UnsupportedError where there is too little memory behind it.
+    """
     uses: list[Use] = []
     views: dict[str, str] = {}
     block = function.body.block
@@ -62,18 +67,19 @@ def plan_tensors(function: func.FuncOp, machine: Machine, planner: Planner) -> M
     plan = planner(buffers, [use.operation for use in uses])
     verify_plan(plan)
     first = machine.regions[0]
-    if first.size_bytes is not None and plan.peak_bytes > first.size_bytes:
+    end = base_bytes + plan.peak_bytes
+    if first.size_bytes is not None and end > first.size_bytes:
         name = function.sym_name.data
         raise UnsupportedError(
-            f"{name} does not fit {machine.name}: its tensors take {plan.peak_bytes} bytes of "
-            f"{first.name}, {plan.peak_bytes - first.size_bytes} more than there are",
+            f"{name} does not fit {machine.name}: its tensors end at byte {end} of "
+            f"{first.name}, {end - first.size_bytes} more than there are",
             hint="a smaller input, or a target with more memory",
         )
     return plan
 
 
-def constants_start(plan: MemoryPlan, machine: Machine) -> int:
+def constants_start(plan: MemoryPlan, machine: Machine, base_bytes: int = 0) -> int:
     """Where constants begin: behind the tensors, or in a memory of their own."""
     each = alignment_bytes(machine)
-    behind = -(-plan.peak_bytes // each) * each
+    behind = -(-(base_bytes + plan.peak_bytes) // each) * each
     return max(behind, machine.regions[-1].start_bytes)

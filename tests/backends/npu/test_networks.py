@@ -1,31 +1,10 @@
 """Whole networks on simulated NPUs: bit-equal behind every pass and on the device."""
 
-import functools
-
-import numpy as np
 import pytest
 
 import explorer
+from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
-
-
-@pytest.fixture(scope="module")
-def digits(sample_models):
-    """digits_cnn, its table of thresholds, and a digit."""
-    model = sample_models / "digits_cnn.onnx"
-    images = np.load(sample_models / "digits_test.npz")["images"]
-    table = explorer.calibrate(model, {"image": images[:20]}, method="min-max", corrections=(),
-                               arithmetic="integer")  # fmt: skip
-    return model, table, {"image": images[200:201]}
-
-
-@pytest.fixture(scope="module")
-def compiled(digits):
-    @functools.cache
-    def of(target):
-        return explorer.compile(digits[0], target, quantization=digits[1])
-
-    return of
 
 
 @pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
@@ -58,3 +37,25 @@ def test_instructions_belong_to_nodes_of_the_model(compiled):
 def test_tensors_share_global_memory(compiled):
     plan = compiled("odd-12x20").memory
     assert plan.optimal and plan.peak_bytes < plan.total_bytes
+
+
+def test_cycles_are_those_that_were_predicted(compiled, digits):
+    for target in ("vta-16", "odd-12x20"):
+        c = compiled(target)
+        c.run(digits[2])
+        found = c.counted
+        assert found.cycles == found.predicted_cycles
+        assert len(found.layers) == len(c.program.launches)
+        assert 0 < found.utilization < 1
+
+
+def test_what_the_host_runs_is_said_with_the_reason(compiled):
+    c = compiled("vta-16")
+    reasons = dict(c.host_operations)
+    ends = [name for name, reason in reasons.items() if reason == "it reads or makes floats"]
+    assert [c.final.operations[name].name for name in ends] == ["top.quantize", "top.dequantize"]
+
+
+def test_a_float_model_is_to_be_quantized_first(digits):
+    with pytest.raises(UnsupportedError, match="nothing in this model is quantized"):
+        explorer.compile(digits[0], "mac-128")

@@ -13,11 +13,11 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Axis, Build, Unsupported
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
 )
 
 

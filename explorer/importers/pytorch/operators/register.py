@@ -29,6 +29,7 @@ from explorer.importers.pytorch.operators import (
     normalization,
     pooling,
     products,
+    recurrent,
     reductions,
     sizes,
 )
@@ -46,6 +47,7 @@ _FAMILIES = (
     pooling,
     indexing,
     creation,
+    recurrent,
 )
 
 

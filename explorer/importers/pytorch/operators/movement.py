@@ -345,6 +345,22 @@ def unfold(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(gathered, [*order, axis + 1])
 
 
+def strided(node: AtenNode, build: Build) -> SSAValue:
+    """Elements by steps through the tensor as a row, which has to be the file's own order."""
+    x = node.operand("self")
+    sizes, steps = node.integers("size", build), node.integers("stride", build)
+    known = build.sizes(x, range(build.rank(x)), "strides")
+    count = int(np.prod(known))
+    places = np.full((), node.integer("storage_offset", build, 0))
+    for size, step in zip(sizes, steps, strict=True):
+        places = places[..., np.newaxis] + np.arange(size) * step
+    if places.size and int(places.max()) >= count:
+        raise Unsupported("strides through more than the tensor itself")
+    if places.size == count and (places.reshape(-1) == np.arange(count)).all():
+        return build.reshape(x, list(sizes))
+    return build.gather(build.reshape(x, [-1]), places, 0)
+
+
 # -- joining ---------------------------------------------------------------------------------------
 
 
@@ -676,6 +692,8 @@ CONVERTERS = {
     "diag": diag,
     "tril": triangle,
     "triu": triangle,
+    "as_strided": strided,
+    "as_strided_copy": strided,
     "unfold": unfold,
     "unfold_copy": unfold,
     "cat": cat,

@@ -9,7 +9,7 @@ Numbers that a program computes from sizes are i64 scalars in the imported progr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +46,8 @@ class AtenNode(FileNode):
     """Values of the graph that something takes."""
     given: Mapping[str, SSAValue] = field(default_factory=dict)
     """The values of `inputs`."""
+    convert: Callable[[AtenNode, Build], Sequence[SSAValue]] | None = None
+    """What converts the calls of graphs that it takes."""
 
     @property
     def call(self) -> Call:

@@ -14,6 +14,9 @@ from explorer.importers.pytorch.operators.promotion import as_float
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.reduction import ArgOp, TopKOp
 
+LONGEST_UNROLLED = 64
+"""Steps that are written out one after another."""
+
 
 def axes_of(node: AtenNode, x: SSAValue, build: Build, name: str = "dim") -> list[int]:
     """The axes that are asked for; all of them where none is."""
@@ -313,6 +316,52 @@ def median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
     return middle[0] if is_whole else middle
 
 
+def difference(node: AtenNode, build: Build) -> SSAValue:
+    """What neighbours along an axis differ by, as often as asked for."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    ends = [node.optional(name) for name in ("prepend", "append")]
+    first, last = ([] if end is None else [end] for end in ends)
+    x = build.concat([*first, x, *last], axis)
+    for _ in range(node.integer("n", build, 1)):
+        (size,) = build.sizes(x, [axis], "differences")
+        low, high = build.slice(x, axis, 0, max(size - 1, 0)), build.slice(x, axis, 1, size)
+        if build.dtype(x) == np.bool_:
+            x = build.binary("xor", high, low)
+        else:
+            x = build.binary("sub", high, low)
+    return x
+
+
+def running_extreme(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The largest or least element up to each place of an axis, and where it stands, the last of
+    equal ones."""
+    x = node.operand("self")
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    kind = "max" if "max" in node.call.target else "min"
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    (size,) = build.sizes(x, [axis], "running extremes")
+    if size > LONGEST_UNROLLED:
+        raise Unsupported(f"running extremes of {size} elements; {LONGEST_UNROLLED} at most")
+    values, places = [], []
+    for end in range(1, size + 1):
+        part = build.slice(x, axis, 0, end)
+        values.append(_extreme(kind, part, [axis], True, build))
+        place = build.value(ArgOp, [part], kind=kind, axis=axis, keepdims=True, select_last=True)
+        places.append(place)
+    return [build.concat(values, axis), build.concat(places, axis)]
+
+
+def trace(node: AtenNode, build: Build) -> SSAValue:
+    """The sum of a matrix' diagonal."""
+    x = node.operand("self")
+    rows, columns = build.sizes(x, [0, 1], "a diagonal")
+    places = np.arange(min(rows, columns)) * (columns + 1)
+    wide = x if build.is_float(x) else build.cast(x, np.int64)
+    return build.reduce("sum", build.gather(build.reshape(wide, [-1]), places, 0), [0])
+
+
 def cross(node: AtenNode, build: Build) -> SSAValue:
     """The product of vectors in space along an axis of size 3."""
     x, y = node.operand("self"), node.operand("other")
@@ -399,4 +448,8 @@ CONVERTERS = {
     "cross": cross,
     "linalg_cross": cross,
     "renorm": renormalized,
+    "diff": difference,
+    "cummax": running_extreme,
+    "cummin": running_extreme,
+    "trace": trace,
 }

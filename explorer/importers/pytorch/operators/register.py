@@ -22,8 +22,10 @@ from explorer.importers.pytorch.file.versions import is_write
 from explorer.importers.pytorch.operators import (
     activations,
     attention,
+    control,
     creation,
     elementwise,
+    images,
     indexing,
     movement,
     normalization,
@@ -47,6 +49,7 @@ _FAMILIES = (
     pooling,
     indexing,
     creation,
+    images,
     recurrent,
 )
 
@@ -54,7 +57,7 @@ _FAMILIES = (
 @lru_cache(maxsize=1)
 def known() -> dict[str, ConvertNode]:
     """By target: `aten.add.Tensor`."""
-    found: dict[str, ConvertNode] = dict(sizes.CONVERTERS)
+    found: dict[str, ConvertNode] = {**sizes.CONVERTERS, **control.CONVERTERS}
     for family in _FAMILIES:
         found |= {f"aten.{name}": convert for name, convert in family.CONVERTERS.items()}
     return found
@@ -89,7 +92,7 @@ def for_flat_graphs(calls: Sequence[Call]) -> dict[str, Convert]:
 
 
 def _of_flat_graphs(convert: ConvertNode) -> Convert:
-    """The converter with its operands in the node, and its results as the file says them."""
+    """The converter with its operands in the node."""
 
     @wraps(convert)
     def converted(
@@ -97,16 +100,23 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
     ) -> Sequence[SSAValue]:
         assert isinstance(node, AtenNode), node
         given = {n: v for n, v in zip(node.inputs, operands, strict=True) if v is not None}
-        node = replace(node, given=given)
-        if is_write(node.call):
-            results = written(node, build, convert, known().get)
-        else:
-            made = convert(node, build)
-            results = [made] if isinstance(made, SSAValue) else list(made)
-        _check(node, results, build)
-        return results
+        return convert_call(replace(node, given=given, convert=convert_call), build)
 
     return converted
+
+
+def convert_call(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """A node's results as the file says them. Unsupported for what is not converted."""
+    convert = converter_of(node.call)
+    if convert is None:
+        raise Unsupported(f"{node.call.target}: unknown operator")
+    if is_write(node.call):
+        results: Sequence[SSAValue] = written(node, build, convert, known().get)
+    else:
+        made = convert(node, build)
+        results = [made] if isinstance(made, SSAValue) else list(made)
+    _check(node, results, build)
+    return results
 
 
 def _check(node: AtenNode, results: Sequence[SSAValue], build: Build) -> None:

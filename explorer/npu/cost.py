@@ -63,8 +63,12 @@ class Prediction:
 
 def predict(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Prediction:
     """Of a layer whose tensors lie there, as `compile_layer` has it."""
-    machine = tiled.machine
     steps, traffic = steps_of(write_layer(tiled, addresses))
+    return predict_steps(tiled.machine, steps, traffic)
+
+
+def predict_steps(machine: Machine, steps: list[Step], traffic: Traffic) -> Prediction:
+    """Of a program, of whatever layers its steps are."""
     cycles, waits = _Timeline(machine, steps).run()
     names = [queue.name for queue in machine.queues]
     loaded = sum(step.amount for step in steps if step.what == "micro_operations")
@@ -88,8 +92,8 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
         cycles = sum(step.cycles for step in members)
         fixed = sum(min(step.fixed_cycles, step.cycles) for step in members)
         amount = sum(step.amount for step in members)
-        why = "the last instruction"
-        if what != "finish":
+        why = "the last instruction" if what == "finish" else "until the layer before is stored"
+        if what not in ("finish", "wait"):
             is_transfer = members[0].dma >= 0
             of = "transfer" if is_transfer else "instruction"
             each = ENGINE_STEPS.get(what, "element of an operation")

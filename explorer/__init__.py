@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
+    from onnx import ModelProto
 
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
@@ -42,6 +43,7 @@ __all__ = [
     "Session",
     "calibrate",
     "compile",
+    "convert",
     "devices",
     "host_values",
     "inspect",
@@ -123,6 +125,32 @@ def compile(
     return compile_model(
         source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
     )
+
+
+def convert(
+    model: SourceModel | ModelPath,
+    path: str | Path | None = None,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    weights: str = "uint8",
+    progress: Any = None,
+) -> ModelProto:
+    """A model of any format as ONNX, opset 21, written where there is a path.
+
+    Integers become pairs of QuantizeLinear and DequantizeLinear around floats. weights: see
+    `Compilation.to_onnx`. UnsupportedError names what ONNX has no form for, all at once.
+    """
+    from explorer.compilation.converting import check_written
+    from explorer.compilation.converting import convert as convert_model
+    from explorer.exporters.onnx import write_onnx
+
+    if path is not None:
+        check_written(Path(path))
+    source = _loaded(model)
+    made = convert_model(source, dimensions, weights, progress)
+    if path is not None:
+        write_onnx(Path(path), made)
+    return made
 
 
 def calibrate(

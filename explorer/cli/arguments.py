@@ -141,6 +141,16 @@ def add_host(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_stored_weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--stored-weights",
+        choices=("uint8", "int8"),
+        default="uint8",
+        help="how bytes of weights are stored: uint8, which onnxruntime multiplies exactly on "
+        "every processor, or int8, which accelerators want (default: uint8)",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
 

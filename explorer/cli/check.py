@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
+from explorer.cli.instructions import counted_lines
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
 from explorer.errors import InputError, ModelError
 
@@ -148,9 +149,11 @@ def check_one(arguments: argparse.Namespace) -> int:
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
             summary = summarize(accuracy.report, compilation.model)
-            print_json({**summary, "dimensions": dimensions})
+            counted = counters(compilation, accuracy.inputs)
+            print_json({**summary, **counted, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
+            print_lines(counted_lines(compilation))
         if accuracy.passed:
             return NOT_PASSED if below(accuracy.report, arguments.min_sqnr) else 0
         fault = accuracy.bisect()
@@ -159,6 +162,28 @@ def check_one(arguments: argparse.Namespace) -> int:
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
+    """What only a target has whose cycles are counted."""
+    from explorer.compilation.measurements.bits import is_bit_exact
+
+    found = compilation.counted
+    if found is None:
+        return {}
+    top = next(r.after for r in reversed(compilation.passes) if r.after.level == "top")
+    return {
+        "bit_exact": is_bit_exact(top, compilation.executable, inputs),
+        "cycles": found.cycles,
+        "predicted_cycles": found.predicted_cycles,
+        "macs": found.macs,
+        "bytes": found.bytes,
+        "utilization": found.utilization,
+        "host_operations": [
+            {"operation": operation, "reason": reason}
+            for operation, reason in compilation.host_operations
+        ],
+    }
 
 
 def below(report: AccuracyReport, least_db: float | None) -> bool:

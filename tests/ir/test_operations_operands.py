@@ -43,6 +43,7 @@ from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -181,6 +182,7 @@ IN_TESTS_OF_THEIR_OWN = {
     DynamicQuantizeOp,
     FixedPointOp,
     FixedPointSoftmaxOp,
+    IntegerAverageOp,
     LookupOp,
     IntegerSoftmaxOp,
     IntegerLayerNormOp,

@@ -28,6 +28,7 @@ from explorer.ir.top.quantization import dynamic as dynamic_quantization
 from explorer.ir.top.quantization import (
     fixed_point,
     fixed_point_softmax,
+    integer_average,
     integer_normalizations,
     lookup,
     quantized,
@@ -54,6 +55,7 @@ _FAMILIES = (
     fixed_point,
     fixed_point_softmax,
     lookup,
+    integer_average,
     integer_normalizations,
     simulated,
     pooling,

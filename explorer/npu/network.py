@@ -12,35 +12,28 @@ from collections.abc import Mapping
 import numpy as np
 
 from explorer.ir.dialects.npu import LayerOp
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
+from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.top.data import WeightOp
-from explorer.npu import reading
 from explorer.npu.elementwise import Elementwise
-from explorer.npu.layer import Convolution, Layer, LayerError
+from explorer.npu.layer import Convolution, Layer
 from explorer.npu.network_fields import Described, layer_of
+from explorer.npu.pieces import Pieces, TiledPieces
 from explorer.npu.program import Tiled
-from explorer.npu.reading import ReadLayer, is_read_through, stays
+from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays
 from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
 KINDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)
+    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise, Pieces)
 }
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),
     TiledVectors: ("rows", "columns", "blocks"),
+    TiledPieces: ("count",),
 }
 """What `tile_layer` takes as sizes, in order."""
-
-
-def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
-    """LayerError, with the reason, where no layers compute it."""
-    found = reading.read_operation(op, weights)
-    if len(found) > 1:
-        raise LayerError(f"{len(found)} layers would write parts of one tensor")
-    return found
 
 
 def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from explorer.cli import arguments as options
 from explorer.cli.instructions import counted_lines
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
-from explorer.errors import ModelError
+from explorer.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="with --quantize: fail where an output is further from the float model's",
     )
+    options.add_weights(parser)
     options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
@@ -101,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
         from explorer.cli.repository import verification
 
+        if arguments.weights_file is not None:
+            raise InputError("--weights is for one model", hint="put a pair into a zip file")
         return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
@@ -117,7 +120,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
-    model = load_with_weights(arguments.model)
+    model = load_with_weights(options.model_of(arguments))
     inputs, sizes = None, dict(arguments.dim)
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)

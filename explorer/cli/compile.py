@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_output_folder(arguments.dump_dir)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
-            arguments.model,
+            options.model_of(arguments),
             arguments.target,
             disable=arguments.disable,
             dimensions=dict(arguments.dim),

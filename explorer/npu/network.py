@@ -1,44 +1,24 @@
 """Layers in the IR: what an operation stands for, and how it is cut.
 
-<<<<<<< HEAD
 layer_in(layer_op, weights)      the layer that an `npu.layer` stands for
 run_layer(layer_op, layer, ...)  the value that it makes of others
-=======
-read_operation(op, weights)      the layers that compute it, in order
-layer_in(layer_op, weights)      the layer that an `npu.layer` stands for
->>>>>>> npukinds
 tiles_of(tiled), sizes_in(op)    sizes of tiles as attributes, and back
 """
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Mapping, Sequence
-=======
-from collections.abc import Mapping
->>>>>>> npukinds
 
 import numpy as np
 
 from explorer.ir.dialects.npu import LayerOp
-<<<<<<< HEAD
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.top.data import WeightOp
-=======
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
-from explorer.ir.top.data import WeightOp
-from explorer.npu import reading
->>>>>>> npukinds
 from explorer.npu.elementwise import Elementwise
 from explorer.npu.layer import Convolution, Layer
 from explorer.npu.network_fields import Described, layer_of
-<<<<<<< HEAD
 from explorer.npu.network_values import stored_form
 from explorer.npu.program import Tiled
-=======
-from explorer.npu.program import Tiled
-from explorer.npu.reading import ReadLayer, is_read_through, stays
->>>>>>> npukinds
 from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
@@ -54,17 +34,6 @@ SIZES: Mapping[type, tuple[str, ...]] = {
 """What `tile_layer` takes as sizes, in order."""
 
 
-<<<<<<< HEAD
-=======
-def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
-    """LayerError, with the reason, where no layers compute it."""
-    found = reading.read_operation(op, weights)
-    if len(found) > 1:
-        raise LayerError(f"{len(found)} layers would write parts of one tensor")
-    return found
-
-
->>>>>>> npukinds
 def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
     """InputError for an operation that stands for none."""
     names = op.get("constants", ())
@@ -114,7 +83,3 @@ def sizes_in(op: LayerOp) -> tuple[tuple[int, ...], int]:
     tiles = from_attribute(op.tiles)
     names = next(names for names in SIZES.values() if set(names) <= set(tiles))
     return tuple(tiles[name] for name in names), tiles["buffers"]
-
-
-__all__ = ["ReadLayer", "is_read_through", "layer_in", "read_operation", "sizes_in", "stays",
-           "tiles_of"]  # fmt: skip

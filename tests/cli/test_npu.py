@@ -35,7 +35,7 @@ def test_check_counts_what_the_machine_did(explorer_command, quantized):
 
 
 def test_what_compile_emits_is_simulated_and_listed(explorer_command, quantized, tmp_path):
-    model, table, x = quantized
+    model, table, _ = quantized
     out, y = tmp_path / "out", tmp_path / "y.npz"
     options = ("--target", "odd-12x20", "--quantize", table)
     finished = explorer_command("compile", model, *options, "--emit", out, "--base", "480")

@@ -32,10 +32,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import operations, value_name
-<<<<<<< HEAD
 from explorer.ir.top.data import ReturnOp
-=======
->>>>>>> npukinds
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
@@ -163,18 +160,10 @@ def _has_integers(module: ModuleOp) -> bool:
 
 
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
-<<<<<<< HEAD
     """Weights that are constants of layers now, and what layers have read through."""
     for op in reversed(list(function.body.block.ops)):
         is_idle = isinstance(op, TopOperation) and not isinstance(op, NpuOperation | ReturnOp)
         if is_idle and not any(result.uses for result in op.results):
-=======
-    """Weights that are constants of layers now, and what nobody reads any more, for it is read
-    through."""
-    for op in reversed(list(function.body.block.ops)):
-        is_idle = isinstance(op, TopOperation) and not isinstance(op, LayerOp | InstructionsOp)
-        if is_idle and op.results and not any(result.uses for result in op.results):
->>>>>>> npukinds
             rewriter.erase(op)
 
 

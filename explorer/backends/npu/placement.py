@@ -36,15 +36,6 @@ class RefusedLayers:
         if stays(op) or (is_read_through(op) and self._are_taken(op, weights)):
             return ""
         try:
-<<<<<<< HEAD
-=======
-            if stays(op):
-                return ""
-            if is_read_through(op):  # by operations that have to run here, too
-                users = (use.operation for use in op.results[0].uses)
-                reasons = (self(u, weights) for u in users if isinstance(u, TopOperation))
-                return next(filter(None, reasons), "")
->>>>>>> npukinds
             for read in read_operation(op, weights):
                 tile_layer(read.layer, self.machine)
         except LayerError as error:

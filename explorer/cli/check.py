@@ -166,7 +166,7 @@ def check_one(arguments: argparse.Namespace) -> int:
 
 def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
     """What only a target has whose cycles are counted."""
-    from explorer.compilation.measurements.bits import is_bit_exact
+    from explorer.compilation.bits import is_bit_exact
 
     found = compilation.counted
     if found is None:

@@ -2,9 +2,10 @@
 
 OURS = "ours"
 REFERENCE = "reference"
-"""Who is right about the model's format; for ONNX by its name, too."""
+"""Who is right about the model's format; by its name, too."""
 ONNXRUNTIME = "onnxruntime"
+OPENCV = "opencv"
 OPENVINO = "openvino"
 EXACT = "exact"
 """The reference with products of bytes that are right without VNNI, too."""
-PEERS = (REFERENCE, ONNXRUNTIME, OPENVINO)
+PEERS = (REFERENCE, ONNXRUNTIME, OPENCV, OPENVINO)

@@ -261,19 +261,29 @@ def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
 
 
 def atan2(node: TfliteNode, build: Build) -> SSAValue:
-    """The angle of the point (second operand, first operand), between -pi and pi."""
+    """The angle of the point (second operand, first operand), between -pi and pi.
+
+    The sign of a zero says on which side of an axis the point lies, as in C.
+    """
     node.require_plain()
     y, x = node.plain(0), node.plain(1)
     zero, half_turn = build.scalar_like(0, x), build.scalar_like(np.pi, x)
-    is_left = build.binary("less", x, zero)
-    is_below = build.binary("less", y, zero)
+    is_left, is_below = (_has_minus(value, build) for value in (x, y))
     steep = build.binary("mul", build.unary("sign", y), build.scalar_like(np.pi / 2, x))
-    is_upright = build.binary("equal", x, zero)
-    divisor = build.select(is_upright, build.scalar_like(1, x), x)
+    is_zero, is_level = (build.binary("equal", value, zero) for value in (x, y))
+    divisor = build.select(is_zero, build.scalar_like(1, x), x)
     angle = build.unary("atan", build.binary("div", y, divisor))
     turn = build.select(is_below, build.unary("neg", half_turn), half_turn)
     turned = build.select(is_left, build.binary("add", angle, turn), angle)
+    is_upright = build.binary("and", is_zero, build.unary("not", is_level))
     return build.select(is_upright, steep, turned)
+
+
+def _has_minus(x: SSAValue, build: Build) -> SSAValue:
+    """Whether the sign of a float is set."""
+    whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
+    bits = build.value(BitcastOp, [x], to=element_type_from_numpy(whole))
+    return build.binary("less", bits, build.scalar_like(0, bits))
 
 
 def bitcast(node: TfliteNode, build: Build) -> SSAValue:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -157,6 +159,20 @@ def transpose_conv(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(activated(y, node.activation, build), build)
 
 
+def conv_3d_transpose(node: TfliteNode, build: Build) -> SSAValue:
+    """As TRANSPOSE_CONV, of volumes; filters are (d, h, w, O, C)."""
+    node.require_plain()
+    sizes = node.integers_of(0, "the shape of the result", build)
+    filters = np.moveaxis(build.known(node.plain(1), "filters"), -2, 0)
+    if any(node.integer(f"dilation_{axis}_factor", 1) != 1 for axis in "dhw"):
+        raise Unsupported("dilations, which the kernel does not look at")
+    strides = [node.integer(f"stride_{axis}", 1) for axis in "dhw"]
+    bias = node.plain(3) if node.has(3) else None
+    x, is_same = as_images(node, 2, build), node.options.get("padding", "SAME") == "SAME"
+    y = _spread_conv(x.value, filters, bias, sizes[1:4], strides, is_same, build)
+    return x.result(activated(y, node.activation, build), build)
+
+
 def transposed_with_bias(node: TfliteNode, build: Build) -> SSAValue:
     """As TRANSPOSE_CONV, with a bias; its size follows from the strides. Of MediaPipe.
 
@@ -201,16 +217,17 @@ def _spread_conv(
     filters: np.ndarray,
     bias: SSAValue | None,
     sizes: list[int],
-    strides: tuple[int, int],
+    strides: Sequence[int],
     is_same: bool,
     build: Build,
 ) -> SSAValue:
     """`filters`: (O, h, w, C). What no window reaches at the end is bias alone."""
-    if filters.ndim != 4:
-        raise ValueError(f"filters of {filters.ndim} axes")
-    known = build.sizes(x, [2, 3], "a transposed convolution")
-    low, high = [0, 0], [0, 0]
-    for axis in range(2):
+    rank = build.rank(x) - 2
+    if filters.ndim != rank + 2 or len(sizes) != rank:
+        raise ValueError(f"filters of {filters.ndim} axes for an image of {rank + 2}")
+    known = build.sizes(x, range(2, 2 + rank), "a transposed convolution")
+    low, high = [0] * rank, [0] * rank
+    for axis in range(rank):
         width, stride = filters.shape[1 + axis], strides[axis]
         cut = same_padding(sizes[axis], width, stride) if is_same else 0
         reached = (known[axis] - 1) * stride + 1
@@ -223,17 +240,17 @@ def _spread_conv(
         [x, None],
         low=[0, 0, *low],
         high=[0, 0, *high],
-        interior=[0, 0, strides[0] - 1, strides[1] - 1],
+        interior=[0, 0, *(stride - 1 for stride in strides)],
         value=0.0,
     )
-    mirrored = np.ascontiguousarray(np.transpose(filters[:, ::-1, ::-1], (0, 3, 1, 2)))
+    mirrored = np.ascontiguousarray(np.moveaxis(np.flip(filters, range(1, rank + 1)), -1, 1))
     weight = build.weight(mirrored)
     return build.value(
         ConvOp,
         [spread, weight, bias, None],
-        strides=[1, 1],
-        pads=[0] * 4,
-        dilations=[1, 1],
+        strides=[1] * rank,
+        pads=[0] * (2 * rank),
+        dilations=[1] * rank,
         group=1,
     )
 
@@ -242,5 +259,6 @@ CONVERTERS = {
     "RESIZE_BILINEAR": resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
     "TRANSPOSE_CONV": transpose_conv,
+    "CONV_3D_TRANSPOSE": conv_3d_transpose,
     "custom.Convolution2DTransposeBias": transposed_with_bias,
 }

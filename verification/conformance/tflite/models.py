@@ -123,23 +123,28 @@ def _subgraph(
 
 def one_operator(
     kind: str,
-    inputs: Sequence[TensorOf],
+    inputs: Sequence[TensorOf | None],
     outputs: Sequence[TensorOf],
     options: str = "",
     values: Mapping[str, Any] | None = None,
     others: Sequence[GraphOf] = (),
+    intermediates: Sequence[TensorOf] = (),
 ) -> bytes:
-    """A model of one operator; its inputs are those operands that hold nothing."""
-    tensors = [*inputs, *outputs]
-    results = range(len(inputs), len(tensors))
+    """A model of one operator; its inputs are those operands that hold nothing. None stands for an
+    operand that is left out."""
+    operands = [tensor for tensor in inputs if tensor is not None]
+    tensors = [*operands, *outputs, *intermediates]
+    results = range(len(operands), len(operands) + len(outputs))
+    places = iter(range(len(operands)))
     node = OperatorOf(
         kind=kind,
-        inputs=range(len(inputs)),
+        inputs=[-1 if tensor is None else next(places) for tensor in inputs],
         outputs=results,
         options=options,
         values=values or {},
+        intermediates=range(results.stop, len(tensors)),
     )
-    given = [i for i, t in enumerate(inputs) if t.data is None]
+    given = [i for i, t in enumerate(operands) if t.data is None and not t.is_variable]
     return model_of(tensors, [node], given, results, others=others)
 
 

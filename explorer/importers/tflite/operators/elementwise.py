@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators import quantized_pairs
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import (
     centered_numbers,
@@ -90,11 +91,15 @@ _ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
 
 def binary(node: TfliteNode, build: Build) -> SSAValue:
-    """Both operands, broadcast."""
+    """Both operands, broadcast; quantized ones are compared by what they stand for."""
+    kind = _BINARY[node.operator]
+    if node.is_quantized and kind in _COMPARISONS:
+        return quantized_pairs.compared(node, kind, build)
     node.require_plain()
-    return build.binary(_BINARY[node.operator], node.plain(0), node.plain(1))
+    return build.binary(kind, node.plain(0), node.plain(1))
 
 
+_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 _BINARY = {
     "POW": "pow",
     "FLOOR_MOD": "mod",
@@ -124,13 +129,15 @@ _EXTREMA = {"MAXIMUM": "max", "MINIMUM": "min"}
 
 def not_equal(node: TfliteNode, build: Build) -> SSAValue:
     """Whether both operands differ."""
-    node.require_plain()
+    if node.is_quantized:
+        return build.unary("not", quantized_pairs.compared(node, "equal", build))
     return build.unary("not", build.binary("equal", node.plain(0), node.plain(1)))
 
 
 def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
     """(a - b)^2"""
-    node.require_plain()
+    if node.is_quantized:
+        return quantized_pairs.squared_difference(node, build)
     difference = build.binary("sub", node.plain(0), node.plain(1))
     return build.binary("mul", difference, difference)
 

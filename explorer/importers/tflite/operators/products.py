@@ -163,8 +163,6 @@ def _convolved(
 
 def _weight(node: TfliteNode, build: Build) -> SSAValue:
     """The second operand; Unsupported where it has no form beside the first."""
-    if node.tensor(1).is_sparse:
-        raise Unsupported("sparse weights")
     if _is_hybrid(node):
         return as_quantized(as_stored(node.plain(1), build), BYTES, build)
     return node.operand(1, build)

@@ -85,7 +85,8 @@ def _absolute(
     node: TfliteNode, numbers: np.ndarray, source: QuantizedType, to: QuantizedType
 ) -> np.ndarray:
     magnitude = np.abs(centered(numbers, source))
-    return scaled(magnitude, ratio(source, to)) + int(to.zero_point_array[0])
+    quotient = float(source.scale_array[0] / to.scale_array[0])  # of singles
+    return scaled(magnitude, quotient) + int(to.zero_point_array[0])
 
 
 def _leaky_relu(

@@ -270,7 +270,7 @@ def _spread_conv(
     )
     if isinstance(source, QuantizedType):
         spread = as_quantized(spread, source, build)
-    mirrored = np.ascontiguousarray(np.moveaxis(np.flip(filters, range(1, rank + 1)), -1, 1))
+    mirrored = np.ascontiguousarray(np.moveaxis(np.flip(filters, tuple(range(1, rank + 1))), -1, 1))
     weight = build.weight(mirrored, "", kind)
     return build.value(
         ConvOp,

@@ -1,8 +1,8 @@
 """Executing a module of `top` operations through their NumPy meanings, incrementally.
 
 An `EvaluationCache` holds results by what they were computed from: the operation, its properties,
-its results' logical types, and the types and contents of its operands. From snapshot to snapshot, and whether
-operands were computed or given, only what was never computed of the same numbers runs again.
+its results' logical types, and the types and contents of its operands. From snapshot to snapshot,
+and whether operands were computed or given, only what is new of these runs again.
 """
 
 from __future__ import annotations

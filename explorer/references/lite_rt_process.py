@@ -35,6 +35,7 @@ class LiteRt:
         self._outputs: dict[str, int] = {}
         self._states: dict[str, int] = {}
         self._held: dict[str, np.ndarray] = {}
+        self._given: list[tuple[int, np.ndarray]] = []
 
     def answer(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         match request["do"]:
@@ -46,8 +47,7 @@ class LiteRt:
         if request["inputs"] is not None:
             self._set({name: exchange.take(v) for name, v in request["inputs"].items()})
         if request["do"] == "time":
-            call = self._interpreter.invoke
-            return {"seconds": time_calls(call, request["least"], request["budget_seconds"])}
+            return {"seconds": time_calls(self._call, request["least"], request["budget_seconds"])}
         self._interpreter.reset_all_variables()
         for name, array in self._held.items():
             self._interpreter.set_tensor(self._states[name], array)
@@ -55,6 +55,14 @@ class LiteRt:
         exchange.clear()
         read = self._interpreter.get_tensor
         return {"values": [exchange.put(read(self._outputs[n])) for n in request["outputs"]]}
+
+    def _call(self) -> list[np.ndarray]:
+        """Arrays in and new arrays out, as everyone is timed who is compared."""
+        set_tensor, read = self._interpreter.set_tensor, self._interpreter.get_tensor
+        for place, array in self._given:
+            set_tensor(place, array)
+        self._interpreter.invoke()
+        return [read(place) for place in self._outputs.values()]
 
     def _set(self, arrays: dict[str, np.ndarray]) -> None:
         """The inputs, in whose shapes the model runs."""
@@ -65,8 +73,9 @@ class LiteRt:
             if details[self._inputs[name]] != array.shape:
                 self._interpreter.resize_tensor_input(self._inputs[name], array.shape)
         self._interpreter.allocate_tensors()
-        for name, array in arrays.items():
-            self._interpreter.set_tensor(self._inputs[name], array)
+        self._given = [(self._inputs[name], array) for name, array in arrays.items()]
+        for place, array in self._given:
+            self._interpreter.set_tensor(place, array)
 
     def _open(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         self._interpreter = None

@@ -6,38 +6,39 @@ DIR holds the models and data (by default what `EXPLORER_MODELS` names). Every r
 journal as soon as it is known: a run that was interrupted goes on, and tries again what failed.
 Data that calibrate are never those that are tested.
 
-Peers run in a virtual environment of their own, which `--environment FOLDER` names or is to become:
-onnxruntime's static quantization (min-max, percentile, entropy) and NNCF, from PyPI. A peer that
-cannot be installed or fails has a row that says so.
+`best+adaround` is what `explorer calibrate` does by default, the other methods correct nothing.
+Peers run in virtual environments of their own, which are below `--environments FOLDER` or are made
+there from PyPI: onnxruntime's static quantization (min-max, percentile, entropy), NNCF, and AIMET.
+A peer that cannot be installed or fails has a cell that says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from cases import CASES, Case
-from results import Journal, Result, table
+from peers import GENERAL, PEERS, PeerError, interpreter, outputs_of
+from results import OURS, Journal, Result, table
 
 import explorer
 from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError
-from explorer.tuning.calibration import METHODS, Observed, observe, thresholds_of
+from explorer.importers import SourceModel
+from explorer.quantization.corrections.record import DEFAULT
+from explorer.quantization.table import ThresholdTable
+from explorer.tuning.calibration import BEST, METHODS, Observed, observe, thresholds_of
+from explorer.tuning.correcting import with_corrections
 from explorer.tuning.sensitivity import largest
 
-FOLDER = Path(__file__).resolve().parent
-PEERS = "onnxruntime min-max", "onnxruntime percentile", "onnxruntime entropy", "NNCF"
-PACKAGES = "nncf==3.4.0", "onnx", "onnxruntime", "scikit-learn", "sympy"
-PEER_SECONDS = 1800
+OWN = (OURS, *METHODS)
 
 Outputs = list[np.ndarray]
 
@@ -47,63 +48,71 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="MODEL")
     parser.add_argument("--models", type=Path, default=os.environ.get("EXPLORER_MODELS"))
     parser.add_argument("--journal", type=Path, help="results; known ones are not measured again")
-    parser.add_argument("--environment", type=Path, default=Path.home() / ".cache/explorer-peers")
-    parser.add_argument("--only", default=",".join((*METHODS, *PEERS)), help="methods")
+    parser.add_argument("--environments", type=Path, default=Path.home() / ".cache/explorer-peers")
+    parser.add_argument("--only", default=",".join((*OWN, *PEERS)), help="methods, by commas")
     chosen = parser.parse_args(arguments)
     if chosen.models is None:
         parser.error("--models DIR, or EXPLORER_MODELS")
     unknown = [name for name in chosen.names if name not in CASES]
     if unknown:
         parser.error(f"there is no {unknown[0]}; there are {', '.join(CASES)}")
-    python = environment(chosen.environment)
     journal, only = Journal(chosen.journal), chosen.only.split(",")
-    for name in chosen.names or CASES:
-        missing = [m for m in (*METHODS, *PEERS) if m in only and not journal.has(name, m)]
-        if not missing:
-            continue
-        measure(name, CASES[name](chosen.models, python), missing, journal, python)
-    for line in table(journal.results, PEERS):
+    strange = [method for method in only if method not in (*OWN, *PEERS)]
+    if strange:
+        parser.error(f"there is no {strange[0]}; there are {', '.join((*OWN, *PEERS))}")
+    names = chosen.names or list(CASES)
+    for name in names:
+        missing = [method for method in only if not journal.has(name, method)]
+        if missing:
+            case = CASES[name](chosen.models, interpreter(GENERAL, chosen.environments))
+            measure(name, case, missing, journal, chosen.environments)
+    for line in table(journal.results, names, only, PEERS):
         print(line)
     return 0
 
 
-def environment(folder: Path) -> Path:
-    """The peers' interpreter; the environment is made where it is missing."""
-    python = folder / "bin/python"
-    if not python.is_file():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    return python
-
-
-def measure(name: str, case: Case, methods: Sequence[str], journal: Journal, python: Path) -> None:
-    """Adds a result for each method to the journal."""
+def measure(name: str, case: Case, methods: Sequence[str], journal: Journal, folder: Path) -> None:
+    """Adds a result for each method to the journal; folder: of the peers' environments."""
     one = {name: array[0] for name, array in case.test.items()}
     plain = explorer.compile(case.model, inputs=one)
     exact = run(plain, case)
-    sizes = dict(plain.settings.dimensions)
-    observed: Observed | None = None
+    made = Made(plain.model, case, dict(plain.settings.dimensions))
     for method in methods:
-        begin = time.monotonic()
         result = Result(model=name, method=method)
         try:
             if method in PEERS:
-                actual = outputs_of_peer(method, case, python)
+                actual = outputs_of(method, case, folder)
             else:
-                if observed is None:
-                    observed = observe(plain.model, case.calibration, sizes)
-                    begin = time.monotonic()
-                thresholds = thresholds_of(observed, method)
-                result = replace(result, seconds=time.monotonic() - begin)
-                actual = run(
-                    explorer.compile(plain.model, inputs=one, quantization=thresholds), case
-                )
-            seconds = result.seconds or time.monotonic() - begin
-            result = replace(judged(result, actual, exact, case), seconds=seconds)
+                thresholds = made.table(method)
+                quantized = explorer.compile(plain.model, inputs=one, quantization=thresholds)
+                actual = run(quantized, case)
+            result = judged(result, actual, exact, case)
         except (ExplorerError, PeerError) as error:
             result = replace(result, problem=f"fails: {error}".replace("|", "/")[:120])
         journal.add(result)
         print(result.model, result.method, result.problem or f"{result.sqnr_db:.1f} dB", flush=True)
+
+
+@dataclass
+class Made:
+    """Tables of one model, from what was seen of it once."""
+
+    model: SourceModel
+    case: Case
+    sizes: Mapping[str, int]
+
+    @cached_property
+    def observed(self) -> Observed:
+        return observe(self.model, self.case.calibration, self.sizes)
+
+    @cached_property
+    def best(self) -> ThresholdTable:
+        return thresholds_of(self.observed, BEST)
+
+    def table(self, method: str) -> ThresholdTable:
+        if method == OURS:
+            return with_corrections(self.best, self.observed, DEFAULT)
+        return self.best if method == BEST else thresholds_of(self.observed, method)
 
 
 def judged(result: Result, actual: Outputs, exact: Outputs, case: Case) -> Result:
@@ -134,37 +143,6 @@ def run(compilation: Compilation, case: Case) -> Outputs:
         for k in range(count)
     ]
     return [np.stack(arrays) for arrays in zip(*found, strict=True)]
-
-
-class PeerError(Exception):
-    """A peer did not quantize or run the model; the last line that it said."""
-
-
-def outputs_of_peer(method: str, case: Case, python: Path) -> Outputs:
-    """As `run`, in the peers' environment."""
-    with tempfile.TemporaryDirectory() as folder:
-        data, outputs = Path(folder) / "data.npz", Path(folder) / "outputs.npz"
-        arrays = {f"calibration/{name}": array for name, array in case.calibration.items()}
-        arrays |= {f"test/{name}": array for name, array in case.test.items()}
-        np.savez(data, **arrays)  # pyright: ignore[reportArgumentType]  names of inputs
-        # A virtual environment's python is a link, which has to keep its place.
-        command = [str(python.absolute()), str(FOLDER / "peer.py"), method]
-        try:
-            subprocess.run(
-                [*command, str(Path(case.model).resolve()), str(data), str(outputs)],
-                cwd=folder,  # quantizers leave files where they are started
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=PEER_SECONDS,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise PeerError(f"not done within {PEER_SECONDS} s") from error
-        except subprocess.CalledProcessError as error:
-            lines = (error.stderr or "").strip().splitlines() or [f"status {error.returncode}"]
-            raise PeerError(lines[-1].strip()) from error
-        with np.load(outputs) as file:
-            return [file[name] for name in file.files]
 
 
 if __name__ == "__main__":

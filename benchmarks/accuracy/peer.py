@@ -20,30 +20,37 @@ OPSET = 17
 
 
 def main(method: str, model: str, data: str, outputs: str) -> None:
-    import onnx
-    import onnxruntime
-
     with np.load(data) as file:
         arrays = {name: file[name] for name in file.files}
+    calibration = examples(arrays, "calibration")
     with tempfile.TemporaryDirectory() as folder:
-        source, quantized = Path(folder) / "source.onnx", Path(folder) / "quantized.onnx"
-        onnx.save(converted(model), source)
-        if method == "NNCF":
-            quantize_with_nncf(source, quantized, examples(arrays, "calibration"))
+        if method.startswith("AIMET"):
+            # The session's operators point into the simulation, which has to live as long.
+            simulation = simulated_by_aimet(model, calibration, method.endswith("+adaround"))
+            session = simulation.session
         else:
-            quantize_with_onnxruntime(
-                source, quantized, examples(arrays, "calibration"), method.split()[-1]
-            )
-        # The pairs as they stand: kernels of bytes saturate sums on processors without VNNI.
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = onnxruntime.InferenceSession(
-            quantized, options, providers=["CPUExecutionProvider"]
-        )
+            session = quantized(model, method, calibration, Path(folder))
     found = [session.run(None, example) for example in examples(arrays, "test")]
     names = [output.name for output in session.get_outputs()]
     stacked = zip(names, zip(*found, strict=True), strict=True)
     np.savez(outputs, **{name: np.stack(array) for name, array in stacked})
+
+
+def quantized(model: str, method: str, data: list, folder: Path):
+    """A session of the pairs that onnxruntime's quantizer or NNCF writes."""
+    import onnx
+    import onnxruntime
+
+    source, written = folder / "source.onnx", folder / "quantized.onnx"
+    onnx.save(converted(model), source)
+    if method == "NNCF":
+        quantize_with_nncf(source, written, data)
+    else:
+        quantize_with_onnxruntime(source, written, data, method.split()[-1])
+    # The pairs as they stand: kernels of bytes saturate sums on processors without VNNI.
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(written, options, providers=["CPUExecutionProvider"])
 
 
 def examples(arrays: dict[str, np.ndarray], part: str) -> list[dict[str, np.ndarray]]:
@@ -81,7 +88,10 @@ def quantize_with_onnxruntime(source: Path, quantized: Path, data: list, method:
             return next(self._left, None)
 
     prepared = source.with_name("prepared.onnx")
-    quant_pre_process(source, prepared)
+    try:
+        quant_pre_process(source, prepared)
+    except Exception:  # what symbolic shapes cannot be inferred of is not known by a type
+        quant_pre_process(source, prepared, skip_symbolic_shape=True)
     methods = {
         "min-max": quantization.CalibrationMethod.MinMax,
         "percentile": quantization.CalibrationMethod.Percentile,
@@ -105,6 +115,25 @@ def quantize_with_nncf(source: Path, quantized: Path, data: list) -> None:
 
     made = nncf.quantize(onnx.load(source), nncf.Dataset(data), subset_size=len(data))
     onnx.save(made, quantized)
+
+
+def simulated_by_aimet(model: str, data: list, is_rounded: bool):
+    """AIMET's simulation, whose session's operators quantize: activations are bytes with an offset,
+    weights signed bytes per channel, thresholds by its default (min-max)."""
+    import aimet_onnx
+    from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
+    from aimet_onnx.common import quantsim_config
+
+    folded = converted(model)
+    fold_all_batch_norms_to_weight(folded)
+    per_channel = Path(quantsim_config.__file__).with_name("default_config_per_channel.json")
+    simulation = aimet_onnx.QuantizationSimModel(
+        folded, param_type="int8", activation_type="int8", config_file=str(per_channel)
+    )
+    if is_rounded:
+        aimet_onnx.apply_adaround(simulation, data)
+    simulation.compute_encodings(data)
+    return simulation
 
 
 if __name__ == "__main__":

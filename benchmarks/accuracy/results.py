@@ -2,7 +2,7 @@
 
     journal = Journal(Path("accuracy.json"))
     journal.add(Result(...))
-    for line in table(journal.results): ...
+    for line in table(journal.results, models, methods, peers): ...
 
 A difference between two methods is of the same examples: of those where only one of them has
 another largest output than the float model, `paired_interval` says what is chance.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-OURS = "best"
+OURS = "best+adaround"
 Z95 = 1.959964
 """Of the normal distribution: 95 % lie within so many standard deviations."""
 
@@ -39,8 +39,6 @@ class Result:
     """Per cent; None without labels."""
     exact_accuracy: float | None = None
     """The float model's."""
-    seconds: float = 0.0
-    """Calibration, or the peer's whole process."""
     problem: str = ""
 
 
@@ -88,19 +86,35 @@ def paired_interval(first: Sequence[int], second: Sequence[int], count: int) -> 
     return float((difference - spread) / n * 100), float((difference + spread) / n * 100)
 
 
-def table(results: Sequence[Result], peers: Sequence[str]) -> list[str]:
-    """Markdown, a row for each model and method; and ours against the best peer of each model."""
-    head = "model", "method", "accuracy (float)", "differ", "SQNR dB", "cosine", "s"
-    lines = [_row(head), _row(["---"] * len(head))]
-    for r in results:
-        if r.problem:
-            lines.append(_row([r.model, r.method, r.problem, "", "", "", ""]))
+def table(
+    results: Sequence[Result], models: Sequence[str], methods: Sequence[str], peers: Sequence[str]
+) -> list[str]:
+    """Markdown, a row for each model and a column for each method; and ours against the best peer
+    of each model."""
+    known = {(r.model, r.method): r for r in results}
+    lines = [_row(["model (tested)", "float", *methods]), _row(["---"] * (len(methods) + 2))]
+    for model in models:
+        row = [known.get((model, method)) for method in methods]
+        done = [r for r in row if r is not None and not r.problem]
+        if not done:
             continue
-        accuracy = "" if r.accuracy is None else f"{r.accuracy:.1f} ({r.exact_accuracy:.1f})"
-        numbers = f"{r.sqnr_db:.1f}", f"{r.cosine:.5f}", f"{r.seconds:.1f}"
-        differ = f"{len(r.differ)} of {r.count}"
-        lines.append(_row([r.model, r.method, accuracy, differ, *numbers]))
-    return [*lines, "", *_against(results, peers)]
+        exact = done[0].exact_accuracy
+        cells = [f"{model} ({done[0].count})", "" if exact is None else f"{exact:.1f}"]
+        lines.append(_row([*cells, *map(_cell, row)]))
+    shown = [r for r in results if r.model in models and r.method in methods]
+    problems = [f"{r.model}, {r.method}: {r.problem}" for r in shown if r.problem]
+    return [*lines, "", *_against(shown, peers), "", *problems]
+
+
+def _cell(result: Result | None) -> str:
+    """Accuracy where there are labels, how many differ, decibels, and cosine."""
+    if result is None:
+        return "-"
+    if result.problem:
+        return "fails"
+    accuracy = [] if result.accuracy is None else [f"{result.accuracy:.1f}"]
+    numbers = f"{len(result.differ)}", f"{result.sqnr_db:.1f}", f"{result.cosine:.5f}"
+    return ", ".join([*accuracy, *numbers])
 
 
 def _against(results: Sequence[Result], peers: Sequence[str]) -> list[str]:

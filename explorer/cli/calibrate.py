@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
+from explorer.cli.data import add_data, chosen_of, read_asked
 from explorer.cli.terminal import Progress, print_json, print_lines
 from explorer.errors import InputError
 from explorer.files import check_output
@@ -32,35 +33,8 @@ SUMMARY = "find thresholds for quantizing a model, from data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
-    data = parser.add_mutually_exclusive_group()
-    data.add_argument(
-        "--data",
-        type=Path,
-        nargs="+",
-        metavar="FILE.npz",
-        help="one array per input, by name; the first axis counts examples. Several files, and "
-        "folders of them, follow one another; they need not fit into memory",
-    )
-    data.add_argument(
-        "--cases",
-        type=Path,
-        metavar="TOML",
-        help="the inputs or labelled data of the model's case (docs/checking-models.md)",
-    )
-    parser.add_argument(
-        "--files", type=Path, metavar="FOLDER", help="what paths of the cases start from"
-    )
-    parser.add_argument(
-        "--examples",
-        type=options.count,
-        default=0,
-        metavar="N",
-        help="so many examples, chosen at random (default: all)",
-    )
-    parser.add_argument(
-        "--seed", type=options.amount, default=0, metavar="S", help="of that choice (default: 0)"
-    )
+    options.add_model(parser, may_be_two=False)
+    add_data(parser)
     parser.add_argument(
         "--method",
         default="best",
@@ -116,7 +90,6 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.quantization.observations import path_beside, write_observations
     from explorer.quantization.table import corrections_beside, write_thresholds
     from explorer.tuning.calibration_state import SUFFIX
-    from explorer.tuning.examples import Chosen, read_case_data, read_data
 
     check_output(arguments.output)
     if arguments.data is None and arguments.cases is None and not arguments.weights:
@@ -125,20 +98,16 @@ def run(arguments: argparse.Namespace) -> int:
             hint="--weights int4 quantizes weights alone, which takes none",
         )
     model = explorer.load(arguments.model)
-    data = None
-    if arguments.cases is not None:
-        data = read_case_data(arguments.cases, model, arguments.files)
-    elif arguments.data is not None:
-        data = read_data(arguments.data)
+    data = read_asked(arguments, model)
     with Progress("calibrating") as progress:
         table = explorer.calibrate(
             model,
-            data,
+            None if data is None else data.arrays,
             method=arguments.method,
             corrections=arguments.corrections,
             dimensions=dict(arguments.dim),
             progress=progress,
-            chosen=Chosen(arguments.examples, arguments.seed),
+            chosen=chosen_of(arguments),
             state=arguments.output.with_name(f"{arguments.output.name}{SUFFIX}"),
             arithmetic=arguments.arithmetic,
             weights=arguments.weights or "",

@@ -33,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     with Progress("converting") as progress:
         model = explorer.convert(
-            arguments.model,
+            options.model_of(arguments),
             arguments.output,
             dimensions=dict(arguments.dim),
-            weights=arguments.weights,
+            weights=arguments.stored_weights,
             progress=progress,
         )
     if arguments.json:

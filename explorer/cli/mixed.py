@@ -2,6 +2,7 @@
 
     explorer mixed net.onnx --table net.table --data images.npz --sqnr 35 -o net.qtable
     explorer mixed net.onnx --table net.table --data images.npz --labels labels --accuracy 92
+    explorer mixed net.onnx --table net.table --cases models.toml --examples 500 --accuracy 92
     explorer check net.onnx --quantize net.table --qtable net.qtable
     explorer show net.onnx --quantize net.table --qtable net.qtable --what sensitivity
 
@@ -15,10 +16,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
+from explorer.cli.data import add_data, chosen_of, read_asked
 from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
+from explorer.errors import InputError
 from explorer.files import check_output
+
+if TYPE_CHECKING:
+    from explorer.tuning.examples import LabelledData
 
 SUMMARY = "choose modes of tensors for a wanted accuracy, SQNR or latency"
 
@@ -28,15 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--table", type=Path, required=True, metavar="TABLE", help="of explorer calibrate"
     )
+    add_data(parser, required=True)
     parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="FILE.npz",
-        help="one array per input, by name; the first axis counts examples",
-    )
-    parser.add_argument(
-        "--labels", metavar="ARRAY", help="array of the data: the right class of each example"
+        "--labels",
+        metavar="ARRAY",
+        help="array of the data: the right class of each example; cases have their own",
     )
     parser.add_argument("--accuracy", type=float, metavar="X", help="at least, in per cent")
     parser.add_argument("--sqnr", type=float, metavar="DB", help="of the outputs, at least")
@@ -60,33 +63,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
     import explorer
-    from explorer.errors import InputError
     from explorer.quantization.precision import path_beside, write_precision
     from explorer.quantization.table import write_modes
-    from explorer.tuning.examples import read_data
     from explorer.views.static import sensitivity_text
 
     if arguments.output is not None:
         check_output(arguments.output)
-    data = dict(read_data(arguments.data))
-    labels = None
+    model = explorer.load(options.model_of(arguments))
+    data = read_asked(arguments, model)
+    assert data is not None  # argparse refuses what has neither data nor cases
     if arguments.labels is not None:
-        if arguments.labels not in data:
-            raise InputError(
-                f"the data have no array `{arguments.labels}`; they have {', '.join(data)}",
-                file=str(arguments.data),
-            )
-        rows = data.pop(arguments.labels)
-        labels = np.array([rows[number] for number in range(len(rows))])
+        data = with_labels(data, arguments)
     with Progress("measuring") as progress:
         found = explorer.mixed(
-            arguments.model,
-            data,
+            model,
+            data.arrays,
             table=arguments.table,
-            labels=labels,
+            labels=data.labels,
             accuracy=arguments.accuracy,
             sqnr=arguments.sqnr,
             latency=arguments.latency,
@@ -94,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             jobs=arguments.jobs,
             backend=arguments.backend,
             progress=progress,
+            chosen=chosen_of(arguments),
         )
     if arguments.output is not None:
         write_modes(arguments.output, found.points[found.chosen].modes)
@@ -105,3 +100,21 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         print_lines([f"wrote {arguments.output}, and what it was chosen by beside it"])
     return 0
+
+
+def with_labels(data: LabelledData, arguments: argparse.Namespace) -> LabelledData:
+    """The data, with the array that `--labels` names taken out of them."""
+    import numpy as np
+
+    from explorer.tuning.examples import LabelledData
+
+    if data.labels is not None:
+        raise InputError("the case has labels already", hint="leave --labels out")
+    if arguments.labels not in data.arrays:
+        raise InputError(
+            f"the data have no array `{arguments.labels}`; they have {', '.join(data.arrays)}",
+            file=", ".join(map(str, arguments.data or [arguments.cases])),
+        )
+    others = dict(data.arrays)
+    rows = others.pop(arguments.labels)
+    return LabelledData(others, np.array([rows[number] for number in range(len(rows))]))

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments.output)
     with Progress("quantizing") as progress:
         c = explorer.compile(
-            arguments.model,
+            options.model_of(arguments),
             dimensions=dict(arguments.dim),
             decisions=dict(arguments.decide),
             quantization=arguments.table,
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             tuned=False,
             progress=progress,
         )
-    model = c.to_onnx(arguments.output, weights=arguments.weights)
+    model = c.to_onnx(arguments.output, weights=arguments.stored_weights)
     table = c.settings.quantization
     assert table is not None
     if table.weights is None:

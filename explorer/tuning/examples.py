@@ -47,6 +47,15 @@ Data = Mapping[str, Rows]
 
 
 @dataclass(frozen=True)
+class LabelledData:
+    """Arrays by input name, and where they are known the right classes."""
+
+    arrays: Data
+    labels: np.ndarray | None = None
+    """(N,) of integers: the place of the largest output."""
+
+
+@dataclass(frozen=True)
 class Chosen:
     """How many examples are taken, at random; 0 for all of them."""
 
@@ -111,8 +120,8 @@ def read_data(paths: Path | Sequence[Path]) -> Data:
     return {name: Joined([arrays[name] for arrays in read]) for name in first}
 
 
-def read_case_data(path: Path, model: SourceModel, folder: Path | None = None) -> Data:
-    """The data of a model's case: examples of its labels, or its inputs as the only example.
+def read_case_data(path: Path, model: SourceModel, folder: Path | None = None) -> LabelledData:
+    """The data of a model's case: its labelled examples, or its inputs as the only example.
 
     folder: where paths in the table of cases start, by default its own.
     """
@@ -124,12 +133,13 @@ def read_case_data(path: Path, model: SourceModel, folder: Path | None = None) -
             raise InputError(
                 f"the case of {model.name} has neither inputs nor labels", file=str(path)
             )
-        return {name: array[None] for name, array in others.items()}
+        return LabelledData({name: array[None] for name, array in others.items()})
     labels = case.labels[0]
     name = labels.input or model.inputs[0].name
-    rows = np.stack([run_steps(array, labels.steps) for array, _ in read_examples(labels, root)])
+    read = [(run_steps(array, labels.steps), label) for array, label in read_examples(labels, root)]
+    rows = np.stack([array for array, _ in read])
     repeated = {k: np.broadcast_to(v, (len(rows), *v.shape)) for k, v in others.items()}
-    return {**repeated, name: rows}
+    return LabelledData({**repeated, name: rows}, np.array([label for _, label in read]))
 
 
 def _case_of(cases: Mapping[str, Case], model: SourceModel, path: Path) -> Case:

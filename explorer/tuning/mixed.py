@@ -28,7 +28,7 @@ from explorer.importers import SourceModel
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
 from explorer.quantization.table import ThresholdTable
 from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, Quality, TensorSensitivity
-from explorer.tuning.examples import Data, examples_of
+from explorer.tuning.examples import Chosen, Data, examples_of
 from explorer.tuning.sensitivity import Judge, Modes, Progress, qualities, sensitivities
 from explorer.tuning.simulation import SimulatedProgram, simulated_program
 
@@ -81,11 +81,13 @@ def mixed_precision(
     jobs: int | None = None,
     backend: str | None = "threading",
     progress: Progress | None = None,
+    chosen: Chosen | None = None,
 ) -> MixedPrecision:
     """Modes for the tensors of a table of thresholds, and what was seen on the way.
 
     data: arrays by input name, whose first axis counts examples; labels: (N,), the place of the
-    largest output that would be right. jobs, backend: as for `sensitivities`.
+    largest output that would be right. jobs, backend: as for `sensitivities`. chosen: how many of
+    the examples, at random.
 
     Raises:
         InputError: for data, labels and tables that do not fit, and for what is wanted and cannot
@@ -97,11 +99,12 @@ def mixed_precision(
         raise InputError("without thresholds nothing is quantized", hint="explorer calibrate")
     thresholds = replace(thresholds, modes={})
     plain = compile_model(model, "cpu", dimensions=dimensions, tuned=False)
-    examples = examples_of(plain, data)
+    examples = examples_of(plain, data, chosen)
+    right = checked_labels(labels, len(next(iter(examples.arrays.values()))), wanted)
     judge = Judge(
         thresholds.thresholds,
         [examples.at(k) for k in range(examples.count)],
-        checked_labels(labels, examples.count, wanted),
+        None if right is None else right[np.asarray(examples.order)],
     )
     search = _Search(plain, thresholds, wanted, dimensions)
     judge = replace(judge, exact=search.exact(judge))

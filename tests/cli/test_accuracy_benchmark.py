@@ -8,12 +8,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "accuracy"))
 try:
-    from results import Journal, Result, paired_interval, table
+    from results import OURS, Journal, Result, paired_interval, table
 finally:
     sys.path.pop(0)
 
 BEST = Result(
-    model="m", method="best", count=100, sqnr_db=30.0, cosine=1.0, differ=(1,), accuracy=90.0,
+    model="m", method=OURS, count=100, sqnr_db=30.0, cosine=1.0, differ=(1,), accuracy=90.0,
     exact_accuracy=91.0,
 )  # fmt: skip
 
@@ -25,7 +25,7 @@ def test_a_run_goes_on_and_tries_again_what_failed(tmp_path):
     journal.add(replace(BEST, method="kl", problem="fails: no memory"))
     again = Journal(path)
     assert again.results == journal.results
-    assert again.has("m", "best")
+    assert again.has("m", OURS)
     assert not again.has("m", "kl")
     again.add(replace(BEST, method="kl"))
     assert Journal(path).results == [BEST, replace(BEST, method="kl")]
@@ -47,7 +47,16 @@ def test_ours_is_compared_with_the_best_peer_of_each_measure():
         replace(BEST, method="b", sqnr_db=20.0, differ=()),
         replace(BEST, method="c", problem="fails: unknown operator"),
     ]
-    lines = table([BEST, *peers], ("a", "b", "c"))
-    assert "| m | best | 90.0 (91.0) | 1 of 100 | 30.0 | 1.00000 | 0.0 |" in lines
+    methods = (OURS, "a", "b", "c", "d")
+    lines = table([BEST, *peers], ("m", "n"), methods, methods[1:])
+    ours, first, second = (
+        "90.0, 1, 30.0, 1.00000",
+        "90.0, 2, 28.0, 1.00000",
+        "90.0, 0, 20.0, 1.00000",
+    )
+    assert lines[0] == f"| model (tested) | float | {' | '.join(methods)} |"
+    assert lines[2] == f"| m (100) | 91.0 | {ours} | {first} | {second} | fails | - |"
+    assert lines[3] == ""  # nothing was measured of n
     assert any(line.startswith("| m | 28.0 (a) | 30.0 | 0 (b) | 1 |") for line in lines)
-    assert lines[-1] == "above the best peer's SQNR: 1 of 1 models, +2.0 dB on average"
+    assert "above the best peer's SQNR: 1 of 1 models, +2.0 dB on average" in lines
+    assert lines[-1] == "m, c: fails: unknown operator"

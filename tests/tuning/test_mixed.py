@@ -1,5 +1,6 @@
 """Sensitivity of tensors, and mixed precision for what is wanted."""
 
+import json
 import pickle
 import sys
 from dataclasses import replace
@@ -212,6 +213,31 @@ def test_the_command_writes_a_table_of_modes(model, table, data, labels, tmp_pat
     beside.unlink()
     assert main([*show, "--what", "sensitivity"]) == 2
     assert "has no search for modes" in capsys.readouterr().err
+
+
+def test_a_case_has_the_data_and_their_labels(model, table, data, labels, tmp_path, capsys):
+    """What the archive and its labels choose; some of the examples have their own labels."""
+    thresholds, arrays, cases = (tmp_path / name for name in ("t.table", "d.npz", "cases.toml"))
+    write_thresholds(thresholds, table)
+    np.savez(arrays, **data, right=labels)
+    source = '{kind = "arrays", file = "d.npz", data = "x", label = "right"}'
+    cases.write_text(f"[models.{model.path.stem}]\nlabels = [{source}]\n")
+    asked = ["mixed", str(model.path), "--table", str(thresholds), "--accuracy", "97", "--json"]
+
+    def found(*more):
+        assert main([*asked, *map(str, more)]) == 0
+        record = from_json(MixedPrecision, json.loads(capsys.readouterr().out))
+        return replace(record, seconds=0.0)
+
+    assert found("--cases", cases) == found("--data", arrays, "--labels", "right")
+    some = found("--cases", cases, "--examples", 10, "--seed", 1)
+    assert some.examples == 10 and some.exact.accuracy == 100
+    for more, said in (
+        (("--cases", cases, "--labels", "right"), "the case has labels already"),
+        (("--data", arrays, "--files", tmp_path), "--files without --cases says nothing"),
+    ):
+        assert main([*asked, *map(str, more)]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_search_is_drawn_where_it_is_returned_and_travels_with_a_trace(

@@ -32,7 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
 from chart import draw
-from models import check_name, every_name
+from models import check_name, every_name, label
 from processors import here, table
 from rows import Row, Rows, class_of, from_json, means
 
@@ -144,7 +144,7 @@ def _header(peers: Sequence[str]) -> str:
 
 def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str]:
     if isinstance(answer, str):
-        return [f"{Path(name).stem:<26}  not measured: {answer.splitlines()[0][:120]}"]
+        return [f"{label(name):<26}  not measured: {answer.splitlines()[0][:120]}"]
     lines = []
     for row in answer:
         line = f"{row.model:<26}{row.threads:>8}{row.ms[OURS]:>10.3f}{row.launches_ms:>10.3f}"

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
-from models import Opened, is_quantized, open_model
+from models import Opened, is_quantized, label, open_model
 from rows import Row
 
 import explorer
@@ -75,7 +75,7 @@ def _row(
         outputs, expected = executable.run(inputs), runtime.run()
     found = [side.name for side in sides[1:]]
     return Row(
-        Path(name).stem,
+        label(name),
         threads,
         "quantized" if _computes_in_integers(opened, compilation) else "float",
         {side.name: timings.milliseconds(side.name) for side in sides},

@@ -53,9 +53,15 @@ def every_name(is_tflite: bool = False) -> list[str]:
     """All architectures, all sample models, and every model of the folder that is none of them; or
     the folder's TFLite models."""
     if is_tflite:
-        return [path.stem for path in sorted((MODELS / "tflite").glob("*.tflite"))]
+        return [path.name for path in sorted((MODELS / "tflite").glob("*.tflite"))]
     found = sorted(SAMPLES.glob("*.onnx")) + sorted((MODELS / "onnx").glob("*.onnx"))
     return [*NAMES, *(path.stem for path in found if not path.stem.startswith(LIGHT))]
+
+
+def label(name: str) -> str:
+    """What a model is called in rows: names of architectures and files may have dots."""
+    plain = Path(name).name
+    return next((plain.removesuffix(s) for s in FORMATS if plain.endswith(s)), plain)
 
 
 def find_file(name: str) -> Path | None:

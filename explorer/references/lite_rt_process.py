@@ -36,6 +36,8 @@ class LiteRt:
         self._states: dict[str, int] = {}
         self._held: dict[str, np.ndarray] = {}
         self._given: list[tuple[int, np.ndarray]] = []
+        self._results: list[int] = []
+        """Places of the model's own outputs: states may have none that can be read."""
 
     def answer(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         match request["do"]:
@@ -62,7 +64,7 @@ class LiteRt:
         for place, array in self._given:
             set_tensor(place, array)
         self._interpreter.invoke()
-        return [read(place) for place in self._outputs.values()]
+        return [read(place) for place in self._results]
 
     def _set(self, arrays: dict[str, np.ndarray]) -> None:
         """The inputs, in whose shapes the model runs."""
@@ -92,6 +94,8 @@ class LiteRt:
         self._interpreter.allocate_tensors()
         self._inputs, self._outputs = request["inputs"], request["outputs"]
         self._states = request["states"]
+        own = {detail["index"] for detail in self._interpreter.get_output_details()}
+        self._results = [place for place in self._outputs.values() if place in own]
         details = self._interpreter.get_tensor_details()
         types = {d["index"]: np.dtype(d["dtype"]).name for d in details}
         return {

@@ -1,6 +1,6 @@
 """LiteRT, alone in a process of its own.
 
-    {"do": "open", "model": ..., "is_reference": true, "threads": 1,
+    {"do": "open", "model": ..., "kernels": "reference", "threads": 1,
      "inputs": {"image": 0}, "states": {"cell": 7}, "outputs": {"logits": 41}}
         {"inputs": ["image"], "outputs": [["logits", "float32"]]}
     {"do": "run", "inputs": {"image": ...}, "outputs": ["logits"]}        {"values": [...]}
@@ -24,6 +24,12 @@ from ai_edge_litert.interpreter import (  # pyright: ignore[reportMissingImports
 from exchange import Exchange  # pyright: ignore[reportMissingImports]  beside this file
 from serving import serve  # pyright: ignore[reportMissingImports]
 from timing import time_calls  # pyright: ignore[reportMissingImports]
+
+RESOLVERS = {
+    "reference": OpResolverType.BUILTIN_REF,
+    "optimized": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    "xnnpack": OpResolverType.BUILTIN,
+}
 
 
 class LiteRt:
@@ -83,12 +89,11 @@ class LiteRt:
         self._interpreter = None
         content = exchange.take(request["model"])
         exchange.clear()
-        is_reference = request["is_reference"]
-        kernels = OpResolverType.BUILTIN_REF if is_reference else OpResolverType.BUILTIN
+        kernels = request["kernels"]
         self._interpreter = Interpreter(
             model_content=content,
-            experimental_op_resolver_type=kernels,
-            experimental_preserve_all_tensors=is_reference,
+            experimental_op_resolver_type=RESOLVERS[kernels],
+            experimental_preserve_all_tensors=kernels != "xnnpack",
             num_threads=request["threads"],
         )
         self._interpreter.allocate_tensors()

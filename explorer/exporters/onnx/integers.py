@@ -165,6 +165,8 @@ def _quantized(
 ) -> str:
     """Floats as numbers of a type, kept within limits of what is stored."""
     assert isinstance(result.type, TensorType)
+    if to.storage.width.data > WIDE_BITS:
+        raise Unwritable(f"QuantizeLinear makes integers of at most {WIDE_BITS} bits")
     if limits != integer_limits(to.storage):
         if not to.is_per_tensor:
             raise Unwritable("Clip has one limit for all slices, whose scales differ")

@@ -128,7 +128,7 @@ def compile(
 
 
 def convert(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     path: str | Path | None = None,
     *,
     dimensions: Mapping[str, int] | None = None,
@@ -146,7 +146,7 @@ def convert(
 
     if path is not None:
         check_written(Path(path))
-    source = load(model) if isinstance(model, str | Path) else model
+    source = _loaded(model)
     made = convert_model(source, dimensions, weights, progress)
     if path is not None:
         write_onnx(Path(path), made)

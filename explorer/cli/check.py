@@ -187,8 +187,9 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
     found = compilation.counted
     if found is None:
         return {}
+    top = next(r.after for r in reversed(compilation.passes) if r.after.level == "top")
     return {
-        "bit_exact": is_bit_exact(compilation, inputs),
+        "bit_exact": is_bit_exact(top, compilation.executable, inputs),
         "cycles": found.cycles,
         "predicted_cycles": found.predicted_cycles,
         "macs": found.macs,

@@ -27,9 +27,9 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.sizes.relations import Relation, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
-from explorer.ir.top.linear.convolution import SPATIAL, WINDOW, window_output
 from explorer.ir.top.support.operands import require_counts
 from explorer.ir.top.support.quantized_scalars import I32
+from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
     QuantizedType,
     element_type_of,

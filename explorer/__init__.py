@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
+    from onnx import ModelProto
 
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.errors import ExplorerError
+    from explorer.files import ModelPath
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
     from explorer.results import SearchResult
@@ -41,6 +43,7 @@ __all__ = [
     "Session",
     "calibrate",
     "compile",
+    "convert",
     "devices",
     "host_values",
     "inspect",
@@ -54,19 +57,25 @@ __all__ = [
 ]
 
 
-def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+def load(
+    path: ModelPath,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    weights: str | Path | None = None,
+) -> SourceModel:
     """Reads a model file (ONNX, TFLite, Caffe). ModelError says why it cannot be read.
 
     inputs: values of inputs that are sequences or optionals: lists of arrays, or None. The model is
-    the one for sequences of that length.
+    the one for sequences of that length. weights: their file, where a model is two files (Caffe)
+    that have not one name in one folder.
     """
     from explorer import importers
 
-    return importers.load(path, inputs)
+    return importers.load(path, inputs, weights)
 
 
 def inspect(
-    model: SourceModel | str | Path, dimensions: Mapping[str, int] | None = None
+    model: SourceModel | ModelPath, dimensions: Mapping[str, int] | None = None
 ) -> Inspection:
     """The model as it is: its operators, its nodes, and why some of them cannot be imported.
 
@@ -79,19 +88,19 @@ def inspect(
     return inspect_model(model, dimensions)
 
 
-def interpret(model: SourceModel | str | Path, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def interpret(model: SourceModel | ModelPath, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The model's outputs by name, computed in NumPy as the IR means it: nothing is compiled.
 
     inputs: arrays by name, whose shapes tell symbolic dimensions, or what `load` takes.
     """
     from explorer.compilation.interpreting import interpret as interpret_model
 
-    source = load(model, inputs) if isinstance(model, str | Path) else model
+    source = _loaded(model, inputs)
     return interpret_model(source, inputs)
 
 
 def compile(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     target: str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
@@ -112,14 +121,40 @@ def compile(
     from explorer.compilation import compile_model
 
     _register_representations()
-    source = load(model, inputs) if isinstance(model, str | Path) else model
+    source = _loaded(model, inputs)
     return compile_model(
         source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
     )
 
 
+def convert(
+    model: SourceModel | ModelPath,
+    path: str | Path | None = None,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    weights: str = "uint8",
+    progress: Any = None,
+) -> ModelProto:
+    """A model of any format as ONNX, opset 21, written where there is a path.
+
+    Integers become pairs of QuantizeLinear and DequantizeLinear around floats. weights: see
+    `Compilation.to_onnx`. UnsupportedError names what ONNX has no form for, all at once.
+    """
+    from explorer.compilation.converting import check_written
+    from explorer.compilation.converting import convert as convert_model
+    from explorer.exporters.onnx import write_onnx
+
+    if path is not None:
+        check_written(Path(path))
+    source = _loaded(model)
+    made = convert_model(source, dimensions, weights, progress)
+    if path is not None:
+        write_onnx(Path(path), made)
+    return made
+
+
 def calibrate(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     data: Data | str | Path | None = None,
     *,
     method: str = "best",
@@ -151,7 +186,7 @@ def calibrate(
     from explorer.tuning.correcting import calibrate_corrected
 
     _register_representations()
-    source = load(model) if isinstance(model, str | Path) else model
+    source = _loaded(model)
     if weights:
         options.pop("state", None)
         form = BlockForm(weights, block)
@@ -167,7 +202,7 @@ def calibrate(
 
 
 def mixed(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     data: Mapping[str, Any],  # arrays, or what explorer.tuning.examples.read_data reads
     *,
     table: ThresholdTable | str | Path,
@@ -186,7 +221,7 @@ def mixed(
     from explorer.tuning.mixed import Wanted, mixed_precision
 
     _register_representations()
-    source = load(model) if isinstance(model, str | Path) else model
+    source = _loaded(model)
     wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
     return mixed_precision(source, table, data, wanted, labels, **options)
 
@@ -213,7 +248,7 @@ def open(path: str | Path) -> SavedCompilation:
 
 
 def start(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     target: str | Path = "cpu",
     *,
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
@@ -252,6 +287,12 @@ def targets() -> list[str]:
     from explorer.targets import list_targets
 
     return list_targets()
+
+
+def _loaded(model: SourceModel | ModelPath, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+    from explorer.importers import SourceModel
+
+    return model if isinstance(model, SourceModel) else load(model, inputs)
 
 
 def _register_representations() -> None:

@@ -17,6 +17,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.errors import BuildError, ExplorerError, InputError, ModelError
@@ -34,6 +35,21 @@ _FORESEEN = (
 )
 """Exceptions of Python with which readers of formats say what is wrong, as those of libraries do;
 what others say is of use only to who knows the code, so they are named with their type."""
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model of two files that have not one name in one folder."""
+
+    path: Path
+    """What the model is called after, and its source is."""
+    weights: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+ModelPath = str | Path | ModelFiles
 
 
 @contextmanager

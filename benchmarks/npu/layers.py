@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import explorer
-from explorer.npu import Convolution, LayerError, compile_layer, compile_windows, predict
+from explorer.npu import Convolution, LayerError, compile_layer, predict
 from explorer.npu.reading import FoundLayer, FoundWindows, read_layers
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
@@ -105,7 +105,7 @@ def run_windows(
     cycles = equal = 0
     for found in layers:
         try:
-            made = compile_windows(found.layer, machine)
+            made = compile_layer(found.layer, machine)
         except LayerError as error:
             refused.append(error.message)
             continue

@@ -10,15 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.ir import SSAValue
 
-from explorer.ir.evaluation import check_inputs, entry_function
-from explorer.ir.functions.calls import calls_of, returned_values
-from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.functions.executing import run_parts
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import HOST, device_of, value_name
-from explorer.ir.top.data import TransferOp
+from explorer.ir.structure import value_name
 from explorer.kernels.program.build import BuiltProgram, build_program
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
@@ -68,31 +64,16 @@ class CompiledRunner:
         plans: Mapping[str, MemoryPlan] | None = None,
     ) -> dict[str, np.ndarray]:
         """As `execute_compiled`; with plans by device function, at their addresses."""
-        entry = entry_function(snapshot.program)
-        arrays = check_inputs(entry, inputs)
-        known: dict[SSAValue, np.ndarray] = dict(zip(entry.body.block.args, arrays, strict=True))
-        called = {call.results: call for call in calls_of(snapshot.program)}
-        values: dict[str, np.ndarray] = {}
-        for op in entry.body.block.ops:
-            if isinstance(op, func.CallOp):
-                call = called[tuple(op.results)]
-                given = [known[operand] for operand in op.operands]
-                if device_of(call.function) == HOST:
-                    host = HostFunction(call.function, snapshot.weights)
-                    made, tapped = host.evaluate(given, replaced)
-                else:
-                    built = self._build(snapshot, call.function, plans)
-                    made, tapped = self._call(call.function.sym_name.data, built, given, replaced)
-                known.update(zip(call.function.body.block.args, given, strict=True))
-                known.update(zip(op.results, made, strict=True))
-                values.update(tapped)
-            elif isinstance(op, TransferOp):
-                known[op.output] = known[op.input]
-        for value, array in known.items():
-            values.setdefault(value_name(value), array)
-        for value in returned_values(snapshot.program):
-            values[f"output:{value_name(value)}"] = known[value]
-        return values
+
+        def run_device(
+            function: func.FuncOp,
+            given: Sequence[np.ndarray],
+            replaced: Mapping[str, np.ndarray],
+        ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+            built = self._build(snapshot, function, plans)
+            return self._call(function.sym_name.data, built, given, replaced)
+
+        return run_parts(snapshot, inputs, replaced, run_device)
 
     def _call(
         self,

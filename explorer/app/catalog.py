@@ -13,12 +13,12 @@ from pathlib import Path
 
 from explorer.app.protocol import TRACE_SUFFIX, CompileRequest
 from explorer.errors import InputError
-from explorer.importers.format import model_suffixes
+from explorer.importers.format import archive_suffixes, model_suffixes, models_among
 
 
 def offered_suffixes() -> tuple[str, ...]:
     """Of the files that a page can open."""
-    return (*model_suffixes(), TRACE_SUFFIX)
+    return (*model_suffixes(), *archive_suffixes(), TRACE_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ def offered_files(paths: Sequence[Path | str]) -> list[Path]:
     files: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            suffixes = offered_suffixes()
-            found = sorted(f for f in path.iterdir() if f.suffix.lower() in suffixes)
+            suffixes = (*model_suffixes(), TRACE_SUFFIX)
+            traces = [f for f in path.iterdir() if f.suffix.lower() == TRACE_SUFFIX]
+            found = sorted([*models_among(path.iterdir()), *traces])
             if not found:
                 raise InputError(
                     f"no model in this folder: no {' and no '.join(suffixes)} file",

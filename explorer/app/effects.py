@@ -39,6 +39,7 @@ from explorer.app.state.messages import (
     Message,
     ModelExamined,
     PageMessage,
+    PairUploads,
     Prepare,
     ReceiveUpload,
     RemoveUpload,
@@ -207,6 +208,11 @@ class Page:
             return [self._receive(effect.message)]
         elif isinstance(effect, RemoveUpload):
             self._uploads.remove(effect.path)
+        elif isinstance(effect, PairUploads):
+            try:
+                self._uploads.pair(effect.layers, effect.weights)
+            except UploadRefused as refused:
+                return [FileRefused(str(refused))]
         return []
 
     def _compile(self, effect: Compile) -> list[Message]:

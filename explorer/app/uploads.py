@@ -86,6 +86,8 @@ class Upload:
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
     for values or labels, `EDIT` for edited IR."""
+    partner: str = ""
+    """The label of the other file of the same model, where the page sends that next."""
 
 
 class Uploads:
@@ -108,12 +110,13 @@ class Uploads:
         """Bytes of what arrived whole."""
 
     def take_over(self, names: Collection[str]) -> dict[str, Path]:
-        """Files of these names that an earlier page left in this folder, by name; it loses all
-        others. Called before the first piece arrives."""
+        """Files of these names that an earlier page left in this folder, by name, with the other
+        files of the same models; it loses all others. Called before the first piece arrives."""
         found: dict[str, Path] = {}
+        stems = {PurePosixPath(name).stem for name in names}
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             match = NAME.fullmatch(path.name)
-            if match is None or path.name not in names or path.is_symlink():
+            if match is None or path.stem not in stems or path.is_symlink():
                 path.unlink(missing_ok=True)
                 continue
             self._count = max(self._count, int(match.group(1)))
@@ -139,6 +142,8 @@ class Uploads:
             raise UploadRefused("the upload was cut into pieces that don't fit together: try again")
         if part == 0:
             self._begin(str(message.get("name", "")), parts, str(message.get("purpose", "")))
+            if self._current is not None:
+                self._current.partner = _label(str(message.get("partner", "")))
         current = self._current
         if current is None or part != current.received or parts != current.parts:
             self._give_up()
@@ -162,18 +167,47 @@ class Uploads:
         self._kept[current.path] = current.size_bytes
         return current
 
+    def pair(self, layers: Path, weights: Path) -> None:
+        """Puts a copy of a model's layers beside their weights, under the name of these.
+
+        Raises:
+            UploadRefused: where there is no room for it.
+        """
+        try:
+            content = layers.read_bytes()
+        except OSError as error:
+            raise UploadRefused(f"{layers.name!r} cannot be read: {error.strerror}") from error
+        beside = weights.with_suffix(layers.suffix)
+        copy = Upload(layers.name, beside, parts=1)
+        try:
+            self._arriving(beside).write_bytes(b"")
+            self._append(copy, content)
+            self._arriving(beside).rename(beside)
+        except UploadRefused:
+            self._arriving(beside).unlink(missing_ok=True)
+            raise
+        except OSError as error:
+            raise UploadRefused(
+                f"{layers.name!r} could not be written: {error.strerror}"
+            ) from error
+        self._kept[beside] = copy.size_bytes
+
     def remove(self, path: Path) -> None:
-        """Deletes a file that arrived whole; what is none of them stays."""
-        size_bytes = self._kept.pop(path, None)
-        if size_bytes is not None:
-            self._quota.give_back(size_bytes)
-            path.unlink(missing_ok=True)
+        """Deletes a file that arrived whole, with the other file of the same model; what is none
+        of them stays."""
+        if path not in self._kept:
+            return
+        for file in [file for file in self._kept if file.with_suffix("") == path.with_suffix("")]:
+            self._quota.give_back(self._kept.pop(file))
+            file.unlink(missing_ok=True)
 
     def close(self, keep: Collection[Path] = ()) -> None:
-        """The page is gone: deletes all files but those to keep, and a folder that is empty."""
+        """The page is gone: deletes all files but those to keep, with the other files of the same
+        models, and a folder that is empty."""
         self._give_up()
+        models = {path.with_suffix("") for path in keep}
         for path in list(self._kept):
-            if path in keep:
+            if path.with_suffix("") in models:
                 self._quota.give_back(self._kept.pop(path))
             else:
                 self.remove(path)
@@ -210,7 +244,7 @@ class Uploads:
     def _begin(self, name: str, parts: int, purpose: str) -> None:
         self._give_up()
         file_name = PurePosixPath(name.replace("\\", "/")).name
-        label = file_name[:MOST_LABEL] or "model"
+        label = _label(name) or "model"
         suffix = PurePosixPath(file_name).suffix.lower()  # of the whole name, however long
         what, suffixes = {
             VALUES: ("values or labels", DATA_SUFFIXES),
@@ -238,6 +272,11 @@ class Uploads:
         if current is not None:
             self._quota.give_back(current.size_bytes)
             self._arriving(current.path).unlink(missing_ok=True)
+
+
+def _label(name: str) -> str:
+    """A file's name, without a path and not endless."""
+    return PurePosixPath(name.replace("\\", "/")).name[:MOST_LABEL]
 
 
 def too_large(label: str, limit_bytes: int) -> str:

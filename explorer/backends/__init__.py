@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from explorer.runtime.devices import DeviceRecord
     from explorer.targets import Target
 
-NAMES = ("c", "opencl")
+NAMES = ("c", "opencl", "npu")
+
+LANGUAGES = {"instructions": "npu"}
+"""Backends of targets with queues, by what their files call the language."""
 
 
 def backend_named(name: str) -> Backend:
@@ -41,15 +44,11 @@ def backend_named(name: str) -> Backend:
 
 def backend_of(target: Target) -> Backend:
     """The backend that makes a target's code. InputError, naming the target, for an unknown one."""
+    language = target.languages[0]
+    maker = LANGUAGES.get(language, language) if target.queues else language
     try:
-        return backend_named(target.backend or target.languages[0])
+        return backend_named(target.backend or maker)
     except InputError as error:
-        if target.queues and target.backend is None:
-            raise InputError(
-                f"networks are not compiled for the target {target.name} yet: "
-                "programs of its instructions are assembled, checked and simulated",
-                hint="`explorer targets` says which targets networks are compiled for",
-            ) from error
         raise InputError(
             f"target {target.name}: {error.message}",
             hint=f"backend in its file says who makes its code: one of {', '.join(NAMES)}",

@@ -11,16 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from explorer.backends.records import Lowering, MeasuredOn, Opening
-from explorer.errors import DeviceError
+from explorer.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdsl.dialects.func import FuncOp
 
-    from explorer.ir.program import Snapshot
-    from explorer.ir.rewriting.passes import Pass
+    from explorer.ir.program import Executor, Snapshot
+    from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram, ProgramText
     from explorer.kernels.schedules import Machine
+    from explorer.passes.lower.partition import Refuses
     from explorer.results import Launch, MemoryPlan, Program
+    from explorer.results.runs.counted import CountedRun
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
@@ -54,6 +58,8 @@ class Backend(Protocol):
     isolates: bool = False
     """Whether what `open` gives runs in a process of its own (`Opening.isolated`), so that it
     crashes and hangs alone. Others are measured in a child process that opens them."""
+    runs_loops: bool = True
+    """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
     fuses_attention: bool = True
     """Whether its schedules compute softmax(q k) v in one kernel."""
 
@@ -110,6 +116,18 @@ class Backend(Protocol):
 
         return known_core(target)
 
+    def executor(self, target: Target) -> Executor | None:
+        """What executes snapshots below `top`; None: generated C, as befits kernels of loops."""
+        return None
+
+    def refusals(self, target: Target) -> Refuses | None:
+        """What its device cannot do of what has a compiled form elsewhere; None: all of that can.
+
+        Of an operation, with the weights of its program, why the host has to run it; empty where
+        the device does. Equal targets give equal ones.
+        """
+        return None
+
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         """What schedules ask for."""
@@ -127,14 +145,14 @@ class Backend(Protocol):
         snapshot: Snapshot,
         function: FuncOp,
         plan: MemoryPlan,
-        target: str,
+        target: Target,
         inputs: Sequence[str],
         outputs: Sequence[str],
     ) -> BuiltProgram:
         """A device function of the planned program, with its weights; names are its ports'."""
         from explorer.backends.kernel_path import build_planned
 
-        return build_planned(snapshot, function, plan, target, self.text, inputs, outputs)
+        return build_planned(snapshot, function, plan, target.name, self.text, inputs, outputs)
 
     def text(
         self,
@@ -153,6 +171,15 @@ class Backend(Protocol):
 
         return printed_in(self.name, is_chained)(kernels, launches, size_offset)
 
+    def emit(
+        self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
+    ) -> None:
+        """Writes the program for who has the device, its memory from an address on."""
+        raise InputError(
+            f"{target.name} is not driven by instructions: there is nothing to emit",
+            hint="`explorer targets` lists the targets with queues; --dump-dir writes the source",
+        )
+
     # -- running -----------------------------------------------------------------------------
     @abstractmethod
     def open(
@@ -169,6 +196,15 @@ class Backend(Protocol):
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
         """What the program's binary depends on; raises BuildError where none can be built."""
         ...
+
+    def counted(
+        self, executables: Sequence[Executable], artifacts: Mapping[str, object]
+    ) -> CountedRun | None:
+        """What the machine counted in the last run of the parts that it runs; None elsewhere.
+
+        `artifacts`: of the last pass.
+        """
+        return None
 
     def measured_on(self, device: DeviceRecord | None, threads: int) -> MeasuredOn | None:
         """What times of kernels hold for; None where there is nothing to measure with."""

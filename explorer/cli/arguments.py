@@ -14,11 +14,38 @@ import argparse
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.files import ModelPath
 
 
-def add_model(parser: argparse.ArgumentParser, text: str = "an ONNX file") -> None:
+def add_model(
+    parser: argparse.ArgumentParser, text: str = "a model file", may_be_two: bool = True
+) -> None:
+    """MODEL, and `--weights` where a command has no other use for that word; see `model_of`."""
     parser.add_argument("model", metavar="MODEL", help=text)
+    if may_be_two:
+        add_weights(parser)
+
+
+def add_weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--weights",
+        dest="weights_file",
+        type=Path,
+        metavar="FILE",
+        help="the weights of a model that is two files (Caffe), where they have not one name",
+    )
+
+
+def model_of(arguments: argparse.Namespace) -> ModelPath:
+    """The model that a command is for, which may be two files."""
+    from explorer.files import ModelFiles
+
+    if arguments.weights_file is None:
+        return arguments.model
+    return ModelFiles(Path(arguments.model), arguments.weights_file)
 
 
 def add_compiling(parser: argparse.ArgumentParser) -> None:
@@ -111,6 +138,16 @@ def add_host(parser: argparse.ArgumentParser) -> None:
         action="store_false",
         help="refuse a model that has operations without a compiled form (default: the host runs "
         "them, docs/host-parts.md)",
+    )
+
+
+def add_stored_weights(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--stored-weights",
+        choices=("uint8", "int8"),
+        default="uint8",
+        help="how bytes of weights are stored: uint8, which onnxruntime multiplies exactly on "
+        "every processor, or int8, which accelerators want (default: uint8)",
     )
 
 

@@ -74,7 +74,10 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.targets import load_target
 
     source = ModelSource(
-        arguments.model, arguments.target, options.compile_options(arguments), default_cache()
+        options.model_of(arguments),
+        arguments.target,
+        options.compile_options(arguments),
+        default_cache(),
     )
     model = with_weights(source.model)
     against = resolved_peers(arguments.against, model)

@@ -164,7 +164,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
     cache = _cache(arguments)
     source = ModelSource(
-        arguments.model, arguments.target, options.compile_options(arguments), cache
+        options.model_of(arguments), arguments.target, options.compile_options(arguments), cache
     )
     finished = _finished(source, dict(arguments.dim))
     if isinstance(finished, Startable):
@@ -276,7 +276,10 @@ def _export(arguments: argparse.Namespace) -> int:
 
     check_output(arguments.output)
     source = ModelSource(
-        arguments.model, arguments.target, options.compile_options(arguments), ProgramCache(None)
+        options.model_of(arguments),
+        arguments.target,
+        options.compile_options(arguments),
+        ProgramCache(None),
     )
     compilation = _compiled(arguments, source)
     try:

@@ -33,7 +33,7 @@ SUMMARY = "find thresholds for quantizing a model, from data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
+    options.add_model(parser, may_be_two=False)
     add_data(parser)
     parser.add_argument(
         "--method",

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
+from explorer.cli.instructions import counted_lines
 from explorer.cli.terminal import Progress, print_json, print_lines, printable
-from explorer.errors import ModelError
+from explorer.errors import InputError, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DB",
         help="with --quantize: fail where an output is further from the float model's",
     )
+    options.add_weights(parser)
     options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
@@ -100,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
         from explorer.cli.repository import verification
 
+        if arguments.weights_file is not None:
+            raise InputError("--weights is for one model", hint="put a pair into a zip file")
         return verification("checks.command").run_table(arguments)
     arguments.model = names[0]
     return check_one(arguments)
@@ -116,7 +120,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     from explorer.references.interface import reference_of
     from explorer.views.static import accuracy_text
 
-    model = load_with_weights(arguments.model)
+    model = load_with_weights(options.model_of(arguments))
     inputs, sizes = None, dict(arguments.dim)
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
@@ -145,9 +149,11 @@ def check_one(arguments: argparse.Namespace) -> int:
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
             summary = summarize(accuracy.report, compilation.model)
-            print_json({**summary, "dimensions": dimensions})
+            counted = counters(compilation, accuracy.inputs)
+            print_json({**summary, **counted, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
+            print_lines(counted_lines(compilation))
         if accuracy.passed:
             return NOT_PASSED if below(accuracy.report, arguments.min_sqnr) else 0
         fault = accuracy.bisect()
@@ -156,6 +162,28 @@ def check_one(arguments: argparse.Namespace) -> int:
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
+    """What only a target has whose cycles are counted."""
+    from explorer.compilation.measurements.bits import is_bit_exact
+
+    found = compilation.counted
+    if found is None:
+        return {}
+    top = next(r.after for r in reversed(compilation.passes) if r.after.level == "top")
+    return {
+        "bit_exact": is_bit_exact(top, compilation.executable, inputs),
+        "cycles": found.cycles,
+        "predicted_cycles": found.predicted_cycles,
+        "macs": found.macs,
+        "bytes": found.bytes,
+        "utilization": found.utilization,
+        "host_operations": [
+            {"operation": operation, "reason": reason}
+            for operation, reason in compilation.host_operations
+        ],
+    }
 
 
 def below(report: AccuracyReport, least_db: float | None) -> bool:

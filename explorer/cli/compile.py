@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
+from explorer.cli.instructions import host_lines
 from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
@@ -47,6 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PASS[,PASS]",
         help="leave passes out",
     )
+    parser.add_argument(
+        "--emit",
+        type=Path,
+        metavar="DIR",
+        help="write instructions, global memory and what lies where (NPUs)",
+    )
+    parser.add_argument(
+        "--base",
+        type=options.amount,
+        default=0,
+        metavar="ADDRESS",
+        help="with --emit: the first byte of global memory that is used (default: 0)",
+    )
     options.add_json(parser)
 
 
@@ -56,11 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.save is not None:
         check_output(arguments.save)
+    if arguments.emit is not None:
+        check_output_folder(arguments.emit)
     if arguments.dump_dir is not None:
         check_output_folder(arguments.dump_dir)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
-            arguments.model,
+            options.model_of(arguments),
             arguments.target,
             disable=arguments.disable,
             dimensions=dict(arguments.dim),
@@ -71,6 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
     summary = summarize(compilation)
     if arguments.save is not None:
         compilation.save(arguments.save)
+    if arguments.emit is not None:
+        compilation.backend.emit(
+            compilation.passes, compilation.target, arguments.emit, arguments.base
+        )
     if arguments.dump_dir is not None:
         write_dump(compilation, arguments.dump_dir)
     if arguments.json:
@@ -92,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
         for part in compilation.program.parts
         if part.device == HOST
     )
-    for path in (arguments.save, arguments.dump_dir):
+    if not compilation.backend.runs_loops:
+        print_lines(host_lines(compilation))
+    for path in (arguments.save, arguments.dump_dir, arguments.emit):
         if path is not None:
             print_lines([f"wrote {path}"])
     return 0

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.output is not None:
         check_output(arguments.output)
-    model = explorer.load(arguments.model)
+    model = explorer.load(options.model_of(arguments))
     data = read_asked(arguments, model)
     assert data is not None  # argparse refuses what has neither data nor cases
     if arguments.labels is not None:

@@ -15,6 +15,7 @@ from explorer.cli.terminal import print_note, printable
 
 if TYPE_CHECKING:
     from explorer.compilation.settings.sizes import Size
+    from explorer.files import ModelPath
     from explorer.importers import SourceModel
 
 SEED = 0
@@ -22,7 +23,7 @@ VARIANT = f"random weights, seed {SEED}"
 """What a program of such a model is kept under."""
 
 
-def load_with_weights(path: str) -> SourceModel:
+def load_with_weights(path: ModelPath) -> SourceModel:
     """The model; where its weights are constants, with random ones, and a note that says so."""
     import explorer
 

@@ -35,13 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="tensors that are INT16 or F32 instead of INT8",
     )
-    parser.add_argument(
-        "--weights",
-        choices=("uint8", "int8"),
-        default="uint8",
-        help="how bytes of weights are stored: uint8, which onnxruntime multiplies exactly on "
-        "every processor, or int8, which accelerators want (default: uint8)",
-    )
+    options.add_stored_weights(parser)
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write"
     )
@@ -61,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments.output)
     with Progress("quantizing") as progress:
         c = explorer.compile(
-            arguments.model,
+            options.model_of(arguments),
             dimensions=dict(arguments.dim),
             decisions=dict(arguments.decide),
             quantization=arguments.table,
@@ -69,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
             tuned=False,
             progress=progress,
         )
-    model = c.to_onnx(arguments.output, weights=arguments.weights)
+    model = c.to_onnx(arguments.output, weights=arguments.stored_weights)
     table = c.settings.quantization
     assert table is not None
     if table.weights is None:

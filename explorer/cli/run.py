@@ -55,7 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_output(arguments.output)
     source = ModelSource(
-        arguments.model, arguments.target, options.compile_options(arguments), default_cache()
+        options.model_of(arguments),
+        arguments.target,
+        options.compile_options(arguments),
+        default_cache(),
     )
     inputs, sizes = read_inputs(source.interface, arguments.input, dict(arguments.dim))
     if arguments.check_indices:
@@ -89,7 +92,7 @@ def _compiled(
     with (
         Progress("compiling") as progress,
         start(
-            arguments.model,
+            options.model_of(arguments),
             arguments.target,
             dimensions=sizes,
             threads=arguments.threads,
@@ -109,7 +112,7 @@ def check_indices(
     import explorer
     from explorer.accuracy.indices import require_inside
 
-    model = explorer.load(arguments.model)
+    model = explorer.load(options.model_of(arguments))
     with Progress("checking indices") as progress:
         compilation = explorer.compile(
             model,

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
     )
+    options.add_weights(parser)
     options.add_target(parser)
     options.add_dimensions(parser)
     options.add_decisions(parser)
@@ -73,23 +74,26 @@ def run(arguments: argparse.Namespace) -> int:
         is_fresh=arguments.fresh,
         forgets=arguments.forget,
         threads=arguments.threads,
-        options=quantization(arguments),
+        options=files_of_first(arguments),
         open_browser=not arguments.no_browser,
     )
     return 0
 
 
-def quantization(arguments: argparse.Namespace) -> dict[str, Path]:
-    """Tables for the first model, which are read once here: what is wrong is said before a page."""
+def files_of_first(arguments: argparse.Namespace) -> dict[str, Path]:
+    """Weights and tables of the first model. Tables are read once here: what is wrong with them is
+    said before a page."""
     chosen = options.quantization_options(arguments)
-    if chosen:
+    if "quantization" in chosen:
         from explorer.compilation.settings.quantizing import read_table
         from explorer.quantization.table import read_modes
 
         read_table(chosen["quantization"])
         if "modes" in chosen:
             read_modes(chosen["modes"])
-    return chosen
+    return (
+        chosen if arguments.weights_file is None else {**chosen, "weights": arguments.weights_file}
+    )
 
 
 def sizes_by_address(sizes: list[tuple[str, int | tuple[int, int]]]) -> dict[str, object]:

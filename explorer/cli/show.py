@@ -37,7 +37,7 @@ SUMMARY = "show the IR, differences, graph, memory, kernels or another view of a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser, "an ONNX file, or a trace (.nnx)")
+    options.add_model(parser, "a model file, or a trace (.nnx)")
     parser.add_argument(
         "--pass", dest="pass_name", metavar="NAME", help="a pass (default: the last one)"
     )
@@ -98,7 +98,7 @@ def _inspected(arguments: argparse.Namespace) -> Trace:
 
     # A range of sizes says nothing of whether the nodes can be imported.
     sizes = {name: size for name, size in arguments.dim if isinstance(size, int)}
-    return explorer.inspect(arguments.model, dimensions=sizes).trace()
+    return explorer.inspect(options.model_of(arguments), dimensions=sizes).trace()
 
 
 def open_compilation(
@@ -115,7 +115,7 @@ def open_compilation(
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:
         compilation = explorer.compile(
-            arguments.model,
+            options.model_of(arguments),
             _target(arguments),
             dimensions=dict(arguments.dim),
             **options.compile_options(arguments),

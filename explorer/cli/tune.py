@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.cli.models import load_with_weights
     from explorer.tuning.search import Budget
 
-    model = load_with_weights(arguments.model)
+    model = load_with_weights(options.model_of(arguments))
     with Progress("compiling") as progress:
         compilation = explorer.compile(
             model,

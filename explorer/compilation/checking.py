@@ -180,14 +180,15 @@ def check(
     if compared_with.is_oracle:
         exact = ExactReference(compilation.model, imported, chosen, expected, tolerance)
     cache = EvaluationCache()
-    runner = CompiledRunner()
+    has_own = compilation.backend.executor(compilation.target) is not None
+    runner = None if has_own else CompiledRunner()
     binary = TappedProgram(compilation.executable)
     subjects = []
     for index, result in enumerate(compilation.passes):
         same = index > 0 and not result.changed
         snapshot = result.after
         run = snapshot_runner(snapshot, cache, runner)
-        if snapshot.level == "memory":
+        if snapshot.level == "memory" and runner is not None:
             # The plan's addresses count: on the processor that is the binary itself.
             run = (
                 binary.values
@@ -227,7 +228,8 @@ def check(
         else:
             report = compared(subjects, expected, exact)
     finally:
-        runner.close()
+        if runner is not None:
+            runner.close()
     report = replace(report, oracle_note=compared_with.note)
     if inputs is None and golden is None:
         golden_too = {} if compared_with.note else None
@@ -304,7 +306,8 @@ def imported_tensors(imported: Snapshot, inputs: Values) -> Values:
 def snapshot_runner(
     snapshot: Snapshot, cache: EvaluationCache | None, runner: CompiledRunner | None
 ) -> Runner:
-    """How a snapshot is executed: NumPy meanings at level top, generated code below."""
+    """How a snapshot is executed: NumPy meanings at level top, generated code below; without a
+    runner, as the snapshot itself knows."""
     if snapshot.level == "top" or runner is None:
         return lambda inputs, replaced: snapshot.run(inputs, cache, replaced)
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced)

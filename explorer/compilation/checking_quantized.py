@@ -9,6 +9,9 @@
                                       quantized bit by bit, floats within the tolerance
     all from the quantization on      against the float source in real numbers: measured, not judged
 
+Where sums are scaled by shifts alone, ratios of scales become powers of two in the integers, and
+what is literally quantized has others: it is measured like what corrects floats, not judged.
+
 Where weights alone are quantized, the pass that does it says the meaning itself: every later one
 computes floats, and equals it within the tolerance.
 
@@ -52,6 +55,8 @@ QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name)
 """Passes that quantize: a program has one of them, if any."""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
+SHIFT = "shift"
+"""Scheme of requantization that has no multipliers."""
 FLOAT = "float"
 """Mode of the comparison with the float source."""
 
@@ -71,6 +76,8 @@ class QuantizedReference:
     """Number of the pass that quantizes."""
     meaning: int
     """Number of the pass whose program says what integers are right."""
+    rounds_ratios: bool
+    """Whether integers are scaled by powers of two, whatever the ratios of scales are."""
     has_integers: bool
     """Whether anything is computed in integers: not where weights alone are quantized."""
 
@@ -84,6 +91,7 @@ class QuantizedReference:
         meaning = names.index(deciding[-1]) if deciding and not is_of_weights else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
+        scheme = compilation.target.requantization
         return QuantizedReference(
             inputs=inputs,
             floats=floats,
@@ -91,6 +99,7 @@ class QuantizedReference:
             corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
+            rounds_ratios=scheme is not None and scheme.scheme == SHIFT,
             has_integers=not is_of_weights,
         )
 
@@ -123,17 +132,18 @@ def check_quantized(
 ) -> AccuracyReport:
     """One report of all three comparisons; its verdict is that of the first two."""
     corrected, first, meaning = reference.corrected, reference.first, reference.meaning
+    judged = meaning if reference.rounds_ratios else first
     before = compared(subjects[:corrected], reference.floats, exact)
     literal = [
         in_steps(compared([subject], reference.integers, None), subject)
-        for subject in subjects[first:meaning]
+        for subject in subjects[judged:meaning]
     ]
     neighbours = Neighbours(reference.integers, before.tolerance)
     behind = compared(subjects[meaning:], reference.integers, neighbours)
     behind = _with_details_behind(before.details, behind)
     parts = [before, *literal, behind]
     against = tuple(against_float(subject, reference) for subject in subjects[corrected:])
-    measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:first]]
+    measured = [PassAccuracy(s.name, "accumulated", ()) for s in subjects[corrected:judged]]
     bit_exact = None
     if reference.has_integers:
         bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])

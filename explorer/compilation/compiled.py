@@ -35,10 +35,12 @@ from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
+from explorer.ir.structure import host_reason_of, operations
 from explorer.kernels.cost import estimate
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
@@ -64,6 +66,7 @@ from explorer.results import (
     SourceText,
 )
 from explorer.results.names import near_name
+from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
@@ -218,11 +221,9 @@ class Compiled:
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
         return {
-            k.name: replace(
-                k,
-                steps=schedule_steps(self._scheduled[k.name]),
-                calls=schedule_calls(self._scheduled[k.name]),
-            )
+            k.name: replace(k, steps=schedule_steps(scheduled), calls=schedule_calls(scheduled))
+            if (scheduled := self._scheduled.get(k.name))
+            else k
             for k in self.program.kernels
         }
 
@@ -284,9 +285,7 @@ class Compiled:
     def built(self) -> BuiltProgram:
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
             plan = self.plans[function.sym_name.data]
-            built = self.backend.build(
-                self.final, function, plan, self.target.name, inputs, outputs
-            )
+            built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
             return replace(built, program=replace(built.program, processor=self.target.processor))
 
         return build_parts(self.final, self.target.name, build, *self.port_names)
@@ -299,6 +298,8 @@ class Compiled:
 
     @property
     def _scheduled(self) -> dict[str, ScheduledKernel]:
+        if not self.backend.runs_loops:
+            return {}
         kernels = self._artifact(KERNELS)
         assert isinstance(kernels, dict)
         return kernels
@@ -352,6 +353,25 @@ class Compiled:
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         return executable
+
+    @property
+    def counted(self) -> CountedRun | None:
+        """Cycles, bytes and stalls of the last whole run, beside what was predicted; None of
+        targets whose cycles nobody counts, and before a run."""
+        if self._executable is None:
+            return None
+        parts = getattr(self._executable, "executables", None)
+        executables = list(parts.values()) if parts else [self._executable]
+        return self.backend.counted(executables, self.passes[-1].artifacts)
+
+    @property
+    def host_operations(self) -> tuple[tuple[str, str], ...]:
+        """Operations that the host runs, each with the reason, in program order."""
+        return tuple(
+            (identity_of(op), reason)
+            for op in operations(self.final.program)
+            if (reason := host_reason_of(op))
+        )
 
     @property
     def program_keys(self) -> list[ProgramKey]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from explorer.compilation.opened import operator_records, source_snapshot
 from explorer.compilation.tracing import model_record, snapshot_record
+from explorer.files import ModelPath
 from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine
 from explorer.importers.model import symbolic_dimensions
 from explorer.ir.program import Snapshot
@@ -24,7 +24,7 @@ from explorer.traces.tables import to_frame
 
 
 def inspect_model(
-    model: SourceModel | str | Path, dimensions: Mapping[str, int] | None = None
+    model: SourceModel | ModelPath, dimensions: Mapping[str, int] | None = None
 ) -> Inspection:
     """Opens a model, from its file or as it was loaded, as far as that goes.
 

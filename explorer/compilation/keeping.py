@@ -70,7 +70,7 @@ def finished(
 ) -> tuple[KeptProgram, np.ndarray] | str:
     """The program as it is kept, but for its weights' digest, and these; or why it cannot be."""
     model = compilation.model
-    if digest_of_file(request.path) != request.model:
+    if request.has_changed:
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"

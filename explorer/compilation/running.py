@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.accuracy.execution import execute_compiled
+from explorer.backends import backend_of
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.inserting import what_happened
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion
@@ -89,6 +90,8 @@ def continued(
     """The run that is wanted, of which the first results are there: the import at least."""
     settings, pipeline, results = wanted.settings, wanted.pipeline, list(shared)
     working = Working.at(results[-1].after, results[-1].names)
+    own = backend_of(settings.target).executor(settings.target)
+    working.execute_compiled = own or execute_compiled
     spent = _spent_fuel(results, pipeline)
     fuel = Fuel(None if settings.fuel is None else max(0, settings.fuel - spent))
     for number, pass_ in enumerate(pipeline[len(results) - 1 :], len(results) - 1):

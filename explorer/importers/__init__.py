@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ModelError
-from explorer.files import reading_file
+from explorer.files import ModelFiles, ModelPath, reading_file
 from explorer.importers.format import FORMATS, format_of, importer_for, importer_of
 from explorer.importers.model import (
     ExaminedModel,
@@ -30,26 +30,39 @@ if TYPE_CHECKING:
     from explorer.ir.weights import Weights
 
 
-def load(path: str | Path, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+def load(
+    path: ModelPath,
+    inputs: Mapping[str, Any] | None = None,
+    weights: str | Path | None = None,
+) -> SourceModel:
     """Reads a model file; ModelError says why it cannot be read or that its format is not ours.
 
     inputs: values of inputs: those that are no tensors but sequences or optionals (lists of arrays,
-    None) become the tensors that they hold.
+    None) become the tensors that they hold. weights: their file, of a model that is two files.
     """
-    return _load(Path(path), inputs=inputs)
+    return _load(_files(path, weights), inputs=inputs)
 
 
-def load_to_examine(path: str | Path) -> SourceModel:
+def load_to_examine(path: ModelPath) -> SourceModel:
     """As `load`, also of a file for which that raises UnsupportedError.
 
     Raises ModelError for what cannot be read at all, as `load` does.
     """
-    return _load(Path(path), is_examined=True)
+    return _load(_files(path), is_examined=True)
+
+
+def _files(path: ModelPath, weights: str | Path | None = None) -> Path | ModelFiles:
+    if isinstance(path, ModelFiles):
+        return path
+    return Path(path) if weights is None else ModelFiles(Path(path), Path(weights))
 
 
 def _load(
-    path: Path, is_examined: bool = False, inputs: Mapping[str, Any] | None = None
+    files: Path | ModelFiles, is_examined: bool = False, inputs: Mapping[str, Any] | None = None
 ) -> SourceModel:
+    if isinstance(files, ModelFiles):
+        return _load_both(files, is_examined)
+    path = files
     hint = "compare the file with its original, or export the model again"
     with reading_file(path, "model", hint=hint):
         if path.is_dir():
@@ -60,6 +73,15 @@ def _load(
             raise ModelError("no such file", file=str(path), hint="check the path")
         importer = importer_for(format_of(path))
         return importer.load_for(path, inputs) if inputs else importer.load(path, is_examined)
+
+
+def _load_both(files: ModelFiles, is_examined: bool) -> SourceModel:
+    for file in (files.path, files.weights):
+        if not file.is_file():
+            raise ModelError("no such file", file=str(file), hint="check the path")
+    with reading_file(files.path, "model", hint="check which file is given for the weights"):
+        importer = importer_for(format_of(files.path))
+        return importer.load_both(files.path, files.weights, is_examined)
 
 
 def to_top(

@@ -92,6 +92,18 @@ class Importer(Protocol):
         del inputs
         return self.load(path)
 
+    def load_both(self, path: Path, weights: Path, is_examined: bool = False) -> SourceModel:
+        """As `load`, with the file of the weights named; where a model is one file it is refused.
+
+        `files_of` names it, too, by its whole path.
+        """
+        del is_examined
+        raise ModelError(
+            "the weights of such a model are in its own file",
+            file=str(path),
+            hint=f"leave {weights} away",
+        )
+
     def program_inputs(
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]
     ) -> dict[str, np.ndarray]:
@@ -138,6 +150,8 @@ class Format:
     """Beginnings of the names of files that tell such a zip file."""
     member_suffixes: tuple[str, ...] = ()
     """Or their ends, in lower case."""
+    pair: tuple[str, str] | None = None
+    """Suffixes of the two files that a model is under one name: its layers, their weights."""
     importer: str | Importer | None = None
     """`module:class`, imported with the first model of the format; None: it is not read."""
     reference: str | object | None = None
@@ -167,6 +181,7 @@ FORMATS: tuple[Format, ...] = (
         name="caffe",
         suffixes=(".prototxt", ".caffemodel"),
         member_suffixes=(".prototxt",),
+        pair=(".prototxt", ".caffemodel"),
         importer="explorer.importers.caffe.importer:CaffeImporter",
         reference="explorer.references.caffe_reference:CaffeReference",
     ),
@@ -225,6 +240,34 @@ def importer_for(found: Format) -> Importer:
 def model_suffixes() -> tuple[str, ...]:
     """Of files that can be read: what is looked for in folders and may be uploaded."""
     return tuple(s for found in FORMATS if found.importer is not None for s in found.suffixes)
+
+
+def archive_suffixes() -> tuple[str, ...]:
+    """Of files that may hold a model among other things: taken where they are named."""
+    return (".zip",) if any(f.member_suffixes and f.importer for f in FORMATS) else ()
+
+
+def pairs() -> tuple[tuple[str, str], ...]:
+    """Suffixes of models that are two files: their layers, their weights."""
+    return tuple(f.pair for f in FORMATS if f.pair is not None and f.importer is not None)
+
+
+def layers_suffix_for(path: Path) -> str:
+    """Of the file with the layers whose weights this one holds; empty for any other file."""
+    return next((layers for layers, weights in pairs() if path.suffix.lower() == weights), "")
+
+
+def weights_suffix_for(path: Path) -> str:
+    """The other way round; empty for any file but one with the layers of such a model."""
+    return next((weights for layers, weights in pairs() if path.suffix.lower() == layers), "")
+
+
+def models_among(files: Iterable[Path]) -> list[Path]:
+    """Those that can be read, in order; of two files that are one model the one with the layers."""
+    suffixes = model_suffixes()
+    found = {path: None for path in sorted(files) if path.suffix.lower() in suffixes}
+    layers = {path: layers_suffix_for(path) for path in found}
+    return [p for p in found if not layers[p] or p.with_suffix(layers[p]) not in found]
 
 
 def loaded(what: Any) -> Any:  # Any: an importer or a reference, as the register names it

@@ -1,12 +1,13 @@
 """Executing a module of `top` operations through their NumPy meanings, incrementally.
 
-An `EvaluationCache` holds results by structure: the operation, its properties, its results' logical
-types and the structures of its operands, down to the very arrays. From snapshot to snapshot only
-operations whose structure is new run again.
+An `EvaluationCache` holds results by what they were computed from: the operation, its properties,
+its results' logical types and the contents of its operands. From snapshot to snapshot, and whether
+operands were computed or given, only what was never computed of the same numbers runs again.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ those contents only."""
 
 
 class EvaluationCache:
-    """Results of operations by structure: what was computed, from what.
+    """Results of operations by what they were computed from. Nobody writes into these arrays.
 
     `hits` and `runs` count the operations that were found and those that were executed.
     """
@@ -46,23 +47,39 @@ class EvaluationCache:
         self.hits = 0
         self.runs = 0
         self._keys: dict[Hashable, int] = {}
-        self._arrays: dict[int, np.ndarray] = {}
+        self._held: dict[int, np.ndarray] = {}
+        self._numbers: dict[int, int] = {}
+        """Of arrays that are held, so that no other ever takes their place in memory."""
 
     def copy(self) -> EvaluationCache:
         """One with the same results, whose own are not found here."""
         made = EvaluationCache()
         made.results, made._keys = dict(self.results), dict(self._keys)
-        made._arrays = dict(self._arrays)
+        made._held, made._numbers = dict(self._held), dict(self._numbers)
         return made
 
     def key(self, structure: Hashable) -> int:
         """The number of a structure. Not its hash: -1 and -2 have the same one."""
         return self._keys.setdefault(structure, len(self._keys))
 
-    def array_key(self, array: np.ndarray) -> int:
-        """The number of an array, which is held so that no other ever takes its place in memory."""
-        self._arrays[id(array)] = array
-        return self.key(("array", id(array)))
+    def known(self, array: np.ndarray) -> Known:
+        """The array, or the first one of the same contents, and the number of these contents."""
+        number = self._numbers.get(id(array))
+        if number is not None:
+            return array, number
+        number = self.key(_contents(array))
+        held = self._held.setdefault(number, array)
+        if held is array:
+            self._numbers[id(array)] = number
+        return held, number
+
+
+def _contents(array: np.ndarray) -> Hashable:
+    """Type, shape and a digest of all bits: zeros of both signs differ, and so may NaNs."""
+    if array.dtype.hasobject:
+        return ("array", id(array))
+    octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return (array.dtype.name, array.shape, hashlib.sha256(octets).digest())
 
 
 def entry_function(module: ModuleOp) -> func.FuncOp:
@@ -151,7 +168,7 @@ def evaluate_module(
     arrays = check_inputs(function, inputs)
     called = {f.sym_name.data: f for f in functions(module)}
     run = _Run(called, weights, EvaluationCache() if cache is None else cache, replaced or {})
-    keys = [run.cache.array_key(a) for a in arrays]
+    keys = [run.cache.known(a)[1] for a in arrays]
     outputs, _ = run.block(function.body.block, arrays, keys)
     returned = entry_return(function)
     for value, array in zip(returned.operands, outputs, strict=True):
@@ -194,7 +211,7 @@ RunRegion = Callable[
 where it is to be interpreted."""
 
 Known = tuple[np.ndarray, int]
-"""A value and the key of its structure."""
+"""A value and the number of its contents."""
 
 _OF_AN_ITERATION = -1
 """The key of values inside a loop, which nothing is remembered for."""
@@ -242,7 +259,7 @@ class _Run:
                 name = value_name(result)
                 self.values[name] = array
                 fed = self.replaced.get(name)
-                known[result] = (array, key) if fed is None else (fed, self._array_key(fed))
+                known[result] = (array, key) if fed is None else self._known(fed)
             if self.after is not None and outer is None:
                 self.after(op)
         raise AssertionError("a block ends without a terminator")
@@ -252,7 +269,7 @@ class _Run:
     ) -> list[Known]:
         if isinstance(op, WeightOp):
             array = self.weights[op.weight.data]
-            return [(array, self._array_key(array))]
+            return [self._known(array)]
         if isinstance(op, func.CallOp):
             called = self.functions[op.callee.string_value()]
             arrays, keys = self.block(
@@ -269,12 +286,13 @@ class _Run:
         key = self.cache.key((op.name, _properties(op), types, tuple(k for _, k in operands)))
         results = self.cache.results.get(key)
         if results is None:
-            results = self._evaluate(op, [a for a, _ in operands])
+            made = self._evaluate(op, [a for a, _ in operands])
+            results = tuple(self.cache.known(array)[0] for array in made)
             self.cache.runs += 1
             self.cache.results[key] = results
         else:
             self.cache.hits += 1
-        return [(array, self.cache.key((key, i))) for i, array in enumerate(results)]
+        return [self.cache.known(array) for array in results]
 
     def _with_regions(
         self, op: TopOperation, operands: Sequence[Known], known: Mapping[SSAValue, Known]
@@ -286,7 +304,7 @@ class _Run:
                 made = self.run_region(op, index, arguments, lambda value: known[value][0])
                 if made is not None:
                     return made
-            keys = [self._array_key(a) for a in arguments]
+            keys = [self._known(a)[1] for a in arguments]
             return self.block(op.regions[index].block, arguments, keys, known)[0]
 
         self.repeating += op.REPEATS
@@ -300,10 +318,10 @@ class _Run:
             _checked(op, index, result, array)
             for index, (result, array) in enumerate(zip(op.results, arrays, strict=True))
         ]
-        return [(array, self._array_key(array)) for array in checked]
+        return [self._known(array) for array in checked]
 
-    def _array_key(self, array: np.ndarray) -> int:
-        return _OF_AN_ITERATION if self.repeating else self.cache.array_key(array)
+    def _known(self, array: np.ndarray) -> Known:
+        return (array, _OF_AN_ITERATION) if self.repeating else self.cache.known(array)
 
     def _evaluate(self, op: TopOperation, arrays: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         try:

@@ -99,6 +99,8 @@ class TopOperation(IRDLOperation):
     """Its regions may run more than once."""
     SIZED_BY_DATA: ClassVar[bool] = False
     """The size of its results depends on the contents of its operands."""
+    LINES: ClassVar[tuple[str, ...]] = ()
+    """Properties that are lists of texts of which each stands on a line of its own."""
     TAKES_QUANTIZED: ClassVar[bool] = False
     """It knows what quantized operands mean, or only moves them."""
 
@@ -442,7 +444,10 @@ def print_operation(op: IRDLOperation, printer: Printer) -> None:
         printer.print_string(" attributes {" if definition.regions else " {")
         for index, (name, attribute) in enumerate(entries):
             printer.print_string(f"{', ' if index else ''}{name} = ")
-            _print_value(attribute, printer)
+            if name in getattr(op, "LINES", ()):
+                _print_lines(attribute, printer)
+            else:
+                _print_value(attribute, printer)
         printer.print_string("}")
     for region in op.regions:
         printer.print_string(" ")
@@ -454,6 +459,17 @@ def print_operation(op: IRDLOperation, printer: Printer) -> None:
 
 def _hidden_attributes(op: Operation, printer: Printer) -> tuple[str, ...]:
     return () if getattr(printer, "shows_everything", False) else _HIDDEN
+
+
+def _print_lines(attribute: Attribute, printer: Printer) -> None:
+    """A list with an item per line: read back like any other."""
+    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
+    printer.print_string("[")
+    for index, item in enumerate(items):
+        printer.print_string(",\n" if index else "\n")
+        printer.print_string("    ")
+        printer.print_attribute(item)
+    printer.print_string("]")
 
 
 def _print_value(attribute: Attribute, printer: Printer) -> None:

@@ -43,14 +43,15 @@ Executor = Callable[
 
 @dataclass(eq=False)
 class Snapshot:
-    """A module that nobody changes any more. `level` is top, kernels, loops or memory."""
+    """A module that nobody changes any more. `level` is one of `rewriting.passes.LEVELS`."""
 
     program: ModuleOp
     """The functions of tensor operations, and whatever kernels are not shared."""
     weights: Weights
     level: str = "top"
     execute_compiled: Executor | None = field(default=None, repr=False)
-    """Runs a snapshot below `top` through generated code; set by whoever can compile."""
+    """Runs a snapshot below `top`: through generated code, or as its backend does; set by whoever
+    can compile."""
     shared_kernels: tuple[func.FuncOp, ...] = field(default=(), repr=False)
     """Kernels that stand in another module too: passes replace kernels and never change one."""
     kernel_texts: dict[func.FuncOp, SourceText] = field(default_factory=dict, repr=False)

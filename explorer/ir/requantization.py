@@ -6,7 +6,8 @@ Four schemes find round(accumulator * ratio), ratio = (scale of the accumulator)
 
     float             single precision: round(f32(accumulator) * f32(ratio)), as onnxruntime has it
     multiplier_shift  integers: (accumulator * m) >> s with ratio ~ m / 2^s and one rounding; m has
-                      `multiplier_bits` bits with its sign, its upper half being set
+                      `multiplier_bits` bits with its sign, its upper half being set; one of 16
+                      bits is the upper half of one of 32, rounded and kept below 2^15
     doubling_high_multiply
                       integers: ratio ~ m / 2^s, m of 32 bits, and two roundings: the upper half of
                       2 * accumulator * m is rounded half up, and shifted by s - 31 half away from
@@ -17,8 +18,9 @@ The integer schemes know ratios in double precision, as TensorFlow Lite does. `r
 one reference; generated code and the meanings of operations agree with it to the last bit.
 References: Jacob et al., "Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference", 2018, section 2.2; TensorFlow Lite,
-`MultiplyByQuantizedMultiplier` with TFLITE_SINGLE_ROUNDING (multiplier_shift, 32 bits, nearest_up)
-and without it (doubling_high_multiply: gemmlowp's `SaturatingRoundingDoublingHighMul` and
+`MultiplyByQuantizedMultiplier` with TFLITE_SINGLE_ROUNDING (multiplier_shift, 32 bits, nearest_up),
+of sums of 64 bits (multiplier_shift, 16 bits, nearest_up)
+and without either (doubling_high_multiply: gemmlowp's `SaturatingRoundingDoublingHighMul` and
 `RoundingDivideByPOT`, which CMSIS-NN and Ethos-U compute, too); onnxruntime,
 `MlasRequantizeOutput`.
 """
@@ -47,6 +49,8 @@ LARGEST_SHIFT = 62
 """A larger one leaves no bit of a product; the ratio counts as 0 then."""
 DOUBLED_BITS = 31
 """By which the upper half of twice a product of 32 bits is shifted."""
+HALF_BITS = 15
+"""Of a multiplier of 16 bits without its sign."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +93,7 @@ def fixed_point(ratios: np.ndarray, how: Requantization) -> FixedPoint:
         shifts = -np.rint(np.log2(ratios)).astype(np.int64)
         multipliers = np.ones_like(shifts)
     else:
-        bits = how.multiplier_bits - 1
-        fractions, exponents = np.frexp(ratios)  # fraction in [1/2, 1)
-        multipliers = np.rint(np.ldexp(fractions, bits)).astype(np.int64)
-        shifts = bits - exponents.astype(np.int64)
-        is_power = multipliers == 1 << bits
-        multipliers = np.where(is_power, multipliers >> 1, multipliers)
-        shifts = np.where(is_power, shifts - 1, shifts)
+        multipliers, shifts = _normalized(ratios, how.multiplier_bits - 1)
     excess = np.maximum(-shifts, 0)  # a shift to the left is part of the multiplier
     if np.any(multipliers >= 1 << (31 - np.minimum(excess, 31))):
         raise ValueError(
@@ -106,14 +104,25 @@ def fixed_point(ratios: np.ndarray, how: Requantization) -> FixedPoint:
     return FixedPoint(np.where(vanishes, 0, multipliers), np.where(vanishes, 0, shifts))
 
 
-def _doubling_factors(ratios: np.ndarray) -> FixedPoint:
-    """As TensorFlow Lite's `QuantizeMultiplier`: multipliers in [2^30, 2^31), shifts in [1, 62]."""
-    fractions, exponents = np.frexp(ratios)
-    multipliers = np.floor(np.ldexp(fractions, 31) + 0.5).astype(np.int64)
-    shifts = DOUBLED_BITS - exponents.astype(np.int64)
-    is_power = multipliers == 1 << 31
+def _normalized(ratios: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers in [2^(bits - 1), 2^bits) and shifts: for 31 bits TensorFlow Lite's
+    `QuantizeMultiplier`, for 15 what it makes of these."""
+    if bits == HALF_BITS:
+        multipliers, shifts = _normalized(ratios, DOUBLED_BITS)
+        dropped = DOUBLED_BITS - bits
+        upper = (multipliers + (1 << (dropped - 1))) >> dropped
+        return np.minimum(upper, (1 << bits) - 1), shifts - dropped
+    fractions, exponents = np.frexp(ratios)  # fraction in [1/2, 1)
+    multipliers = np.floor(np.ldexp(fractions, bits) + 0.5).astype(np.int64)
+    shifts = bits - exponents.astype(np.int64)
+    is_power = multipliers == 1 << bits
     multipliers = np.where(is_power, multipliers >> 1, multipliers)
-    shifts = np.where(is_power, shifts - 1, shifts)
+    return multipliers, np.where(is_power, shifts - 1, shifts)
+
+
+def _doubling_factors(ratios: np.ndarray) -> FixedPoint:
+    """The factors with shifts in [1, 62]."""
+    multipliers, shifts = _normalized(ratios, DOUBLED_BITS)
     if np.any(shifts < 1):
         raise ValueError(
             f"requantization by {ratios.max():g} shifts accumulators by more than 30 bits"
@@ -273,8 +282,11 @@ class RequantizationAttr(ParametrizedAttribute):
             raise ValueError(f"unknown rounding {how.rounding!r}; known: {', '.join(ROUNDINGS)}")
         if not FEWEST_MULTIPLIER_BITS <= how.multiplier_bits <= MOST_MULTIPLIER_BITS:
             raise ValueError(f"a multiplier has 2 to 32 bits, not {how.multiplier_bits}")
-        if self.to.storage.width.data > 16:
-            raise ValueError(f"requantized numbers have at most 16 bits, not {self.to.storage}")
+        most_bits = 16 if how.scheme == "float" else 32  # a single holds no more than 24
+        if self.to.storage.width.data > most_bits:
+            raise ValueError(
+                f"requantized numbers have at most {most_bits} bits, not {self.to.storage}"
+            )
         if not self.to.is_per_tensor:
             raise ValueError("what is requantized has one scale for the whole tensor")
         if not least <= self.low.data <= self.high.data <= most:

@@ -1,43 +1,65 @@
 """Layers of quantized networks as programs of NPU instructions.
 
-    layer.py      what is computed: a convolution in integers, and its meaning in NumPy
-    tiles.py      how it is cut so that two of each buffer fit into the scratchpads
-    windows.py    maxima of windows and functions by table, and their tiles
-    layouts.py    arrays as elements of global memory, and back
-    program.py    tiles as instructions, with the tokens of double buffering
-    window_program.py    the same for maxima and tables
-    stream.py     what both write instructions with
+    layer.py      what a layer is; a convolution in integers, and its meaning in NumPy
+    elementwise.py    sums, products and maxima of two tensors with scales of their own
+    windows.py    maxima of windows and functions by table
+    tensors.py    tensors in global memory, in the one layout of all layers
+    program.py    any layer as a program with its image: `compile_layer`
+    cost.py       cycles predicted from its tiles, with reasons: `predict`
+
+Below these, by engine:
+
+    tiles.py      how a convolution is cut so that two of each buffer fit into the scratchpads
+    borders.py    padding that loads cannot write
+    layouts.py    weights and constants as the array takes them
+    convolution_program.py    its tiles as instructions, with the tokens of double buffering
+    vectors.py    how layers of the vector engine are cut
+    vector_program.py         their tiles as instructions; window_program.py and
+                  elementwise_program.py what is computed
+    places.py     where tensors and constants lie in global memory
+    stream.py     what all write instructions with
     micro.py      micro-operations, and what of them lies in their scratchpad
-    traffic.py    bytes and multiply-accumulates of a tiled layer, without running it
-    steps.py      what its tiles do one by one, how long each takes, and what it occupies
-    cost.py       cycles predicted from the steps, with reasons
+    steps.py      what a layer does one by one, how long each takes, and what it occupies
 
 Schedules are plain: the largest tiles, double-buffered. Whole networks are not compiled yet.
 """
 
 from explorer.npu.cost import CycleTerm, Prediction, predict
-from explorer.npu.layer import Convolution, LayerError, Rescaling, matrix_product
-from explorer.npu.program import LayerProgram, compile_layer
-from explorer.npu.tiles import TiledLayer, tile_layer
-from explorer.npu.traffic import Traffic, traffic_of
-from explorer.npu.window_program import WindowProgram, compile_windows
+from explorer.npu.elementwise import Elementwise, ElementwiseOperand
+from explorer.npu.layer import (
+    Convolution,
+    Layer,
+    LayerError,
+    Placement,
+    Rescaling,
+    matrix_product,
+)
+from explorer.npu.places import Addresses, Placed
+from explorer.npu.program import LayerProgram, Tiled, compile_layer, tile_layer
+from explorer.npu.steps import Traffic
+from explorer.npu.tensors import Tensor, alignment_bytes
 from explorer.npu.windows import WindowLayer
 
 __all__ = [
+    "Addresses",
     "Convolution",
     "CycleTerm",
+    "Elementwise",
+    "ElementwiseOperand",
+    "Layer",
     "LayerError",
     "LayerProgram",
+    "Placed",
+    "Placement",
     "Prediction",
     "Rescaling",
-    "TiledLayer",
+    "Tensor",
+    "Tiled",
     "Traffic",
     "WindowLayer",
-    "WindowProgram",
+    "alignment_bytes",
     "compile_layer",
-    "compile_windows",
     "matrix_product",
     "predict",
     "tile_layer",
-    "traffic_of",
 ]

@@ -5,9 +5,10 @@
     predicted.terms          of every queue: what it does, for how long, and why
     predicted.waits          of every queue: what it waits for
 
-Neither instructions nor numbers are made. The rules of docs/npu-instructions.md, of which the
-simulator follows the same on instructions, are followed here on steps of tiles; that both come to
-the same cycle is a check of both.
+No numbers are made, and nothing is run: what each step of a tile occupies, and for how long,
+follows from its sizes (`explorer.npu.steps`). The rules of docs/npu-instructions.md are followed
+here on these steps, and in the simulator on instruction bytes, by other code; that both come to the
+same cycle is a check of both.
 """
 
 from __future__ import annotations
@@ -16,17 +17,14 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from explorer.npu.steps import SUMS_FREE, Bank, Step, Steps
-from explorer.npu.tiles import TiledLayer
-from explorer.npu.traffic import Traffic, traffic_of
+from explorer.npu.places import ANYWHERE, Addresses
+from explorer.npu.program import Tiled, write_layer
+from explorer.npu.steps import Bank, Step, Traffic, steps_of
 from explorer.targets.npu.machine import Machine
 
 CAUSES = ("fetch", "token", "room", "channel", "bank")
-ENGINE_STEPS = {
-    "reset": "element",
-    "multiply": "block of the array",
-    "rescale": "element of an operation",
-}
+ENGINE_STEPS = {"reset": "element", "multiply": "block of the array"}
+"""What a step of the matrix engine is; of the vector engine it is an element."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +61,22 @@ class Prediction:
         return busy.most_common(1)[0][0]
 
 
-def predict(tiled: TiledLayer) -> Prediction:
-    """Of a layer whose tensors lie as `compile_layer` lays them without `base_bytes`."""
-    machine = tiled.machine
-    steps = Steps(tiled)
-    listed = list(steps)
-    cycles, waits = _Timeline(machine, listed).run()
+def predict(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Prediction:
+    """Of a layer whose tensors lie there, as `compile_layer` has it."""
+    steps, traffic = steps_of(write_layer(tiled, addresses))
+    return predict_steps(tiled.machine, steps, traffic)
+
+
+def predict_steps(machine: Machine, steps: list[Step], traffic: Traffic) -> Prediction:
+    """Of a program, of whatever layers its steps are."""
+    cycles, waits = _Timeline(machine, steps).run()
     names = [queue.name for queue in machine.queues]
-    each = machine.by_content["micro_operations"].global_bytes
+    loaded = sum(step.amount for step in steps if step.what == "micro_operations")
     return Prediction(
         cycles=cycles,
-        traffic=traffic_of(tiled),
-        micro_operation_bytes=steps.micro.loaded * each,
-        terms=tuple(_terms(listed, names)),
+        traffic=traffic,
+        micro_operation_bytes=loaded,
+        terms=tuple(_terms(steps, names)),
         waits={
             name: {cause: waits[queue, cause] for cause in CAUSES if waits[queue, cause]}
             for queue, name in enumerate(names)
@@ -91,11 +92,12 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
         cycles = sum(step.cycles for step in members)
         fixed = sum(min(step.fixed_cycles, step.cycles) for step in members)
         amount = sum(step.amount for step in members)
-        why = "the last instruction"
-        if what != "finish":
+        why = "the last instruction" if what == "finish" else "until the layer before is stored"
+        if what not in ("finish", "wait"):
             is_transfer = members[0].dma >= 0
             of = "transfer" if is_transfer else "instruction"
-            unit = "bytes" if is_transfer else f"steps, one {ENGINE_STEPS[what]} each"
+            each = ENGINE_STEPS.get(what, "element of an operation")
+            unit = "bytes" if is_transfer else f"steps, one {each} each"
             why = (
                 f"{fixed:,} for starts and latencies of {len(members):,} "
                 f"{of}{'s' if len(members) > 1 else ''}, {cycles - fixed:,} for {amount:,} {unit}"
@@ -111,8 +113,8 @@ class _Timeline:
         count = len(machine.queues)
         self.waiting: list[deque[tuple[int, Step]]] = [deque() for _ in range(count)]
         self.ready = [0] * count
-        self.given: list[list[int]] = [[] for _ in range(SUMS_FREE + 1)]
-        self.taken: list[list[int]] = [[] for _ in range(SUMS_FREE + 1)]
+        self.given: list[list[int]] = [[] for _ in range(2 * count)]
+        self.taken: list[list[int]] = [[] for _ in range(2 * count)]
         self.channels = [[0] * engine.channels for engine in machine.dma_engines]
         self.ports: dict[Bank, list[int]] = {
             (memory, bank): [0] * pad.ports
@@ -155,19 +157,19 @@ class _Timeline:
         """When its first step can begin, and what it waits for; -1: not known yet."""
         arrival, step = self.waiting[queue][0]
         limits = [("fetch", arrival)]
-        if step.takes >= 0:
-            number = len(self.taken[step.takes])
-            if number >= len(self.given[step.takes]):
+        for token in step.takes:
+            number = len(self.taken[token])
+            if number >= len(self.given[token]):
                 return -1, []
-            limits.append(("token", self.given[step.takes][number]))
-        if step.gives >= 0:
+            limits.append(("token", self.given[token][number]))
+        for token in step.gives:
             # A token waits in the queue that takes it: forwards the next one, else the one before.
-            taker = step.gives // 2 + (step.gives % 2 == 0)
-            number = len(self.given[step.gives]) - self.machine.queues[taker].tokens
-            if number >= len(self.taken[step.gives]):
+            taker = token // 2 + (token % 2 == 0)
+            number = len(self.given[token]) - self.machine.queues[taker].tokens
+            if number >= len(self.taken[token]):
                 return -1, []
             if number >= 0:
-                limits.append(("room", self.taken[step.gives][number]))
+                limits.append(("room", self.taken[token][number]))
         if step.dma >= 0:
             limits.append(("channel", min(self.channels[step.dma])))
         limits += [("bank", min(self.ports[bank])) for bank in step.banks]
@@ -183,10 +185,10 @@ class _Timeline:
             self.waits[queue, cause] += waited
         _, step = self.waiting[queue].popleft()
         end = cycle + step.cycles
-        if step.takes >= 0:
-            self.taken[step.takes].append(cycle)
-        if step.gives >= 0:
-            self.given[step.gives].append(end)
+        for token in step.takes:
+            self.taken[token].append(cycle)
+        for token in step.gives:
+            self.given[token].append(end)
         busy = [self.ports[bank] for bank in step.banks]
         if step.dma >= 0:
             busy.append(self.channels[step.dma])

@@ -1,24 +1,45 @@
-"""A convolution in integers: what is computed, whatever computes it.
+"""What a layer is, whatever computes it; and the convolution in integers.
 
     sum[o, y, x] = bias[o] + sum over i, ky, kx of (input[i, y * stride + ky * dilation - pad, ...]
                                                     - input zero point) * weight[o, i, ky, kx]
     output = clip(requantize(sum) + output zero point, low, high)
 
-Padding counts as the input's zero point. A matrix product is a convolution of 1 x 1.
+Padding counts as the input's zero point. A matrix product is a convolution of 1 x 1. So is what
+moves channels: of weights that are 0 but for a few, of which blocks of zeros are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from explorer.errors import UnsupportedError
 from explorer.ir.requantization import FixedPoint, Requantization, multiplied
+from explorer.npu.tensors import Shape, Tensor
+from explorer.targets.npu.machine import Machine
 
 
 class LayerError(UnsupportedError):
     """A layer that a machine cannot compute: what it lacks."""
+
+
+class Layer(Protocol):
+    """One operation on tensors of signed integers, without a batch."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Operands that are computed: constants are none."""
+        ...
+
+    @property
+    def output(self) -> Tensor: ...
+    def run(self, *inputs: np.ndarray) -> np.ndarray:
+        """The output, i64, of inputs of their shapes: what every machine computes, bit by bit."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,31 +54,89 @@ class Rescaling:
     low: int = -128
     high: int = 127
 
+    def applied(self, sums: np.ndarray) -> np.ndarray:
+        """Outputs, i64, of sums of [outputs, height, width]."""
+        factors = FixedPoint(
+            self.multipliers[:, None, None].astype(np.int64),
+            self.shifts[:, None, None].astype(np.int64),
+        )
+        wrapped = sums.astype(np.int32).astype(np.int64)
+        found = multiplied(wrapped, factors, self.how) + self.zero_point
+        return np.clip(found, self.low, self.high)
+
+
+def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
+    """Why a requantization is not the machine's own; empty where it is."""
+    how = (scaling.how.scheme, scaling.how.rounding)
+    # VTA's instructions shift to the right, and nothing rounds.
+    own = ("shift", "down") if machine.set == "vta" else (machine.scheme, machine.rounding)
+    is_own = how[0] == "doubling_high_multiply"
+    if how[0] != own[0] or (how[1] != own[1] and not is_own):
+        return f"it requantizes by {', '.join(own)}, not by {scaling.how}"
+    if how[0] == "shift" and np.any(scaling.multipliers != 1):
+        return "a shift to the right cannot make numbers larger"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the positions of a result lie in a picture that others write to, too."""
+
+    size: tuple[int, int]
+    """Height and width of the picture."""
+    offset: tuple[int, int] = (0, 0)
+    """Row and column of the first position."""
+    steps: tuple[int, int] = (1, 1)
+    """Rows and columns from one position to the next."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
     """One layer. Arrays: input [inputs, height, width], output [outputs, ...], without a batch."""
 
     name: str
-    input_shape: tuple[int, int, int]
+    input_shape: Shape
     weights: np.ndarray
     """Integers of [outputs, inputs / groups, kernel height, kernel width], zero point 0."""
     bias: np.ndarray
     """i32 of [outputs], without what the input's zero point adds."""
-    rescaling: Rescaling
+    rescaling: Rescaling | None
+    """None: sums stay as wide as they are."""
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """Above, left, below, right."""
+    """Above, left, below, right; a negative one leaves out so many rows or columns."""
     groups: int = 1
     input_zero_point: int = 0
+    parts: tuple[int, ...] = ()
+    """Channels of each input, where there are several: they are read as if side by side."""
+    placement: Placement | None = None
+    """None: the result is the whole output."""
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """One named input, or input0, input1 and so on."""
+        _, *size = self.input_shape
+        if len(self.parts) < 2:
+            return (Tensor(name="input", shape=self.input_shape),)
+        return tuple(
+            Tensor(name=f"input{index}", shape=(channels, *size))
+            for index, channels in enumerate(self.parts)
+        )
+
+    @property
+    def output(self) -> Tensor:
+        channels, *size = self.output_shape
+        size = size if self.placement is None else self.placement.size
+        return Tensor(name="output", shape=(channels, *size), is_wide=self.rescaling is None)
 
     @property
     def kernel(self) -> tuple[int, int]:
         return self.weights.shape[2], self.weights.shape[3]
 
     @property
-    def output_shape(self) -> tuple[int, int, int]:
+    def output_shape(self) -> Shape:
+        """Of what is computed, wherever it is placed."""
         sizes = []
         for axis in range(2):
             reach = (self.kernel[axis] - 1) * self.dilations[axis] + 1
@@ -70,11 +149,18 @@ class Convolution:
         """Multiply-accumulates, those with padding included."""
         return self.output_shape[1] * self.output_shape[2] * self.weights.size
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether blocks of weights may be left out: it has groups, or most weights are 0."""
+        return self.groups > 1 or 4 * np.count_nonzero(self.weights) < self.weights.size
+
     def sums(self, x: np.ndarray) -> np.ndarray:
         """i64 of the output's shape: accumulators without bias, modulo nothing."""
-        above, left, below, right = self.pads
         shifted = x.astype(np.int64) - self.input_zero_point
-        padded = np.pad(shifted, ((0, 0), (above, below), (left, right)))
+        above, left, below, right = self.pads
+        room = [(max(0, a), max(0, b)) for a, b in ((above, below), (left, right))]
+        padded = np.pad(shifted, ((0, 0), *room))
+        padded = padded[:, max(0, -above) :, max(0, -left) :]
         outputs, height, width = self.output_shape
         per_group, inputs = outputs // self.groups, self.weights.shape[1]
         found = np.zeros(self.output_shape, np.int64)
@@ -90,21 +176,24 @@ class Convolution:
                     found[mine] += np.tensordot(weight, window, 1)
         return found
 
-    def run(self, x: np.ndarray) -> np.ndarray:
-        """The outputs, i64, of an input of `input_shape`."""
-        sums = self.sums(x) + self.bias.astype(np.int64)[:, None, None]
-        scaling = self.rescaling
-        factors = FixedPoint(
-            scaling.multipliers[:, None, None].astype(np.int64),
-            scaling.shifts[:, None, None].astype(np.int64),
-        )
-        wrapped = sums.astype(np.int32).astype(np.int64)
-        value = multiplied(wrapped, factors, scaling.how) + scaling.zero_point
-        return np.clip(value, scaling.low, scaling.high)
+    def run(self, *inputs: np.ndarray) -> np.ndarray:
+        """The outputs, i64; with a placement those of the layer alone, 0 elsewhere."""
+        sums = self.sums(np.concatenate(inputs)) + self.bias.astype(np.int64)[:, None, None]
+        if self.rescaling is not None:
+            found = self.rescaling.applied(sums)
+        else:
+            found = sums.astype(np.int32).astype(np.int64)
+        if self.placement is None:
+            return found
+        (oy, ox), (sy, sx) = self.placement.offset, self.placement.steps
+        whole = np.zeros(self.output.shape, np.int64)
+        _, height, width = found.shape
+        whole[:, oy : oy + height * sy : sy, ox : ox + width * sx : sx] = found
+        return whole
 
 
 def matrix_product(
-    *, name: str, rows: int, weights: np.ndarray, bias: np.ndarray, rescaling: Rescaling,
+    *, name: str, rows: int, weights: np.ndarray, bias: np.ndarray, rescaling: Rescaling | None,
     input_zero_point: int = 0,
 ) -> Convolution:  # fmt: skip
     """[rows, inputs] x [outputs, inputs]^T: the input's rows lie along the width."""

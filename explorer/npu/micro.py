@@ -6,31 +6,11 @@ filled from its beginning; when the next sequence has no room, it begins anew.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
-from explorer.npu.tiles import Chunk, TiledLayer, window
 from explorer.targets.npu.instructions import Load, MicroOperation
 
 Sequences = tuple[MicroOperation, ...]
-
-
-def products(tiled: TiledLayer, chunk: Chunk, offset: int) -> Iterator[MicroOperation]:
-    """One per block of outputs, block of inputs and tap; `offset`: the first column of the tile."""
-    layer = tiled.layer
-    tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
-    height, width = layer.kernel
-    sources = tiled.region("activations", chunk.buffer).address
-    weight = tiled.region("weights", chunk.buffer).address
-    sums = tiled.sums_of(chunk)
-    pixels = len(chunk.rows) * len(chunk.columns)
-    for output in range(len(chunk.outputs)):
-        for block in range(len(chunk.inputs)):
-            for ky in range(height):
-                for kx in range(width):
-                    row = block * tall + ky * layer.dilations[0]
-                    source = row * wide + kx * layer.dilations[1] + offset * layer.strides[1]
-                    yield MicroOperation(sums + output * pixels + offset, sources + source, weight)
-                    weight += 1
 
 
 class MicroScratchpad:
@@ -61,7 +41,7 @@ class MicroProgram:
 
     def __init__(self, depth: int, global_address: int) -> None:
         self._scratchpad = MicroScratchpad(depth)
-        self._start = global_address
+        self.global_address = global_address
         self._addresses: dict[Sequences, int] = {}
         self.operations: list[MicroOperation] = []
         """All of them, from the global address on."""
@@ -78,7 +58,7 @@ class MicroProgram:
         if not is_new:
             return begin, []
         if sequence not in self._addresses:
-            self._addresses[sequence] = self._start + len(self.operations)
+            self._addresses[sequence] = self.global_address + len(self.operations)
             self.operations += sequence
         load = Load(
             memory="micro_operations",

@@ -11,6 +11,7 @@ limits along.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,18 +97,26 @@ def read_layers(snapshot: Snapshot) -> FoundLayers:
     refused: list[tuple[str, str]] = []
     for op in operations(snapshot.program):
         try:
-            if isinstance(op, ConvOp | MatMulOp):
-                layers.append(_read(op, snapshot))
-            elif isinstance(op, PoolOp):
-                windows.append(_read_pool(op))
-            elif isinstance(op, LookupOp):
-                windows.append(_read_lookup(op))
+            if isinstance(op, ConvOp | MatMulOp | PoolOp | LookupOp):
+                found = read_one(op, snapshot.weights)
+                (layers if isinstance(found, FoundLayer) else windows).append(found)
         except LayerError as error:
             refused.append((value_name(op.results[0]), error.message))
     return FoundLayers(layers=tuple(layers), windows=tuple(windows), refused=tuple(refused))
 
 
-def _read(op: ConvOp | MatMulOp, snapshot: Snapshot) -> FoundLayer:
+def read_one(op: Operation, weights: Mapping[str, np.ndarray]) -> FoundLayer | FoundWindows:
+    """The layer of one operation; LayerError, with the reason, of what is none."""
+    if isinstance(op, ConvOp | MatMulOp):
+        return _read(op, weights)
+    if isinstance(op, PoolOp):
+        return _read_pool(op)
+    if isinstance(op, LookupOp):
+        return _read_lookup(op)
+    raise LayerError(f"{op.name} is no layer")
+
+
+def _read(op: ConvOp | MatMulOp, weights_by_name: Mapping[str, np.ndarray]) -> FoundLayer:
     left, right = op.operands[0], op.operands[1]
     kind, of_weights = _quantized(left, "its input"), _quantized(right, "its second operand")
     if op.requantization is None:
@@ -122,7 +131,7 @@ def _read(op: ConvOp | MatMulOp, snapshot: Snapshot) -> FoundLayer:
     if _offset(of_weights):
         raise LayerError("its weights have no sign")
     is_product = isinstance(op, MatMulOp)
-    weights = _constant(right, snapshot, "its second operand")
+    weights = _constant(right, weights_by_name, "its second operand")
     if is_product and weights.ndim != 2:
         raise LayerError("it multiplies a batch of matrices")
     weights = weights.T[:, :, None, None] if is_product else weights
@@ -134,11 +143,12 @@ def _read(op: ConvOp | MatMulOp, snapshot: Snapshot) -> FoundLayer:
     zero = int(kind.zero_point_array[0])
     bias = np.zeros(weights.shape[0], np.int64)
     if op.bias is not None:
-        bias = _constant(op.bias, snapshot, "its bias").astype(np.int64).reshape(-1)
+        bias = _constant(op.bias, weights_by_name, "its bias").astype(np.int64).reshape(-1)
     if isinstance(op, MatMulOp) and op.sign_sums is not None:
         # What flipped bits lack is added beforehand; products with the weights lack nothing.
-        sums = _constant(op.sign_sums, snapshot, "its sign sums").astype(np.int64).reshape(-1)
-        bias = bias + sums + np.minimum(weights.astype(np.int64), 0).sum(axis=(1, 2, 3))
+        signs = _constant(op.sign_sums, weights_by_name, "its sign sums").reshape(-1)
+        negative = np.minimum(weights.astype(np.int64), 0).sum(axis=(1, 2, 3))
+        bias = bias + signs.astype(np.int64) + negative
     # Where something else than the zero point is subtracted, padding counts as the difference.
     bias = bias + (zero - op.input_offset) * weights.astype(np.int64).sum(axis=(1, 2, 3))
     positions = (weights.shape[1], 1, int(np.prod(shape[:-1])))
@@ -252,8 +262,8 @@ def _offset(kind: QuantizedType) -> int:
     return 1 << kind.storage.width.data - 1 if is_unsigned else 0
 
 
-def _constant(value: SSAValue, snapshot: Snapshot, what: str) -> np.ndarray:
+def _constant(value: SSAValue, weights: Mapping[str, np.ndarray], what: str) -> np.ndarray:
     owner = value.owner
     if not isinstance(owner, Operation) or not isinstance(owner, WeightOp):
         raise LayerError(f"{what} is computed")
-    return np.asarray(snapshot.weights[owner.weight.data])
+    return np.asarray(weights[owner.weight.data])

@@ -1,48 +1,48 @@
-"""What a tiled layer does, step by step: how long each takes, and what it occupies meanwhile.
-
-Made from the tiles alone. Chunks of the same shape in the same buffers do the same, so that their
-steps are made once; only whether their micro-operations have to be loaded again differs.
+"""What a layer does, step by step: how long each takes, and what it occupies meanwhile.
 
     load       a transfer per block of inputs, and the weights
-    compute    constants of new channels; reset; multiply; of a tile's last chunk: rescale
+    compute    operands and constants of the vector engine; reset; multiply; operations
     store      a transfer per block of outputs
+
+Follows the records that a layer is written as, before they are encoded and without numbers. Extents
+of a sequence of micro-operations are worked out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from explorer.npu.micro import MicroScratchpad, products
-from explorer.npu.tiles import (
-    Chunk,
-    TiledLayer,
-    constants_per_block,
-    input_blocks,
-    input_pieces,
-    most_padding,
-    window,
+from explorer.npu.stream import Stream
+from explorer.targets.npu.instructions import (
+    Finish,
+    Instruction,
+    Load,
+    Loop,
+    Multiply,
+    Requantize,
+    Table,
+    Transfer,
+    Vector,
 )
-from explorer.targets.npu.instructions import MicroOperation
-
-LOAD, COMPUTE, STORE = range(3)
-TO_COMPUTE, INPUTS_FREE, TO_STORE, SUMS_FREE = range(4)
-"""What tokens say: two queues exchange them forwards and backwards."""
+from explorer.targets.npu.machine import Machine, Region
 
 Bank = tuple[int, int]
 """A scratchpad, and one of its banks."""
 Extent = tuple[str, int, int]
 """A content, and the first and last of its elements that are touched."""
+Ends = tuple[int, int]
+"""The least and the greatest index of some micro-operations."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One instruction to be."""
+    """One instruction."""
 
     queue: int
     what: str
-    """activations, weights, micro_operations, constants, reset, multiply, rescale, outputs or
-    finish."""
+    """The content that is moved, reset, multiply, or an operation of the vector engine; finish."""
     cycles: int
     """From its beginning to its end."""
     fixed_cycles: int
@@ -52,207 +52,132 @@ class Step:
     dma: int = -1
     """The engine that moves; -1 where nothing is moved."""
     banks: frozenset[Bank] = frozenset()
-    takes: int = -1
-    """The token that it waits for; -1: none."""
-    gives: int = -1
-    """The token that it gives at its end."""
+    takes: tuple[int, ...] = ()
+    """Tokens that it waits for: twice the first of two queues, and 1 more for those backwards."""
+    gives: tuple[int, ...] = ()
+    """Tokens that it gives at its end."""
 
 
-@dataclass
-class Steps:
-    """Steps of all chunks, in the order of the program."""
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Bytes between global memory and scratchpads by content, and multiply-accumulates."""
 
-    tiled: TiledLayer
-    micro: MicroScratchpad = field(init=False)
+    macs: int
+    """Of the array: blocks that are not full count whole, a batch of positions as it is."""
+    loaded_bytes: dict[str, int]
+    """Without micro-operations."""
+    stored_bytes: dict[str, int]
 
-    def __post_init__(self) -> None:
-        machine = self.tiled.machine
-        self.layer, self.machine = self.tiled.layer, machine
-        self.micro = MicroScratchpad(machine.depth("micro_operations"))
-        self._sequences: dict[tuple[MicroOperation, ...], int] = {}
-        self._known: dict[object, list[tuple[Step, int, int]]] = {}
-        self._padding = most_padding(machine)
-        self._batch = machine.batch if machine.set == "full" else 1
 
-    def __iter__(self) -> Iterator[Step]:
-        tiled = self.tiled
-        buffers, tiles = tiled.buffers, tiled.tile_count
-        chunks = tiles * -(-input_blocks(self.layer, self.machine) // tiled.inputs)
-        constants = None
-        for number, chunk in enumerate(tiled.chunks()):
-            loads = [*self._inputs(chunk), *self._weights(chunk)]
-            yield from _tokens(loads, INPUTS_FREE if number >= buffers else -1, TO_COMPUTE)
-            if chunk.is_first:
-                if constants != (chunk.group, chunk.outputs):
-                    constants = chunk.group, chunk.outputs
-                    yield self._constants(chunk)
-                waits = SUMS_FREE if chunk.tile >= buffers else -1
-                yield from _tokens(self._with_micro("reset", chunk), waits, -1)
-            frees = INPUTS_FREE if number + buffers < chunks else -1
-            yield from _tokens(self._with_micro("multiply", chunk), TO_COMPUTE, frees)
-            if chunk.is_last:
-                yield from _tokens(self._with_micro("rescale", chunk), -1, TO_STORE)
-                is_waited = chunk.tile + buffers < tiles or chunk.tile == tiles - 1
-                frees = SUMS_FREE if is_waited else -1
-                yield from _tokens(list(self._outputs(chunk)), TO_STORE, frees)
-        yield Step(queue=COMPUTE, what="finish", cycles=1, fixed_cycles=1, takes=SUMS_FREE)
+def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
+    """Of a layer that is not written yet, in the order of the program."""
+    stream.write()
+    stream.emit(-1, [Finish(pop_after=True)])
+    reader = _Reader(stream)
+    steps = [reader.step(op) for op in stream.instructions]
+    traffic = Traffic(
+        macs=reader.macs,
+        loaded_bytes={c: n for c, n in reader.loaded.items() if n and c != "micro_operations"},
+        stored_bytes={c: n for c, n in reader.stored.items() if n},
+    )
+    return steps, traffic
 
-    # ------------------------------------------------------------------------------ transfers
 
-    def _transfer(
-        self, queue: int, what: str, content: str, first: int, elements: int, moved: int
-    ) -> Step:
-        """`elements` of the scratchpad are touched from the first on, `moved` come from outside."""
-        machine = self.machine
-        space = machine.by_content[content]
-        # Input and output lie in the first memory, what never changes in the last one.
-        is_constant = what not in ("activations", "outputs")
-        region = machine.regions[-1 if is_constant else 0].name
-        route = machine.route[region, space.memory, queue != STORE]
-        size = moved * space.global_bytes
+class _Reader:
+    def __init__(self, stream: Stream) -> None:
+        self.machine, self.operations = stream.machine, stream.micro.operations
+        self.first = stream.micro.global_address
+        self.held: dict[int, int] = {}
+        """Where in the scratchpad sequences begin, and which operation is the first."""
+        self.known: dict[tuple[int, int], tuple[Ends, Ends, Ends]] = {}
+        self.macs = 0
+        self.loaded: Counter[str] = Counter()
+        self.stored: Counter[str] = Counter()
+
+    def step(self, op: Instruction) -> Step:
+        if isinstance(op, Transfer):
+            return self._transfer(op)
+        if isinstance(op, Loop):
+            return self._loop(op)
+        queue = self.machine.queue_of_engine(self.machine.matrix.name)
+        takes, gives = _tokens(op, queue)
+        return Step(queue=queue, what="finish", cycles=1, fixed_cycles=1, takes=takes, gives=gives)
+
+    def _transfer(self, op: Transfer) -> Step:
+        machine, is_load = self.machine, isinstance(op, Load)
+        space, queue = machine.by_content[op.memory], machine.queue_of(op.memory, is_load)
+        size = op.y_size * op.x_size * space.global_bytes
+        tall = op.y_pad_before + op.y_size + op.y_pad_after
+        elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)
+        if op.memory == "micro_operations":
+            self.held[op.scratchpad_address] = op.global_address - self.first
+        (self.loaded if is_load else self.stored)[op.memory] += size
+        region = _region(machine, op.global_address * space.global_bytes)
+        route = machine.route[region.name, space.memory, is_load]
         rate = route.bytes_per_cycle
         moving = -(-size * rate.denominator // rate.numerator)
         scratchpad = machine.scratchpads[space.memory]
         if scratchpad.lane_bytes_per_cycle is not None:
             port = scratchpad.lane_bytes_per_cycle * scratchpad.lanes
             moving = max(moving, int(-(-elements * space.element_bytes // port)))
+        last = op.scratchpad_address + elements - 1
+        takes, gives = _tokens(op, queue)
         return Step(
-            queue=queue, what=what, cycles=max(1, route.fixed_cycles + moving),
+            queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
             fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,
-            banks=self._banks([(content, first, first + elements - 1)]),
+            banks=self._banks([(op.memory, op.scratchpad_address, last)]), takes=takes, gives=gives,
         )  # fmt: skip
 
-    def _inputs(self, chunk: Chunk) -> Iterator[Step]:
-        tall, wide = self._window(chunk)
-        start = self.tiled.region("activations", chunk.buffer).address
-        _, _, pieces = input_pieces(self.layer, chunk, self._padding)
-        for index in range(len(chunk.inputs)):
-            for offset, piece in pieces:
-                rows = piece["y_size"] + piece["y_pad_before"] + piece.get("y_pad_after", 0)
-                first = start + index * tall * wide + offset
-                moved = piece["y_size"] * piece["x_size"]
-                yield self._transfer(LOAD, "activations", "activations", first, rows * wide, moved)
-
-    def _weights(self, chunk: Chunk) -> Iterator[Step]:
-        taps = self.layer.kernel[0] * self.layer.kernel[1]
-        is_whole = len(chunk.inputs) == input_blocks(self.layer, self.machine)
-        pieces = 1 if is_whole else len(chunk.outputs)
-        size = len(chunk.outputs) * len(chunk.inputs) * taps // pieces
-        start = self.tiled.region("weights", chunk.buffer).address
-        for piece in range(pieces):
-            yield self._transfer(LOAD, "weights", "weights", start + piece * size, size, size)
-
-    def _constants(self, chunk: Chunk) -> Step:
-        size = len(chunk.outputs) * constants_per_block(self.machine)
-        start = self.tiled.region("constants").address
-        return self._transfer(COMPUTE, "constants", "accumulators", start, size, size)
-
-    def _outputs(self, chunk: Chunk) -> Iterator[Step]:
-        pixels = len(chunk.rows) * len(chunk.columns)
-        for index in range(len(chunk.outputs)):
-            first = self.tiled.sums_of(chunk) + index * pixels
-            yield self._transfer(STORE, "outputs", "outputs", first, pixels, pixels)
-
-    # ---------------------------------------------------------------------------------- loops
-
-    def _with_micro(self, what: str, chunk: Chunk) -> list[Step]:
-        """The steps of a kind, each behind the load of its micro-operations if it needs one."""
-        shape = (
-            what, len(chunk.outputs), len(chunk.inputs), len(chunk.rows), len(chunk.columns),
-            chunk.buffer if what == "multiply" else 0, chunk.tile % self.tiled.buffers,
-        )  # fmt: skip
-        if shape not in self._known:
-            make = {"reset": self._reset, "multiply": self._multiply, "rescale": self._rescale}
-            self._known[shape] = list(make[what](chunk))
-        found: list[Step] = []
-        for step, sequence, length in self._known[shape]:
-            begin, is_new = self.micro.place(sequence, length)
-            if is_new:
-                content = "micro_operations"
-                found.append(self._transfer(COMPUTE, content, content, begin, length, length))
-            read = self._banks([("micro_operations", begin, begin + length - 1)])
-            found.append(replace(step, banks=step.banks | read))
-        return found
-
-    def _reset(self, chunk: Chunk) -> Iterator[tuple[Step, int, int]]:
-        pixels, outputs = len(chunk.rows) * len(chunk.columns), len(chunk.outputs)
-        for inner, batch, offset in self._batches(pixels):
-            first = self.tiled.sums_of(chunk) + offset
-            last = first + (outputs - 1) * pixels + (inner - 1) * self._batch + batch - 1
-            step = self._loop("reset", outputs * inner, [("accumulators", first, last)])
-            yield step, self._named([MicroOperation(destination=first)]), 1
-
-    def _multiply(self, chunk: Chunk) -> Iterator[tuple[Step, int, int]]:
-        layer, (tall, wide) = self.layer, self._window(chunk)
-        stride_y, stride_x = layer.strides
-        rows, columns = len(chunk.rows), len(chunk.columns)
-        sources = self.tiled.region("activations", chunk.buffer).address
-        weights = self.tiled.region("weights", chunk.buffer).address
-        for inner, batch, offset in self._batches(columns):
-            micro = list(products(self.tiled, chunk, offset))
-            across = (inner - 1) * self._batch + batch - 1
-            first = self.tiled.sums_of(chunk) + offset
-            source = sources + offset * stride_x
-            farthest = (len(chunk.inputs) - 1) * tall * wide + across * stride_x
-            farthest += ((layer.kernel[0] - 1) * layer.dilations[0] + (rows - 1) * stride_y) * wide
-            farthest += (layer.kernel[1] - 1) * layer.dilations[1]
-            last = first + (len(chunk.outputs) * rows - 1) * columns + across
-            extents = [
-                ("accumulators", first, last),
-                ("activations", source, source + farthest),
-                ("weights", weights, weights + len(micro) - 1),
-            ]
-            step = self._loop("multiply", rows * inner * len(micro), extents)
-            yield step, self._named(micro), len(micro)
-
-    def _rescale(self, chunk: Chunk) -> Iterator[tuple[Step, int, int]]:
-        """Bias, factors, and what the target needs beside them to round and to clip."""
-        scaling = self.layer.rescaling
-        pixels, outputs = len(chunk.rows) * len(chunk.columns), len(chunk.outputs)
-        sums = self.tiled.sums_of(chunk)
-        start, each = self.tiled.region("constants").address, constants_per_block(self.machine)
-        mine: Extent = ("accumulators", sums, sums + outputs * pixels - 1)
-        is_vta = self.machine.set == "vta"
-        # Of each: which constant of a block it begins with, and how many it reads.
-        reads = [(0, 1), (1, 1 if is_vta else 2)]
-        if is_vta:
-            reads += [(0, 0)] * (2 + (scaling.zero_point != 0))
-        for constant, count in reads:
-            first = start + constant
-            last = first + (outputs - 1) * each + count - 1
-            extents = [mine, ("accumulators", first, last)] if count else [mine]
-            step = self._loop("rescale", outputs * pixels, extents)
-            yield step, self._named([MicroOperation(sums, first)]), 1
-
-    def _loop(self, what: str, steps: int, extents: Sequence[Extent]) -> Step:
-        machine = self.machine
-        engine = machine.vector if what == "rescale" else machine.matrix
+    def _loop(self, op: Loop) -> Step:
+        machine, is_product = self.machine, isinstance(op, Multiply)
+        engine = machine.matrix if is_product else machine.vector
         assert engine is not None
-        each = machine.vector_step_cycles if what == "rescale" else machine.multiply_step_cycles
+        each = machine.multiply_step_cycles if is_product else machine.vector_step_cycles
+        steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
         fixed = engine.start_cycles + engine.latency_cycles
+        queue = machine.queue_of_engine(engine.name)
+        if isinstance(op, Multiply) and not op.reset:
+            held = op.batch * machine.rows_per_element
+            self.macs += steps * held * machine.rows * machine.columns
+        takes, gives = _tokens(op, queue)
         return Step(
-            queue=COMPUTE, what=what, cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
-            amount=steps, banks=self._banks(extents),
+            queue=queue, what=_what(op), cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
+            amount=steps, banks=self._banks(self._extents(op)), takes=takes, gives=gives,
         )  # fmt: skip
 
-    def _named(self, micro: list[MicroOperation]) -> int:
-        """A number for a sequence: sequences of the same operations are the same."""
-        return self._sequences.setdefault(tuple(micro), len(self._sequences))
+    def _extents(self, op: Loop) -> list[Extent]:
+        """As far as the corners of the loops, for all steps are positive."""
+        if op.micro_end == op.micro_begin:
+            return []
+        destination, source, weight = self._ends(op.micro_begin, op.micro_end - op.micro_begin)
+        outer, inner = op.outer - 1, op.inner - 1
+        reached = destination[1] + outer * op.destination_outer + inner * op.destination_inner
+        read = source[1] + outer * op.source_outer + inner * op.source_inner
+        if isinstance(op, Multiply):
+            reached += (op.batch - 1) * op.destination_step
+            read += (op.batch - 1) * op.source_step
+        found = [("micro_operations", op.micro_begin, op.micro_end - 1),
+                 ("accumulators", destination[0], reached)]  # fmt: skip
+        if isinstance(op, Multiply):
+            if op.reset:
+                return found
+            last = weight[1] + outer * op.weight_outer + inner * op.weight_inner
+            return [*found, ("activations", source[0], read), ("weights", weight[0], last)]
+        if isinstance(op, Vector) and op.use_immediate:
+            return found
+        found.append(("accumulators", source[0], read + isinstance(op, Requantize)))
+        return [*found, ("tables", op.table, op.table)] if isinstance(op, Table) else found
 
-    def _batches(self, count: int) -> Iterator[tuple[int, int, int]]:
-        """How often the array takes whole batches of positions, and what is left."""
-        whole, rest = divmod(count, self._batch)
-        for inner, batch, offset in ((whole, self._batch, 0), (1, rest, whole * self._batch)):
-            if inner and batch:
-                yield inner, batch, offset
+    def _ends(self, begin: int, count: int) -> tuple[Ends, Ends, Ends]:
+        key = self.held[begin], count
+        if key not in self.known:
+            mine = self.operations[key[0] : key[0] + count]
+            columns = zip(*((m.destination, m.source, m.weight) for m in mine), strict=True)
+            first, second, third = ((min(column), max(column)) for column in columns)
+            self.known[key] = first, second, third
+        return self.known[key]
 
-    def _window(self, chunk: Chunk) -> tuple[int, int]:
-        return (
-            window(self.layer, 0, len(chunk.rows)),
-            window(self.layer, 1, len(chunk.columns)),
-        )
-
-    def _banks(self, extents: Sequence[Extent]) -> frozenset[Bank]:
+    def _banks(self, extents: Iterable[Extent]) -> frozenset[Bank]:
         found: set[Bank] = set()
         for content, first, last in extents:
             space = self.machine.by_content[content]
@@ -264,8 +189,20 @@ class Steps:
         return frozenset(found)
 
 
-def _tokens(steps: list[Step], takes: int, gives: int) -> list[Step]:
-    """The first one waits for a token, the last one gives one."""
-    steps[0] = replace(steps[0], takes=takes)
-    steps[-1] = replace(steps[-1], gives=gives)
-    return steps
+def _what(op: Loop) -> str:
+    if isinstance(op, Multiply):
+        return "reset" if op.reset else "multiply"
+    return op.operation if isinstance(op, Vector) else op.kind
+
+
+def _region(machine: Machine, byte: int) -> Region:
+    """The part of global memory that a byte lies in."""
+    return next(one for one in reversed(machine.regions) if one.start_bytes <= byte)
+
+
+def _tokens(op: Instruction, queue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those that it takes and gives: of the queue before its own, and of the one behind."""
+    before, after = 2 * (queue - 1), 2 * queue
+    takes = [before] * op.pop_before + [after + 1] * op.pop_after
+    gives = [before + 1] * op.push_before + [after] * op.push_after
+    return tuple(takes), tuple(gives)

@@ -1,9 +1,10 @@
 """How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
 
 A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
-each of some blocks of input channels. Sizes need not divide anything: the last tile of an axis is
-smaller. Of the sizes that fit, those that move the fewest bytes are taken, and of these the ones
-with the fewest chunks.
+each of some blocks of input channels. Blocks of outputs that read the same blocks of inputs are a
+band: a dense convolution is one, of a grouped one each block of outputs may have its own. Sizes
+need not divide anything: the last tile of an axis is smaller. Of the sizes that fit, those that
+move the fewest bytes are taken, and of these the ones with the fewest chunks.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+
+from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, LayerError
-from explorer.npu.layouts import blocks
+from explorer.npu.tensors import blocks, channels_per_block
 from explorer.targets.npu.formats import Field, formats_of
 from explorer.targets.npu.machine import Machine
 
@@ -26,11 +31,15 @@ MOST_SHARE_OF_CONSTANTS = 4
 class Chunk:
     """One step of a tile: what is loaded, multiplied, and where it lies."""
 
-    group: int
+    band: int
     outputs: range
-    """Blocks of output channels inside the group."""
-    inputs: range
-    """Blocks of input channels inside the group."""
+    """Blocks of output channels."""
+    inputs: tuple[int, ...]
+    """Blocks of input channels."""
+    is_whole: bool
+    """Whether these are all inputs of the band."""
+    first_input: int
+    """How many of the band's come before."""
     rows: range
     """Of the output."""
     columns: range
@@ -52,8 +61,30 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Band:
+    """Blocks of outputs that read the same blocks of inputs."""
+
+    outputs: range
+    inputs: tuple[int, ...]
+    first_weight: int
+    """How many elements of weights come before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputBlock:
+    """As many channels as the array has rows, or fewer: the last ones of an input."""
+
+    part: int
+    """Which input it belongs to."""
+    block: int
+    """Which block of that."""
+    channels: range
+    """Of the layer's inputs, side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TiledLayer:
-    """A layer with the sizes of its tiles and the places of its buffers."""
+    """A convolution with the sizes of its tiles and the places of its buffers."""
 
     layer: Convolution
     machine: Machine
@@ -75,12 +106,15 @@ class TiledLayer:
         """Where the sums of the chunk's tile begin."""
         return self.region("sums", chunk.tile % self.buffers).address
 
+    @cached_property
+    def bands(self) -> tuple[Band, ...]:
+        return bands(self.layer, self.machine)
+
     @property
     def tile_count(self) -> int:
         _, height, width = self.layer.output_shape
         return (
-            self.layer.groups
-            * blocks(output_blocks(self.layer, self.machine), self.outputs)
+            sum(blocks(len(band.outputs), self.outputs) for band in self.bands)
             * blocks(height, self.rows)
             * blocks(width, self.columns)
         )
@@ -89,34 +123,83 @@ class TiledLayer:
         """All steps, in the order in which they run."""
         number = 0
         _, height, width = self.layer.output_shape
-        of_inputs = list(_ranges(input_blocks(self.layer, self.machine), self.inputs))
-        tiles = itertools.product(
-            range(self.layer.groups),
-            _ranges(output_blocks(self.layer, self.machine), self.outputs),
-            _ranges(height, self.rows),
-            _ranges(width, self.columns),
+        tiles = (
+            (index, outputs, rows, columns)
+            for index, band in enumerate(self.bands)
+            for outputs in ranges(band.outputs, self.outputs)
+            for rows in ranges(range(height), self.rows)
+            for columns in ranges(range(width), self.columns)
         )
-        for tile, (group, outputs, rows, columns) in enumerate(tiles):
-            for i, inputs in enumerate(of_inputs):
+        for tile, (index, outputs, rows, columns) in enumerate(tiles):
+            inputs = self.bands[index].inputs
+            for first in range(0, len(inputs), self.inputs):
                 yield Chunk(
-                    group=group, outputs=outputs, inputs=inputs, rows=rows, columns=columns,
-                    buffer=number % self.buffers, tile=tile, is_first=i == 0,
-                    is_last=i == len(of_inputs) - 1,
+                    band=index, outputs=outputs, inputs=inputs[first : first + self.inputs],
+                    is_whole=len(inputs) <= self.inputs, first_input=first, rows=rows,
+                    columns=columns, buffer=number % self.buffers, tile=tile, is_first=first == 0,
+                    is_last=first + self.inputs >= len(inputs),
                 )  # fmt: skip
                 number += 1
 
 
-def _ranges(count: int, size: int) -> Iterator[range]:
-    for start in range(0, count, size):
-        yield range(start, min(start + size, count))
+def ranges(whole: range, size: int) -> Iterator[range]:
+    """Pieces of the size; the last one may be smaller."""
+    for start in range(whole.start, whole.stop, size):
+        yield range(start, min(start + size, whole.stop))
 
 
-def input_blocks(layer: Convolution, machine: Machine) -> int:
-    return blocks(layer.weights.shape[1], machine.rows)
+def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]:
+    """Of all inputs, one behind the other: none has channels of two."""
+    found: list[InputBlock] = []
+    start = 0
+    for part, tensor in enumerate(layer.inputs):
+        count = tensor.shape[0]
+        found += [
+            InputBlock(part=part, block=block, channels=range(c.start + start, c.stop + start))
+            for block, c in enumerate(ranges(range(count), machine.rows))
+        ]
+        start += count
+    return tuple(found)
+
+
+def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
+    """In order of their outputs."""
+    found: list[Band] = []
+    count, taps = layer.weights.shape[0], layer.kernel[0] * layer.kernel[1]
+    ins, first = input_blocks(layer, machine), 0
+    is_sparse = layer.is_sparse
+    for block, channels in enumerate(ranges(range(count), machine.columns)):
+        needed = tuple(range(len(ins)))
+        if is_sparse:
+            needed = tuple(i for i in needed if _reads(layer, channels, ins[i].channels)) or (0,)
+        first += len(needed) * taps
+        if found and found[-1].inputs == needed:
+            band = found.pop()
+            outputs, start = range(band.outputs.start, block + 1), band.first_weight
+        else:
+            outputs, start = range(block, block + 1), first - len(needed) * taps
+        found.append(Band(outputs=outputs, inputs=needed, first_weight=start))
+    return tuple(found)
+
+
+def _reads(layer: Convolution, outputs: range, inputs: range) -> bool:
+    """Whether a weight between them may be another number than 0."""
+    if layer.groups == 1:
+        mine = layer.weights[outputs.start : outputs.stop, inputs.start : inputs.stop]
+        return bool(np.any(mine))
+    of_group, to_group = layer.weights.shape[1], layer.weights.shape[0] // layer.groups
+    first, last = outputs.start // to_group, (outputs.stop - 1) // to_group
+    return inputs.start < (last + 1) * of_group and inputs.stop > first * of_group
 
 
 def output_blocks(layer: Convolution, machine: Machine) -> int:
-    return blocks(layer.weights.shape[0] // layer.groups, machine.columns)
+    return blocks(layer.weights.shape[0], machine.columns)
+
+
+def most_inputs(layer: Convolution, machine: Machine) -> tuple[int, int]:
+    """Blocks of outputs and of inputs that the largest bands have."""
+    found = bands(layer, machine)
+    return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)
 
 
 def window(layer: Convolution, axis: int, outputs: int) -> int:
@@ -164,16 +247,17 @@ def input_pieces(
     return y, x, [(0, fields)]
 
 
-def constants_per_block(machine: Machine) -> int:
-    """Elements per block of output channels: bias and shifts, and multipliers between them."""
-    return 2 if machine.set == "vta" else 3
+def constants_per_block(layer: Convolution, machine: Machine) -> int:
+    """Elements per block of output channels: biases, then multipliers and shifts."""
+    factors = 0 if layer.rescaling is None else 1 if machine.set == "vta" else 2
+    return borders(layer, machine).count + factors
 
 
-def tile_layer(
+def tile_convolution(
     layer: Convolution,
     machine: Machine,
     buffers: int = BUFFERS,
-    sizes: tuple[int, int, int, int] | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> TiledLayer:
     """The layer in the largest tiles that fit, or in those of `sizes`.
 
@@ -183,7 +267,8 @@ def tile_layer(
     found: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     smallest = None
     limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
-    for candidate in _candidates(layer, machine) if sizes is None else [sizes]:
+    most = most_inputs(layer, machine)
+    for candidate in _candidates(layer, machine, most) if sizes is None else [tuple(sizes)]:
         problem = _refusal(layer, machine, candidate, limits)
         placed = None if problem else _place(layer, machine, candidate, buffers)
         if placed is None:
@@ -202,21 +287,21 @@ def tile_layer(
     raise LayerError(f"{layer.name} does not fit {machine.name}: {reason}")
 
 
-def _candidates(layer: Convolution, machine: Machine) -> Iterator[tuple[int, int, int, int]]:
+def _candidates(
+    layer: Convolution, machine: Machine, most: tuple[int, int]
+) -> Iterator[tuple[int, int, int, int]]:
     """Sizes by halves, the largest first; the last one is one of everything."""
     _, height, width = layer.output_shape
-    columns = _halves(width)
+    columns = halves(width)
     if machine.rows_per_element == 1 and machine.batch > 1:
         # Whole groups of the positions that the array takes at once.
         columns = sorted({min(width, blocks(c, machine.batch) * machine.batch) for c in columns}
                          | {1}, reverse=True)  # fmt: skip
-    yield from itertools.product(
-        _halves(height), columns, _halves(output_blocks(layer, machine)),
-        _halves(input_blocks(layer, machine)),
-    )  # fmt: skip
+    yield from itertools.product(halves(height), columns, halves(most[0]), halves(most[1]))
 
 
-def _halves(count: int) -> list[int]:
+def halves(count: int) -> list[int]:
+    """The number, its half rounded up, and so on down to 1."""
     found = [count]
     while found[-1] > 1:
         found.append(blocks(found[-1], 2))
@@ -231,8 +316,8 @@ def needs(layer: Convolution, machine: Machine, sizes: Sequence[int]) -> dict[st
     return {
         "activations": ("activations", inputs * pixels),
         "weights": ("weights", outputs * inputs * taps),
-        "sums": ("accumulators", outputs * rows * columns),
-        "constants": ("accumulators", outputs * constants_per_block(machine)),
+        "sums": ("accumulators", outputs * rows * columns * layer.output.digits(machine)),
+        "constants": ("accumulators", outputs * constants_per_block(layer, machine)),
     }
 
 
@@ -303,11 +388,11 @@ def _refusal(
         ("vector", "inner", rows * columns),
         ("vector", "outer", outputs),
         ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns)),
-        ("load", "x_stride", width),
+        ("load", "x_stride", width * (channels_per_block(machine) // machine.rows)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", min(width, window(layer, 1, columns))),
         ("load", "x_size", outputs * inputs * taps),
-        ("store", "x_stride", layer.output_shape[2]),
+        ("store", "x_stride", _store_stride(layer, machine)),
         *(("load", "y_pad_before", pad) for pad in layer.pads),
     ):
         field = limits.get((kind, name))
@@ -321,15 +406,21 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
     layer, machine = tiled.layer, tiled.machine
     _, height, width = layer.output_shape
     taps = layer.kernel[0] * layer.kernel[1]
-    ins, outs = input_blocks(layer, machine), output_blocks(layer, machine)
-    pixels = sum(window(layer, 0, len(r)) for r in _ranges(height, tiled.rows))
-    pixels *= sum(window(layer, 1, len(r)) for r in _ranges(width, tiled.columns))
-    over_outputs, over_pixels = (
-        blocks(outs, tiled.outputs),
-        blocks(height, tiled.rows) * blocks(width, tiled.columns),
-    )
+    pixels = sum(window(layer, 0, len(r)) for r in ranges(range(height), tiled.rows))
+    pixels *= sum(window(layer, 1, len(r)) for r in ranges(range(width), tiled.columns))
+    over_pixels = blocks(height, tiled.rows) * blocks(width, tiled.columns)
     element = {name: space.global_bytes for name, space in machine.by_content.items()}
-    moved = pixels * ins * over_outputs * element["activations"]
-    moved += outs * ins * taps * over_pixels * element["weights"]
-    chunks = over_outputs * over_pixels * blocks(ins, tiled.inputs)
-    return moved * layer.groups, chunks * layer.groups
+    moved = chunks = 0
+    for band in tiled.bands:
+        outs, ins = len(band.outputs), len(band.inputs)
+        over_outputs = blocks(outs, tiled.outputs)
+        moved += pixels * ins * over_outputs * element["activations"]
+        moved += outs * ins * taps * over_pixels * element["weights"]
+        chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)
+    return moved, chunks
+
+
+def _store_stride(layer: Convolution, machine: Machine) -> int:
+    """Elements between two rows of outputs."""
+    steps = (1, 1) if layer.placement is None else layer.placement.steps
+    return steps[0] * layer.output.shape[2] * (channels_per_block(machine) // machine.columns)

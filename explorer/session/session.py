@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from explorer.backends.interface import Backend
     from explorer.compilation import Compilation
+    from explorer.files import ModelPath
     from explorer.importers import SourceModel
 
 Mode = Literal["strict", "lazy", "asynchronous"]
@@ -95,7 +96,7 @@ class Session:
 
     def __init__(
         self,
-        model: SourceModel | str | Path,
+        model: SourceModel | ModelPath,
         target: str = "cpu",
         *,
         mode: Mode = "strict",

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.backends.starting import kept_programs
 from explorer.errors import ModelError
+from explorer.files import ModelFiles, ModelPath
 from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache import ProgramCache, default_cache
-from explorer.runtime.cache.digests import digest_of_file
 from explorer.runtime.cache.requests import ProgramRequest, request_of, varied
 from explorer.runtime.element_types import know_element_types
 
@@ -31,7 +31,7 @@ class ModelSource:
 
     def __init__(
         self,
-        model: SourceModel | str | Path,
+        model: SourceModel | ModelPath,
         target: object,
         options: Mapping[str, Any],
         cache: ProgramCache,
@@ -70,12 +70,12 @@ class ModelSource:
             return self._model
 
     def _read(self) -> SourceModel:
-        if not isinstance(self._given, str | Path):
+        if not isinstance(self._given, str | Path | ModelFiles):
             return self._given
         from explorer.importers import load
 
         model = load(self._given)
-        if self.request is not None and digest_of_file(self.request.path) != self.request.model:
+        if self.request is not None and self.request.has_changed:
             raise ModelError(
                 "the file changed since it was opened", file=str(self._given), hint="open it again"
             )

@@ -30,6 +30,7 @@ from explorer.session.source import ModelSource, cache_with
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
+    from explorer.files import ModelPath
     from explorer.importers import SourceModel
 
 FROM_KEPT = "started from the kept program"
@@ -84,7 +85,7 @@ class Started:
 
 
 def start(
-    model: SourceModel | str | Path,
+    model: SourceModel | ModelPath,
     target: str | Path = "cpu",
     *,
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,

@@ -40,7 +40,14 @@ VectorOperation = Literal[
     "minimum", "maximum", "add", "shift_right", "multiply", "requantize", "table"
 ]
 WidthName = Literal[
-    "scratchpad_address", "global_address", "size", "stride", "pad", "iterations", "immediate"
+    "scratchpad_address",
+    "global_address",
+    "size",
+    "stride",
+    "step",
+    "pad",
+    "iterations",
+    "immediate",
 ]
 
 

@@ -49,6 +49,7 @@ STYLES = (
     "overlay.css",
     "film.css",
     "open_dialog.css",
+    "file_pairs.css",
     "ports.css",
     "ir_editor.css",
     "narrow.css",

@@ -37,7 +37,7 @@ def compiled(toy: Path, model: SourceModel) -> Compilation:
 
 def test_a_target_file_says_whose_it_is(toy):
     assert backend_of(load_target(toy)).name == "toy"
-    assert [backend.name for backend in all_backends()] == ["c", "opencl", "toy"]
+    assert [backend.name for backend in all_backends()] == ["c", "opencl", "npu", "toy"]
 
 
 def test_it_computes_what_generated_c_does(compiled, model):

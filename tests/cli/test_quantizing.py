@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 from explorer.cli import main
 from explorer.results.runs.sensitivity import MixedPrecision
 
-JSON_PAGE = Path(__file__).parents[2] / "docs" / "json.md"
+sys.path.insert(0, str(Path(__file__).parent))
+from json_page import documented
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +42,6 @@ def test_a_table_says_its_model_and_its_method(table):
     assert lines[2].startswith("# corrections mlp.table.corrections.npz ")
     assert lines[3] == "# name threshold min max"
     assert all(len(line.split()) == 4 for line in lines[4:])
-
-
-def documented(command: str) -> list[str]:
-    """Names of the fields that the page of JSON has for a command."""
-    section = JSON_PAGE.read_text().split(f"## `explorer {command} MODEL --json`\n")[1]
-    return re.findall(r"^\| `(\w+)` \|", section.split("\n## ")[0], re.MULTILINE)
 
 
 def test_the_page_of_json_has_the_fields_of_the_record_of_modes():

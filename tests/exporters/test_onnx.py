@@ -27,12 +27,8 @@ NEVER_WRITTEN = {
     "top.return",  # the graph's outputs
     "top.transfer",  # only after placement
     "top.convert_layout",
-    "top.requantize",  # only after `compute-in-integers`
     "top.matmul_blocks",  # only after `fuse-quantization`
-    "top.fixed_point_softmax",  # TFLite's; ONNX has none of integers
-    "top.fixed_point",  # these four only after `compute-without-floats`
-    "top.lookup",
-    "top.integer_softmax",
+    "top.integer_softmax",  # these two only after `compute-without-floats`
     "top.integer_layer_norm",
     "top.simulate_quantization",  # only in programs that simulate a quantization
     "top.node",  # a node that only contents decide

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
+from verification.conformance.tflite.models import TYPES, OperatorOf, TensorOf, model_of
 
 STORED = Path(__file__).with_name("tflite_outputs.npz")
 LEFT, RIGHT = 0.0471, 0.0338
@@ -198,7 +198,83 @@ def _elementwise() -> dict[str, Case]:
     return found
 
 
-CASES: Mapping[str, Case] = {**_products(), **_elementwise()}
+def _words() -> dict[str, Case]:
+    """Numbers of 16 bits; a bias of 64 bits has another rounding than one of 32."""
+    found = {}
+    window = {"Padding": 0, "StrideW": 1, "StrideH": 1, "FusedActivationFunction": 1}
+    x = numbers("x", (1, 10, 10, 8), "int16", 0.0003)
+    for dtype in ("int64", "int32"):
+        found[f"CONV_2D int16, bias {dtype}"] = Case(
+            kind="CONV_2D",
+            operands=[x, weights(9, (20, 3, 3, 8), "int8", 0), _as(bias(8, 20), dtype)],
+            result=numbers("y", (1, 10, 10, 20), "int16", 0.0047),
+            options="Conv2DOptions",
+            values={**window, "QuantizedBiasType": TYPES[dtype]},
+        )
+    for depth in (40, 700):  # sums of 32 bits, and of 64
+        found[f"FULLY_CONNECTED int16, {depth} inputs"] = Case(
+            kind="FULLY_CONNECTED",
+            operands=[
+                numbers("x", (50, depth), "int16", 0.0003),
+                weights(10, (40, depth), "int8"),
+                _as(bias(11, 40), "int64"),
+            ],
+            result=numbers("y", (50, 40), "int16", 0.0181),
+            options="FullyConnectedOptions",
+        )
+    found["DEPTHWISE_CONV_2D int16"] = Case(
+        kind="DEPTHWISE_CONV_2D",
+        operands=[x, weights(12, (1, 3, 3, 16), "int8", 3), _as(bias(13, 16), "int64")],
+        result=numbers("y", (1, 10, 10, 16), "int16", 0.0017),
+        options="DepthwiseConv2DOptions",
+        values={**window, "DepthMultiplier": 2},
+    )
+    for dtype, scale in (("int8", 0.21), ("int16", 0.077)):
+        left, right = (0.0003, 0.0004) if dtype == "int16" else (LEFT, RIGHT)
+        found[f"BATCH_MATMUL {dtype}"] = Case(
+            kind="BATCH_MATMUL",
+            operands=[
+                numbers("a", (2, 40, 30), dtype, left), numbers("b", (2, 30, 28), dtype, right),
+            ],
+            result=numbers("y", (2, 40, 28), dtype, scale),
+            options="BatchMatMulOptions",
+        )  # fmt: skip
+    power = 2.0**-12
+    for kind in ("ADD", "SUB", "MUL"):
+        for name, scales in (
+            ("", (0.0003, 0.0002, 0.0005)),
+            (" shifted", (power, power / 4, power)),
+        ):
+            found[f"{kind} int16{name}"] = Case(
+                kind=kind,
+                operands=[
+                    numbers("a", (40, 50), "int16", scales[0]),
+                    numbers("b", (40, 50), "int16", scales[1]),
+                ],
+                result=numbers("y", (40, 50), "int16", scales[2]),
+                options=f"{kind.capitalize()}Options",
+            )
+    for kind, scale, values in (
+        ("LOGISTIC", 2.0**-15, {}), ("TANH", 2.0**-15, {}), ("SOFTMAX", 2.0**-15, {"Beta": 0.8}),
+        ("LEAKY_RELU", 0.0004, {"Alpha": 0.3}), ("RELU6", 0.0004, {}), ("QUANTIZE", 0.0004, {}),
+    ):  # fmt: skip
+        names = {"SOFTMAX": "SoftmaxOptions", "LEAKY_RELU": "LeakyReluOptions"}
+        found[f"{kind} int16"] = Case(
+            kind=kind,
+            operands=[numbers("x", (120, 17), "int16", 0.0003)],
+            result=numbers("y", (120, 17), "int16", scale),
+            options=names.get(kind, ""),
+            values=values,
+        )
+    return found
+
+
+def _as(tensor: TensorOf, dtype: str) -> TensorOf:
+    assert isinstance(tensor.data, np.ndarray)
+    return replace(tensor, element_type=dtype, data=tensor.data.astype(dtype))
+
+
+CASES: Mapping[str, Case] = {**_products(), **_elementwise(), **_words()}
 
 
 def _numbered(case: Case, number: int) -> tuple[list[TensorOf], TensorOf]:

@@ -54,6 +54,29 @@ def test_an_unchanged_program_runs_nothing_again():
     assert second["y"] is first["y"]
 
 
+def test_equal_numbers_are_found_however_they_were_computed():
+    cache, weights = EvaluationCache(), Weights({"k": K})
+    first = evaluate_module(parse(CHAIN), weights, {"x": X}, cache)
+    twice = CHAIN.replace("top.unary(%x)", "top.unary(%n)").replace(
+        "%a =", '%n = top.unary(%x) {kind = "neg"} : tensor<4xf32>\n %a ='
+    )
+    second = evaluate_module(parse(twice), weights, {"x": X}, cache)
+    assert (cache.runs, cache.hits) == (5, 2)  # |-x| is |x|: what follows has run before
+    assert second["y"] is first["y"]
+    fed = evaluate_module(parse(CHAIN), weights, {"x": X}, cache, {"a": first["a"].copy()})
+    assert cache.runs == 5 and fed["y"] is first["y"]
+
+
+def test_zeros_of_both_signs_are_other_numbers():
+    cache, weights = EvaluationCache(), Weights({"k": K})
+    inverse = parse("""func.func @main(%x : tensor<1xf32>) -> tensor<1xf32> {
+        %y = top.unary(%x) {kind = "reciprocal"} : tensor<1xf32>
+        top.return(%y) }""")
+    for sign in (1.0, -1.0):
+        x = np.array([sign * 0.0], np.float32)
+        assert evaluate_module(inverse, weights, {"x": x}, cache)["y"] == sign * np.inf
+
+
 def test_only_what_follows_a_change_runs_again():
     cache, weights = EvaluationCache(), Weights({"k": K})
     evaluate_module(parse(CHAIN), weights, {"x": X}, cache)

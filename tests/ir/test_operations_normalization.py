@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
     SoftmaxOp,
 )
 from explorer.ir.types import Layout

@@ -43,6 +43,7 @@ from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -51,11 +52,11 @@ from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
     SoftmaxOp,
 )
 from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
@@ -181,6 +182,7 @@ IN_TESTS_OF_THEIR_OWN = {
     DynamicQuantizeOp,
     FixedPointOp,
     FixedPointSoftmaxOp,
+    IntegerAverageOp,
     LookupOp,
     IntegerSoftmaxOp,
     IntegerLayerNormOp,

@@ -1,6 +1,7 @@
 """Requantization against exact rational arithmetic, for every scheme and rounding."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_multiplier_and_shift_round_the_product_once(accumulator, ratio, roundin
     assert found[0] == min(max(rounded(product, rounding), WIDE[0]), WIDE[1])
 
 
-@given(ratios, st.integers(2, 32))
+@given(ratios, st.integers(2, 32).filter(lambda bits: bits != 16))
 def test_a_multiplier_has_its_upper_half_set_and_errs_by_half_a_unit(ratio, bits):
     factors = fixed_point(np.array(ratio), Requantization("multiplier_shift", "down", bits))
     multiplier, shift = int(factors.multipliers), int(factors.shifts)
@@ -66,6 +67,19 @@ def test_a_multiplier_has_its_upper_half_set_and_errs_by_half_a_unit(ratio, bits
     assert 2 ** (bits - 2) <= multiplier
     error = abs(Fraction(ratio) * 2**shift - multiplier)
     assert error <= Fraction(1, 2) * 2 ** int(unit)
+
+
+@given(ratios)
+def test_a_multiplier_of_16_bits_is_the_upper_half_of_one_of_32(ratio):
+    """As TensorFlow Lite narrows it for sums of 64 bits: `(q + (1 << 15)) >> 16`, 0x7FFF on top."""
+    how = Requantization("multiplier_shift", "nearest_up", 16)
+    whole = fixed_point(np.array(ratio), replace(how, multiplier_bits=32))
+    half = fixed_point(np.array(ratio), how)
+    fraction = Fraction(int(whole.multipliers), 2 ** int(whole.shifts))
+    kept = min(math.floor(fraction * 2 ** int(half.shifts) + Fraction(1, 2)), 0x7FFF)
+    if ratio < 1:  # larger ones are lifted to whole multipliers
+        assert int(half.multipliers) == kept
+    assert fixed_point(np.array(1 - 2.0**-20), how).multipliers == 0x7FFF
 
 
 def published(accumulator: int, ratio: float) -> int:

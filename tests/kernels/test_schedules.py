@@ -206,6 +206,8 @@ def test_every_operation_of_a_scheduled_kernel_knows_its_statement():
     [
         {"pixels": 5},
         {"pixels": 9, "rows": 2},
+        {"pixels": 4, "order": "rows"},
+        {"pixels": 3, "order": "rows"},
         {"vectors": 1},
         {"vectors": 4, "pixels": 4},
         {"channel_unroll": 4},

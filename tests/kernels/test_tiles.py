@@ -22,6 +22,7 @@ from explorer.kernels.cost.tiles import (
     Work,
     body_cycles,
     choose,
+    choose_order,
     choose_row,
     tile_cycles,
 )
@@ -146,6 +147,34 @@ def test_tiles_of_16_registers_keep_what_they_multiply_in_registers(width, block
     assert (chosen.pixels, chosen.vectors) == tile
     products = 0 if fuses else 1
     assert chosen.sums + chosen.vectors + 1 + products <= 16
+
+
+def test_a_tile_that_leaves_its_vectors_no_room_waits_for_a_sum_in_memory():
+    """7 x 2 sums, both vectors and an input are 17: gcc adds one sum up on the stack."""
+    machine = with_registers(16)
+    work = Work(height=7, width=7, blocks=64, steps=2048, can_hold=True)
+    assert body_cycles(7, 2, work, machine) > 1.8 * 7
+    assert body_cycles(6, 2, work, machine) < 1.1 * 6
+    chosen = choose(work, machine)
+    assert (chosen.rows, chosen.pixels, chosen.vectors) == (2, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "outputs", "order"),
+    [
+        (28, 512, 128, "rows"),  # 1.6 MB of inputs, read from far for each of 4 tiles of channels
+        (28, 128, 512, "channels"),  # 0.4 MB stay in the second cache
+        (7, 512, 2048, "channels"),  # 4 MB of weights, read from far for each row
+    ],
+)
+def test_the_outer_loop_goes_through_what_the_second_cache_does_not_hold(
+    size, channels, outputs, order
+):
+    work = Work(
+        height=size, width=size, blocks=outputs // 16, steps=channels, point_bytes=4 * channels
+    )
+    tile = choose(work, MACHINE)
+    assert choose_order(tile, work, MACHINE)[0] == order
 
 
 def test_rows_that_share_their_place_in_the_cache_evict_one_another():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.ir.requantization import Requantization, fixed_point
-from explorer.npu import Convolution, Rescaling, compile_layer, predict, traffic_of
+from explorer.npu import Convolution, Rescaling, compile_layer, predict
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.checking import check_program
@@ -25,6 +25,7 @@ def rescaling(machine, outputs, random, **fields):
 
 def convolution(machine, random, inputs=20, outputs=37, size=(13, 11), kernel=(3, 3), groups=1,
                 zero_point=None, **fields):  # fmt: skip
+    scaling = fields.pop("rescaling", rescaling(machine, outputs, random))
     half = 1 << machine.weight_bits - 1
     is_vta = machine.set == "vta"
     return Convolution(
@@ -32,7 +33,7 @@ def convolution(machine, random, inputs=20, outputs=37, size=(13, 11), kernel=(3
         input_shape=(inputs, *size),
         weights=random.integers(-half, half, (outputs, inputs // groups, *kernel)),
         bias=random.integers(-5000, 5000, outputs),
-        rescaling=rescaling(machine, outputs, random),
+        rescaling=scaling,
         groups=groups,
         input_zero_point=(0 if is_vta else -3) if zero_point is None else zero_point,
         **fields,
@@ -43,18 +44,17 @@ def compared(layer, machine, random, **options):
     """Runs a layer and compares everything; what the simulation says."""
     made = compile_layer(layer, machine, **options)
     half = 1 << machine.input_bits - 1
-    x = random.integers(-half, half, layer.input_shape)
-    image = made.image_with(x)
+    inputs = [random.integers(-half, half, tensor.shape) for tensor in layer.inputs]
+    image = made.image_with(*inputs)
     assert check_program(made.program, image, machine) == []
     found = simulate(made.program, image, machine)
-    np.testing.assert_array_equal(made.output_of(found.image), layer.run(x))
-    expected = traffic_of(made.tiled)
+    np.testing.assert_array_equal(made.output_of(found.image), layer.run(*inputs))
+    predicted = predict(made.tiled)
+    expected = predicted.traffic
     micro = made.micro_operations_loaded * machine.by_content["micro_operations"].global_bytes
     assert found.counters.macs == expected.macs
     assert found.counters.loaded_bytes == {**expected.loaded_bytes, "micro_operations": micro}
     assert found.counters.stored_bytes == expected.stored_bytes
-    predicted = predict(made.tiled)
-    assert predicted.traffic == expected
     assert predicted.micro_operation_bytes == micro
     assert (predicted.cycles, predicted.waits) == (found.cycles, found.stalls)
     return made, found

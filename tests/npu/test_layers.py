@@ -16,12 +16,15 @@ from npu_layers import compared, convolution, machine, rescaling
 from explorer.errors import InputError
 from explorer.ir.requantization import Requantization
 from explorer.npu import (
+    Addresses,
     Convolution,
     LayerError,
+    Placement,
     Rescaling,
     compile_layer,
     matrix_product,
 )
+from explorer.npu.borders import borders
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 
@@ -100,6 +103,7 @@ def machines(draw):
     even = 2 if min(input_bits, weight_bits) == 4 else 1
     rows, columns, batch = (draw(st.integers(1, most)) for most in (9, 9, 5))
     set_ = draw(st.sampled_from(["full", "full", "vta"]))
+    columns = rows if set_ == "vta" else columns
     overrides = {
         "engines.matrix.rows": rows * even,
         "engines.matrix.columns": columns * even,
@@ -203,23 +207,51 @@ def test_what_a_machine_cannot_compute_is_refused_by_name(kind):
         compile_layer(changed, found)
 
 
-def test_an_input_of_vta_lies_padded_in_memory_where_zeros_are_not_its_padding():
+def test_padding_of_another_number_than_zero_is_in_the_biases_of_vta():
     vta = machine("vta-16")
     random = np.random.default_rng(6)
     layer = convolution(vta, random, zero_point=-128, pads=(1, 2, 3, 0))
-    made, _ = compared(layer, vta, random)
-    assert made.tiled.layer.input_shape == (20, 17, 13)
+    made, _ = compared(layer, vta, random, sizes=(4, 3, 2, 1))
+    found = borders(made.tiled.layer, vta)
+    assert [len(run.taps) for run in found.rows] == [2, 3, 2, 1, 0]
+    assert [len(run.positions) for run in found.columns] == [1, 1, 9]
 
 
-def test_groups_that_fit_into_one_block_are_one():
+def test_blocks_of_zeros_between_groups_are_left_out():
     vta = machine("vta-16")
     random = np.random.default_rng(7)
     layer = convolution(vta, random, inputs=48, outputs=48, groups=48, pads=(1, 1, 1, 1))
     made, found = compared(layer, vta, random)
-    assert made.tiled.layer.groups == 3
-    assert made.tiled.layer.weights.shape == (48, 16, 3, 3)
+    assert [(list(band.outputs), band.inputs) for band in made.tiled.bands] == [
+        ([0], (0,)), ([1], (1,)), ([2], (2,)),
+    ]  # fmt: skip
     # 13 x 11 positions, 9 taps, 3 blocks: not 48.
     assert found.counters.macs == 13 * 11 * 9 * 3 * 256
+
+
+@pytest.mark.parametrize("name", NPUS)
+def test_sums_stay_wide(name):
+    """VTA stores the low bits alone: of them and of what they leave over, digit by digit."""
+    found = machine(name)
+    random = np.random.default_rng(8)
+    layer = convolution(found, random, pads=(1, 1, 1, 1), rescaling=None)
+    made, _ = compared(layer, found, random)
+    (x,) = [np.full(tensor.shape, 127) for tensor in layer.inputs]
+    tensor = layer.output
+    np.testing.assert_array_equal(tensor.unpack(tensor.pack(layer.run(x), found), found),
+                                  layer.run(x))  # fmt: skip
+    assert made.places["output"].size_bytes >= 4 * layer.run(x).size
+
+
+@pytest.mark.parametrize("name", NPUS)
+def test_several_inputs_are_read_side_by_side_and_positions_are_placed_apart(name):
+    found = machine(name)
+    random = np.random.default_rng(9)
+    places = Placement(size=(19, 25), offset=(1, 3), steps=(2, 3))
+    layer = convolution(found, random, inputs=38, size=(9, 8), kernel=(1, 2), parts=(7, 31),
+                        placement=places)  # fmt: skip
+    assert [tensor.shape for tensor in layer.inputs] == [(7, 9, 8), (31, 9, 8)]
+    compared(layer, found, random)
 
 
 def test_a_layer_that_does_not_fit_says_what_is_too_small():
@@ -249,7 +281,10 @@ def test_an_input_of_another_shape_is_refused():
 def test_every_instruction_belongs_to_a_chunk():
     vta = machine("vta-16")
     made = compile_layer(
-        convolution(vta, np.random.default_rng(0)), vta, sizes=(5, 6, 2, 1), base_bytes=4096
+        convolution(vta, np.random.default_rng(0)),
+        vta,
+        sizes=(5, 6, 2, 1),
+        addresses=Addresses(base_bytes=4096),
     )
     chunks = list(made.tiled.chunks())
     assert sorted(set(made.owners)) == [-1, *range(len(chunks))]
@@ -268,7 +303,7 @@ def test_layers_give_the_same_bytes_in_vtas_own_simulator(tmp_path):
     random = np.random.default_rng(5)
     for fields in [*KINDS.values(), {"inputs": 64, "outputs": 64, "size": (28, 28)}]:
         layer = convolution(vta, random, **fields)
-        made = compile_layer(layer, vta, base_bytes=vta_simulator.FIRST_BYTE)
+        made = compile_layer(layer, vta, addresses=Addresses(base_bytes=vta_simulator.FIRST_BYTE))
         x = random.integers(-128, 128, layer.input_shape)
         image = made.image_with(x)
         theirs = vta_simulator.run(simulator, made.program, image.tobytes(), tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 import explorer
-from explorer.npu import LayerError, compile_layer, compile_windows
+from explorer.npu import LayerError, compile_layer
 from explorer.npu.reading import read_layers
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
@@ -77,7 +77,7 @@ def check_windows_of(found, values, machine):
     x, expected = (found.stored_input(values[found.input]),
                    found.stored_output(values[found.output]))  # fmt: skip
     np.testing.assert_array_equal(found.layer.run(x), expected)
-    made = compile_windows(found.layer, machine)
+    made = compile_layer(found.layer, machine)
     image = made.image_with(x)
     assert check_program(made.program, image, machine) == []
     result = simulate(made.program, image, machine)
@@ -105,7 +105,7 @@ def test_a_function_of_a_network_is_read_as_a_table(name, tmp_path):
     assert len(function.layer.table) == 256
     if name == "vta-16":
         with pytest.raises(LayerError, match="its vector engine has no table"):
-            compile_windows(function.layer, machine)
+            compile_layer(function.layer, machine)
         return
     check_windows_of(function, values, machine)
     (average,) = found.layers

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from npu_layers import compared as compared_layer
 from npu_layers import machine
 
 from explorer.errors import InputError
-from explorer.npu import LayerError, WindowLayer, compile_windows
-from explorer.runtime.npu import simulate
-from explorer.targets.npu.checking import check_program
+from explorer.npu import LayerError, WindowLayer, compile_layer
 
 FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]
 NPUS = [*FULL, "vta-16", "vta-32"]
@@ -25,15 +24,7 @@ POOLS = {
 
 
 def compared(layer, machine, **options):
-    """Runs a layer and compares its numbers; the program and what the simulation says."""
-    made = compile_windows(layer, machine, **options)
-    half = 1 << layer.bits - 1
-    x = np.random.default_rng(1).integers(-half, half, layer.input_shape)
-    image = made.image_with(x)
-    assert check_program(made.program, image, machine) == []
-    found = simulate(made.program, image, machine)
-    np.testing.assert_array_equal(made.output_of(found.image), layer.run(x))
-    return made, found
+    return compared_layer(layer, machine, np.random.default_rng(1), **options)
 
 
 def layer_of(machine, **fields):
@@ -94,9 +85,9 @@ def test_what_a_machine_lacks_is_refused_by_name():
         (layer_of(odd, kernel=(2, 2), pads=(2, 0, 0, 0)), odd, "lies in the padding altogether"),
     ):
         with pytest.raises(LayerError, match=f"pool cannot be computed .*{message}"):
-            compile_windows(layer, where)
+            compile_layer(layer, where)
     tiny = machine("odd-12x20", **{"memories.accumulators.size_bytes": 560})
     with pytest.raises(LayerError, match="pool does not fit odd-12x20: its smallest tile: 145 acc"):
-        compile_windows(layer_of(tiny, kernel=(13, 11)), tiny)
+        compile_layer(layer_of(tiny, kernel=(13, 11)), tiny)
     with pytest.raises(InputError, match=r"pool takes \(45, 13, 11\), not \(3,\)"):
-        compile_windows(layer_of(odd, **POOLS["plain"]), odd).image_with(np.zeros(3))
+        compile_layer(layer_of(odd, **POOLS["plain"]), odd).image_with(np.zeros(3))

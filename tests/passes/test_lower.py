@@ -53,6 +53,21 @@ def test_operations_become_launches_with_the_same_identity_origin_and_sources():
     assert result.after.level == "kernels"
 
 
+@pytest.mark.parametrize(("width", "shape"), [(7, (1, 8, 1, 49)), (20, (1, 8, 7, 20))])
+def test_short_rows_of_blocks_are_joined_where_a_window_is_one_pixel(width, shape):
+    text = f"""
+func.func @main(%x : tensor<1x4x7x{width}xf32>) -> tensor<1x8x7x{width}xf32> {{
+  %w = top.weight() {{weight = "w"}} : tensor<8x4x1x1xf32>
+  %y = top.conv(%x, %w) {{strides = [1, 1], pads = [0, 0, 0, 0], dilations = [1, 1], group = 1}}
+    : tensor<1x8x7x{width}xf32>
+  top.return(%y)
+}}
+"""
+    kernels = kernel_functions(lowered(text).after.module)
+    (kernel,) = [function for name, function in kernels.items() if "conv" in name]
+    assert kernel.body.block.args[-1].type.get_shape() == shape
+
+
 def test_equal_definitions_share_a_kernel():
     """%b reads a blocked tensor with a halo and writes one; so does no other convolution."""
     result = lowered(CONVOLUTIONS)

@@ -19,7 +19,7 @@ from typing import Any
 from explorer.cases.cases import Case
 from explorer.errors import InputError, ModelError
 from explorer.files import append_line, reading_file
-from explorer.importers.format import model_suffixes
+from explorer.importers.format import model_suffixes, models_among
 from explorer.runtime.child import Child
 from verification.checks.examine import TOLERANCE
 
@@ -71,8 +71,7 @@ def find_models(names: Sequence[str]) -> list[Path]:
 
 
 def _models_in(folder: Path) -> list[Path]:
-    suffixes = model_suffixes()
-    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes)
+    return models_among(folder.rglob("*"))
 
 
 def make_jobs(

@@ -64,9 +64,9 @@ def serve(
     what was open when these models were served before, unless `is_fresh`, decisions or options are
     given. `forgets`: what pages left before is removed first, with the files that they sent.
     `options`: what `explorer.compile` takes besides for the first model, which no page can
-    say: files of tables, such as `quantization`. `threads`: with which times are measured.
-    Beyond `most_pages` a page says that there are too many. `make_compiler` is called in every
-    page's worker, so that it must be importable by name.
+    say: files of tables, such as `quantization`, and of its `weights`. `threads`: with which times
+    are measured. Beyond `most_pages` a page says that there are too many. `make_compiler` is called
+    in every page's worker, so that it must be importable by name.
 
     Raises InputError for no model, an address of another machine, a port that is taken, or a token
     with odd characters.

@@ -179,6 +179,14 @@ class RemoveUpload:
     path: Path
 
 
+@dataclass(frozen=True)
+class PairUploads:
+    """Two files become one model: a copy of its layers is put beside its weights."""
+
+    layers: Path
+    weights: Path
+
+
 Effect = (
     Compile
     | Examine
@@ -191,4 +199,5 @@ Effect = (
     | KeepResult
     | ReceiveUpload
     | RemoveUpload
+    | PairUploads
 )

@@ -7,6 +7,7 @@ open_choice(state, "1")     as it was left, or compiled by default
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
@@ -16,7 +17,18 @@ from explorer.app.state.editing import take_edit
 from explorer.app.state.links import followed
 from explorer.app.state.messages import Effect, RemoveUpload
 from explorer.app.state.page_state import PageState
+from explorer.app.state.pairing import (
+    is_bare,
+    is_of_weights,
+    lacking,
+    net_for,
+    paired,
+    weights_for,
+    weights_wait,
+    without_waiting,
+)
 from explorer.app.uploads import ASKED, EDIT, VALUES, Upload
+from explorer.importers.format import weights_suffix_for
 
 MOST_OPEN = 8
 """Models and traces that are open at once."""
@@ -108,16 +120,45 @@ def upload_arrived(state: PageState, upload: Upload) -> Step:
     if upload.purpose == EDIT:
         return take_edit(state, upload)
     state = replace(state, upload=None)
-    labels = [choice.label for choice in state.choices]
-    label, number = upload.label, 1
+    if is_of_weights(upload):
+        return _weights_arrived(state, upload)
+    choice = Choice(f"upload {upload.path.stem}", upload.label, str(upload.path), is_upload=True)
+    effects: list[Effect] = []
+    if (weights := weights_for(state, upload)) is not None:
+        state = without_waiting(state, weights)
+        choice, effects = paired(upload.path, upload.label, weights)
+        effects.append(RemoveUpload(upload.path))
+    state, opened = _open_upload(replace(state, missing=""), choice, upload.purpose)
+    suffix = weights_suffix_for(upload.path)
+    if suffix and weights is None:
+        state = lacking(state, upload, "came without its weights", f"the file with them ({suffix})")
+    return state, [*effects, *opened]
+
+
+def _weights_arrived(state: PageState, weights: Upload) -> Step:
+    """With the net that they are for they become a model; until it is there they wait."""
+    net = net_for(state, weights)
+    if net is None:
+        return weights_wait(state, weights)
+    choice, effects = paired(Path(net.path), net.label, weights)
+    if is_bare(state, net):
+        state, closed = close_choice(state, net.key)
+        effects += closed
+    state, opened = _open_upload(replace(state, missing=""), choice, weights.purpose)
+    return state, [*effects, *opened]
+
+
+def _open_upload(state: PageState, choice: Choice, purpose: str) -> Step:
+    if not has_room(state):
+        return without_room(state, choice), [RemoveUpload(Path(choice.path))]
+    labels = [known.label for known in state.choices]
+    label, number = choice.label, 1
     while label in labels:
         number += 1
-        label = f"{upload.label} ({number})"
-    choice = Choice(f"upload {upload.path.stem}", label, str(upload.path), is_upload=True)
-    if not has_room(state):
-        return without_room(state, choice), [RemoveUpload(upload.path)]
+        label = f"{choice.label} ({number})"
+    choice = replace(choice, label=label)
     state = replace(state, choices=(*state.choices, choice))
-    if upload.purpose == ASKED and choice.kind == "model":
+    if purpose == ASKED and choice.kind == "model":
         return choose_upload(state, choice)
     return compile_request(state, first_request(choice, state.target))
 

@@ -13,6 +13,7 @@ from explorer.app.decisions import settings_of
 from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
 from explorer.app.uploads import DATA_SUFFIXES, UPLOAD_LIMIT_BYTES
+from explorer.importers.format import pairs
 
 
 def searches_json(state: PageState) -> list[dict[str, Any]]:
@@ -53,6 +54,7 @@ def session_json(state: PageState) -> dict[str, Any]:
             "line": error.line,
         },
         "notice": state.notice,
+        "missing": state.missing,
         "branches": [_branch(state, b) for b in state.branches],
         "branch": state.current,
         "workspace": state.workspace,
@@ -82,6 +84,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "refusals": state.refusals,
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),
+        "pairs": [list(pair) for pair in pairs()],
         "mostCompared": MOST_COMPARED,
         "turns": [turns.session() for turns in state.turns],
     }

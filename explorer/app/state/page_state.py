@@ -40,6 +40,10 @@ class PageState:
     error: Failure | None = None
     upload: Upload | None = None
     """A file on its way."""
+    waiting: tuple[Upload, ...] = ()
+    """Weights that arrived before the layers that they are for."""
+    missing: str = ""
+    """The other file of a model of which the page sent one, in words."""
     refusals: int = 0
     """How many files were not taken so far: a page that sends one stops when this rises."""
     notice: str = ""

@@ -103,7 +103,7 @@ def _word(message: PageMessage, name: str) -> str:
 
 
 def _dismiss(state: PageState) -> PageState:
-    return replace(state, status="idle", error=None, notice="")
+    return replace(state, status="idle", error=None, notice="", missing="")
 
 
 def _unreadable(state: PageState, message: PageMessage) -> PageState:

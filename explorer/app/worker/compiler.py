@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
@@ -27,6 +28,7 @@ from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
 from explorer.app.worker.sampling import samples_text
 from explorer.app.worker.values import Values, batch_of
+from explorer.files import ModelFiles, ModelPath
 from explorer.results import ProfileRecord, Trace
 from explorer.results.decisions import NOTHING
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.runtime.profiles import Peaks
 
+WEIGHTS = "weights"
+"""Among the options: the file of the weights."""
+
 
 class ModelCompiler:
     """One per worker. Heavy imports happen here, in the worker, before it is asked for anything."""
@@ -43,7 +48,8 @@ class ModelCompiler:
     def __init__(
         self, options: Mapping[str, Mapping[str, Any]] = NOTHING, threads: int | None = None
     ) -> None:
-        """options: what `explorer.compile` takes besides target and sizes, by the model's path.
+        """options: what `explorer.compile` takes besides target and sizes, by the model's path, and
+        `weights`, the file of these where it has not the model's name.
         threads: with which times are measured; None: as many as a program has by default."""
         import_module("explorer.compilation")
         self._options = options
@@ -179,7 +185,7 @@ class ModelCompiler:
         largest = {
             name: size if isinstance(size, int) else size[-1] for name, size in sizes.items()
         }
-        self._refused[request] = refused_trace(request.path, largest, error)
+        self._refused[request] = refused_trace(self._files(request.path), largest, error)
         return self._refused[request]
 
     def _compiled(self, request: CompileRequest, progress: Progress) -> Compilation:
@@ -222,7 +228,7 @@ class ModelCompiler:
         from explorer.compilation.settings.sizes import suggested_sizes
 
         progress("reading the file", 0, 0)
-        model = ex.load(request.path)
+        model = ex.load(self._files(request.path))
         progress("importing", 0, 0)
         # Sizes that the file does not say are knobs of the page; something has to be shown first.
         given = {
@@ -233,12 +239,14 @@ class ModelCompiler:
         largest = {**self._told_sizes(model, request), **largest}
         self._tried[request] = {**largest, **suggested_sizes(model, largest)}
         sizes = {**self._tried[request], **given}
+        options = dict(self._options.get(request.path, NOTHING))
+        options.pop(WEIGHTS, None)
         return ex.compile(
             model,
             target=request.target,
             dimensions=sizes,
             progress=progress,
-            **self._options.get(request.path, NOTHING),
+            **options,
         )
 
     def _told_sizes(self, model: SourceModel, request: CompileRequest) -> dict[str, int]:
@@ -249,7 +257,11 @@ class ModelCompiler:
         return {} if values.labels is not None else sizes_of_inputs(model, values.inputs)
 
     def examine(self, path: str) -> dict[str, Any]:
-        return opening_form(path)
+        return opening_form(self._files(path))
+
+    def _files(self, path: str) -> ModelPath:
+        weights = self._options.get(path, NOTHING).get(WEIGHTS)
+        return path if weights is None else ModelFiles(Path(path), Path(weights))
 
     def _compared(
         self, request: CompileRequest, compilation: Compilation, progress: Progress

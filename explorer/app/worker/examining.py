@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.files import ModelPath
+
 Form = dict[str, Any]  # JSON
 
 
-def opening_form(path: str) -> Form:
+def opening_form(path: ModelPath) -> Form:
     """ModelError where the file holds no model."""
     from explorer.compilation.settings.sizes import constraints_on_sizes, suggested_sizes
     from explorer.compilation.tracing import model_record

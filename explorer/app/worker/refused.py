@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from explorer.errors import ExplorerError, UnsupportedError
+from explorer.files import ModelPath
 from explorer.results import Graph, Trace
 from explorer.results.trace import SnapshotRecord
 
@@ -17,7 +18,7 @@ WHOLE = "the model"
 """What is at fault where the error names no node."""
 
 
-def refused_trace(path: str, sizes: Mapping[str, int], error: Exception) -> Trace:
+def refused_trace(path: ModelPath, sizes: Mapping[str, int], error: Exception) -> Trace:
     """Whatever was raised when the model was to be compiled at these sizes.
 
     Raises what was raised then where the file holds no model that could be shown.

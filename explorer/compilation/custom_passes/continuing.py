@@ -17,7 +17,7 @@ from explorer.ir.functions.calls import device_functions
 from explorer.ir.inspection.printing import parse
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass, PassResult
-from explorer.memory.planning import MEMORY, PLANS, plan_as_written, plans_of
+from explorer.memory.planning import MEMORY, PLANS, PlanMemory, plan_as_written, plans_of
 from explorer.memory.side_by_side import side_by_side
 
 
@@ -77,9 +77,10 @@ def edit_by_hand(
         )
     module = parse(text)
     read_meanings(module)
-    edited = Snapshot(module, result.after.weights, result.after.level, execute_compiled)
+    execute = result.after.execute_compiled or execute_compiled
+    edited = Snapshot(module, result.after.weights, result.after.level, execute)
     artifacts = dict(result.artifacts)
-    if MEMORY in artifacts:
+    if MEMORY in artifacts and edited.level == PlanMemory.level:
         plans = plans_of(artifacts, result.after.program)
         written = {f.sym_name.data: f for f in device_functions(module)}
         if missing := [name for name in plans if name not in written]:

@@ -96,7 +96,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         target=target,
         device=device,
         lanes=lanes,
-        channel_block=channel_block(target, lanes),
+        channel_block=channel_block(target, lanes) if backend.runs_loops else 0,
         is_open=open_range is not None,
         tuned=_tuned(settings, device),
         planner=settings.planner,
@@ -114,7 +114,9 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             integers_only=target.arithmetic == "integer",
         ),
         # One program for a range of sizes has one function.
-        PlaceOnDevice(target.name, settings.host and settings.open_range is None),
+        PlaceOnDevice(
+            target.name, settings.host and settings.open_range is None, backend.refusals(target)
+        ),
         *backend.passes(lowering),
     )
 

@@ -7,12 +7,14 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from explorer.exporters.onnx.elementwise import unary_node
+from explorer.exporters.onnx.integers import integer_product
 from explorer.exporters.onnx.nodes import (
     Nodes,
     Unwritable,
     Value,
     dtype_of,
     forbid_quantized,
+    is_quantized,
     onnx_type,
     rank_of,
     sizes_of,
@@ -39,25 +41,25 @@ OF_INTEGERS = (
 @writes(ConvOp)
 def conv(op: ConvOp, out: Nodes) -> str:
     _forbid_integers(op)
+    window = {
+        "kernel_shape": list(sizes_of(op.weight)[2:]),
+        "strides": list(op.get("strides")),
+        "pads": list(op.get("pads")),
+        "dilations": list(op.get("dilations")),
+        "group": op.get("group"),
+    }
+    if is_quantized(op.input):
+        return integer_product(op, "Conv", out, **window)
     if not isinstance(element_type_of(op.input), AnyFloat):
         raise Unwritable("ONNX convolves floats, and bytes with ConvInteger")
-    product = out.node(
-        "Conv",
-        op.input,
-        op.weight,
-        op.bias,
-        kernel_shape=list(sizes_of(op.weight)[2:]),
-        strides=list(op.get("strides")),
-        pads=list(op.get("pads")),
-        dilations=list(op.get("dilations")),
-        group=op.get("group"),
-    )
-    return _fused(op, product, out)
+    return _fused(op, out.node("Conv", op.input, op.weight, op.bias, **window), out)
 
 
 @writes(MatMulOp)
 def matmul(op: MatMulOp, out: Nodes) -> str:
     _forbid_integers(op)
+    if is_quantized(op.left):
+        return integer_product(op, "MatMul", out)
     is_plain = rank_of(op.left) == rank_of(op.right) == 2
     if is_plain and op.bias is not None:
         return _fused(op, out.node("Gemm", op.left, op.right, op.bias), out)
@@ -68,7 +70,9 @@ def matmul(op: MatMulOp, out: Nodes) -> str:
 
 
 def _forbid_integers(op: ConvOp | MatMulOp) -> None:
-    forbid_quantized(op)
+    fused = (op.residual, op.fused_activation, op.rounded_type)
+    if any(part is not None for part in fused):
+        forbid_quantized(op)
     if any(getattr(op, name, None) is not None for name in OF_INTEGERS):
         raise Unwritable("it multiplies integers whose zero points are subtracted by it")
 

@@ -46,6 +46,7 @@ FAMILIES = (
     "reductions",
     "selection",
     "quantization",
+    "integers",
     "control",
 )
 
@@ -122,6 +123,7 @@ class _Writing:
         self.problems: list[str] = []
         self._weights, self._bytes = snapshot.weights, weights
         self._stored: dict[str, str] = {}
+        self._reals: set[SSAValue] = set()
         self._values: dict[SSAValue, str] = {}
 
     def graph(self, function: func.FuncOp, name: str) -> onnx.GraphProto:
@@ -173,6 +175,7 @@ class _Writing:
             stored=lambda value: constant(value, self._weights),
             weights=self._bytes,
             write_region=self.region,
+            reals=self._reals,
         )
         for op in block.ops:
             if isinstance(op, WeightOp):
@@ -187,7 +190,7 @@ class _Writing:
                 )
         ends = {*(n for n, _ in inputs), *outputs}
         between = [
-            value_info(self._values[value], value)
+            value_info(self._values[value], value, value in self._reals)
             for value in wanted
             if isinstance(value.type, TensorType) and self._values.get(value) == wanted[value]
         ]

@@ -83,6 +83,8 @@ class Nodes:
     """What bytes with a sign become where they are constant: int8 or uint8."""
     write_region: Callable[[Any, Nodes, Sequence[str]], onnx.GraphProto]
     """A block of an operation's region as a graph; names that its arguments get in front."""
+    reals: set[SSAValue]
+    """Sums of integers that are written as the floats that they stand for, of all graphs."""
     made: list[onnx.NodeProto] = field(default_factory=list)
     current: TopOperation | None = None
     _known: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
@@ -172,11 +174,13 @@ def is_quantized(value: SSAValue) -> bool:
     return isinstance(element_type_of(value), QuantizedType)
 
 
-def value_info(name: str, value: SSAValue) -> onnx.ValueInfoProto:
-    """Element type and shape; sizes that are not known by name, or open."""
+def value_info(name: str, value: SSAValue, is_real: bool = False) -> onnx.ValueInfoProto:
+    """Element type and shape; sizes that are not known by name, or open. is_real: the floats that
+    quantized numbers stand for."""
     assert isinstance(value.type, TensorType)
     shape = [None if size == "?" else size for size in shape_of(value)]
-    return helper.make_tensor_value_info(name, onnx_type(element_type_of(value)), shape)
+    kind = onnx.TensorProto.FLOAT if is_real else onnx_type(element_type_of(value))
+    return helper.make_tensor_value_info(name, kind, shape)
 
 
 def sizes_of(value: SSAValue) -> tuple[int, ...]:

@@ -7,10 +7,19 @@
 from __future__ import annotations
 
 import numpy as np
+from xdsl.ir import SSAValue
 
-from explorer.exporters.onnx.nodes import Nodes, Unwritable, Value, dtype_of, sizes_of, writes
+from explorer.exporters.onnx.nodes import (
+    Nodes,
+    Unwritable,
+    Value,
+    dtype_of,
+    onnx_type,
+    sizes_of,
+    writes,
+)
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
-from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
+from explorer.ir.top.quantization.dynamic import SYMMETRIC_LEVELS, DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
 
@@ -21,33 +30,43 @@ MIDDLE = 128
 
 @writes(QuantizeOp)
 def quantize(op: QuantizeOp, out: Nodes) -> str:
-    scale, zero = _parameters(op.to, out.wanted[op.output], op.to.zero_point_array, out)
-    return out.node("QuantizeLinear", op.input, scale, zero, axis=_axis(op.to))
+    scale, zero = parameters(op.to, out.wanted[op.output], op.to.zero_point_array, out)
+    return out.node("QuantizeLinear", op.input, scale, zero, axis=axis_of(op.to))
 
 
 @writes(DequantizeOp)
 def dequantize(op: DequantizeOp, out: Nodes) -> str:
-    """In f32, rounded at the end to the type of floats that it makes.
+    """In f32, rounded at the end to the type of floats that it makes."""
+    if op.input not in out.reals:
+        return dequantized(op.input, out.wanted[op.output], out, numpy_dtype(op.to))
+    real = out.name(op.input)
+    return real if numpy_dtype(op.to) == SINGLE else out.node("Cast", real, to=onnx_type(op.to))
+
+
+def dequantized(value: SSAValue, name: str, out: Nodes, real: np.dtype = SINGLE) -> str:
+    """Quantized numbers as floats; `name`: of what their scales are called.
 
     Constant bytes with a sign are written as those without one, around 128, where that was asked
-    for: they stand for the same numbers.
+    for: they stand for the same numbers. Scales of sums are doubles, and rounded.
     """
-    kind, name = op.parameters, out.wanted[op.output]
+    kind = element_type_of(value)
+    if not isinstance(kind, QuantizedType):
+        raise Unwritable(f"{kind} stands for no quantized numbers")
     dtype, zeros = numpy_dtype(kind.storage), kind.zero_point_array
     if dtype.itemsize == 4 and zeros.any():
         raise Unwritable("DequantizeLinear of 32 bits has no zero point")
-    x: Value = op.input
-    stored = out.stored(op.input)
+    x: Value = value
+    stored = out.stored(value)
     if stored is not None and dtype == BYTES and out.weights == UNSIGNED_BYTES.name:
         dtype, zeros = UNSIGNED_BYTES, zeros + MIDDLE
         moved = (stored.astype(np.int16) + MIDDLE).astype(dtype)
-        x = out.named(f"{out.name(op.input)}.unsigned", moved)
-    scale, zero = _parameters(kind, name, zeros, out, dtype, numpy_dtype(op.to))
+        x = out.named(f"{out.name(value)}.unsigned", moved)
+    scale, zero = parameters(kind, name, zeros, out, dtype, real)
     given = zero if dtype.itemsize < 4 else None
-    return out.node("DequantizeLinear", x, scale, given, axis=_axis(kind))
+    return out.node("DequantizeLinear", x, scale, given, axis=axis_of(kind))
 
 
-def _parameters(
+def parameters(
     kind: QuantizedType,
     name: str,
     zeros: np.ndarray,
@@ -70,7 +89,7 @@ def _parameters(
     )
 
 
-def _axis(kind: QuantizedType) -> int | None:
+def axis_of(kind: QuantizedType) -> int | None:
     return None if kind.is_per_tensor else kind.axis_number
 
 
@@ -91,6 +110,24 @@ def dequantize_blocks(op: DequantizeBlocksOp, out: Nodes) -> str:
 
 @writes(DynamicQuantizeOp)
 def dynamic_quantize(op: DynamicQuantizeOp, out: Nodes) -> list[str]:
-    if op.is_symmetric:
-        raise Unwritable("DynamicQuantizeLinear makes unsigned bytes with a zero point")
-    return out.nodes("DynamicQuantizeLinear", 3, op.input)
+    return (
+        _symmetric(op, out) if op.is_symmetric else out.nodes("DynamicQuantizeLinear", 3, op.input)
+    )
+
+
+def _symmetric(op: DynamicQuantizeOp, out: Nodes) -> list[str]:
+    """Its definition, spelt out: DynamicQuantizeLinear makes unsigned bytes with a zero point."""
+
+    def number(value: float) -> str:
+        return out.constant(np.array(value, SINGLE))
+
+    reach = out.node("ReduceMax", out.node("Abs", op.input), keepdims=0)
+    is_zero = out.node("Equal", reach, number(0))
+    scale = out.node("Where", is_zero, number(1), out.node("Div", reach, number(SYMMETRIC_LEVELS)))
+    factor = out.node("Div", number(SYMMETRIC_LEVELS), out.node("Where", is_zero, number(1), reach))
+    steps = out.node("Mul", op.input, factor)
+    away = out.node("Floor", out.node("Add", out.node("Abs", steps), number(0.5)))
+    whole = out.node("Mul", out.node("Sign", steps), away)
+    limited = out.node("Clip", whole, number(-SYMMETRIC_LEVELS), number(SYMMETRIC_LEVELS))
+    stored = out.node("Cast", limited, to=onnx_type(element_type_of(op.output)))
+    return [stored, scale, out.constant(np.array(0, np.int8))]

@@ -19,11 +19,11 @@ from explorer.exporters.onnx.nodes import (
 from explorer.ir.top.determinant import DeterminantOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
     SoftmaxOp,
 )
 from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp

@@ -74,6 +74,8 @@ class FlatGraph:
     converters: Mapping[str, Convert]
     kinds: Mapping[str, QuantizedType] = field(default_factory=dict)
     """Of constants that hold quantized numbers: in which type operands get them."""
+    hint: str = "explorer.inspect(model) shows where they stand"
+    """What to do where nodes cannot be imported."""
 
     def open_program(
         self, model: SourceModel, dimensions: Mapping[str, int] | None = None
@@ -87,7 +89,7 @@ class FlatGraph:
                 f"{count} node{'s' * (count > 1)} of {model.name} cannot be imported",
                 problems=[f"node {name}: {why}" for name, why in found.problems.items()],
                 file="" if model.path is None else str(model.path),
-                hint="explorer.inspect(model) shows where they stand",
+                hint=self.hint,
             )
         source = self._source(model, found)
         rewrites = decomposition(source, found.module, found.microseconds, self._explained)

@@ -20,6 +20,10 @@ class CaffeImporter(FlatImporter):
         del is_examined
         return reading.load(path)
 
+    def load_both(self, path: Path, weights: Path, is_examined: bool = False) -> SourceModel:
+        del is_examined
+        return reading.load_both(path, weights)
+
     def files_of(self, model: SourceModel) -> Iterable[str]:
         assert isinstance(model.content, CaffeContent), model.format
         return model.content.files
@@ -38,7 +42,15 @@ class CaffeImporter(FlatImporter):
             )
             for flow in model.content.flows
         ]
-        return FlatGraph(nodes, converters())
+        if model.content.weights:
+            return FlatGraph(nodes, converters())
+        return FlatGraph(nodes, converters(), hint=_NO_WEIGHTS)
+
+
+_NO_WEIGHTS = (
+    "there is no caffemodel: put it beside the prototxt under the same name, or name it "
+    "(--weights FILE, explorer.load(path, weights=FILE), or both files in one zip file)"
+)
 
 
 def _shown(flow: reading.Flow) -> dict[str, str]:

@@ -40,6 +40,7 @@ def _nodes(content: TfliteContent) -> list[TfliteNode]:
             version=operator.version,
             file=operator,
             results=flows[operator.name].results,
+            graphs=content.subgraphs,
         )
         for operator in content.main.operators
     ]

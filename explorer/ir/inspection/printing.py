@@ -198,6 +198,7 @@ class _TextParser(Parser):
 def make_context() -> Context:
     """A context with every dialect that the compiler's IR uses."""
     from explorer.ir.dialects.kernel import Kernel
+    from explorer.ir.dialects.npu import Npu
     from explorer.ir.dialects.source import Source
     from explorer.ir.loop_dialect import Loop
     from explorer.ir.top import Top
@@ -216,6 +217,7 @@ def make_context() -> Context:
         Dialect(linalg.Linalg.name, statements, list(linalg.Linalg.attributes)),
         Top,
         Kernel,
+        Npu,
         Loop,
         Source,
     ):

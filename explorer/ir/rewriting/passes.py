@@ -47,7 +47,11 @@ from explorer.ir.weights import Weights
 from explorer.results import GraphDiff, MemoryPlan, PassRecord, SourceText
 from explorer.results.deferring import Later, deferring
 
-LEVELS = ("top", "kernels", "loops", "scheduled", "memory")
+LEVELS = (
+    "top", "kernels", "loops", "scheduled", "memory", "tiled", "addressed", "instructions",
+)  # fmt: skip
+"""From tensors to what a device is given: of no program is a later level an earlier one's. Kernels
+of loops go down to `memory`; instructions are made of `tiled` and `addressed` operations."""
 
 KNOBS = "knobs"
 """Name of the artifact in which a pass says what it may decide otherwise: a tuple of Knob."""

@@ -28,12 +28,18 @@ from explorer.ir.top.quantization import dynamic as dynamic_quantization
 from explorer.ir.top.quantization import (
     fixed_point,
     fixed_point_softmax,
+    integer_average,
     integer_normalizations,
     lookup,
     quantized,
     simulated,
 )
-from explorer.ir.top.reductions import cumulative, normalization, reduction
+from explorer.ir.top.reductions import (
+    cumulative,
+    local_response_norm,
+    normalization,
+    reduction,
+)
 from explorer.ir.types import EncodingAttr, QuantizedType
 
 _FAMILIES = (
@@ -49,6 +55,7 @@ _FAMILIES = (
     fixed_point,
     fixed_point_softmax,
     lookup,
+    integer_average,
     integer_normalizations,
     simulated,
     pooling,
@@ -56,6 +63,7 @@ _FAMILIES = (
     cumulative,
     determinant,
     normalization,
+    local_response_norm,
     attention,
     reshape,
     transpose,

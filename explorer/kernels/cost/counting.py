@@ -27,11 +27,13 @@ from explorer.kernels.cost.rules import (
     broadcast_registers,
     conflict_cycles,
     executed_loads,
+    kept_vectors,
     load_parts,
     loop_instructions,
     overlapped,
     parts_of,
     spill_cycles,
+    spilled_chain_cycles,
     waiting_share,
 )
 from explorer.kernels.loops.nest import (
@@ -142,7 +144,7 @@ class _Counter:
                 body.append((op, repeats_of(op, inside), inside))
         own = Counts()
         most = max((repeats for _, repeats, _ in body), default=1)
-        held = 0
+        held = kept = 0
         for op, repeats, inside in body:
             if repeats > 1 and is_access(op) and not _is_register(op):
                 offsets = _offsets(op, inside)
@@ -152,11 +154,12 @@ class _Counter:
                     repeats = len(offsets)
                     held = max(held, repeats // extent_of(inside[0]))
                 elif not is_store(op) and isinstance(_touched(op), VectorType) and not _is_held(op):
+                    kept = max(kept, kept_vectors(repeats, most, self.machine))
                     repeats = executed_loads(repeats, most, self.machine)
             self._operation(op, repeats, own)
         sums = self._sums([op for op, _, _ in body])
         has_held = any(is_access(op) and is_held(op.memref) for op, _, _ in body)
-        operands = max(broadcast_registers(self.machine) + (not has_held), held)
+        operands = max(broadcast_registers(self.machine) + max(not has_held, kept), held)
         own.most_registers = sums + operands if sums else 0
         if loop is not None:
             own.instructions["other"] += loop_instructions(len(_arrays_along(loop, body)))
@@ -166,6 +169,9 @@ class _Counter:
             own.cycles["latency"] += self._chain_cycles(loop, issued)
         if sums:
             own.cycles["spills"] += spill_cycles(sums, self.machine, operands)
+            own.cycles["latency"] = max(
+                own.cycles["latency"], spilled_chain_cycles(own.cycles["spills"], self.machine)
+            )
         longest = max(own.cycles[name] for name in OVERLAPPING)
         own.busy = overlapped(longest, own.cycles["conflicts"]) + own.cycles["spills"]
         if loop is not None:

@@ -19,6 +19,9 @@ multiply-add, and it is loaded so many times (gcc 12 for AVX2, tiles of 3 x 1, 2
 points x vectors; of 4 x 1, 4 x 2 and 5 x 1 it keeps them)."""
 HELD_USES = 4
 """Up to which the step `hold` keeps it in a register by force: one more, to be sure."""
+SPILLED_CYCLES = 10
+"""From the store of a sum on the stack until it can be added to: 7 x 2 sums with one of them there
+take 14.1 cycles per step where 4 are the latency of a multiply-add (Zen 4, vectors of 8)."""
 LOOP_INSTRUCTIONS = 2
 """Of an iteration that is not written out: comparing, and jumping back. Each array that it goes
 along takes one more, which advances an address (gcc 12, clang: `addq $64, %rdx`)."""
@@ -63,8 +66,17 @@ def executed_loads(
 def held_vectors(distinct: int, uses: int, machine: CostMachine, *, can_hold: bool = False) -> int:
     """How many of them stay in a register from one use to the next; the others are read again."""
     room = max(1, min(distinct, machine.registers - uses - broadcast_registers(machine)))
-    is_folded = uses <= FOLDED_USES * distinct and not (can_hold and room == distinct)
-    return 0 if is_folded else room
+    return min(room, kept_vectors(distinct, uses, machine, can_hold=can_hold))
+
+
+def kept_vectors(distinct: int, uses: int, machine: CostMachine, *, can_hold: bool = False) -> int:
+    """How many of them compilers give a register, at the cost of a sum where there is no room.
+
+    gcc 12 reads both vectors of a tile of 7 x 2 once, and adds one of the 14 sums up in memory.
+    """
+    room = machine.registers - uses - broadcast_registers(machine)
+    is_folded = uses <= FOLDED_USES * distinct and not (can_hold and room >= distinct)
+    return 0 if is_folded else distinct
 
 
 def broadcast_registers(machine: CostMachine) -> int:
@@ -93,6 +105,12 @@ def spill_cycles(sums: int, machine: CostMachine, operands: int | None = None) -
     spilled = max(0, sums + operands - machine.registers)
     parts = load_parts(FLOAT_BYTES * machine.vector_floats, machine)
     return spilled * (parts / machine.core.load_units + parts / machine.core.store_units)
+
+
+def spilled_chain_cycles(spills: float, machine: CostMachine) -> float:
+    """The least an iteration takes whose sums do not all have registers: one is added to in memory,
+    and can be read again only when it was stored."""
+    return machine.core.multiply_add_latency_cycles + SPILLED_CYCLES if spills else 0.0
 
 
 def waiting_share(instructions: float, machine: CostMachine) -> float:

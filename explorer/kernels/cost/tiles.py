@@ -25,11 +25,13 @@ from explorer.kernels.cost.rules import (
     crowded,
     executed_loads,
     held_vectors,
+    kept_vectors,
     load_parts,
     loop_instructions,
     multiply_parts,
     overlapped,
     spill_cycles,
+    spilled_chain_cycles,
     waiting_share,
 )
 
@@ -40,6 +42,10 @@ START_CYCLES = 8.0
 """Of a tile: the sums are set before, and stored behind the reduction; per vector of them half."""
 NEARLY_AS_GOOD = 1.03
 """Times the fewest cycles: what else is known decides between such."""
+CHANNELS_FIRST, ROWS_FIRST = ORDERS = ("channels", "rows")
+"""What the outermost loop around tiles goes through."""
+MUCH_BETTER, WORTH_IT = 1.5, 0.05
+"""Another order than usual fetches so many times less, and fetching is such a part of the time."""
 AS_GOOD = 1.015
 """Times the fewest cycles: smaller differences the model cannot tell."""
 
@@ -168,8 +174,14 @@ def body_cycles(points: int, vectors: int, work: Work, machine: CostMachine) -> 
     if work.vector_stride_bytes:
         ends = range(0, vectors * work.vector_stride_bytes, work.vector_stride_bytes)
         conflicts += conflict_cycles(ends, machine)
-    longest = max(crowded(arithmetic, loading, latency), issued / core.issued_per_cycle)
-    return overlapped(longest, conflicts) + spill_cycles(sums, machine)
+    kept = kept_vectors(vectors, sums, machine, can_hold=work.can_hold)
+    spills = spill_cycles(sums, machine, max(kept, 1) + broadcast_registers(machine))
+    longest = max(
+        crowded(arithmetic, loading, latency),
+        issued / core.issued_per_cycle,
+        spilled_chain_cycles(spills, machine),
+    )
+    return overlapped(longest, conflicts) + spills
 
 
 def _plane_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
@@ -192,28 +204,56 @@ def _row_cycles(rows: int, tile: Tile, work: Work, machine: CostMachine) -> floa
     return cycles
 
 
+def choose_order(tile: Tile, work: Work, machine: CostMachine) -> tuple[str, str]:
+    """(the order of the loops around a tile, why): that for which less has to come from farther.
+
+    By itself a tile of channels goes through all points, so that neighbouring kernels find the rows
+    that a thread has written in the cache of that thread.
+    """
+    cycles = {}
+    for order in ORDERS:
+        _, *behind = (*_level_cycles(tile, work, machine, order), 0.0)
+        cycles[order] = sum(behind)  # the nearest cache is filled fast, and before it is asked
+    usual, other = (cycles[order] for order in (CHANNELS_FIRST, ROWS_FIRST))
+    found = f"{usual:.3g} cycles for what comes from far, {other:.3g} row by row"
+    is_better = usual > MUCH_BETTER * other and usual > WORTH_IT * tile_cycles(tile, work, machine)
+    return (ROWS_FIRST if is_better else CHANNELS_FIRST), found
+
+
 def _fetching_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:
     """For what comes from behind each cache (see `traffic.py`); the slowest level counts."""
+    return max(_level_cycles(tile, work, machine, CHANNELS_FIRST), default=0.0)
+
+
+def _level_cycles(tile: Tile, work: Work, machine: CostMachine, order: str) -> Iterator[float]:
+    """Of every cache, the nearest first."""
+    runs = _runs(tile, work, machine, order)
+    for level in machine.caches:
+        too_large = [(count, size) for count, size in runs if size > level.size_bytes]
+        count, size = too_large[-1] if too_large else (0, 0)
+        yield count * size / level.bytes_per_cycle
+
+
+def _runs(tile: Tile, work: Work, machine: CostMachine, order: str) -> list[tuple[int, int]]:
+    """Of every loop around the tile, the outermost first: how often it runs, and the bytes that a
+    run of it touches."""
     vector = FLOAT_BYTES * machine.vector_floats
+    blocks = max(work.blocks, 1)
     kept = tile.vectors * vector * work.steps
-    across = -(-max(work.blocks, 1) // tile.vectors)
+    stored = tile.vectors * vector
+    across = -(-blocks // tile.vectors)
     down = -(-work.height // tile.rows)
     along = -(-work.width // tile.pixels)
     plane = work.height * work.width
-    stored = tile.vectors * vector
-    runs = (
-        (1, max(work.blocks, 1) * vector * (work.steps + plane) + plane * work.point_bytes),
-        (across, kept + plane * (work.point_bytes + stored)),
-        (across * down, kept + tile.rows * work.width * (work.point_bytes + stored)),
-        (across * down * along, kept + tile.points * (work.point_bytes + stored)),
-    )
-    slowest = 0.0
-    for level in machine.caches:
-        too_large = [(count, size) for count, size in runs if size > level.size_bytes]
-        if too_large:
-            count, size = too_large[-1]
-            slowest = max(slowest, count * size / level.bytes_per_cycle)
-    return slowest
+    row = tile.rows * work.width * (work.point_bytes + stored)
+    whole = blocks * vector * (work.steps + plane) + plane * work.point_bytes
+    if order == ROWS_FIRST:
+        all_channels = tile.rows * work.width * (work.point_bytes + blocks * vector)
+        around = down, blocks * vector * work.steps + all_channels
+    else:
+        around = across, kept + plane * (work.point_bytes + stored)
+    in_tile = kept + tile.points * (work.point_bytes + stored)
+    return [(1, whole), around, (across * down, kept + row), (across * down * along, in_tile)]
 
 
 @dataclass(frozen=True)

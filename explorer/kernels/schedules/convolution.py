@@ -33,6 +33,7 @@ from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
     choose_depthwise_pixels,
+    choose_plane_order,
     choose_plane_tile,
     mark_plane,
     points_of,
@@ -102,14 +103,15 @@ def schedule_convolution(
     source_block = block_of(packs.get(operands.source))
     blocks = _blocks(nest, block)
     tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
-    vectors, pixels, rows = tile.vectors, tile.pixels, tile.rows
+    order = choose_plane_order(nest, machine, choices, tile, blocks)
+    vectors = tile.vectors
 
     lanes = split_channels(schedule, vectors, block)
     reduction = "c p q"
     if source_block:
         reduction = _split_source(schedule, source_block, channel_unroll)
     width = _extent(nest, "j")
-    tails = tile_plane(schedule, reduction, lanes, pixels, rows)
+    tails = tile_plane(schedule, reduction, lanes, tile, order)
     first = reduction.split()[0]
     for suffix in tails:
         schedule.apply(accumulate, at=first + suffix, buffer=operands.result)
@@ -149,7 +151,7 @@ def schedule_depthwise(
     window = window_of(nest, MOST_UPDATES)
     pixels = choose_depthwise_pixels(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
-    tails = tile_plane(schedule, "p q", lanes, pixels, 1)
+    tails = tile_plane(schedule, "p q", lanes, Tile(pixels, 1))
     for suffix in tails:
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)

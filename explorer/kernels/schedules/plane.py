@@ -17,10 +17,14 @@ from xdsl.dialects import affine
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.tiles import (
+    CHANNELS_FIRST,
+    ORDERS,
+    ROWS_FIRST,
     Tile,
     Window,
     Work,
     choose,
+    choose_order,
     choose_row,
     explain,
     row_cycles,
@@ -132,28 +136,47 @@ def split_channels(schedule: Schedule, vectors: int, block: int) -> str:
     return "ov oi"
 
 
-def tile_plane(schedule: Schedule, reduction: str, lanes: str, pixels: int, rows: int) -> list[str]:
+def choose_plane_order(
+    nest: LoopNest, machine: Machine, choices: Choices, tile: Tile, blocks: int
+) -> str:
+    """Which loop is around which: that over tiles of channels, or that over rows.
+
+    Where several rows are taken together there is only the first.
+    """
+    work = plane_work(nest, blocks, 1)
+    best, why = choose_order(tile, work, machine.costs)
+    legal = ORDERS if tile.rows == 1 else (CHANNELS_FIRST,)
+    return choices.word("order", best if best in legal else CHANNELS_FIRST, legal, why)
+
+
+def tile_plane(
+    schedule: Schedule, reduction: str, lanes: str, tile: Tile, order: str = CHANNELS_FIRST
+) -> list[str]:
     """Cuts and splits i and j, and puts the tile inside the reduction.
 
-    Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
+    `order`: one of `ORDERS`. Returns the suffixes of the nests' loop names: [""] or ["", "_tail"].
     """
     nest = schedule.nest
-    outer = "n g ot" if nest.has("g") else "n ot"
+    pixels, rows = tile.pixels, tile.rows
+    outer, row_loops = "n g ot" if nest.has("g") else "n ot", ["i"]
+    if order == ROWS_FIRST:
+        outer, row_loops = outer.replace("ot", "i ot"), []
     height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
     row_tail, pixel_tail = height % rows, width % pixels
     tail_reduction = " ".join(f"{name}_tail" for name in reduction.split())
     tail_lanes = " ".join(f"{name}_tail" for name in lanes.split())
     if row_tail or pixel_tail:
-        schedule.apply(reorder, order=f"{outer} i j {reduction} {lanes}")
+        around = " ".join([outer, *row_loops])
+        schedule.apply(reorder, order=f"{around} j {reduction} {lanes}")
         if row_tail:
             schedule.apply(cut, loop="i", at=height - row_tail)
         else:
             schedule.apply(cut, loop="j", at=width - pixel_tail)
-    row_loops, tile = ["i"], []
+    row_tile: list[str] = []
     if rows > 1:
-        row_loops, tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
+        row_loops, row_tile = split_or_keep(schedule, "i", height - row_tail, rows, "it", "ip")
     pixel_loops, pixel_tile = split_or_keep(schedule, "j", width - pixel_tail, pixels, "jt", "jp")
-    inside = f"{reduction} {' '.join([*tile, *pixel_tile])} {lanes}"
+    inside = f"{reduction} {' '.join([*row_tile, *pixel_tile])} {lanes}"
     if row_tail:
         schedule.apply(reorder, order=" ".join(row_loops) + f" {inside}")
         schedule.apply(reorder, order=f"i_tail {tail_reduction} j_tail {tail_lanes}")

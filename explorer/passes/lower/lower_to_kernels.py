@@ -33,15 +33,19 @@ from explorer.ir.structure import device_of, functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.types import (
+    Layout,
     element_type_from_numpy,
     element_type_of,
     layout_of,
+    shape_of,
     static_shape,
     stored_type,
 )
 from explorer.passes.lower.compiled_form import missing_form
 
 CHANNELS = 1
+SHORT_ROWS = range(2, 17)
+"""Pixels of a row that is joined with the next one."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,7 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
     layouts = [layout_of(v) for v in (*op.operands, *op.results)]
     shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]
     output_shapes = [_rounded(result) for result in op.results]
-    if output_shapes and all(layout.is_plain for layout in layouts):
+    if output_shapes and _may_change_shapes(op, layouts):
         shapes, output_shapes[0] = op.kernel_shapes(shapes, output_shapes[0])
     inputs = []
     for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):
@@ -218,6 +222,19 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
         _define_halo(builder, result, outputs[-1])
     kind = op.define(builder, inputs, *outputs)
     return builder.finish(kind, op.kernel_parameters())
+
+
+def _may_change_shapes(op: TopOperation, layouts: Sequence[Layout]) -> bool:
+    """Whether the kernel may see its buffers under other shapes (`kernel_shapes`): plain ones, and
+    blocks of channels where only short rows without a halo are joined.
+
+    7 pixels fill no register tile, and 49 do; tasks of long rows are shared among threads as they
+    are, so that neighbouring layers find them where they were made.
+    """
+    if all(layout.is_plain for layout in layouts):
+        return True
+    is_short = isinstance(op, ConvOp) and shape_of(op.output)[-1] in SHORT_ROWS
+    return is_short and not any(any(layout.halo) for layout in layouts)
 
 
 def rounded_operand_shape(op: TopOperation, index: int) -> tuple[int, ...]:

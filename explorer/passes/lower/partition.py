@@ -16,7 +16,7 @@ together, none has fewer pieces in turn (list scheduling with as many slots as t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
@@ -28,11 +28,14 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import outermost, read_values, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import format_shape, is_static, shape_of, static_shape
+from explorer.ir.weights import Weights
 from explorer.passes.lower.compiled_form import missing_control
 
 Place = Literal["device", "sized", "host"]
 PLACES: tuple[Place, ...] = ("device", "sized", "host")
 """In the order in which pieces take what is ready."""
+Refuses = Callable[[TopOperation, Weights], str]
+"""Why a device cannot run an operation that has a compiled form; empty where it can."""
 MOST_SMALL = 64
 """Elements of a tensor that is not worth a transfer."""
 
@@ -53,10 +56,18 @@ class Partition:
     reasons: Mapping[TopOperation, str]
 
 
-def partition(block: Block) -> Partition:
-    """Divides a function's operations; weights belong to whoever reads them."""
+def partition(
+    block: Block, weights: Weights | None = None, refuses: Refuses | None = None
+) -> Partition:
+    """Divides a function's operations; weights belong to whoever reads them.
+
+    `refuses`: what the device cannot run although it has a compiled form.
+    """
     ops = [op for op in block.ops if isinstance(op, TopOperation) and not _is_data(op)]
     reasons = {op: reason for op in ops if (reason := host_reason(op))}
+    if refuses is not None and weights is not None:
+        others = [op for op in ops if op not in reasons]
+        reasons |= {op: reason for op in others if (reason := refuses(op, weights))}
     if not reasons:
         return Partition((Piece("device", tuple(ops)),), {})
     places: dict[Operation, Place] = {

@@ -41,7 +41,7 @@ from explorer.ir.structure import (
     value_name,
 )
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
-from explorer.passes.lower.partition import Partition, Piece, partition
+from explorer.passes.lower.partition import Partition, Piece, Refuses, partition
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class PlaceOnDevice(Pass):
     device: str
     has_host_parts: bool = False
     """False: all go to the device, and lowering refuses what has no compiled form."""
+    refuses: Refuses | None = None
+    """What the device cannot run although it has a compiled form; the host does."""
 
     name = "place-on-device"
     is_required = True
@@ -61,7 +63,10 @@ class PlaceOnDevice(Pass):
         events = EventLog(self.name, rewriter)
         last = main.body.block.last_op
         assert isinstance(last, ReturnOp)
-        found = partition(main.body.block) if self.has_host_parts else Partition((), {})
+        block, weights = main.body.block, rewriter.weights
+        found = Partition((), {})
+        if self.has_host_parts:
+            found = partition(block, weights, self.refuses)
         for index, output in enumerate(last.operands):
             if is_argument(output):
                 with events.rewrite("copy-input", last, COPY_REASON):
@@ -74,7 +79,7 @@ class PlaceOnDevice(Pass):
             if isinstance(output.owner, WeightOp):
                 with events.rewrite("copy-weight", last, "an output that is constant is written"):
                     copy_output(last, index, rewriter)
-        found = partition(main.body.block)  # with the copies
+        found = partition(block, weights, self.refuses)  # with the copies
         for op, reason in found.reasons.items():
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))

@@ -18,6 +18,12 @@ class TimedEvent:
     end_ns: int
     flops: int = 0
     bytes_moved: int = 0
+    cycles: int = 0
+    """That the engine was busy, of a machine whose cycles are counted; 0 elsewhere."""
+    waited_cycles: int = 0
+    """How long it waited before it began."""
+    cause: str = ""
+    """What it waited for, for longest: fetch, token, room, channel or bank."""
 
 
 @dataclass(frozen=True)

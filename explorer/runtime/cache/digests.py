@@ -19,7 +19,7 @@ import hashlib
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +42,14 @@ def digest_of_file(path: Path) -> str:
         return digest_of_descriptor(descriptor)
     finally:
         os.close(descriptor)
+
+
+def digest_of_files(paths: Sequence[Path]) -> str:
+    """That of one file, or of the digests of several."""
+    digests = [digest_of_file(path) for path in paths]
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
 
 
 def digest_of_descriptor(descriptor: int) -> str:

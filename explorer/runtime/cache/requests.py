@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import ModelError
+from explorer.files import ModelFiles
 from explorer.results.runs.kept import ModelInterface
-from explorer.runtime.cache.digests import digest_of_file
+from explorer.runtime.cache.digests import digest_of_file, digest_of_files
 from explorer.runtime.cache.keys import digest_of
 
 SHORT = 20
@@ -51,7 +52,7 @@ Sizes = tuple[tuple[str, int, int], ...]
 @dataclass(frozen=True)
 class ProgramRequest:
     model: str
-    """Digest of the file's bytes."""
+    """Digest of the file's bytes, and of its weights' where they are named apart."""
     path: Path
     """Where the file is; not what it is."""
     target: str
@@ -60,6 +61,17 @@ class ProgramRequest:
     """JSON, without those that have their default."""
     at_ns: int = 0
     """When the file was looked at; what is read later may be another one."""
+    weights: Path | None = None
+    """Where the weights are, if their file was named apart."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (self.path,) if self.weights is None else (self.path, self.weights)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the files are others now. OSError, EOFError as `digest_of_file`."""
+        return digest_of_files(self.files) != self.model
 
     def prefix(self, sizes: Sizes) -> str:
         """What the names of the files of this request begin with."""
@@ -78,7 +90,7 @@ def request_of(
     model: object, target: object, options: Mapping[str, Any]
 ) -> ProgramRequest | Undigested:
     """ModelError where the model's file cannot be read. Other mistakes are left to compiling."""
-    if not isinstance(model, str | Path):
+    if not isinstance(model, str | Path | ModelFiles):
         return Undigested("the model was made in memory, and has no file")
     chosen: dict[str, object] = {}
     for name, value in options.items():
@@ -94,15 +106,18 @@ def request_of(
     named = _target(target)
     if named is None:
         return Undigested("the target was made in memory, and has no file")
-    path, at_ns = Path(model), time.time_ns()
-    if not path.is_file():
+    files = (model.path, model.weights) if isinstance(model, ModelFiles) else (Path(model),)
+    at_ns = time.time_ns()
+    if not all(path.is_file() for path in files):
         return Undigested("there is no such file")
     try:
-        digest = digest_of_file(path)
+        digest = digest_of_files(files)
     except (OSError, EOFError) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
-        raise ModelError(f"the file cannot be read: {words}", file=str(path)) from error
-    return ProgramRequest(digest, path.absolute(), named, json.dumps(chosen, sort_keys=True), at_ns)
+        raise ModelError(f"the file cannot be read: {words}", file=str(files[0])) from error
+    path, *weights = (path.absolute() for path in files)
+    asked = json.dumps(chosen, sort_keys=True)
+    return ProgramRequest(digest, path, named, asked, at_ns, *weights)
 
 
 def varied(request: ProgramRequest, variant: str) -> ProgramRequest:

@@ -158,7 +158,8 @@ static i64 transfer(i64 number, const i64 *in) {
   i64 *counters = I64_AT(H_COUNTERS);
   if (!in[I_X_SIZE]) return OK;
   i64 start = in[I_GLOBAL_ADDRESS] * outside;
-  i64 end = start + ((in[I_Y_SIZE] - 1) * stride + in[I_X_SIZE]) * outside;
+  i64 step = in[I_X_STEP] * outside;
+  i64 end = start + ((in[I_Y_SIZE] - 1) * stride + 1) * outside + (in[I_X_SIZE] - 1) * step;
   if (in[I_Y_SIZE] && end > header[H_IMAGE_BYTES])
     return fault(number, FAULT_GLOBAL, content, end, header[H_IMAGE_BYTES]);
   i64 moved = in[I_Y_SIZE] * in[I_X_SIZE] * outside;
@@ -169,7 +170,7 @@ static i64 transfer(i64 number, const i64 *in) {
   if (in[I_OPCODE] == STORE) {
     for (i64 y = 0; y < in[I_Y_SIZE]; y++, there += stride * outside)
       for (i64 x = 0; x < in[I_X_SIZE]; x++, here += bytes) {
-        uint8_t *to = there + x * outside;
+        uint8_t *to = there + x * step;
         if (content != OUTPUTS) memcpy(to, here, (size_t)bytes);
         else
           for (i64 i = 0; i < numbers; i++) put(to, i, narrow, get(here, i, wide));
@@ -183,11 +184,14 @@ static i64 transfer(i64 number, const i64 *in) {
   fill(&here, width * in[I_Y_PAD_BEFORE], pattern, bytes);
   for (i64 y = 0; y < in[I_Y_SIZE]; y++, there += stride * outside) {
     fill(&here, in[I_X_PAD_BEFORE], pattern, bytes);
-    if (content == WIDENED)
-      for (i64 i = 0; i < in[I_X_SIZE] * numbers; i++) put(here, i, wide, get(there, i, narrow));
-    else
-      memcpy(here, there, (size_t)(in[I_X_SIZE] * bytes));
-    here += in[I_X_SIZE] * bytes;
+    // Elements that lie side by side are one piece.
+    i64 pieces = step == outside ? 1 : in[I_X_SIZE], each = in[I_X_SIZE] / pieces;
+    for (i64 x = 0; x < pieces; x++, here += each * bytes) {
+      if (content == WIDENED)
+        for (i64 i = 0; i < each * numbers; i++) put(here, i, wide, get(there + x * step, i, narrow));
+      else
+        memcpy(here, there + x * step, (size_t)(each * bytes));
+    }
     fill(&here, in[I_X_PAD_AFTER], pattern, bytes);
   }
   fill(&here, width * in[I_Y_PAD_AFTER], pattern, bytes);
@@ -290,7 +294,8 @@ static void vector_step(const i64 *in, i64 destination, i64 source) {
     for (i64 i = 0; i < numbers; i++) {
       i64 value = requantized(get(out, i, bits), get(second, i, bits), get(shifts, i, bits));
       value += in[I_OFFSET];
-      value = value < in[I_LOW] ? in[I_LOW] : value > in[I_HIGH] ? in[I_HIGH] : value;
+      if (!in[I_WIDE])
+        value = value < in[I_LOW] ? in[I_LOW] : value > in[I_HIGH] ? in[I_HIGH] : value;
       put(out, i, bits, (int32_t)value);
     }
   }

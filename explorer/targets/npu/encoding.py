@@ -34,15 +34,15 @@ STORED = {"vta": ("outputs",), "full": ("outputs", "accumulators")}
 
 COLUMNS = (
     "opcode", "pop_before", "pop_after", "push_before", "push_after",
-    "memory", "scratchpad_address", "global_address", "y_size", "x_size", "x_stride",
+    "memory", "scratchpad_address", "global_address", "y_size", "x_size", "x_stride", "x_step",
     "y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after", "pad_value",
     "reset", "micro_begin", "micro_end", "outer", "inner",
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
-    "operation", "use_immediate", "immediate", "table", "offset", "low", "high",
+    "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
-DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1}
+DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
 """Of fields that a format may leave out; of all others 0."""
 
 

@@ -126,6 +126,7 @@ def _widths(machine: Machine) -> dict[str, int]:
         "global_address": 32 if total is None else index_bits(-(-total // smallest)),
         "size": deepest.bit_length(),
         "stride": max(16, deepest.bit_length()),
+        "step": 8,
         "pad": 4,
         "iterations": deepest.bit_length(),
         "immediate": 16,
@@ -189,6 +190,8 @@ def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> lis
         ("x_size", widths["size"]),
         ("x_stride", widths["stride"]),
     ]
+    if machine.set == "full":
+        fields.append(("x_step", widths["step"]))
     if kind == "load" or machine.set == "vta":
         pads = ("y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after")
         fields += [(name, widths["pad"]) for name in pads]
@@ -215,6 +218,7 @@ def _operation_fields(
     if kind == "table":
         return [("table", index_bits(machine.depth("tables")))]
     return [
+        ("wide", 1),
         ("offset", machine.input_bits + 1, True),
         ("low", machine.input_bits + 1, True),
         ("high", machine.input_bits + 1, True),

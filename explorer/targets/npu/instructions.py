@@ -34,7 +34,7 @@ class Instruction:
 class Transfer(Instruction):
     """Rows of elements between global memory and a scratchpad, dense in the scratchpad.
 
-    In global memory row y begins at element `global_address + y * x_stride`.
+    In global memory element x of row y is `global_address + y * x_stride + x * x_step`.
     """
 
     memory: str
@@ -44,6 +44,7 @@ class Transfer(Instruction):
     y_size: int = 1
     x_size: int
     x_stride: int = 0
+    x_step: int = 1
     y_pad_before: int = 0
     """Rows of `pad_value` that are written before those of global memory."""
     y_pad_after: int = 0
@@ -137,14 +138,18 @@ class Table(Loop):
 class Requantize(Loop):
     """accumulators[destination] by the target's scheme, plus `offset`, kept in [low, high].
 
+    With `wide` they are kept as they are: sums that go on being computed with.
+
     Multipliers lie in accumulators[source], shifts in the element behind: one per column.
     """
 
     kind: ClassVar[str] = "requantize"
 
+    wide: bool = False
+    """All bits are kept, whatever `low` and `high` say."""
     offset: int = 0
-    low: int
-    high: int
+    low: int = 0
+    high: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import {handleKey} from "./frame/keys.js";
 import {createFiles} from "./frame/saving.js";
 import {clip} from "./ground/scene.js";
 import {createSession} from "./branches/session.js";
-import {linkNotice} from "./state/shared_link.js";
+import {LINK_TITLE, noticeBanner} from "./state/shared_link.js";
 import {STYLE} from "./theme.js";
 import {followTheme} from "./state/theme_choice.js";
 
@@ -191,7 +191,7 @@ function render({model, el}) {
   function drawBanner() {
     const node =
       session?.banner() ??
-      (notice ? linkNotice(notice, () => onnotice("")) : (app?.refusal ?? null));
+      (notice ? noticeBanner(notice, () => onnotice(""), LINK_TITLE) : (app?.refusal ?? null));
     if (banner.firstChild !== node) replace(banner, node);
     banner.hidden = !banner.childElementCount;
   }

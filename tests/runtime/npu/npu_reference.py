@@ -133,7 +133,9 @@ class Reference:
             for x in range(-op.x_pad_before, op.x_size + op.x_pad_after):
                 data = padding
                 if 0 <= y < op.y_size and 0 <= x < op.x_size:
-                    start = (op.global_address + y * op.x_stride + x) * space.global_bytes
+                    start = (
+                        op.global_address + y * op.x_stride + x * op.x_step
+                    ) * space.global_bytes
                     data = self.image[start : start + space.global_bytes]
                     if op.memory == "widened":
                         data = pack(unpack(data, self.machine.input_bits), self.bits("widened"))
@@ -147,7 +149,7 @@ class Reference:
                 data = self.get(op.memory, op.scratchpad_address + y * op.x_size + x)
                 if op.memory == "outputs":
                     data = pack(unpack(data, self.bits("outputs")), self.machine.input_bits)
-                start = (op.global_address + y * op.x_stride + x) * space.global_bytes
+                start = (op.global_address + y * op.x_stride + x * op.x_step) * space.global_bytes
                 self.image[start : start + space.global_bytes] = data
 
     def steps(self, op):
@@ -211,7 +213,8 @@ class Reference:
             if how.scheme == "shift":
                 factors = FixedPoint(np.ones_like(shifts), shifts)
             value = multiplied(self.sums(destination), factors, how)
-            self.put_sums(destination, np.clip(value + op.offset, op.low, op.high))
+            value = value + op.offset
+            self.put_sums(destination, value if op.wide else np.clip(value, op.low, op.high))
 
 
 def computed(operation, x, y):

@@ -68,6 +68,24 @@ def test_reading_what_nobody_wrote_is_found():
     assert "reads activations 0, which no instruction before it has written" in finding.text
 
 
+@pytest.mark.parametrize("at", [0, 127])
+def test_a_table_over_micro_operations_is_found(at):
+    """`tiny-8` has both in one scratchpad, of which each counts in its own elements."""
+    tiny = machine("tiny-8")
+    assert tiny.depth("tables") == 128
+    program = [
+        Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=1),
+        Load(memory="tables", scratchpad_address=at, global_address=1, x_size=1),
+        Multiply(micro_begin=0, micro_end=1, reset=True),
+        Finish(),
+    ]
+    found = check_program(encode(program, tiny), IMAGE, tiny)
+    assert [f.kind for f in found] == ["overwritten"] * (at == 0)
+    if found:
+        assert found[0].instruction == 2
+        assert "reads micro operations 0, where tables were written" in found[0].text
+
+
 FLAGS = ("pop_before", "pop_after", "push_before", "push_after")
 
 

@@ -106,12 +106,13 @@ def transfers(draw, machine, kind):
     pads = [draw(st.integers(0, 1)) if kind == "load" else 0 for _ in range(4)]
     size = (y + pads[0] + pads[1]) * (x + pads[2] + pads[3])
     stride = draw(st.integers(0, 4))
-    reach = max(0, y - 1) * stride + x
+    step = draw(st.integers(0, 3)) if machine.set == "full" else 1
+    reach = max(0, y - 1) * stride + (max(0, x - 1) * step + 1 if x else 0)
     if size > space.depth or reach > elements:
         y = x = 0
         size = reach = 0
     values = dict(
-        memory=content, y_size=y, x_size=x, x_stride=stride,
+        memory=content, y_size=y, x_size=x, x_stride=stride, x_step=step,
         scratchpad_address=draw(st.integers(0, max(0, space.depth - max(size, 1)))),
         global_address=draw(st.integers(0, elements - max(reach, 1))),
     )  # fmt: skip
@@ -146,7 +147,8 @@ def loops(draw, machine, record):
     if record is Table:
         values["table"] = draw(st.integers(0, machine.depth("tables") - 1))
     if record is Requantize:
-        values |= dict(offset=draw(st.integers(-3, 3)), low=-7, high=draw(st.integers(0, 7)))
+        values |= dict(offset=draw(st.integers(-3, 3)), low=-7, high=draw(st.integers(0, 7)),
+                       wide=draw(st.booleans()))  # fmt: skip
     return record(**values)
 
 

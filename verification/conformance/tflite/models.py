@@ -18,7 +18,7 @@ import tflite
 
 TYPES = {
     "float32": 0, "float16": 1, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6,
-    "int16": 7, "int8": 9, "resource": 13, "int4": 17,
+    "int16": 7, "complex64": 8, "int8": 9, "uint64": 12, "resource": 13, "uint32": 15, "int4": 17,
 }  # fmt: skip
 
 
@@ -48,6 +48,18 @@ class OperatorOf:
     """Name of the table of options: Conv2DOptions."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Its fields as the schema's builders call them: {"Padding": 1}."""
+    intermediates: Sequence[int] = ()
+    custom_options: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOf:
+    """A subgraph; tensors are known by their places in it."""
+
+    tensors: Sequence[TensorOf]
+    operators: Sequence[OperatorOf]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
 
 
 def model_of(
@@ -56,34 +68,19 @@ def model_of(
     inputs: Sequence[int],
     outputs: Sequence[int],
     version: int = 3,
+    others: Sequence[GraphOf] = (),
 ) -> bytes:
-    """The file's bytes."""
+    """The file's bytes; `others`: subgraphs 1, 2, ... that operators call."""
     builder = flatbuffers.Builder(1024)
-    buffers = [_buffer(builder, None)]
-    places = []
-    for tensor in tensors:
-        places.append(len(buffers) if tensor.data is not None else 0)
-        if tensor.data is not None:
-            buffers.append(_buffer(builder, tensor.data))
-    tables = [_tensor(builder, t, p) for t, p in zip(tensors, places, strict=True)]
-    kinds = list(dict.fromkeys(o.kind for o in operators))
+    main = GraphOf(tensors=tensors, operators=operators, inputs=inputs, outputs=outputs)
+    graphs, buffers = [main, *others], [_buffer(builder, None)]
+    kinds = list(dict.fromkeys(o.kind for graph in graphs for o in graph.operators))
     codes = [_code(builder, kind) for kind in kinds]
-    nodes = [_operator(builder, o, kinds.index(o.kind)) for o in operators]
-    name = builder.CreateString("main")
-    lists = {
-        "Tensors": _offsets(builder, tables),
-        "Inputs": _numbers(builder, inputs),
-        "Outputs": _numbers(builder, outputs),
-        "Operators": _offsets(builder, nodes),
-    }
-    tflite.SubGraphStart(builder)
-    for label, offset in lists.items():
-        getattr(tflite, f"SubGraphAdd{label}")(builder, offset)
-    tflite.SubGraphAddName(builder, name)
-    graph = tflite.SubGraphEnd(builder)
+    tables = [_subgraph(builder, graph, number, kinds, buffers)
+              for number, graph in enumerate(graphs)]  # fmt: skip
     parts = {
         "OperatorCodes": _offsets(builder, codes),
-        "Subgraphs": _offsets(builder, [graph]),
+        "Subgraphs": _offsets(builder, tables),
         "Buffers": _offsets(builder, buffers),
     }
     description = builder.CreateString("a test")
@@ -96,12 +93,41 @@ def model_of(
     return bytes(builder.Output())
 
 
+def _subgraph(
+    builder: flatbuffers.Builder,
+    graph: GraphOf,
+    number: int,
+    kinds: Sequence[str],
+    buffers: list[int],
+) -> int:
+    places = []
+    for tensor in graph.tensors:
+        places.append(len(buffers) if tensor.data is not None else 0)
+        if tensor.data is not None:
+            buffers.append(_buffer(builder, tensor.data))
+    tables = [_tensor(builder, t, p) for t, p in zip(graph.tensors, places, strict=True)]
+    nodes = [_operator(builder, o, kinds.index(o.kind)) for o in graph.operators]
+    name = builder.CreateString(f"graph{number}" if number else "main")
+    lists = {
+        "Tensors": _offsets(builder, tables),
+        "Inputs": _numbers(builder, graph.inputs),
+        "Outputs": _numbers(builder, graph.outputs),
+        "Operators": _offsets(builder, nodes),
+    }
+    tflite.SubGraphStart(builder)
+    for label, offset in lists.items():
+        getattr(tflite, f"SubGraphAdd{label}")(builder, offset)
+    tflite.SubGraphAddName(builder, name)
+    return tflite.SubGraphEnd(builder)
+
+
 def one_operator(
     kind: str,
     inputs: Sequence[TensorOf],
     outputs: Sequence[TensorOf],
     options: str = "",
     values: Mapping[str, Any] | None = None,
+    others: Sequence[GraphOf] = (),
 ) -> bytes:
     """A model of one operator; its inputs are those operands that hold nothing."""
     tensors = [*inputs, *outputs]
@@ -114,7 +140,7 @@ def one_operator(
         values=values or {},
     )
     given = [i for i, t in enumerate(inputs) if t.data is None]
-    return model_of(tensors, [node], given, results)
+    return model_of(tensors, [node], given, results, others=others)
 
 
 def _buffer(builder: flatbuffers.Builder, data: np.ndarray | bytes | None) -> int:
@@ -171,7 +197,9 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
     options, kind = None, operator.options
     if kind:
         values = {
-            name: _vector(builder, value) if isinstance(value, list | tuple | np.ndarray) else value
+            name: _vector(builder, value)
+            if isinstance(value, list | tuple | np.ndarray | str)
+            else value
             for name, value in operator.values.items()
         }
         # As the accessors are called: `SubGraphStart`, `Conv2DOptionsStart`.
@@ -179,10 +207,18 @@ def _operator(builder: flatbuffers.Builder, operator: OperatorOf, code: int) -> 
         for name, value in values.items():
             getattr(tflite, f"{kind}Add{name}")(builder, value)
         options = getattr(tflite, f"{kind}End")(builder)
+    intermediates = _numbers(builder, operator.intermediates) if operator.intermediates else None
+    custom = None
+    if operator.custom_options:
+        custom = builder.CreateByteVector(operator.custom_options)
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, code)
     tflite.OperatorAddInputs(builder, inputs)
     tflite.OperatorAddOutputs(builder, outputs)
+    if intermediates is not None:
+        tflite.OperatorAddIntermediates(builder, intermediates)
+    if custom is not None:
+        tflite.OperatorAddCustomOptions(builder, custom)
     if options is not None:
         # Newer operators have their options in a second union.
         second = "" if hasattr(tflite.BuiltinOptions, kind) else "2"
@@ -196,8 +232,10 @@ def _numbers(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
     return builder.CreateNumpyVector(np.array(list(numbers), np.int32))
 
 
-def _vector(builder: flatbuffers.Builder, value: Sequence[int] | np.ndarray) -> int:
-    """Integers of 32 bits, or numbers of an array's own type."""
+def _vector(builder: flatbuffers.Builder, value: Sequence[int] | np.ndarray | str) -> int:
+    """Integers of 32 bits, numbers of an array's own type, or a text."""
+    if isinstance(value, str):
+        return builder.CreateString(value)
     if isinstance(value, np.ndarray):
         return builder.CreateNumpyVector(value)
     return _numbers(builder, value)

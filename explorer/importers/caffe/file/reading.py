@@ -2,6 +2,7 @@
 
     load(Path("net.prototxt"))      with net.caffemodel beside it; or the other way round
     load(Path("net.zip"))           one of each in it
+    load_both(Path("deploy.prototxt"), Path("iter_1000.caffemodel"))      of any names
 
 Tensors are called after the layers that make them, since results that are written over their
 operands have one name with them; of several results of a layer all but the first have their place
@@ -28,6 +29,10 @@ from explorer.ir.types import Shape
 TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 MOST_WEIGHT_BYTES = 2 << 30
 """Of a caffemodel: protobuf has no larger messages."""
+PLAIN_BYTES = 64 << 20
+MOST_RATIO = 100
+"""A member of a zip file with more bytes than these has at most so many times its packed ones:
+trained numbers hardly shrink, and what shrinks a thousandfold is there to fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +71,27 @@ def load(path: Path) -> SourceModel:
     if not text_path.is_file():
         raise ModelError(
             f"the layers of these weights are not beside it: {text_path.name}",
-            hint=f"put the prototxt there under the name {text_path.name}",
+            hint=f"put the prototxt there under the name {text_path.name}, or name both files: "
+            f"deploy.prototxt --weights {weight_path.name}",
         )
-    with text_path.open("rb") as file:
-        text = _text(file, text_path)
+    text = _text_of(text_path)
     weights = memoryview(b"")
     if weight_path.is_file():
-        with weight_path.open("rb") as file:
-            weights = _bounded(file, MOST_WEIGHT_BYTES, weight_path.name)
+        weights = _weights_of(weight_path)
     both = (text_path, weight_path)
     beside = tuple(found.name for found in both if found != path)
     return read(text, weights, path.stem, path, beside)
+
+
+def load_both(path: Path, weights: Path) -> SourceModel:
+    """As `load`, of a pair whose files have not one name in one folder."""
+    is_wrong = path.suffix.lower() == WEIGHTS or weights.suffix.lower() == TEXT
+    if is_wrong or zipfile.is_zipfile(path):
+        raise ModelError(
+            f"{path.name} and {weights.name} are not a prototxt and its weights, in this order",
+            hint="explorer compile deploy.prototxt --weights net.caffemodel",
+        )
+    return read(_text_of(path), _weights_of(weights), path.stem, path, (str(weights.absolute()),))
 
 
 def read(
@@ -157,6 +172,16 @@ def _line(flow: Flow) -> str:
     return f"{', '.join(flow.outputs)} = {flow.layer.kind}({', '.join(flow.inputs)}){shown}"
 
 
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return bytes(_bounded(file, prototxt.MOST_BYTES, path.name)).decode()
+
+
+def _weights_of(path: Path) -> memoryview:
+    with path.open("rb") as file:
+        return _bounded(file, MOST_WEIGHT_BYTES, path.name)
+
+
 def _from_zip(path: Path) -> tuple[str, memoryview]:
     """One file of each kind, wherever in the archive."""
     with zipfile.ZipFile(path) as archive:
@@ -173,16 +198,24 @@ def _from_zip(path: Path) -> tuple[str, memoryview]:
             found[kind] = member
         if TEXT not in found:
             raise ModelError("no prototxt is in it", hint="put both files of the net into it")
-        with archive.open(found[TEXT]) as file:
-            text = _text(file, Path(found[TEXT].filename))
-        if WEIGHTS not in found:
-            return text, memoryview(b"")
-        with archive.open(found[WEIGHTS]) as file:
-            return text, _bounded(file, MOST_WEIGHT_BYTES, found[WEIGHTS].filename)
+        text = _member(archive, found[TEXT], prototxt.MOST_BYTES)
+        weights = memoryview(b"")
+        if WEIGHTS in found:
+            weights = _member(archive, found[WEIGHTS], MOST_WEIGHT_BYTES)
+        return bytes(text).decode(), weights
 
 
-def _text(file: IO[bytes], path: Path) -> str:
-    return bytes(_bounded(file, prototxt.MOST_BYTES, path.name)).decode()
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> memoryview:
+    """What a member holds: nothing is unpacked to a disk, wherever its name leads. Its sizes are
+    what the archive claims, and no more than these is read."""
+    name = Path(member.filename).name
+    if member.file_size > max(PLAIN_BYTES, MOST_RATIO * member.compress_size):
+        raise ModelError(
+            f"{name} would be {member.file_size:,} bytes out of {member.compress_size:,}",
+            hint="unpack it yourself if it is yours, and give both files",
+        )
+    with archive.open(member) as file:
+        return _bounded(file, most, name)
 
 
 def _bounded(file: IO[bytes], most: int, name: str) -> memoryview:

@@ -71,7 +71,7 @@ class CaffeNode(FileNode):
         at = len(self.layer.bottoms) + index
         value = self.given[at] if at < len(self.given) else None
         if value is None:
-            raise Unsupported(f"its weights are missing in the caffemodel (blob {index})")
+            raise Unsupported(f"its weights are missing (blob {index})")
         return value
 
 

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.ir.top.pooling import PoolOp
-from explorer.ir.top.reductions.normalization import BatchNormOp, LocalResponseNormOp, SoftmaxOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
+from explorer.ir.top.reductions.normalization import BatchNormOp, SoftmaxOp
 
 
 def batch_norm(node: CaffeNode, build: Build) -> SSAValue:

@@ -13,11 +13,11 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
 from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
     BatchNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LocalResponseNormOp,
     SoftmaxOp,
 )
 from explorer.ir.top.reductions.reduction import ReduceOp

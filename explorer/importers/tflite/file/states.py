@@ -6,6 +6,9 @@
     UNIDIRECTIONAL_SEQUENCE_LSTM(x, ..., h, c) -> y          h and c are variable tensors
         inputs h and c;  outputs h:next and c:next
 
+    custom.SignalFilterBankSpectralSubtraction(x) -> y, noise    keeps `noise` for the next run
+        input and output as above, of what the file has no tensor for
+
 Resources get what the subgraph of CALL_ONCE assigns, variable tensors zeros. `Flow` says which
 names each operator reads and makes then.
 """
@@ -21,6 +24,9 @@ from explorer.importers.model import State
 from explorer.importers.tflite.file.contents import Flow, Operator, States, Subgraph, Tensor
 
 NEXT = ":next"
+HIDDEN_STATES = {"custom.SignalFilterBankSpectralSubtraction": (1, "noise_estimate")}
+"""Operators that remember one of their results, by its place, and what it is called."""
+NO_NUMBERS = ("string", "resource", "variant")
 
 
 def states_of(graphs: tuple[Subgraph, ...]) -> States:
@@ -78,6 +84,8 @@ class _Walk:
                 return self._assign(operator)
             case "CALL_ONCE":
                 return Flow((), (), ())
+            case kind if kind in HIDDEN_STATES:
+                return self._hidden(operator)
         inputs = tuple(
             "" if t is None else self._current.get(t.name, t.name) for t in operator.inputs
         )
@@ -94,6 +102,19 @@ class _Walk:
             self._current[tensor.name] = f"{tensor.name}{NEXT}"
         made = tuple(f"{tensor.name}{NEXT}" for tensor in held)
         return Flow(inputs, (*operator.outputs, *held), (*_names(operator), *made))
+
+    def _hidden(self, operator: Operator) -> Flow:
+        """An operator whose state is what one of its results was."""
+        place, what = HIDDEN_STATES[operator.kind]
+        if len(operator.outputs) <= place or operator.outputs[place].element_type in NO_NUMBERS:
+            raise ModelError(f"{operator.name} has not the results that it should have")
+        tensor, name = operator.outputs[place], f"{operator.name}.{what}"
+        self._remember(name, tensor, np.zeros(tensor.shape, np.dtype(tensor.element_type)))
+        self._resources.add(name)
+        made = f"{name}{NEXT}"
+        self._assigned[name], self._current[name] = tensor, made
+        given = [self._current.get(read, read) for read in _operands(operator)]
+        return Flow((*given, name), (*operator.outputs, tensor), (*_names(operator), made))
 
     def _handle(self, operator: Operator) -> Flow:
         key = _key(operator)
@@ -139,6 +160,10 @@ class _Walk:
             tensors[name], tensors[output] = self._kinds[name], self._assigned[name]
         constants = {n: a for n, a in self._before.items() if n not in self._assigned}
         return States(flows, tuple(found), tensors, constants, frozenset(self._resources))
+
+
+def _operands(operator: Operator) -> tuple[str, ...]:
+    return tuple("" if tensor is None else tensor.name for tensor in operator.inputs)
 
 
 def _names(operator: Operator) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ LOGISTIC, RELU ...  floats: top.unary; bytes: top.lookup, the table of what the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,6 +20,7 @@ from explorer.importers.tflite.operators.integers import (
     doubled,
     kept_within,
     multiplier_of,
+    rounded_shift,
     stored_as,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
@@ -27,7 +29,7 @@ from explorer.importers.tflite.operators.tables import TABLES, looked_up
 from explorer.ir.requantization import RequantizationAttr, integer_limits
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
-from explorer.ir.types import element_type_from_numpy
+from explorer.ir.types import QuantizedType, element_type_from_numpy
 
 
 def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
@@ -47,11 +49,41 @@ def _fixed_point(node: TfliteNode, kind: str, build: Build) -> SSAValue:
     to = node.require_quantized()
     if kind not in ("add", "sub", "mul"):
         raise Unsupported(f"{kind} of quantized numbers")
-    if node.result.element_type == "int16":
-        raise Unsupported("of numbers of 16 bits it is not known to the bit")
+    if kind != "mul" and (shifts := _shifts(node, to)) is not None:
+        return _shifted_sum(node, kind, shifts, to, build)
     by = RequantizationAttr.get(to, DOUBLE, limits(to, node.activation))
     operands = [node.operand(0, build), node.operand(1, build)]
     return build.value(FixedPointOp, operands, kind=kind, by=by)
+
+
+def _shifts(node: TfliteNode, to: QuantizedType) -> tuple[int, int] | None:
+    """Of sums of 16 bits with scales that are powers of two: by how many bits the operands are
+    shifted to the right. None where the general form is meant."""
+    if node.result.element_type != "int16" or not node.options.get("pot_scale_int16", True):
+        return None
+    kinds = [kind_of(node.tensor(index)) for index in (0, 1)]
+    if any(kind is None for kind in kinds):
+        return None
+    scales = [float(kind.scale_array[0]) for kind in (*kinds, to) if kind is not None]
+    exponents = [math.log2(scale) for scale in scales]
+    if not all(exponent.is_integer() for exponent in exponents):
+        return None
+    left, right = (int(exponents[2] - exponent) for exponent in exponents[:2])
+    if min(left, right) != 0:
+        raise Unsupported(f"scales {scales}: one operand has the result's, none a larger one")
+    return left, right
+
+
+def _shifted_sum(
+    node: TfliteNode, kind: str, shifts: tuple[int, int], to: QuantizedType, build: Build
+) -> SSAValue:
+    """Source: tensorflow/lite/kernels/internal/reference/add.h, of int16 with `pot_scale`."""
+    a, b = (
+        rounded_shift(build.cast(as_stored(node.operand(index, build), build), np.int32), by, build)
+        for index, by in enumerate(shifts)
+    )
+    total = kept_within(build.binary(kind, a, b), limits(to, node.activation), build)
+    return stored_as(total, to, build)
 
 
 _ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}

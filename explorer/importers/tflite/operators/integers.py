@@ -2,6 +2,7 @@
 
 divided_away(sum, count)            (sum ± count / 2) / count, truncated, as C has it
 doubled(x, multiplier, exponent)    gemmlowp's two roundings by a multiplier that is given
+once_rounded(x, ratio, how)         x * ratio by a scheme with one rounding, for x of 47 bits
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build
+from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_quantized, as_stored
-from explorer.ir.requantization import DOUBLED_BITS
+from explorer.ir.requantization import DOUBLED_BITS, Requantization, fixed_point
 from explorer.ir.types import QuantizedType, numpy_dtype
 
 
@@ -53,12 +54,35 @@ def doubled(x: SSAValue, multiplier: int, exponent: int, build: Build) -> SSAVal
     return rounded_shift(high, max(-exponent, 0), build)
 
 
+def once_rounded(x: SSAValue, ratios: np.ndarray, how: Requantization, build: Build) -> SSAValue:
+    """x * ratio by the scheme `multiplier_shift`, `nearest_up`; x: i64 of at most 47 bits.
+
+    `ratios` broadcast to x. With a multiplier of 32 bits the product has more than 64: its lower
+    16 bits are made apart.
+    """
+    factors = fixed_point(np.asarray(ratios), how)
+    shifts = factors.shifts
+    multiplier, half = (build.weight(n) for n in (factors.multipliers, (1 << shifts) >> 1))
+    if how.multiplier_bits <= _LOWER_BITS:
+        product = build.binary("add", build.binary("mul", x, multiplier), half)
+        return build.binary("shift_right", product, build.weight(shifts))
+    if shifts.min() < _LOWER_BITS:
+        raise Unsupported(f"sums of more than 32 bits times {np.max(ratios):g}")
+    upper = build.binary("mul", shifted(x, _LOWER_BITS, build), multiplier)
+    lower = build.binary("bit_and", x, build.scalar_like((1 << _LOWER_BITS) - 1, x))
+    lower = build.binary("add", build.binary("mul", lower, multiplier), half)
+    whole = build.binary("add", upper, shifted(lower, _LOWER_BITS, build))
+    return build.binary("shift_right", whole, build.weight(shifts - _LOWER_BITS))
+
+
+_LOWER_BITS = 16
+
+
 def shifted(x: SSAValue, bits: int, build: Build) -> SSAValue:
     """floor(x / 2^bits)"""
     if not bits:
         return x
-    rest = build.binary("mod", x, build.scalar_like(1 << bits, x))  # of the divisor's sign
-    return build.binary("div", build.binary("sub", x, rest), build.scalar_like(1 << bits, x))
+    return build.binary("shift_right", x, build.scalar_like(bits, x))
 
 
 def rounded_shift(x: SSAValue, bits: int, build: Build) -> SSAValue:

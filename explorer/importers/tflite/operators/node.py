@@ -21,7 +21,7 @@ from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.flat import FileNode
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.building.quantized_types import as_quantized, as_stored, type_of_numbers
-from explorer.importers.tflite.file.contents import Operator, Tensor
+from explorer.importers.tflite.file.contents import Operator, Subgraph, Tensor
 from explorer.ir.operation import PropertyValue
 from explorer.ir.origins import Origin, set_origins
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
@@ -39,6 +39,10 @@ class TfliteNode(FileNode):
     """What it makes: the file's tensors, and what states hold behind it."""
     given: Sequence[SSAValue | None] = ()
     """The values of its operands."""
+    graphs: tuple[Subgraph, ...] = ()
+    """All of the file, which operators may call by their numbers."""
+    callers: frozenset[int] = frozenset()
+    """The subgraphs that it stands in: none of them is called again."""
 
     # -- options ---------------------------------------------------------------------------------
     @property

@@ -17,7 +17,14 @@ from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE, SINGLE
+from explorer.importers.tflite.operators.schemes import DOUBLE, HALF, SINGLE
+from explorer.importers.tflite.operators.wide_sums import (
+    has_wide_bias,
+    is_wide,
+    products_of_matrices,
+    wide,
+    wide_sums,
+)
 from explorer.importers.tflite.operators.windows import Window, same_padding, window_of
 from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.linear.convolution import ConvOp
@@ -100,8 +107,11 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     rows = x if len(shape) == 2 and shape[1] == depth else build.reshape(x, [-1, depth])
     columns = build.transpose(weight, [1, 0])
     left, scale = _left(node, rows, build)
-    y = build.matmul(left, columns, None if scale is not None else _bias(node, build))
-    y = _finished(node, y, SINGLE, scale, build)
+    if is_wide(node, weight, build):
+        y = wide_sums(node, build.matmul(wide(left, build), wide(columns, build)), SINGLE, build)
+    else:
+        y = build.matmul(left, columns, None if scale is not None else _bias(node, build))
+        y = _finished(node, y, SINGLE, scale, build)
     if keeps_axes and len(shape) != 2:
         return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
     return y
@@ -109,12 +119,12 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
 
 def batch_matmul(node: TfliteNode, build: Build) -> SSAValue:
     """Products of matrices, either of them transposed first if asked."""
-    if any(kind_of(node.tensor(index)) is not None for index in (0, 1)):
-        raise Unsupported("products of quantized matrices")
     left, right = (
-        _turned(node.plain(index), node.integer(name), build)
+        _turned(node.operand(index, build), node.integer(name), build)
         for index, name in enumerate(("adj_x", "adj_y"))
     )
+    if node.is_quantized:
+        return products_of_matrices(node, left, right, build)
     return build.matmul(left, right)
 
 
@@ -132,26 +142,29 @@ def _convolved(
     scale: SSAValue | None,
     build: Build,
 ) -> SSAValue:
+    how = HALF if has_wide_bias(node) else DOUBLE
+    is_long = is_wide(node, weight, build)
+    factors = [wide(value, build) for value in (x, weight)] if is_long else [x, weight]
+    bias = None if is_long or scale is not None else _bias(node, build)
     y = build.value(
         ConvOp,
-        [x, weight, None if scale is not None else _bias(node, build), None],
+        [*factors, bias, None],
         strides=window.strides,
         pads=window.pads,
         dilations=window.dilations,
         group=group,
     )
-    return _finished(node, y, DOUBLE, scale, build)
+    if is_long:
+        return wide_sums(node, y, how, build)
+    return _finished(node, y, how, scale, build)
 
 
 def _weight(node: TfliteNode, build: Build) -> SSAValue:
     """The second operand; Unsupported where it has no form beside the first."""
-    x, weight = node.tensor(0), node.tensor(1)
-    if weight.is_sparse:
+    if node.tensor(1).is_sparse:
         raise Unsupported("sparse weights")
     if _is_hybrid(node):
         return as_quantized(as_stored(node.plain(1), build), BYTES, build)
-    if kind_of(x) is not None and x.element_type == "int16":
-        raise Unsupported("products of numbers of 16 bits")
     return node.operand(1, build)
 
 
@@ -181,7 +194,12 @@ def _left(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, SSAVal
 
 
 def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
-    return node.plain(2) if node.has(2) else None
+    """The third operand; in 32 bits where sums are (`is_wide` says whether it fits)."""
+    if not node.has(2):
+        return None
+    if has_wide_bias(node):
+        return build.weight(build.known(node.plain(2), "a bias").astype(np.int32))
+    return node.plain(2)
 
 
 def _finished(

@@ -13,6 +13,8 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.tflite.operators.integer_lstm import integer_lstm
+from explorer.importers.tflite.operators.integer_svdf import integer_svdf
 from explorer.importers.tflite.operators.node import TfliteNode
 
 LONGEST = 256
@@ -32,14 +34,11 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSA
 
     Source: tensorflow/lite/kernels/lstm_eval.cc, `LstmStepFloat`.
     """
-    node.require_plain()
     for index, what in LEFT_OUT.items():
         if node.has(index):
             raise Unsupported(f"{what} of an LSTM")
     if not node.has(INPUT_WEIGHTS):
         raise Unsupported("an LSTM whose input gate is the rest of the forget gate")
-    if node.tensor(INPUT_WEIGHTS).element_type != "float32":
-        raise Unsupported("an LSTM whose weights are bytes")
     if node.activation != "TANH":
         raise Unsupported(f"the activation {node.activation} of an LSTM")
     x = node.plain(0)
@@ -47,6 +46,11 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSA
     (steps,) = build.sizes(x, [time_axis], "the steps of an LSTM")
     if not 0 < steps <= LONGEST:
         raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
+    if node.is_quantized:
+        made, hidden, cell = integer_lstm(node, steps, time_axis, build)
+        return [build.concat(made, time_axis), hidden, cell]
+    if node.tensor(INPUT_WEIGHTS).element_type != "float32":
+        raise Unsupported("an LSTM of floats whose weights are bytes")
     weights, recurrence = (_joined(node, first, build) for first in (1, 5))
     bias = build.concat([node.plain(BIASES + gate) for gate in range(GATES)], 0)
     hidden, cell = node.plain(STATE), node.plain(CELL)
@@ -113,6 +117,8 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
 
     Nakkiran et al., "Compressing deep neural networks using a rank-constrained topology", 2015.
     """
+    if node.is_quantized:
+        return integer_svdf(node, build)
     _require_float_weights(node, 1, 2)
     x, features, times, state = (node.plain(index) for index in (0, 1, 2, 4))
     filters, memory = build.sizes(times, range(2), "filters over time")

@@ -16,9 +16,11 @@ from explorer.importers.tflite.operators.integers import (
     stored_as,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
+from explorer.importers.tflite.operators.words import softmax_of_words
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
-from explorer.ir.top.reductions.normalization import LocalResponseNormOp, SoftmaxOp
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.reductions.reduction import ArgOp
 
 
@@ -92,8 +94,13 @@ def softmax(node: TfliteNode, build: Build) -> SSAValue:
     x = node.operand(0, build)
     if node.is_quantized:
         to, beta = node.require_quantized(), node.number("beta", 1.0)
-        if {node.tensor(0).element_type, node.result.element_type} & {"int16"}:
-            raise Unsupported("of numbers of 16 bits it cannot be imported yet")
+        source = kind_of(node.tensor(0))
+        types = node.tensor(0).element_type, node.result.element_type
+        if types == ("int16", "int16") and source is not None:
+            factor = float(source.scale_array[0]) * float(np.float32(beta))
+            return softmax_of_words(x, factor, to, build)
+        if "int16" in types:
+            raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
         axis = build.rank(x) - 1
         return build.value(FixedPointSoftmaxOp, [x], axis=axis, beta=beta, to=to)
     scaled = build.scaled(x, node.number("beta", 1.0))

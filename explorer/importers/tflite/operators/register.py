@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.tflite.operators import (
+    control,
     elementwise,
     images,
     indexing,
@@ -26,6 +27,7 @@ from explorer.importers.tflite.operators import (
     recurrent,
     reductions,
     selection,
+    signal,
     stablehlo,
     states,
 )
@@ -50,7 +52,9 @@ def converters() -> dict[str, Convert]:
         **indexing.CONVERTERS,
         **selection.CONVERTERS,
         **stablehlo.CONVERTERS,
+        **signal.CONVERTERS,
     }
+    found |= control.converters(found)
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
 
 

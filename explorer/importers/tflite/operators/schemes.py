@@ -2,6 +2,8 @@
 
 DOUBLE   CONV_2D, DEPTHWISE_CONV_2D, MUL, ADD, SUB, tables: gemmlowp's two roundings
 SINGLE   FULLY_CONNECTED: one rounding of a product in 64 bits
+HALF     sums of numbers of 16 bits with a bias of 64, in convolutions and BATCH_MATMUL: the upper
+         half of the multiplier, and one rounding
 
 Source: tensorflow/lite/kernels/internal/common.h, `MultiplyByQuantizedMultiplier`, and the kernels
 of the resolver BUILTIN_REF; `tests/importers/test_tflite_exact.py` compares with what they answer.
@@ -15,6 +17,7 @@ from explorer.ir.requantization import Requantization, fixed_point, multiplied
 
 DOUBLE = Requantization("doubling_high_multiply", "nearest_away_from_zero")
 SINGLE = Requantization("multiplier_shift", "nearest_up")
+HALF = Requantization("multiplier_shift", "nearest_up", multiplier_bits=16)
 
 
 def scaled(x: np.ndarray, ratio: float, how: Requantization = DOUBLE) -> np.ndarray:

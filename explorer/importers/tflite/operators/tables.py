@@ -1,6 +1,7 @@
 """Functions of bytes as tables: for each stored number what the reference kernel makes of it.
 
     RELU of i8      relu(numbers, source, to)     256 stored numbers -> 256 stored results
+    RELU of i16     as many as 65,536, which a gather reads (`words.py`)
 
 Exact by construction: the kernel is computed once for every number there is. Source: the kernels
 of tensorflow/lite/kernels that BUILTIN_REF takes.
@@ -13,16 +14,19 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import limits
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
+from explorer.importers.tflite.operators.words import looked_up_words, sigmoid_of, tanh_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.types import QuantizedType, element_type_of
 
+WORDS = IntegerType(16)
 Tabulate = Callable[[TfliteNode, np.ndarray, QuantizedType, QuantizedType], np.ndarray]
 """Stored results (not yet kept within the storage) for stored numbers, both i64."""
 
@@ -30,14 +34,18 @@ Tabulate = Callable[[TfliteNode, np.ndarray, QuantizedType, QuantizedType], np.n
 def looked_up(
     node: TfliteNode, x: SSAValue, to: QuantizedType, function: Tabulate, build: Build
 ) -> SSAValue:
-    """A function of quantized bytes."""
+    """A function of quantized bytes, or of numbers of 16 bits."""
     source = element_type_of(x)
     assert isinstance(source, QuantizedType)
-    if source.storage.width.data > 8 or not source.is_per_tensor:
+    if source.storage.width.data > 16 or not source.is_per_tensor:
         raise Unsupported(f"of {source} it cannot be imported yet")
     lowest, highest = integer_limits(source.storage)
     numbers = np.arange(lowest, highest + 1, dtype=np.int64)
     entries = np.clip(function(node, numbers, source, to), *integer_limits(to.storage))
+    if source.storage.width.data > 8:
+        if source.storage != WORDS:
+            raise Unsupported(f"of {source} it cannot be imported yet")
+        return looked_up_words(x, entries, f"{node.operator.lower()}_of_words", to, build)
     return build.value(
         LookupOp,
         [x],
@@ -77,10 +85,11 @@ def _leaky_relu(
     node: TfliteNode, numbers: np.ndarray, source: QuantizedType, to: QuantizedType
 ) -> np.ndarray:
     x, zero = centered(numbers, source), int(to.zero_point_array[0])
-    alpha = float(np.float32(node.number("alpha")))
-    below = float(source.scale_array[0]) * alpha / float(to.scale_array[0])
-    kept = scaled(x, ratio(source, to))
-    scaled_below = _signed(x, below)
+    # All of singles.
+    quotient = source.scale_array[0] / to.scale_array[0]
+    below = source.scale_array[0] * np.float32(node.number("alpha")) / to.scale_array[0]
+    kept = scaled(x, float(quotient))
+    scaled_below = _signed(x, float(below))
     return np.where(x >= 0, kept, scaled_below) + zero
 
 
@@ -107,6 +116,20 @@ def _real(
     if not np.all(np.isfinite(rounded)):
         raise Unsupported("it is not defined for all numbers that its operand may be")
     return rounded.astype(np.int64) + int(to.zero_point_array[0])
+
+
+def _interpolated(
+    of_words: Callable[[np.ndarray, float], np.ndarray],
+    of_bytes: Callable[[np.ndarray], np.ndarray],
+    node: TfliteNode,
+    numbers: np.ndarray,
+    source: QuantizedType,
+    to: QuantizedType,
+) -> np.ndarray:
+    """A function between -1 and 1: of 16 bits interpolated, whatever the result's scale."""
+    if source.storage == WORDS:
+        return of_words(numbers, float(source.scale_array[0]))
+    return _real(of_bytes, node, numbers, source, to)
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
@@ -180,7 +203,7 @@ TABLES: dict[str, Tabulate] = {
     "RELU_0_TO_1": partial(_relu, "RELU_0_TO_1"),
     "RELU_N1_TO_1": partial(_relu, "RELU_N1_TO_1"),
     "LEAKY_RELU": _leaky_relu,
-    "LOGISTIC": partial(_real, _logistic),
-    "TANH": partial(_real, np.tanh),
+    "LOGISTIC": partial(_interpolated, sigmoid_of, _logistic),
+    "TANH": partial(_interpolated, tanh_of, np.tanh),
     "HARD_SWISH": _hard_swish,
 }

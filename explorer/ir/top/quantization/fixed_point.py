@@ -5,7 +5,7 @@
     add, sub   both operands at twice the larger scale, lifted by L bits, then added:
                a' = fixed((a - za) << L, sa / (2 max(sa, sb)))        b' likewise
                y  = fixed(a' + b', 2 max(sa, sb) / (2^L sy)) + zy
-    mul        y  = fixed((a - za) * (b - zb), sa sb / sy) + zy
+    mul        y  = fixed((a - za) * (b - zb), sa sb / sy) + zy       the ratio in single precision
     max, min   y  = max(fixed(a - za, sa / sy), fixed(b - zb, sb / sy)) + zy
 
 `fixed(x, ratio)` is x * ratio by the scheme of `by`. L is 20 for bytes and 15 for wider numbers.
@@ -90,10 +90,11 @@ class FixedPointOp(ElementwiseOperation):
     @property
     def ratios(self) -> dict[str, float]:
         """What is scaled by the scheme, and by how much: `left`, `right`, `result`."""
+        if self.kind.data == "mul":
+            singles = [kind.scale_array[0] for kind in (*self.kinds, self.by.to)]
+            return {"result": float(singles[0] * singles[1] / singles[2])}
         left, right = (float(kind.double_scales[0]) for kind in self.kinds)
         made = float(self.by.to.double_scales[0])
-        if self.kind.data == "mul":
-            return {"result": left * right / made}
         if not self.is_sum:
             return {"left": left / made, "right": right / made}
         twice = 2 * max(left, right)

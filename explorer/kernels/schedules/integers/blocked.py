@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from explorer.kernels.cost.tiles import Tile
 from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
@@ -93,7 +94,7 @@ def schedule_integer_convolution(
     else:
         schedule.apply(split, loop="c", into="cb ci", factors=(source_block,))
         reduction = "cb p q ci"
-    tails = tile_plane(schedule, reduction, lanes, tile.pixels, tile.rows)
+    tails = tile_plane(schedule, reduction, lanes, tile)
     weights = _dot_filters if uses_dot else _single_filters
     layout = weights(tile.vectors, block, source_block)
     _finish(schedule, machine, packs, choices, operands, "cb", tails, layout, uses_dot)
@@ -113,7 +114,7 @@ def schedule_integer_depthwise(
         nest, machine, choices, window_of(nest, MOST_UPDATES, needs_registers=False), most
     )
     lanes = split_channels(schedule, 1, block)
-    tails = tile_plane(schedule, "p q", lanes, pixels, 1)
+    tails = tile_plane(schedule, "p q", lanes, Tile(pixels, 1))
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     layout: Pack = [(0, block, None), *middle, (0, 1, block)]

@@ -22,9 +22,10 @@ from explorer.ir.interfaces import Reshapable, Reshaped
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import Origin, origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.quantized import QuantizationOperation
-from explorer.ir.types import is_static, shape_of, static_shape
+from explorer.ir.types import QuantizedType, is_static, shape_of, static_shape
 from explorer.passes.analysis.axes import axis_groups, moved_through
 from explorer.passes.analysis.matching import constant, maker, weight_name
 
@@ -41,7 +42,7 @@ class SinkReshape(Rule):
     matches = (Reshapable,)
 
     def rewrite(self, op: Reshapable, rewriter: RecordedRewriter) -> None:
-        if isinstance(op, QuantizationOperation):
+        if isinstance(op, QuantizationOperation) or _has_slices(op):
             return  # what is reshaped may have a scale for each slice of an axis
         asked = op.reshaped_operands()
         numbers = range(len(op.operands)) if asked is None else asked
@@ -64,6 +65,12 @@ class SinkReshape(Rule):
         rewriter.insert_before(op, new, stem=identity_of(op), like=op)
         back = ReshapeOp.make([new.results[0], None], shape=list(static_shape(op.results[0])))
         rewriter.replace(op, back, absorbs=list(dict.fromkeys(reshapes)))
+
+
+def _has_slices(op: TopOperation) -> bool:
+    """Whether integers are taken for numbers with scales along an axis."""
+    kind = op.to if isinstance(op, BitcastOp) else None
+    return isinstance(kind, QuantizedType) and not kind.is_per_tensor
 
 
 def _reshaped_origin(origin: Origin | None, shape: Sequence[int]) -> Origin | None:

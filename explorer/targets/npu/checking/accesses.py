@@ -154,6 +154,11 @@ def global_rows(op: Instruction, machine: Machine) -> np.ndarray:
     if not isinstance(op, Load | Store) or not op.x_size or not op.y_size:
         return np.zeros((0, 2), np.int64)
     size = machine.by_content[op.memory].global_bytes
+    if op.x_step != 1:  # every element for itself
+        rows = np.arange(op.y_size, dtype=np.int64) * op.x_stride
+        starts = np.add.outer(rows, np.arange(op.x_size) * op.x_step).reshape(-1)
+        starts = (op.global_address + starts) * size
+        return np.stack([starts, starts + size], axis=-1)
     if op.x_stride == op.x_size:  # rows without gaps are one
         rows, width = np.zeros(1, np.int64), op.y_size * op.x_size
     else:

@@ -32,7 +32,15 @@ from explorer.targets.npu.machine import Machine
 
 MOST_FINDINGS = 20
 Kind = Literal[
-    "deadlock", "bounds", "race", "unwritten", "token", "engine", "end", "micro_operations"
+    "deadlock",
+    "bounds",
+    "race",
+    "unwritten",
+    "overwritten",
+    "token",
+    "engine",
+    "end",
+    "micro_operations",
 ]
 
 
@@ -138,6 +146,10 @@ class Checker:
                 place = f"{access.content.replace('_', ' ')} {element}"
                 text = f"reads {place}, which no instruction before it has written"
                 yield self._finding("unwritten", number, text)
+            elif found := self.scratchpads.overwritten(access):
+                (element, content), name = found, access.content.replace("_", " ")
+                text = f"reads {name} {element}, where {content.replace('_', ' ')} were written"
+                yield self._finding("overwritten", number, text)
         for access in accesses:
             if found := self.scratchpads.touch(number, access, clock):
                 race, element = found

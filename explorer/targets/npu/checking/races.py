@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.targets.npu.checking.accesses import Access
 from explorer.targets.npu.checking.order import Clock, Order
-from explorer.targets.npu.machine import Machine
+from explorer.targets.npu.machine import CONTENTS, IN_ACCUMULATORS, Machine
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,13 @@ class Places:
         # Positions count from 1, 0 is nobody.
         self._written = np.zeros((count, units), np.int32)
         self._read = np.zeros((count, units), np.int32)
+        self._content = np.zeros(units, np.int8)
 
     def touch(
-        self, number: int, units: np.ndarray, *, reads: bool, writes: bool, clock: Clock
-    ) -> Race | None:
-        """Notes an access and tells the first race with one before it."""
+        self, number: int, units: np.ndarray, *, reads: bool, writes: bool, clock: Clock,
+        content: int = 0,
+    ) -> Race | None:  # fmt: skip
+        """Notes an access and tells the first race with one before it; `content`: of a write."""
         queue = self._order.queues[number]
         found = None
         for other in range(len(self._written)):
@@ -54,6 +56,7 @@ class Places:
         position = self._order.positions[number] + 1
         if writes:
             self._written[queue, units] = position
+            self._content[units] = content
         if reads:
             self._read[queue, units] = position
         return found
@@ -62,6 +65,11 @@ class Places:
         """The first place that nobody has written so far."""
         missing = np.flatnonzero(~self._written[:, units].any(axis=0))
         return int(units[missing[0]]) if len(missing) else None
+
+    def of_another(self, units: np.ndarray, content: int) -> tuple[int, int] | None:
+        """The first place that was last written as another content, and as which."""
+        wrong = np.flatnonzero(self._content[units] != content)
+        return (int(units[wrong[0]]), int(self._content[units[wrong[0]]])) if len(wrong) else None
 
     def _race(
         self,
@@ -100,7 +108,8 @@ class Scratchpads:
         """The first race of an access, and the element of its content."""
         each, units = self._units(access)
         places = self._places[self._machine.by_content[access.content].memory]
-        race = places.touch(number, units, reads=access.reads, writes=access.writes, clock=clock)
+        race = places.touch(number, units, reads=access.reads, writes=access.writes, clock=clock,
+                            content=_kept(access.content))  # fmt: skip
         return (race, race.unit // each) if race else None
 
     def unwritten(self, access: Access) -> int | None:
@@ -111,12 +120,26 @@ class Scratchpads:
         unit = self._places[self._machine.by_content[access.content].memory].unwritten(units)
         return None if unit is None else unit // each
 
+    def overwritten(self, access: Access) -> tuple[int, str] | None:
+        """The first element that is read and that holds another content, and which one."""
+        if not access.reads:
+            return None
+        each, units = self._units(access)
+        places = self._places[self._machine.by_content[access.content].memory]
+        found = places.of_another(units, _kept(access.content))
+        return (found[0] // each, CONTENTS[found[1]]) if found else None
+
     def _units(self, access: Access) -> tuple[int, np.ndarray]:
         space = self._machine.by_content[access.content]
         each = space.element_bytes // self._unit_bytes[space.memory]
         if each == 1:
             return 1, access.elements
         return each, np.add.outer(access.elements * each, np.arange(each)).reshape(-1)
+
+
+def _kept(content: str) -> int:
+    """What lies in the scratchpad: outputs and widened numbers are accumulators there."""
+    return CONTENTS.index("accumulators" if content in IN_ACCUMULATORS else content)
 
 
 class GlobalMemory:
@@ -133,12 +156,10 @@ class GlobalMemory:
         """The first race of a transfer, and the byte."""
         if not len(rows):
             return None
-        first, end = (
-            np.searchsorted(self._ends, rows[:, 0]),
-            np.searchsorted(self._ends, rows[:, 1]),
-        )
-        units = np.unique(
-            np.concatenate([np.arange(a, b) for a, b in zip(first, end, strict=True)])
-        )
+        first = np.searchsorted(self._ends, rows[:, 0])
+        counts = np.searchsorted(self._ends, rows[:, 1]) - first
+        # Of every row the units from its first one on, one behind the other.
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        units = np.unique(np.repeat(first, counts) + within)
         race = self._places.touch(number, units, reads=not writes, writes=writes, clock=clock)
         return (race, int(self._ends[race.unit])) if race else None

@@ -5,6 +5,7 @@
 import {DIRECTION_MARKS, button, element, replace} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
 import {NUMBERS_FILE} from "../graph/overlay_files.js";
+import {inPairs} from "./file_pairs.js";
 import {clip} from "../ground/scene.js";
 
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
@@ -142,18 +143,18 @@ export function documentStrip(host, now, ask) {
 
   // While the dialog is open files go to it; values are always for a model.
   async function openFiles(files) {
-    for (const chosen of files) {
+    for (const {file: chosen, partner} of inPairs(files, now().pairs)) {
       const isValues = (now().valueSuffixes ?? []).some((suffix) =>
         chosen.name.toLowerCase().endsWith(suffix),
       );
       if (isValues && !now().dialog) ask(now().model);
       const purpose = isValues ? "values" : now().dialog ? "asked" : "";
-      if (!(await upload(chosen, purpose))) return;
+      if (!(await upload(chosen, purpose, partner))) return;
     }
   }
 
   // Whether the file arrived; the other side says on the page why when it didn't.
-  async function upload(chosen, purpose) {
+  async function upload(chosen, purpose, partner = "") {
     if (chosen.size > now().uploadLimit) {
       host.send({kind: "refused", name: chosen.name, size: chosen.size});
       return false;
@@ -178,6 +179,7 @@ export function documentStrip(host, now, ask) {
         name: chosen.name,
         size: chosen.size,
         purpose,
+        partner,
         part,
         parts,
         bytes: btoa(text),
@@ -203,7 +205,12 @@ export function acceptDrops(root, openFiles) {
   const veil = element(
     "div",
     {class: "drop-veil", hidden: true},
-    element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"),
+    element(
+      "div",
+      {class: "drop-words"},
+      element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"),
+      element("p", {}, "a model of two files: both at once, one after the other, or a zip of them"),
+    ),
   );
   root.append(veil);
   let depth = 0; // dragenter and dragleave come for every element that is crossed

@@ -8,6 +8,7 @@
 //            status: "idle" | "working" | "failed", progress: {stage, name, index, total} | null,
 //            error: {what, where, advice, line} | null, edited: [pass, file] of what was asked for,
 //            notice: what of a link could not be restored,
+//            missing: the other file of a model of which one was sent, in words,
 //            branches: [{key, model, label, fullLabel, stages, verdict, settings}], branch,
 //            a branch has name, note, parent, decided, isAsleep, too; workspace: its name,
 //            looks: of the page, as they were; place: the link of what was looked at,
@@ -19,7 +20,8 @@
 //                       status: "running" | "done" | "cancelled" | "failed",
 //                       result: see schedule_search.js}],
 //            upload: {name, received, parts} | null, refusals: number, uploadLimit,
-//            suffixes: of files that can be opened, mostCompared}
+//            suffixes: of files that can be opened, mostCompared,
+//            pairs: [[suffix of layers, suffix of their weights]]}
 
 import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
@@ -27,7 +29,13 @@ import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
-import {NO_SETTINGS, linkNotice, sameLink, sessionLink} from "../state/shared_link.js";
+import {
+  LINK_TITLE,
+  NO_SETTINGS,
+  noticeBanner,
+  sameLink,
+  sessionLink,
+} from "../state/shared_link.js";
 
 const NO_SESSION = {
   models: [],
@@ -40,6 +48,7 @@ const NO_SESSION = {
   wanted: NO_SETTINGS,
   status: "idle",
   notice: "",
+  missing: "",
   branches: [],
   branch: "",
   pending: [],
@@ -47,6 +56,7 @@ const NO_SESSION = {
   upload: null,
   refusals: 0,
   mostCompared: 2,
+  pairs: [],
   turns: [],
   looks: {},
   place: "",
@@ -386,16 +396,16 @@ function statusBar(host) {
     return failed;
   }
 
-  function notice(text) {
+  function notice(text, title) {
     if (seen !== text) {
       seen = text;
-      failed = linkNotice(text, () => host.send({kind: "dismiss"}));
+      failed = noticeBanner(text, () => host.send({kind: "dismiss"}), title);
     }
     return failed;
   }
 
   return {
-    show({status, progress, error, notice: text}) {
+    show({status, progress, error, notice: text, missing}) {
       if (status === "working") {
         bar.value = progress?.total ? progress.index / progress.total : 0;
         setText(words, progress ? clip(doing(progress), 80) : "starting the compiler");
@@ -403,7 +413,8 @@ function statusBar(host) {
         return working;
       }
       if (status === "failed" && error) return failure(error);
-      if (text) return notice(text);
+      if (missing) return notice(missing, "A file is missing");
+      if (text) return notice(text, LINK_TITLE);
       seen = "";
       return null;
     },

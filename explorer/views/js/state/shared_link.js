@@ -66,7 +66,9 @@ export function isKnown(data, selection) {
   );
 }
 
-export function linkNotice(text, dismiss) {
+export const LINK_TITLE = "Not all of the link could be restored";
+
+export function noticeBanner(text, dismiss, title) {
   return element(
     "div",
     {class: "banner notice", role: "alert"},
@@ -74,7 +76,7 @@ export function linkNotice(text, dismiss) {
     element(
       "div",
       {class: "banner-words"},
-      element("strong", {}, "Not all of the link could be restored"),
+      element("strong", {}, title),
       element("span", {}, text),
     ),
     element("span", {class: "grow"}),

@@ -1,0 +1,144 @@
+"""NPUs that instructions drive: quantized layers in tiles, and a simulator that runs them.
+
+planning.py     where tensors lie in global memory
+passes.py       layers in tiles, at addresses, as instructions
+network.py      the program of a function, whole and layer by layer
+executing.py    what executes snapshots of its levels
+building.py     the record of a program: a launch is a layer
+executable.py   a program that is open; timeline.py: its events
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from explorer.backends.interface import Backend
+from explorer.backends.records import Lowering, Opening
+from explorer.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from xdsl.dialects.func import FuncOp
+
+    from explorer.ir.program import Executor, Snapshot
+    from explorer.ir.rewriting.passes import Pass, PassResult
+    from explorer.kernels.program.build import BuiltProgram
+    from explorer.kernels.schedules import Machine as LoopMachine
+    from explorer.passes.lower.partition import Refuses
+    from explorer.results import MemoryPlan, Program
+    from explorer.results.runs.counted import CountedRun
+    from explorer.runtime.cache import ProgramKey
+    from explorer.runtime.devices import DeviceRecord
+    from explorer.runtime.executable import Executable
+    from explorer.targets import Target
+
+
+class NpuBackend(Backend):
+    name = "npu"
+    title = "instructions"
+    suffix = "npu"
+    runs_loops = False
+    isolates = True
+    fuses_attention = False
+
+    def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
+        from explorer.backends.npu.devices import simulated_devices
+
+        return simulated_devices()
+
+    def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
+        return 4  # nothing is made of vectors of floats
+
+    def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> LoopMachine:
+        raise UnsupportedError(f"{target.name} runs instructions: there are no loops to schedule")
+
+    def executor(self, target: Target) -> Executor | None:
+        from explorer.backends.npu.executing import execute
+        from explorer.targets.npu.machine import describe
+
+        return partial(execute, describe(target))
+
+    def refusals(self, target: Target) -> Refuses | None:
+        from explorer.backends.npu.placement import RefusedLayers
+        from explorer.targets.npu.machine import describe
+
+        return RefusedLayers(describe(target))
+
+    def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
+        from explorer.targets.npu.machine import describe
+
+        machine = describe(lowering.target)
+        return (
+            TileLayers(machine),
+            AssignAddresses(machine, lowering.planner, lowering.budget_bytes),
+            EmitInstructions(machine),
+        )
+
+    def build(
+        self,
+        snapshot: Snapshot,
+        function: FuncOp,
+        plan: MemoryPlan,
+        target: Target,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> BuiltProgram:
+        from explorer.backends.npu.building import build_network
+        from explorer.backends.npu.network import network_of
+        from explorer.targets.npu.machine import describe
+
+        network = network_of(function, snapshot.weights, describe(target))
+        return build_network(network, target, inputs, outputs)
+
+    def emit(
+        self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
+    ) -> None:
+        from explorer.backends.npu.emitting import emit_results
+
+        emit_results(results, target, folder, base_bytes)
+
+    def open(
+        self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening
+    ) -> Executable:
+        from explorer.backends.npu.building import BuiltNetwork
+        from explorer.backends.npu.executable import NpuProgram
+
+        assert isinstance(built, BuiltNetwork) and built.network is not None
+        return NpuProgram(
+            built.program,
+            built.network,
+            device=f"simulator of {built.program.target}",
+            clock_hz=built.clock_hz,
+            time_limit_seconds=opening.time_limit_seconds,
+        )
+
+    def counted(
+        self, executables: Sequence[Executable], artifacts: Mapping[str, object]
+    ) -> CountedRun | None:
+        from explorer.backends.npu.counting import counted_run
+        from explorer.backends.npu.executable import NpuProgram
+        from explorer.backends.npu.passes import STEPS
+
+        mine = [program for program in executables if isinstance(program, NpuProgram)]
+        steps = artifacts.get(STEPS, {})
+        assert isinstance(steps, dict)
+        return counted_run(mine, steps)
+
+    def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
+        from explorer.runtime.cache import ProgramKey
+
+        return ProgramKey(
+            language=self.name,
+            source="\n".join(program.source.lines),
+            options=(),
+            compiler="assembler",
+            device=f"simulator of {program.target}",
+            name=name,
+        )
+
+
+BACKEND = NpuBackend()

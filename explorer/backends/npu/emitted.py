@@ -1,0 +1,237 @@
+"""Programs as files, for who has the machine: instructions, global memory, and what lies where.
+
+    write_emitted(network, target, Path("out"))      program.bin, image.bin, layout.json
+    emitted = read_emitted(Path("out"))              refuses what is damaged
+    emitted.run({"quantize1": array})                in the simulator
+
+`image.bin` is global memory from the base on, constants at their places and zeros elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.backends.npu.network import Network, ValueAt
+from explorer.errors import ExplorerError, InputError
+from explorer.files import folder_written_at_once, write_whole
+from explorer.npu.network_values import Stored
+from explorer.npu.tensors import channels_per_block
+from explorer.runtime.npu import Simulation, simulate
+from explorer.targets import Target, load_target
+from explorer.targets.npu.assembly import line_of
+from explorer.targets.npu.checking import check_program
+from explorer.targets.npu.encoding import decode
+from explorer.targets.npu.machine import Machine, describe
+
+PROGRAM, IMAGE, LAYOUT = "program.bin", "image.bin", "layout.json"
+VERSION = 1
+MOST_LAYOUT_BYTES = 1 << 24
+HINT = "explorer compile MODEL --target TARGET --emit DIR writes it anew"
+
+
+def write_emitted(network: Network, target: Target, folder: Path, base_bytes: int = 0) -> None:
+    """The three files in a folder that appears as a whole."""
+    program, image = network.program, network.image()[base_bytes:].tobytes()
+    layout = {
+        "version": VERSION,
+        "target": target.name,
+        "machine": machine_digest(network.machine),
+        "base_bytes": base_bytes,
+        "instructions": len(network.instructions),
+        "program_sha256": hashlib.sha256(program).hexdigest(),
+        "image_sha256": hashlib.sha256(image).hexdigest(),
+        "inputs": [_described(network, name, base_bytes) for name in network.arguments],
+        "outputs": [_described(network, name, base_bytes) for name in network.results],
+        "layers": [
+            {
+                "operation": section.operation,
+                "first_instruction": section.first,
+                "instructions": len(section.instructions),
+                "constants_offset_bytes": section.constants_offset - base_bytes,
+                "constants_size_bytes": section.constants.size,
+            }
+            for section in network.sections
+        ],
+    }
+    text = json.dumps(layout, indent=2).encode() + b"\n"
+    with folder_written_at_once(folder) as partial:
+        for name, content in ((PROGRAM, program), (IMAGE, image), (LAYOUT, text)):
+            write_whole(partial / name, content, waits=False, mode=0o666)
+
+
+def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
+    """Shape and type are the program's; in memory its numbers lie in blocks of channels, signed."""
+    place, machine = network.values[name], network.machine
+    stored = place.stored
+    return {
+        "name": name.removesuffix(".device"),
+        "shape": list(stored.logical_shape),
+        "type": stored.element_type,
+        "offset_bytes": place.offset_bytes - base_bytes,
+        "size_bytes": place.size_bytes(machine),
+        "channels_height_width": list(stored.shape),
+        "channels_per_block": channels_per_block(machine),
+        "subtracted": stored.offset,
+        "is_wide": stored.is_wide,
+    }
+
+
+def machine_digest(machine: Machine) -> str:
+    """Of all that decides what bytes mean and how long they take."""
+    text = json.dumps(dataclasses.asdict(machine), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emitted:
+    """What was read from a folder, and found whole."""
+
+    machine: Machine
+    program: bytes
+    image: bytes
+    base_bytes: int
+    inputs: Mapping[str, ValueAt]
+    outputs: Mapping[str, ValueAt]
+    layers: tuple[tuple[str, int], ...]
+    """Operation and number of the first instruction."""
+
+    def run(self, given: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Simulation]:
+        """Outputs by name, and the simulated run. InputError for arrays that are not the
+        program's inputs."""
+        memory = np.concatenate(
+            [np.zeros(self.base_bytes, np.uint8), np.frombuffer(self.image, np.uint8)]
+        )
+        if unknown := sorted(set(given) - set(self.inputs)):
+            raise InputError(
+                f"the program has no input {unknown[0]!r}",
+                hint=f"its inputs are {', '.join(self.inputs)}",
+            )
+        for name, place in self.inputs.items():
+            stored = place.stored
+            if name not in given:
+                raise InputError(f"input {name!r} is missing")
+            array = given[name]
+            if array.shape != stored.logical_shape or array.dtype.name != stored.element_type:
+                raise InputError(
+                    f"input {name!r} is {array.dtype.name} of {list(array.shape)}, expected "
+                    f"{stored.element_type} of {list(stored.logical_shape)}: stored integers"
+                )
+            place.write(memory, array, self.machine)
+        if problems := check_program(self.program, memory, self.machine):
+            raise InputError(f"the program is not safe to run: {problems[0]}")
+        found = simulate(self.program, memory, self.machine)
+        after = np.frombuffer(found.image, np.uint8)
+        outputs = {
+            name: place.read(after[place.offset_bytes :], self.machine)
+            for name, place in self.outputs.items()
+        }
+        return outputs, found
+
+    def listing(self) -> str:
+        """The program as text, each layer below its name."""
+        firsts = {first: operation for operation, first in self.layers}
+        lines = []
+        for number, instruction in enumerate(decode(self.program, self.machine)):
+            if number in firsts:
+                lines.append(f"# {firsts[number]}")
+            lines.append(line_of(instruction))
+        return "\n".join(lines) + "\n"
+
+
+def read_emitted(folder: Path, target: str | Path | None = None) -> Emitted:
+    """The program of a folder. InputError where it is truncated, damaged, or of another target.
+
+    `target`: the one that it has to be of; by default the one of that name, which comes with the
+    package.
+    """
+    layout = _read_layout(folder)
+    try:
+        return _checked(folder, layout, target)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, ExplorerError):
+            raise
+        raise _damaged(folder / LAYOUT, f"it lacks or contradicts {error}") from error
+
+
+def _read_layout(folder: Path) -> dict[str, Any]:
+    path = folder / LAYOUT
+    data = _read(path, MOST_LAYOUT_BYTES)
+    try:
+        layout = json.loads(data)
+    except ValueError as error:
+        raise _damaged(path, f"it is no JSON ({error})") from error
+    if not isinstance(layout, dict) or layout.get("version") != VERSION:
+        raise _damaged(path, f"it is not of version {VERSION}")
+    return layout
+
+
+def _checked(folder: Path, layout: dict[str, Any], target: str | Path | None) -> Emitted:
+    machine = describe(load_target(target or str(layout["target"])))
+    if layout["machine"] != machine_digest(machine):
+        raise InputError(
+            f"{folder}: the program was made for the target {layout['target']} as it was "
+            f"described then, and {machine.name} is another machine",
+            hint="name its file with --target, or compile it again",
+        )
+    contents = {}
+    for name in (PROGRAM, IMAGE):
+        data = _read(folder / name, 1 << 32)
+        expected = layout[f"{name.removesuffix('.bin')}_sha256"]
+        if hashlib.sha256(data).hexdigest() != expected:
+            raise _damaged(folder / name, f"its bytes are not those that {LAYOUT} describes")
+        contents[name] = data
+    base, size = int(layout["base_bytes"]), len(contents[IMAGE])
+    if not 0 <= base < 1 << 32:
+        raise _damaged(folder / LAYOUT, f"a base of {base} bytes is none")
+    return Emitted(
+        machine=machine,
+        program=contents[PROGRAM],
+        image=contents[IMAGE],
+        base_bytes=base,
+        inputs={e["name"]: _place(e, base, size, machine) for e in layout["inputs"]},
+        outputs={e["name"]: _place(e, base, size, machine) for e in layout["outputs"]},
+        layers=tuple((e["operation"], int(e["first_instruction"])) for e in layout["layers"]),
+    )
+
+
+def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machine) -> ValueAt:
+    """ValueError for what does not lie in the image."""
+    channels, height, width = (int(n) for n in entry["channels_height_width"])
+    stored = Stored(
+        name=str(entry["name"]),
+        logical_shape=tuple(int(n) for n in entry["shape"]),
+        element_type=np.dtype(str(entry["type"])).name,
+        shape=(channels, height, width),
+        offset=int(entry["subtracted"]),
+        is_wide=bool(entry["is_wide"]),
+    )
+    offset = int(entry["offset_bytes"])
+    place = ValueAt(stored=stored, offset_bytes=base + offset)
+    if min(channels, height, width) < 1 or prod(stored.shape) != prod(stored.logical_shape):
+        raise ValueError(f"the shape of {stored.name}")
+    if not 0 <= offset <= offset + place.size_bytes(machine) <= image_bytes:
+        raise ValueError(f"{stored.name} in an image of {image_bytes} bytes")
+    return place
+
+
+def _read(path: Path, most_bytes: int) -> bytes:
+    try:
+        if path.stat().st_size > most_bytes:
+            raise _damaged(path, f"it has more than {most_bytes} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: {reason}", hint=HINT) from error
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    return InputError(f"{path}: {what}", hint=HINT)

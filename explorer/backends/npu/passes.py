@@ -1,0 +1,293 @@
+"""The passes behind placement: layers in tiles, then at addresses, then as instructions.
+
+   %conv3 = top.conv(%x, %w, bias = %b) {...}
+=> %conv3 = npu.layer(%x, %w1, %w2, ...) {kind = "Convolution", tiles = {rows = 7, ...}, ...}
+=> %conv3 = npu.layer(...) {..., offset = 4096, scratchpads = {activations = [0, 512], ...}}
+=> %conv3 = npu.instructions(%x, %w9) {lines = ["load activations ...", ...], ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.ir import SSAValue
+
+from explorer.backends.npu.network import argument_offsets
+from explorer.backends.npu.planning import constants_start, plan_tensors
+from explorer.backends.npu.writing import scratchpad_addresses, written
+from explorer.errors import UnsupportedError
+from explorer.ir.dialects.npu import ARGUMENT_OFFSETS, SPACE_BYTES, InstructionsOp, LayerOp
+from explorer.ir.functions.calls import device_functions
+from explorer.ir.operation import TopOperation, identity_of, set_identity, to_attribute
+from explorer.ir.origins import sources_of
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.structure import operations, value_name
+from explorer.ir.top.data import WeightOp
+from explorer.ir.types import QuantizedType, element_type_of
+from explorer.memory.budget import refuse
+from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.planning import MEMORY, PLANS, value_offsets
+from explorer.memory.side_by_side import side_by_side
+from explorer.npu.layer import LayerError
+from explorer.npu.network import (
+    ReadLayer,
+    is_read_through,
+    read_operation,
+    stays,
+    tiles_of,
+)
+from explorer.npu.network_cost import LayerSteps
+from explorer.npu.network_fields import described
+from explorer.npu.program import tile_layer
+from explorer.results import MemoryPlan
+from explorer.targets.npu.assembly import line_of
+from explorer.targets.npu.instructions import Instruction, Load
+from explorer.targets.npu.machine import Machine
+
+STEPS = "npu steps"
+"""Name of the artifact that holds, by function, what every layer does step by step."""
+
+
+def layer_operations(module: ModuleOp) -> Iterator[tuple[func.FuncOp, LayerOp]]:
+    """All layers with the functions that they stand in."""
+    for function in device_functions(module):
+        for op in list(function.body.block.ops):
+            if isinstance(op, LayerOp):
+                yield function, op
+
+
+@dataclass(frozen=True)
+class TileLayers(Pass):
+    """Operations become layers, cut into the largest tiles of which two fit into the
+    scratchpads."""
+
+    machine: Machine
+
+    name = "tile-layers"
+    level = "tiled"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        problems: list[str] = []
+        for function in device_functions(rewriter.module):
+            for op in list(function.body.block.ops):
+                if isinstance(op, TopOperation) and not (stays(op) or is_read_through(op)):
+                    try:
+                        self._lower(op, rewriter, events)
+                    except LayerError as error:
+                        nodes = ", ".join(sources_of(op))
+                        problems.append(f"{identity_of(op)} (from {nodes}): {error.message}")
+            _erase_unused(function, rewriter)
+        if not device_functions(rewriter.module) and not _has_integers(rewriter.module):
+            raise UnsupportedError(
+                f"{self.machine.name} computes with integers, and nothing in this model is "
+                "quantized",
+                hint="quantize first: explorer calibrate MODEL --data DATA.npz --arithmetic "
+                "integer -o TABLE.json, then --quantize TABLE.json",
+            )
+        if problems:
+            raise UnsupportedError(
+                f"{len(problems)} operations cannot be computed by {self.machine.name}",
+                problems=problems,
+                hint="leave them to the host (without --no-host); a float model is quantized "
+                "first: explorer calibrate, then --quantize",
+            )
+        return events.rewrites
+
+    def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
+        found = read_operation(op, rewriter.weights)
+        made: list[LayerOp] = []
+        for read in found:
+            tiles = tiles_of(tile_layer(read.layer, self.machine))
+            text = ", ".join(f"{count} {name}" for name, count in tiles.items())
+            with events.rewrite("tile", op, f"tiles of {text}"):
+                layer_op = self._layer_operation(op, read, tiles, made, rewriter)
+                if read is found[-1]:
+                    set_identity(layer_op, identity_of(op))
+                    rewriter.replace(op, layer_op)
+                else:
+                    rewriter.insert_before(op, layer_op, stem=op.label().split(" ")[0])
+            made.append(layer_op)
+
+    def _layer_operation(
+        self,
+        op: TopOperation,
+        read: ReadLayer,
+        tiles: dict[str, int],
+        before: Sequence[LayerOp],
+        rewriter: RecordedRewriter,
+    ) -> LayerOp:
+        plain = described(read.layer)
+        data = [v if isinstance(v, SSAValue) else before[v].output for v in read.reads]
+        constants = [
+            rewriter.add_weight(op, f"{identity_of(op)}.{name}", array, like=op)
+            for name, array in plain.arrays.items()
+        ]
+        return LayerOp.make(
+            [[*data, *constants]],
+            [op.results[0].type if read.result is None else read.result],
+            inputs=len(data),
+            kind=plain.kind,
+            fields=to_attribute(dict(plain.fields)),
+            constants=to_attribute(tuple(plain.arrays)) if plain.arrays else None,
+            tiles=to_attribute(tiles),
+            title=op.label(),
+            group=op.graph_family(),
+            work=op.macs() if read is not None and read.result is None else 0,
+        )
+
+
+def _has_integers(module: ModuleOp) -> bool:
+    return any(
+        isinstance(element_type_of(result), QuantizedType)
+        for op in operations(module)
+        for result in op.results
+        if isinstance(result.type, TensorType)
+    )
+
+
+def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
+    """Weights that are constants of layers now, and views that nobody reads any more."""
+    for op in reversed(list(function.body.block.ops)):
+        is_idle = isinstance(op, TopOperation) and (isinstance(op, WeightOp) or op.is_view)
+        if is_idle and not any(result.uses for result in op.results):
+            rewriter.erase(op)
+
+
+@dataclass(frozen=True)
+class AssignAddresses(Pass):
+    """Tensors and constants get addresses in global memory, buffers of tiles in the
+    scratchpads."""
+
+    machine: Machine
+    planner: Planner = field(default_factory=GreedyPlanner)
+    budget_bytes: int | None = None
+    base_bytes: int = 0
+    """Where in global memory tensors may begin."""
+
+    name = "assign-addresses"
+    level = "addressed"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        plans: dict[str, MemoryPlan] = {}
+        for function in device_functions(rewriter.module):
+            plan = plan_tensors(function, self.machine, self.planner, self.base_bytes)
+            plans[function.sym_name.data] = plan
+            self._assign(function, plan, rewriter, events)
+        whole = side_by_side(plans)
+        if self.budget_bytes is not None:
+            refuse(whole, self.budget_bytes)
+        rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans
+        return events.rewrites
+
+    def _assign(
+        self,
+        function: func.FuncOp,
+        plan: MemoryPlan,
+        rewriter: RecordedRewriter,
+        events: EventLog,
+    ) -> None:
+        offsets = {n: self.base_bytes + at for n, at in value_offsets(plan).items()}
+        end = constants_start(plan, self.machine, self.base_bytes)
+        for op in list(function.body.block.ops):
+            if not isinstance(op, LayerOp):
+                continue
+            offset = offsets[value_name(op.output)]
+            made = written(op, rewriter.weights, self.machine, offsets, end)
+            constants = made.constants
+            end = max(start + size for start, size in constants.values())
+            with events.rewrite("place", op, f"lies at byte {offset} of global memory"):
+                rewriter.update(
+                    op,
+                    offset=offset,
+                    places=to_attribute(constants),
+                    scratchpads=to_attribute(scratchpad_addresses(made.tiled)),
+                )
+        arguments = [offsets[value_name(argument)] for argument in function.body.block.args]
+        rewriter.set_attribute(function, ARGUMENT_OFFSETS, to_attribute(arguments))
+        rewriter.set_attribute(function, SPACE_BYTES, IntegerAttr(end, i64))
+
+
+@dataclass(frozen=True)
+class EmitInstructions(Pass):
+    """Layers become instructions, their constants the bytes that these read: weights as the
+    array takes them, factors and micro-operations."""
+
+    machine: Machine
+
+    name = "emit-instructions"
+    level = "instructions"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        costs: dict[str, tuple[LayerSteps, ...]] = {}
+        for function in device_functions(rewriter.module):
+            layers = [op for op in function.body.block.ops if isinstance(op, LayerOp)]
+            offsets = _offsets_in(function)
+            costs[function.sym_name.data] = tuple(
+                self._emit(op, offsets, op is layers[0], op is layers[-1], rewriter, events)
+                for op in layers
+            )
+            _erase_unused(function, rewriter)
+        rewriter.artifacts[STEPS] = costs
+        return events.rewrites
+
+    def _emit(
+        self,
+        op: LayerOp,
+        offsets: Mapping[str, int],
+        is_first: bool,
+        is_last: bool,
+        rewriter: RecordedRewriter,
+        events: EventLog,
+    ) -> LayerSteps:
+        start = min(offset for offset, _ in op.get("places").values())
+        made = written(op, rewriter.weights, self.machine, offsets, start)
+        instructions = [*([] if is_first else barrier()), *made.stream.instructions]
+        if not is_last:
+            instructions.pop()  # the end, for which the next barrier waits
+        end = max(offset + size for offset, size in made.constants.values())
+        with events.rewrite("emit", op, f"{len(instructions):,} instructions"):
+            name = f"{identity_of(op)}.image"
+            constants = rewriter.add_weight(op, name, made.image(start, end), like=op)
+            emitted = InstructionsOp.make(
+                [[*op.data, constants]],
+                [op.output.type],
+                lines=to_attribute([line_of(i) for i in instructions]),
+                constants_offset=start,
+                **{name: op.properties[name] for name in KEPT},
+            )
+            set_identity(emitted, identity_of(op))
+            rewriter.replace(op, emitted)
+        return made.steps
+
+
+KEPT = ("inputs", "title", "group", "work", "offset")
+"""Properties of a layer that its instructions have, too."""
+
+
+def barrier() -> list[Instruction]:
+    """What makes everything wait until all of a layer is stored: two moves of nothing."""
+    nothing = {"scratchpad_address": 0, "global_address": 0, "x_size": 0}
+    waits = Load(memory="micro_operations", pop_after=True, push_before=True, **nothing)
+    return [waits, Load(memory="activations", pop_after=True, **nothing)]
+
+
+def _offsets_in(function: func.FuncOp) -> dict[str, int]:
+    """Where every value lies, as the IR says it."""
+    names = [value_name(argument) for argument in function.body.block.args]
+    found = dict(zip(names, argument_offsets(function), strict=True))
+    for op in function.body.block.ops:
+        if isinstance(op, LayerOp):
+            found[value_name(op.output)] = op.get("offset")
+        elif isinstance(op, TopOperation) and op.is_view:
+            found[value_name(op.results[0])] = found[value_name(op.operands[0])]
+    return found

@@ -1,0 +1,85 @@
+"""Global memory of a function: where its tensors lie, and which of them share bytes.
+
+    plan = plan_tensors(function, machine, GreedyPlanner())
+    value_offsets(plan)["conv1"]
+
+Tensors lie in the target's first memory; a step is a layer. Constants lie in the last one and are
+no part of the plan: nothing shares their bytes.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from explorer.errors import UnsupportedError
+from explorer.ir.dialects.npu import NpuOperation
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.structure import value_name
+from explorer.ir.top.data import ReturnOp
+from explorer.memory.liveness import lifetimes
+from explorer.memory.planners import Planner
+from explorer.memory.uses import Use
+from explorer.memory.verify import verify_plan
+from explorer.npu.network_values import stored_form
+from explorer.npu.tensors import alignment_bytes
+from explorer.results import MemoryPlan
+from explorer.targets.npu.machine import Machine
+
+
+def tensor_bytes(value: SSAValue, machine: Machine) -> int:
+    """In global memory, in whole blocks of channels."""
+    return stored_form(value).tensor.size_bytes(machine)
+
+
+def plan_tensors(
+    function: func.FuncOp, machine: Machine, planner: Planner, base_bytes: int = 0
+) -> MemoryPlan:
+    """The plan of a function of level `tiled`; values are named as in the IR.
+
+    Offsets count from `base_bytes`. UnsupportedError where there is too little memory behind it.
+    """
+    uses: list[Use] = []
+    views: dict[str, str] = {}
+    block = function.body.block
+    sizes = {value_name(value): tensor_bytes(value, machine) for value in block.args}
+    outputs: list[str] = []
+    for op in block.ops:
+        if isinstance(op, NpuOperation):
+            name = value_name(op.output)
+            sizes[name] = tensor_bytes(op.output, machine)
+            reads = tuple(value_name(value) for value in op.data)
+            uses.append(Use(identity_of(op), reads, (name,)))
+        elif isinstance(op, ReturnOp):
+            outputs = [value_name(value) for value in op.operands]
+        elif isinstance(op, TopOperation) and op.is_view:
+            name = value_name(op.results[0])
+            sizes[name] = tensor_bytes(op.results[0], machine)
+            views[name] = value_name(op.operands[0])
+    buffers = lifetimes(
+        uses,
+        sizes,
+        inputs=[value_name(value) for value in block.args],
+        outputs=outputs,
+        views=views,
+        alignment_bytes=alignment_bytes(machine),
+    )
+    plan = planner(buffers, [use.operation for use in uses])
+    verify_plan(plan)
+    first = machine.regions[0]
+    end = base_bytes + plan.peak_bytes
+    if first.size_bytes is not None and end > first.size_bytes:
+        name = function.sym_name.data
+        raise UnsupportedError(
+            f"{name} does not fit {machine.name}: its tensors end at byte {end} of "
+            f"{first.name}, {end - first.size_bytes} more than there are",
+            hint="a smaller input, or a target with more memory",
+        )
+    return plan
+
+
+def constants_start(plan: MemoryPlan, machine: Machine, base_bytes: int = 0) -> int:
+    """Where constants begin: behind the tensors, or in a memory of their own."""
+    each = alignment_bytes(machine)
+    behind = -(-(base_bytes + plan.peak_bytes) // each) * each
+    return max(behind, machine.regions[-1].start_bytes)

@@ -1,0 +1,93 @@
+"""The instructions of one layer, written where memory is planned: sizes, places, bytes, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.ir.dialects.npu import LayerOp
+from explorer.ir.operation import identity_of
+from explorer.ir.structure import value_name
+from explorer.ir.weights import Weights
+from explorer.npu.layer import Layer
+from explorer.npu.network import layer_in, sizes_in
+from explorer.npu.network_cost import LayerSteps
+from explorer.npu.places import Addresses
+from explorer.npu.program import Tiled, tile_layer, write_layer
+from explorer.npu.steps import steps_of
+from explorer.npu.stream import Stream
+from explorer.npu.tiles import TiledLayer
+from explorer.targets.npu.encoding import encode_micro
+from explorer.targets.npu.machine import Machine
+
+MICRO = "micro_operations"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A layer whose instructions are written, and how long each takes."""
+
+    layer: Layer
+    tiled: Tiled
+    stream: Stream
+    steps: LayerSteps
+
+    @property
+    def constants(self) -> dict[str, tuple[int, int]]:
+        """Offset and size in bytes of what never changes, by its kind."""
+        stream = self.stream
+        size = stream.machine.by_content[MICRO].global_bytes * len(stream.micro.operations)
+        tensors = {tensor.name for tensor in (*self.layer.inputs, self.layer.output)}
+        return {
+            name: (place.offset_bytes, size if name == MICRO else place.size_bytes)
+            for name, place in stream.places.items()
+            if name not in tensors
+        }
+
+    def image(self, start: int, end: int) -> np.ndarray:
+        """u8: the constants as they lie in global memory between two addresses."""
+        micro = encode_micro(self.stream.micro.operations, self.stream.machine)
+        image = np.zeros(end - start, np.uint8)
+        arrays = {**self.stream.constants(), MICRO: np.frombuffer(micro, np.uint8)}
+        for name, (offset, size) in self.constants.items():
+            image[offset - start : offset - start + size] = arrays[name]
+        return image
+
+
+def written(
+    op: LayerOp,
+    weights: Weights,
+    machine: Machine,
+    offsets: Mapping[str, int],
+    constants_bytes: int,
+) -> Written:
+    """The layer's instructions, its tensors at `offsets`, by the name of the value."""
+    layer = layer_in(op, weights)
+    sizes, buffers = sizes_in(op)
+    tensors = {
+        tensor.name: offsets[value_name(value)]
+        for tensor, value in zip(layer.inputs, op.data, strict=False)
+    }
+    tensors[layer.output.name] = offsets[value_name(op.output)]
+    addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
+    tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
+    stream = write_layer(tiled, addresses)
+    steps, traffic = steps_of(stream)
+    return Written(
+        layer,
+        tiled,
+        stream,
+        LayerSteps(operation=identity_of(op), steps=steps, traffic=traffic),
+    )
+
+
+def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:
+    """Of each buffer of a tile where it begins, in elements of its content."""
+    if isinstance(tiled, TiledLayer):
+        return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
+    *operands, results = tiled.starts
+    size = tiled.rows * tiled.columns * tiled.blocks
+    found = {"results": tuple(results + i * size for i in range(tiled.buffers))}
+    return {"operands": tuple(operands), **found} if operands else found

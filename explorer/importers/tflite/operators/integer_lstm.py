@@ -1,0 +1,194 @@
+"""LSTMs of bytes: weights and outputs of 8 bits, gates and cells of 16.
+
+    sums of x and of h, each requantized to 1/4096 and added        i, f, o, g: 16 bits
+    sigmoid and tanh of them by tables                               1/32768
+    c' = f c / 2^15 + i g / 2^(30 + log2(scale of c))                16 bits, saturated and clipped
+    h' = o tanh(c')                                               in the scale of the hidden state
+
+The products of the inputs of all steps are made at once. Source:
+tensorflow/lite/kernels/lstm_eval.cc, `LstmStepInteger` with cells of 16 bits, and
+unidirectional_sequence_lstm.cc, `PopulateQuantizedLstmParams8x8_16`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.tflite.operators.integers import kept_within
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.importers.tflite.operators.schemes import DOUBLE
+from explorer.importers.tflite.operators.short_fixed_point import sigmoid, tanh
+from explorer.importers.tflite.operators.words import LEAST, MOST, NUMBERS, looked_up_words
+from explorer.ir.requantization import Requantization, RequantizationAttr, integer_limits
+from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.top.quantization.quantized import RequantizeOp
+from explorer.ir.types import QuantizedType
+
+ORDER = (0, 1, 3, 2)
+"""Input, forget and output gate, which have a sigmoid, and then the cell's."""
+INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES, STATE, CELL = 1, 5, 12, 18, 19
+HIDDEN_SCALE = 4
+"""Of the intermediate tensors: the one that says how h is stored before a projection."""
+GATE_SCALE = 2.0**-12
+SHIFTED = Requantization("shift", "nearest_away_from_zero")
+WORD, WIDE = IntegerType(16), IntegerType(32)
+UNIT = QuantizedType.get(WORD, [2.0**-15], [0])
+"""Of what lies between -1 and 1."""
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What all steps share."""
+
+    recurrence: SSAValue
+    """(hidden, gates * hidden), bytes."""
+    recurrent_scales: tuple[float, ...]
+    hidden: QuantizedType
+    made: QuantizedType
+    cell: QuantizedType
+    limits: tuple[int, int]
+    """Of cells."""
+
+
+def integer_lstm(
+    node: TfliteNode, steps: int, time_axis: int, build: Build
+) -> tuple[list[SSAValue], SSAValue, SSAValue]:
+    """The hidden state behind each step, with the axis of time, and both states behind the last."""
+    layer = _layer(node, build)
+    from_inputs = _of_inputs(node, build)
+    hidden, cell = node.operand(STATE, build), node.operand(CELL, build)
+    made = []
+    for step in range(steps):
+        now = build.slice(from_inputs, time_axis, step, step + 1)
+        hidden, cell = _step(build.squeeze(now, [time_axis]), hidden, cell, layer, build)
+        made.append(build.unsqueeze(hidden, [time_axis]))
+    return made, hidden, cell
+
+
+def _layer(node: TfliteNode, build: Build) -> _Layer:
+    hidden, cell = (kind_of(node.tensor(place)) for place in (STATE, CELL))
+    if hidden is None or cell is None or cell.storage != WORD:
+        raise Unsupported("an LSTM of bytes whose cells have no 16 bits")
+    exponent = log2(float(cell.scale_array[0]))
+    if not exponent.is_integer() or not -15 <= exponent <= -9:
+        raise Unsupported(
+            f"cells with the scale {cell.scale_array[0]}, no power of two near 1/4096"
+        )
+    inner = node.file.intermediates
+    between = kind_of(inner[HIDDEN_SCALE]) if len(inner) > HIDDEN_SCALE else hidden
+    if between is None:
+        raise Unsupported("an LSTM of bytes that does not say the scale of its hidden state")
+    clip = node.number("cell_clip")
+    farthest = min(int(np.float32(clip) / cell.scale_array[0]), MOST) if clip > 0 else 0
+    return _Layer(
+        recurrence=_joined(node, RECURRENT_WEIGHTS, build),
+        recurrent_scales=_scales(node, STATE, RECURRENT_WEIGHTS, build),
+        hidden=hidden,
+        made=QuantizedType.get(
+            hidden.storage,
+            between.scale_array.tolist(),
+            between.zero_point_array.tolist(),
+        ),
+        cell=cell,
+        limits=(-farthest, farthest) if farthest else (LEAST, MOST),
+    )
+
+
+def _joined(node: TfliteNode, first: int, build: Build) -> SSAValue:
+    """The weights of all gates, (inputs, gates * hidden), with a scale for each gate's."""
+    kinds = [kind_of(node.tensor(first + gate)) for gate in ORDER]
+    parts = [build.known(node.plain(first + gate), "weights") for gate in ORDER]
+    scales: list[float] = []
+    for kind, part in zip(kinds, parts, strict=True):
+        if kind is None or not kind.is_per_tensor or kind.zero_point_array.any():
+            raise Unsupported("weights of an LSTM with zero points, or a scale for each slice")
+        scales += [float(kind.scale_array[0])] * len(part)
+    kind = QuantizedType.get(IntegerType(8), scales, [0] * len(scales), 1)
+    name = f"{node.tensor(first).name}.gates"
+    return build.weight(np.ascontiguousarray(np.concatenate(parts).T), name, kind)
+
+
+def _scales(node: TfliteNode, source: int, first: int, build: Build) -> tuple[float, ...]:
+    """Of the sums, one for each column: products of singles, as the kernel has them."""
+    kind = kind_of(node.tensor(source))
+    if kind is None:
+        raise Unsupported("an LSTM of bytes whose operands are none")
+    found: list[float] = []
+    for gate in ORDER:
+        weight = kind_of(node.tensor(first + gate))
+        assert weight is not None
+        (count,) = build.sizes(node.plain(first + gate), [0], "an LSTM")
+        found += [float(kind.scale_array[0] * weight.scale_array[0])] * count
+    return tuple(found)
+
+
+def _of_inputs(node: TfliteNode, build: Build) -> SSAValue:
+    """What the inputs of every step add to its gates: 16 bits, the last axis gates * hidden."""
+    bias = build.concat([node.plain(BIASES + gate) for gate in ORDER], 0)
+    weights = _joined(node, INPUT_WEIGHTS, build)
+    sums = build.matmul(node.operand(0, build), weights, bias)
+    return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, build), WORD, build)
+
+
+def _gate_numbers(
+    sums: SSAValue, scales: Sequence[float], storage: IntegerType, build: Build
+) -> SSAValue:
+    axis = build.rank(sums) - 1
+    kind = QuantizedType.get(WIDE, scales, [0] * len(scales), axis)
+    by = RequantizationAttr.get(QuantizedType.get(storage, [GATE_SCALE], [0]), DOUBLE)
+    return build.value(RequantizeOp, [as_quantized(as_stored(sums, build), kind, build)], by=by)
+
+
+def _step(
+    from_input: SSAValue, hidden: SSAValue, cell: SSAValue, layer: _Layer, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    sums = build.matmul(hidden, layer.recurrence)
+    # What comes from the hidden state is added before anything is cut off.
+    from_hidden = _gate_numbers(sums, layer.recurrent_scales, WIDE, build)
+    first = build.cast(as_stored(from_input, build), np.int32)
+    total = build.binary("add", first, as_stored(from_hidden, build))
+    gates = build.cast(kept_within(total, (LEAST, MOST), build), np.int16)
+    size = build.sizes(gates, [1], "gates")[0] // len(ORDER)
+    opened = _function(build.slice(gates, 1, 0, 3 * size), sigmoid, "sigmoid", 3, build)
+    i, f, o = (build.slice(opened, 1, k * size, (k + 1) * size) for k in range(3))
+    g = _function(build.slice(gates, 1, 3 * size, 4 * size), tanh, "tanh", 3, build)
+    kept = _fixed("mul", f, cell, layer.cell, SHIFTED, build)
+    added = _fixed("mul", i, g, layer.cell, SHIFTED, build)
+    cell = _fixed("add", kept, added, layer.cell, SHIFTED, build, layer.limits)
+    integer_bits = 15 + int(log2(float(layer.cell.scale_array[0])))
+    shown = _function(cell, tanh, "tanh", integer_bits, build)
+    hidden = _fixed("mul", o, shown, layer.made, DOUBLE, build)
+    return as_quantized(as_stored(hidden, build), layer.hidden, build), cell
+
+
+def _fixed(
+    kind: str,
+    a: SSAValue,
+    b: SSAValue,
+    to: QuantizedType,
+    how: Requantization,
+    build: Build,
+    limits: tuple[int, int] | None = None,
+) -> SSAValue:
+    by = RequantizationAttr.get(to, how, limits or integer_limits(to.storage))
+    return build.value(FixedPointOp, [a, b], kind=kind, by=by)
+
+
+def _function(
+    x: SSAValue,
+    function: Callable[[np.ndarray, int], np.ndarray],
+    name: str,
+    integer_bits: int,
+    build: Build,
+) -> SSAValue:
+    """Of numbers with so many bits before the point, by a table that all steps share."""
+    table = function(NUMBERS, integer_bits)
+    return looked_up_words(x, table, f"{name}_of_words_{integer_bits}", UNIT, build)

@@ -1,0 +1,96 @@
+"""Products of numbers of 16 bits, whose sums may need 64.
+
+    CONV_2D i16, i8, bias i64       top.conv of quantized numbers where 32 bits hold every sum that
+                                    its filters allow; else plain integers of 64 bits
+    BATCH_MATMUL i16, i16           plain integers of 64 bits
+
+Source: tensorflow/lite/kernels/internal/common.h, `MultiplyByQuantizedMultiplier` of `int64_t`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators.activations import limits
+from explorer.importers.tflite.operators.integers import (
+    centered_numbers,
+    kept_within,
+    once_rounded,
+    stored_as,
+)
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
+from explorer.importers.tflite.operators.schemes import DOUBLE, HALF
+from explorer.ir.requantization import Requantization, RequantizationAttr
+from explorer.ir.top.quantization.quantized import RequantizeOp
+from explorer.ir.types import QuantizedType, element_type_of
+
+LARGEST = 1 << 15
+"""Magnitude of a number of 16 bits."""
+MOST = 2**31 - 1
+
+
+def has_wide_bias(node: TfliteNode) -> bool:
+    return node.has(2) and node.tensor(2).element_type == "int64"
+
+
+def is_wide(node: TfliteNode, weight: SSAValue, build: Build) -> bool:
+    """Whether sums over numbers of 16 bits may not fit 32; the filters are the first axis."""
+    kind = kind_of(node.tensor(0))
+    if kind is None or node.tensor(0).element_type != "int16":
+        return False
+    filters = np.abs(build.known(weight, "filters").astype(np.int64))
+    reached = filters.reshape(len(filters), -1).sum(axis=1) * LARGEST
+    if node.has(2):
+        reached = reached + np.abs(build.known(node.plain(2), "a bias").astype(np.int64))
+    return bool(reached.max(initial=0) > MOST)
+
+
+def wide(x: SSAValue, build: Build) -> SSAValue:
+    """Stored numbers, whose zero point is 0, as plain ones of 64 bits."""
+    kind = element_type_of(x)
+    if isinstance(kind, QuantizedType) and kind.zero_point_array.any():
+        raise Unsupported("numbers of 16 bits with a zero point")
+    return build.cast(as_stored(x, build), np.int64)
+
+
+def wide_sums(node: TfliteNode, sums: SSAValue, how: Requantization, build: Build) -> SSAValue:
+    """Plain sums with their bias, requantized."""
+    left, right = kind_of(node.tensor(0)), kind_of(node.tensor(1))
+    assert left is not None and right is not None
+    along = (-1, 1, 1) if build.rank(sums) == 4 else (-1,)
+    if node.has(2):
+        bias = build.reshape(build.cast(node.plain(2), np.int64), along)
+        sums = build.binary("add", sums, bias)
+    scales = left.double_scales * right.double_scales
+    return _scaled(node, sums, scales.reshape(along if scales.size > 1 else ()), how, build)
+
+
+def products_of_matrices(
+    node: TfliteNode, left: SSAValue, right: SSAValue, build: Build
+) -> SSAValue:
+    """Products of quantized matrices, neither of them with scales for its slices."""
+    kind, a, b = node.result_kind, kind_of(node.tensor(0)), kind_of(node.tensor(1))
+    if kind is None or a is None or b is None or not a.is_per_tensor or not b.is_per_tensor:
+        shown = " times ".join(node.tensor(index).element_type for index in (0, 1))
+        raise Unsupported(f"products of matrices of {shown} with their scales")
+    if node.tensor(0).element_type == "int16":
+        sums = build.matmul(centered_numbers(left, a, build), centered_numbers(right, b, build))
+        return _scaled(node, sums, a.double_scales[0] * b.double_scales[0], HALF, build)
+    by = RequantizationAttr.get(kind, DOUBLE)
+    return build.value(RequantizeOp, [build.matmul(left, right)], by=by)
+
+
+def _scaled(
+    node: TfliteNode, sums: SSAValue, scales: np.ndarray, how: Requantization, build: Build
+) -> SSAValue:
+    """Sums of these scales, in a form that broadcasts, as the node's result."""
+    to = node.result_kind
+    if to is None or not to.is_per_tensor:
+        raise Unsupported(f"sums of 64 bits as {node.result.element_type}")
+    if how.scheme != "multiplier_shift":
+        raise Unsupported("sums of more than 32 bits with a bias of 32")
+    numbers = once_rounded(sums, scales / to.double_scales[0], how, build)
+    return stored_as(kept_within(numbers, limits(to, node.activation), build), to, build)

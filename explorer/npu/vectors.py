@@ -1,0 +1,226 @@
+"""Layers of the vector engine alone, and how they are cut into tiles.
+
+A tile is some blocks of channels on a rectangle of the output. What of each operand it reads is
+loaded into accumulators, its results are made beside them and stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from explorer.npu.layer import Layer, LayerError
+from explorer.npu.tensors import Tensor, blocks, channels_per_block
+from explorer.npu.tiles import halves, most_padding, ranges
+from explorer.targets.npu.formats import formats_of
+from explorer.targets.npu.machine import Machine
+
+RESULTS = 2
+"""Buffers: one is computed while the other is stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How an operand is read: the window of each position of the output."""
+
+    tensor: Tensor
+    reach: tuple[int, int] = (1, 1)
+    """Rows and columns from the first to the last element of a window."""
+    strides: tuple[int, int] = (1, 1)
+    """0 along an axis on which all positions read the same."""
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Above, left, below, right; a negative one leaves out so many rows or columns."""
+    pad_value: int = 0
+    constant: np.ndarray | None = None
+    """Of the tensor's shape, where it is not computed: wide numbers."""
+
+    def window(self, axis: int, outputs: int) -> int:
+        """Inputs that so many outputs in a row read, padding included."""
+        return (outputs - 1) * self.strides[axis] + self.reach[axis]
+
+
+class VectorLayer(Layer, Protocol):
+    """What tiles are made for."""
+
+    @property
+    def accesses(self) -> tuple[Access, ...]: ...
+    @property
+    def table(self) -> np.ndarray | None:
+        """i64 of [2^bits of an input]: of the lowest number, of the next one, and so on."""
+        ...
+
+    @property
+    def factors(self) -> tuple[tuple[int, int], ...]:
+        """Multipliers and shifts of what is scaled."""
+        ...
+
+    @property
+    def micro_per_block(self) -> int:
+        """Micro-operations of its longest sequence, for one block of channels."""
+        ...
+
+    def problem(self, machine: Machine) -> str:
+        """What the machine lacks, whatever the tiles; empty where nothing."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorTile:
+    """Some blocks of channels on a rectangle of the output."""
+
+    number: int
+    blocks: range
+    """Of as many channels as the array has columns."""
+    rows: range
+    columns: range
+
+    @property
+    def pixels(self) -> int:
+        return len(self.rows) * len(self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiledVectors:
+    """A layer with the sizes of its tiles."""
+
+    layer: VectorLayer
+    machine: Machine
+    rows: int
+    """Of an output tile; the last one may have fewer."""
+    columns: int
+    blocks: int
+    buffers: int
+    """Of results; operands have one, for the queue that loads them is the one that reads them."""
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each operand begins, in accumulators, and last the first buffer of results."""
+        sizes = [
+            self.blocks * access.window(0, self.rows) * access.window(1, self.columns)
+            for access in self.layer.accesses
+        ]
+        return tuple(itertools.accumulate([0, *sizes]))
+
+    def results_of(self, tile: VectorTile) -> int:
+        """Where a tile's results begin, in accumulators."""
+        size = self.blocks * self.rows * self.columns
+        return self.starts[-1] + tile.number % self.buffers * size
+
+    @property
+    def factors_at(self) -> int:
+        """Where multipliers and shifts begin, in accumulators."""
+        return self.starts[-1] + self.buffers * self.blocks * self.rows * self.columns
+
+    @property
+    def elements(self) -> int:
+        """Accumulators that are used."""
+        return self.factors_at + 2 * len(self.layer.factors)
+
+    def tiles(self) -> Iterator[VectorTile]:
+        """In the order in which they run."""
+        channels, height, width = self.layer.output.shape
+        count = blocks(channels, self.machine.columns)
+        parts = itertools.product(
+            ranges(range(count), self.blocks),
+            ranges(range(height), self.rows),
+            ranges(range(width), self.columns),
+        )
+        for number, (mine, rows, columns) in enumerate(parts):
+            yield VectorTile(number=number, blocks=mine, rows=rows, columns=columns)
+
+
+def table_address(machine: Machine) -> int:
+    """The table lies at the end of its scratchpad, which micro-operations may share."""
+    return machine.depth("tables") - 1
+
+
+def micro_depth(layer: VectorLayer, machine: Machine) -> int:
+    """How many micro-operations there is room for beside the layer's table."""
+    depth = machine.depth("micro_operations")
+    if layer.table is None:
+        return depth
+    micro, tables = machine.by_content["micro_operations"], machine.by_content["tables"]
+    if micro.memory != tables.memory:
+        return depth
+    return min(depth, table_address(machine) * tables.element_bytes // micro.element_bytes)
+
+
+def vector_problem(layer: VectorLayer, machine: Machine) -> str:
+    """What the machine lacks for the layer; empty where nothing."""
+    if machine.rows_per_element != 1:
+        return f"its elements hold a batch of {machine.batch}, and the layer has 1"
+    if machine.set == "vta" and machine.rows != machine.columns:
+        return "its loads cannot skip elements, which rows unlike columns need"
+    if (layer.factors or layer.output.is_wide) and machine.accumulator_bits != 32:
+        return f"it computes with 32 bits, its accumulators have {machine.accumulator_bits}"
+    return layer.problem(machine)
+
+
+def tile_vectors(
+    layer: VectorLayer, machine: Machine, buffers: int = RESULTS,
+    sizes: Sequence[int] | None = None,
+) -> TiledVectors:  # fmt: skip
+    """In the tiles that load the fewest bytes, of these in the fewest; or in those of `sizes`.
+
+    `sizes`: rows, columns, blocks of channels. Raises `LayerError` with the shortfall.
+    """
+    channels, height, width = layer.output.shape
+    count = blocks(channels, machine.columns)
+    candidates = itertools.product(halves(height), halves(width), halves(count))
+    best: tuple[tuple[int, int], TiledVectors] | None = None
+    problem = ""
+    for rows, columns, mine in candidates if sizes is None else [sizes]:
+        tiled = TiledVectors(layer=layer, machine=machine, rows=rows, columns=columns, blocks=mine,
+                             buffers=buffers)  # fmt: skip
+        if found := _refusal(tiled):
+            problem = found
+            continue
+        cost = _loaded(tiled) * count, sum(1 for _ in tiled.tiles())
+        if best is None or cost < best[0]:
+            best = cost, tiled
+    if best is None:
+        raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
+    return best[1]
+
+
+def _loaded(tiled: TiledVectors) -> int:
+    """Elements of all operands that one block of channels loads."""
+    _, height, width = tiled.layer.output.shape
+    return sum(
+        sum(access.window(0, len(one)) for one in ranges(range(height), tiled.rows))
+        * sum(access.window(1, len(one)) for one in ranges(range(width), tiled.columns))
+        for access in tiled.layer.accesses
+    )
+
+
+def _refusal(tiled: TiledVectors) -> str:
+    """What of a tile is too large for the machine; empty where nothing is."""
+    layer, machine = tiled.layer, tiled.machine
+    if tiled.elements > machine.depth("accumulators"):
+        return f"{tiled.elements} accumulators, and there are {machine.depth('accumulators')}"
+    depth = micro_depth(layer, machine)
+    if (micro := tiled.blocks * layer.micro_per_block) > depth:
+        return f"{micro} micro-operations, and there is room for {depth}"
+    limits = {(one.kind, f.name): f.most for one in formats_of(machine).kinds for f in one.fields}
+    apart = channels_per_block(machine) // machine.columns
+    wanted = [
+        ("vector", "outer", tiled.rows),
+        ("vector", "inner", tiled.columns),
+        ("vector", "inner", max(tiled.starts[-1], tiled.blocks * tiled.rows * tiled.columns)),
+        ("store", "x_stride", layer.output.shape[2] * apart),
+    ]
+    for access in layer.accesses:
+        tall, wide = access.window(0, tiled.rows), access.window(1, tiled.columns)
+        if max(access.pads) > most_padding(machine):
+            return f"pads of {max(access.pads)}, expected at most {most_padding(machine)}"
+        wanted += [("load", "x_stride", access.tensor.shape[2] * apart),
+                   ("load", "x_size", wide), ("load", "y_size", tall)]  # fmt: skip
+    for kind, name, value in wanted:
+        if value > limits[kind, name]:
+            return f"{name} of a {kind} is {value}, expected at most {limits[kind, name]}"
+    return ""

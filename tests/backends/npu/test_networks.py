@@ -1,0 +1,61 @@
+"""Whole networks on simulated NPUs: bit-equal behind every pass and on the device."""
+
+import pytest
+
+import explorer
+from explorer.errors import UnsupportedError
+from explorer.ir.inspection.printing import parse
+
+
+@pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
+def test_every_level_and_the_program_give_the_integer_programs_bits(compiled, digits, target):
+    c = compiled(target)
+    assert [r.after.level for r in c.passes[-3:]] == ["tiled", "addressed", "instructions"]
+    accuracy = c.accuracy(digits[2])
+    assert accuracy.report.bit_exact
+    assert accuracy.passed, accuracy.summary
+
+
+def test_text_of_every_level_is_read_back(compiled):
+    for result in compiled("odd-12x20").passes[-3:]:
+        module = parse(result.after.dump())
+        again = type(result.after)(module, result.after.weights, result.after.level)
+        assert again.dump() == result.after.dump()
+
+
+def test_instructions_belong_to_nodes_of_the_model(compiled):
+    c = compiled("odd-12x20")
+    program = c.program
+    convolutions = [launch for launch in program.launches if launch.operation.startswith("conv")]
+    assert [launch.sources[0] for launch in convolutions] == [
+        "/stage1/conv1", "/stage1/conv2", "/stage2/conv1",
+    ]  # fmt: skip
+    lines = dict(zip(program.source.owners, program.source.lines, strict=True))
+    assert lines[(convolutions[0].operation,)].startswith("store outputs")
+
+
+def test_tensors_share_global_memory(compiled):
+    plan = compiled("odd-12x20").memory
+    assert plan.optimal and plan.peak_bytes < plan.total_bytes
+
+
+def test_cycles_are_those_that_were_predicted(compiled, digits):
+    for target in ("vta-16", "odd-12x20"):
+        c = compiled(target)
+        c.run(digits[2])
+        found = c.counted
+        assert found.cycles == found.predicted_cycles
+        assert len(found.layers) == len(c.program.launches)
+        assert 0 < found.utilization < 1
+
+
+def test_what_the_host_runs_is_said_with_the_reason(compiled):
+    c = compiled("vta-16")
+    reasons = dict(c.host_operations)
+    ends = [name for name, reason in reasons.items() if reason == "it reads or makes floats"]
+    assert [c.final.operations[name].name for name in ends] == ["top.quantize", "top.dequantize"]
+
+
+def test_a_float_model_is_to_be_quantized_first(digits):
+    with pytest.raises(UnsupportedError, match="nothing in this model is quantized"):
+        explorer.compile(digits[0], "mac-128")

@@ -4,7 +4,7 @@
 
 MODEL: quantized (QDQ or integer operators), or float with `--calibrate N`: thresholds (min-max) of
 N random inputs are enough, for numbers are compared with the quantized program's own, bit by bit.
-Layers of equal shapes run once. A last row counts maxima and functions by table, and their cycles.
+Dense convolutions of equal shapes run once.
 `used`: multiply-accumulates of the layer over what the array could have done in as many cycles;
 `single` the same without double buffering, in the same tiles.
 `off`: the largest difference of a layer's predicted cycles from the simulated ones, over these.
@@ -13,14 +13,19 @@ Layers of equal shapes run once. A last row counts maxima and functions by table
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import explorer
-from explorer.npu import Convolution, LayerError, compile_layer, predict
-from explorer.npu.reading import FoundLayer, FoundWindows, read_layers
+from explorer.ir.program import Snapshot
+from explorer.ir.structure import operations, value_name
+from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
+from explorer.npu.network_values import Stored, stored_form
+from explorer.npu.reading import FoundLayer, read_layers
+from explorer.npu.tiles import TiledLayer
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe
@@ -61,63 +66,47 @@ def run_target(model: object, table: object, machine: Machine, with_rows: bool) 
     c = explorer.compile(model, quantization=table, decisions=decisions)  # pyright: ignore[reportArgumentType]
     snapshot = c["fuse-quantization"].after
     found = read_layers(snapshot)
-    values = snapshot.run(c.example_inputs())
+    values, forms = snapshot.run(c.example_inputs()), forms_of(snapshot)
     refused = [reason for _, reason in found.refused]
     known: dict[object, tuple[Simulation, Simulation, float]] = {}
     equal = cycles = single_cycles = macs = 0
     most_off = 0.0
-    for layer in found.layers:
-        key = shape_of(layer.layer)
+    for one in found.layers:
         try:
-            result = known.get(key) or run_layer(layer, values, machine)
+            result = known.get(shape_of(one.layer)) or run_layer(one, values, forms, machine)
         except LayerError as error:
             refused.append(error.message)
             continue
-        known[key] = result
+        known[shape_of(one.layer)] = result
         double, single, off = result
         equal += 1
         most_off = max(most_off, off)
         cycles, single_cycles = cycles + double.cycles, single_cycles + single.cycles
-        macs += layer.layer.macs
+        mine = one.layer.macs if isinstance(one.layer, Convolution) else 0
+        macs += mine
         if with_rows:
             print(
-                f"  {layer.output:20} {double.cycles:9,} cycles, used "
-                f"{used(layer.layer.macs, double.cycles, machine):5.1%}, single "
-                f"{used(layer.layer.macs, single.cycles, machine):5.1%}"
+                f"  {one.output:20} {type(one.layer).__name__:12} {double.cycles:9,} cycles, used "
+                f"{used(mine, double.cycles, machine):5.1%}, single "
+                f"{used(mine, single.cycles, machine):5.1%}"
             )
     print(
         f"{machine.name:10} {len(found.layers):6} {len(refused):8} {equal:6} {cycles:12,} "
         f"{macs:9,} {used(macs, cycles, machine):6.1%} {used(macs, single_cycles, machine):6.1%} "
         f"{most_off:6.2%}"
     )
-    run_windows(found.windows, values, machine, refused)
     for reason in sorted(set(refused)):
         print(f"  refused: {reason}")
 
 
-def run_windows(
-    layers: Sequence[FoundWindows],
-    values: dict[str, np.ndarray],
-    machine: Machine,
-    refused: list[str],
-) -> None:
-    """Maxima and functions by table, if there are any; those that cannot run join `refused`."""
-    cycles = equal = 0
-    for found in layers:
-        try:
-            made = compile_layer(found.layer, machine)
-        except LayerError as error:
-            refused.append(error.message)
-            continue
-        x = found.stored_input(values[found.input])
-        result = simulate(made.program, made.image_with(x), machine)
-        if not np.array_equal(
-            made.output_of(result.image), found.stored_output(values[found.output])
-        ):
-            raise SystemExit(f"{machine.name}, {found.output}: numbers differ")
-        equal, cycles = equal + 1, cycles + result.cycles
-    if layers:
-        print(f"  maxima and tables: {equal} of {len(layers)} equal, {cycles:,} cycles")
+def forms_of(snapshot: Snapshot) -> dict[str, Stored]:
+    """How the values that layers can read lie."""
+    found: dict[str, Stored] = {}
+    for op in operations(snapshot.program):
+        for value in (*op.operands, *op.results):
+            with contextlib.suppress(LayerError):
+                found[value_name(value)] = stored_form(value)
+    return found
 
 
 def used(macs: int, cycles: int, machine: Machine) -> float:
@@ -125,31 +114,43 @@ def used(macs: int, cycles: int, machine: Machine) -> float:
     return macs / most if most else 0.0
 
 
-def shape_of(layer: Convolution) -> tuple[object, ...]:
-    """What decides over tiles and cycles."""
+def shape_of(layer: object) -> object:
+    """What decides over tiles and cycles of a convolution; others are all looked at."""
+    if not isinstance(layer, Convolution) or layer.is_sparse or layer.placement is not None:
+        return id(layer)
     return (layer.input_shape, layer.weights.shape, layer.strides, layer.dilations, layer.pads,
-            layer.groups, layer.input_zero_point == 0)  # fmt: skip
+            layer.groups, layer.input_zero_point == 0, layer.is_scaled)  # fmt: skip
 
 
 def run_layer(
-    found: FoundLayer, values: dict[str, np.ndarray], machine: Machine
+    found: FoundLayer, values: dict[str, np.ndarray], forms: dict[str, Stored], machine: Machine
 ) -> tuple[Simulation, Simulation, float]:
     """With two buffers and with one; numbers must be the program's own. Last: see `off`."""
-    made = compile_layer(found.layer, machine)
-    tiled = made.tiled
-    sizes = (tiled.rows, tiled.columns, tiled.outputs, tiled.inputs)
+    layer = found.layer
+    tensors = (*layer.inputs, layer.output)
+    *given, expected = (
+        forms[name].signed(values[name]).reshape(tensor.shape)
+        for name, tensor in zip((*found.inputs, found.output), tensors, strict=True)
+    )
+    if isinstance(layer, Convolution) and layer.placement is not None:
+        expected = layer.run(*given)  # one of several that write positions of their own
+    made = compile_layer(layer, machine)
     results: list[Simulation] = []
     off = 0.0
-    for buffers in (2, 1):
-        made = compile_layer(found.layer, machine, buffers=buffers, sizes=sizes)
-        x = found.stored_input(values[found.input])
-        result = simulate(made.program, made.image_with(x), machine)
-        expected = found.stored_output(values[found.output])
-        if not np.array_equal(made.output_of(result.image), expected):
+    for one in (made, compile_layer(layer, machine, buffers=1, sizes=sizes_of(made))):
+        result = simulate(one.program, one.image_with(*given), machine)
+        if not np.array_equal(one.output_of(result.image), expected):
             raise SystemExit(f"{machine.name}, {found.output}: numbers differ")
-        off = max(off, abs(predict(made.tiled).cycles / result.cycles - 1))
+        off = max(off, abs(predict(one.tiled).cycles / result.cycles - 1))
         results.append(result)
     return results[0], results[1], off
+
+
+def sizes_of(made: LayerProgram) -> tuple[int, ...]:
+    tiled = made.tiled
+    if isinstance(tiled, TiledLayer):
+        return tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
+    return tiled.rows, tiled.columns, tiled.blocks
 
 
 if __name__ == "__main__":

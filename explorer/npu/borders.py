@@ -40,8 +40,12 @@ class Borders:
     def biases(self, layer: Convolution) -> np.ndarray:
         """i32 of [class, outputs]: with what the zero point takes off."""
         weights = layer.weights.astype(np.int64).sum(axis=1)
+        scaling = layer.rescaling
+        moved = 0 if scaling is None or layer.is_scaled else scaling.zero_point
         found = [
-            layer.bias - layer.input_zero_point * weights[:, _slice(y), _slice(x)].sum(axis=(1, 2))
+            moved
+            + layer.bias
+            - layer.input_zero_point * weights[:, _slice(y), _slice(x)].sum(axis=(1, 2))
             for y in self.rows
             for x in self.columns
         ]

@@ -53,10 +53,26 @@ def flattened(layer: Convolution) -> Convolution:
     return dataclasses.replace(layer, input_shape=(layer.input_shape[0], 1, height * width))
 
 
+def narrowed(layer: Convolution, machine: Machine) -> Convolution:
+    """Weights of one bit more than the array multiplies, as two of each, which read the same."""
+    half = 1 << machine.weight_bits - 1
+    if layer.weights.min() >= -half and layer.weights.max() < half:
+        return layer
+    dense = layouts.dense(layer, range(layer.weights.shape[0]))
+    first = np.clip(dense, -half, half - 1)
+    parts = layer.parts or layer.input_shape[:1]
+    channels, height, width = layer.input_shape
+    return dataclasses.replace(
+        layer, weights=np.concatenate([first, dense - first], axis=1), groups=1,
+        input_shape=(2 * channels, height, width), parts=(*parts, *parts),
+        reads=(*range(len(parts)), *range(len(parts))),
+    )  # fmt: skip
+
+
 def convolution_problem(layer: Convolution, machine: Machine) -> str:
     """What the machine cannot compute, whatever the tiles; empty where it can."""
     scaling = layer.rescaling
-    numbers = [("weights", layer.weights, machine.weight_bits)]
+    numbers = [("weights", layer.weights, machine.weight_bits + 1)]
     if scaling is not None:
         zeros = np.array([scaling.zero_point, layer.input_zero_point])
         numbers += [("limits", np.array([scaling.low, scaling.high]), machine.input_bits),
@@ -222,6 +238,8 @@ class ConvolutionWriter(Stream):
         found = self._biases(chunk)
         if scaling is None:
             return [*found, *self._cut(chunk)]
+        if not self.layer.is_scaled:
+            return found
         limits = {"offset": scaling.zero_point, "low": scaling.low, "high": scaling.high}
         if self.machine.set == "full":
             return found + self._vector(chunk, Requantize, count, **limits)

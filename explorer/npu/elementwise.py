@@ -55,7 +55,8 @@ class Elementwise:
     name: str
     kind: str
     """One of `OPERATIONS`; of one operand: scale."""
-    operands: tuple[ElementwiseOperand, ...]
+    left: ElementwiseOperand
+    right: ElementwiseOperand | None = None
     how: Requantization
     lift: int = 0
     """Bits that operands are shifted to the left by before they are scaled."""
@@ -64,6 +65,11 @@ class Elementwise:
     zero_point: int = 0
     low: int = -128
     high: int = 127
+
+    @property
+    def operands(self) -> tuple[ElementwiseOperand, ...]:
+        """One, or both."""
+        return (self.left,) if self.right is None else (self.left, self.right)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -157,9 +163,9 @@ def flattened_elementwise(layer: Elementwise) -> Elementwise:
         return layer
     ((channels, height, width),) = shapes
     shape = (channels, 1, height * width)
-    operands = tuple(
+    left, *right = [
         replace(one, shape=shape,
                 constant=None if one.constant is None else one.constant.reshape(shape))
         for one in layer.operands
-    )  # fmt: skip
-    return replace(layer, operands=operands)
+    ]  # fmt: skip
+    return replace(layer, left=left, right=right[0] if right else None)

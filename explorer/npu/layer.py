@@ -10,6 +10,7 @@ moves channels: of weights that are 0 but for a few, of which blocks of zeros ar
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,7 +47,8 @@ class Layer(Protocol):
 class Rescaling:
     """How sums become outputs: factors per output channel, as the integer schemes know them."""
 
-    how: Requantization
+    how: Requantization | None
+    """None: sums are outputs already, and nothing is scaled or clipped."""
     multipliers: np.ndarray
     """i64 of [outputs]."""
     shifts: np.ndarray
@@ -61,12 +63,16 @@ class Rescaling:
             self.shifts[:, None, None].astype(np.int64),
         )
         wrapped = sums.astype(np.int32).astype(np.int64)
+        if self.how is None:
+            return wrapped + self.zero_point
         found = multiplied(wrapped, factors, self.how) + self.zero_point
         return np.clip(found, self.low, self.high)
 
 
 def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
     """Why a requantization is not the machine's own; empty where it is."""
+    if scaling.how is None:
+        return ""
     how = (scaling.how.scheme, scaling.how.rounding)
     # VTA's instructions shift to the right, and nothing rounds.
     own = ("shift", "down") if machine.set == "vta" else (machine.scheme, machine.rounding)
@@ -110,25 +116,33 @@ class Convolution:
     input_zero_point: int = 0
     parts: tuple[int, ...] = ()
     """Channels of each input, where there are several: they are read as if side by side."""
+    reads: tuple[int, ...] = ()
+    """Which input each part is of, where some are read twice."""
     placement: Placement | None = None
     """None: the result is the whole output."""
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """One named input, or input0, input1 and so on."""
-        _, *size = self.input_shape
+        _, height, width = self.input_shape
         if len(self.parts) < 2:
             return (Tensor(name="input", shape=self.input_shape),)
-        return tuple(
-            Tensor(name=f"input{index}", shape=(channels, *size))
-            for index, channels in enumerate(self.parts)
-        )
+        if not self.reads:
+            return tuple(
+                Tensor(name=f"input{index}", shape=(channels, height, width))
+                for index, channels in enumerate(self.parts)
+            )
+        parts = self.parts[: max(self.reads) + 1]
+        shape = (sum(parts), height, width)
+        return dataclasses.replace(self, reads=(), parts=parts, input_shape=shape).inputs
 
     @property
     def output(self) -> Tensor:
-        channels, *size = self.output_shape
-        size = size if self.placement is None else self.placement.size
-        return Tensor(name="output", shape=(channels, *size), is_wide=self.rescaling is None)
+        channels, height, width = self.output_shape
+        if self.placement is not None:
+            height, width = self.placement.size
+        shape = (channels, height, width)
+        return Tensor(name="output", shape=shape, is_wide=self.rescaling is None)
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -148,6 +162,11 @@ class Convolution:
     def macs(self) -> int:
         """Multiply-accumulates, those with padding included."""
         return self.output_shape[1] * self.output_shape[2] * self.weights.size
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether sums are requantized: else they stay, or are outputs as they are."""
+        return self.rescaling is not None and self.rescaling.how is not None
 
     @property
     def is_sparse(self) -> bool:

@@ -34,16 +34,16 @@ def _of_block(
     """[block of rows, ky, kx, column, row] of one block of outputs."""
     rows, columns = machine.rows, machine.columns
     channels = range(block * columns, min((block + 1) * columns, layer.weights.shape[0]))
-    dense = _dense(layer, channels)
+    mine = dense(layer, channels)
     found = np.zeros((len(band.inputs), *layer.kernel, columns, rows), np.int64)
     for index, number in enumerate(band.inputs):
         read = ins[number].channels
-        part = dense[:, read.start : read.stop].transpose(2, 3, 0, 1)
+        part = mine[:, read.start : read.stop].transpose(2, 3, 0, 1)
         found[index, :, :, : part.shape[2], : part.shape[3]] = part
     return found
 
 
-def _dense(layer: Convolution, outputs: range) -> np.ndarray:
+def dense(layer: Convolution, outputs: range) -> np.ndarray:
     """Weights of some outputs over all inputs: zeros between groups."""
     mine = layer.weights[outputs.start : outputs.stop]
     if layer.groups == 1:
@@ -60,7 +60,7 @@ def constants(layer: Convolution, machine: Machine) -> np.ndarray:
     """Bytes of biases and factors."""
     values = list(borders(layer, machine).biases(layer))
     scaling = layer.rescaling
-    if scaling is not None:
+    if scaling is not None and layer.is_scaled:
         is_vta = machine.set == "vta"
         values += [np.minimum(scaling.shifts, 31)] if is_vta else [scaling.multipliers,
                                                                    scaling.shifts]  # fmt: skip

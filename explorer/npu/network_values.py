@@ -55,10 +55,13 @@ class Stored:
 
     def signed(self, array: np.ndarray) -> np.ndarray:
         """i64 of `shape` of a value of the program."""
-        numbers = array.astype(np.int64) - self.offset
+        return self.arranged(array.astype(np.int64)) - self.offset
+
+    def arranged(self, array: np.ndarray) -> np.ndarray:
+        """An array of the logical shape in `shape`."""
         if _is_picture(self.logical_shape):
-            return numbers.reshape(self.shape)
-        return numbers.reshape(-1, self.shape[0]).T.reshape(self.shape)
+            return array.reshape(self.shape)
+        return array.reshape(-1, self.shape[0]).T.reshape(self.shape)
 
     def logical(self, numbers: np.ndarray) -> np.ndarray:
         """The value of the program that has these signed numbers."""

@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.errors import InputError
-from explorer.npu.convolution_program import ConvolutionWriter, convolution_problem, flattened
+from explorer.npu.convolution_program import (
+    ConvolutionWriter,
+    convolution_problem,
+    flattened,
+    narrowed,
+)
 from explorer.npu.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError
@@ -114,7 +119,7 @@ def tile_layer(
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
     if isinstance(layer, Convolution):
-        return tile_convolution(flattened(layer), machine, buffers, sizes)
+        return tile_convolution(narrowed(flattened(layer), machine), machine, buffers, sizes)
     return tile_vectors(_vector_layer(layer), machine, buffers, sizes)
 
 

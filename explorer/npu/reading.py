@@ -1,188 +1,315 @@
-"""The layers of a quantized program.
+"""Operations of a quantized program as layers.
 
-    found = read_layers(c["fuse-quantization"].after)
-    found.layers[0].layer          a Convolution: convolutions, products and averages
-    found.windows[0].layer         a WindowLayer: maxima of windows, functions by table
-    found.refused                  those that are none, with the reason
+    read_operation(op, weights)          the layers that compute it: ReadLayer(layer, reads)
+    is_read_through(op)                  whether those that read it read what it is made of
+    read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
-Unsigned bytes are stored as signed ones, 128 less: that is a flipped bit, and moves zero points and
-limits along.
+Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, and
+what only moves numbers. Unsigned bytes are stored as signed ones, 128 less: that is a flipped bit,
+and moves zero points and limits along. How values lie says `network_values.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import Signedness, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
-from explorer.ir.requantization import fixed_point, ratio_of
+from explorer.ir.requantization import RequantizationAttr, fixed_point, ratio_of
 from explorer.ir.structure import operations, value_name
-from explorer.ir.top.data import WeightOp
+from explorer.ir.top.casting import BitcastOp, CastOp
+from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.lookup import LookupOp
+from explorer.ir.top.quantization.quantized import RequantizeOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
-from explorer.npu.layer import Convolution, LayerError, Rescaling
+from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
+from explorer.npu.layer import Layer, LayerError
+from explorer.npu.moves import MOVES, move_layers
+from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.windows import WindowLayer
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundLayer:
-    """A layer of a program, and how its values are stored."""
+class ReadLayer:
+    """One of the layers that compute an operation."""
 
-    layer: Convolution
-    input: str
-    """Name of the value."""
-    output: str
-    input_offset: int
-    """What is subtracted from stored numbers so that they are signed: 0 or half their range."""
-    output_offset: int
-    is_product: bool
-    """Whether rows of a matrix become positions."""
-
-    def stored_input(self, value: np.ndarray) -> np.ndarray:
-        """The value as the layer takes it: signed, [inputs, height, width]."""
-        signed = value.astype(np.int64) - self.input_offset
-        if self.is_product:
-            return signed.reshape(-1, signed.shape[-1]).T[:, None, :]
-        return signed.reshape(self.layer.input_shape)
-
-    def stored_output(self, value: np.ndarray) -> np.ndarray:
-        """The value as the layer gives it."""
-        signed = value.astype(np.int64) - self.output_offset
-        if self.is_product:
-            return signed.reshape(-1, signed.shape[-1]).T[:, None, :]
-        return signed.reshape(self.layer.output_shape)
+    layer: Layer
+    reads: tuple[SSAValue | int, ...]
+    """A value of the program, or the number of an earlier layer of the same operation."""
+    result: Attribute | None = None
+    """Type of what it makes; None: it makes the operation's result, or a part of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundWindows:
-    """A maximum or a function of a program, and how its values are stored."""
+class FoundLayer:
+    """A layer of a program, and the values that it reads and makes."""
 
-    layer: WindowLayer
-    input: str
-    """Name of the value."""
+    layer: Layer
+    inputs: tuple[str, ...]
     output: str
-    input_offset: int
-    """See `FoundLayer.input_offset`."""
-    output_offset: int
-
-    def stored_input(self, value: np.ndarray) -> np.ndarray:
-        """The value as the layer takes it: signed, [channels, height, width]."""
-        return (value.astype(np.int64) - self.input_offset).reshape(self.layer.input_shape)
-
-    def stored_output(self, value: np.ndarray) -> np.ndarray:
-        """The value as the layer gives it."""
-        return (value.astype(np.int64) - self.output_offset).reshape(self.layer.output_shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundLayers:
     layers: tuple[FoundLayer, ...]
-    windows: tuple[FoundWindows, ...]
+    """Several of one output each write positions of their own."""
     refused: tuple[tuple[str, str], ...]
-    """Name of the result and reason, of every other operation of these kinds."""
+    """Name of the result and reason, of every other operation of quantized numbers."""
 
 
 def read_layers(snapshot: Snapshot) -> FoundLayers:
     """All layers of a snapshot of level top, in program order."""
     layers: list[FoundLayer] = []
-    windows: list[FoundWindows] = []
     refused: list[tuple[str, str]] = []
     for op in operations(snapshot.program):
+        if not isinstance(op, TopOperation) or not op.results or _is_at_the_ends(op):
+            continue
         try:
-            if isinstance(op, ConvOp | MatMulOp | PoolOp | LookupOp):
-                found = read_one(op, snapshot.weights)
-                (layers if isinstance(found, FoundLayer) else windows).append(found)
+            if stays(op) or is_read_through(op):
+                continue
+            for read in read_operation(op, snapshot.weights):
+                names = tuple(value_name(v) for v in read.reads if isinstance(v, SSAValue))
+                output = value_name(op.results[0])
+                layers.append(FoundLayer(layer=read.layer, inputs=names, output=output))
         except LayerError as error:
             refused.append((value_name(op.results[0]), error.message))
-    return FoundLayers(layers=tuple(layers), windows=tuple(windows), refused=tuple(refused))
+    return FoundLayers(layers=tuple(layers), refused=tuple(refused))
 
 
-def read_one(op: Operation, weights: Mapping[str, np.ndarray]) -> FoundLayer | FoundWindows:
-    """The layer of one operation; LayerError, with the reason, of what is none."""
+def _is_at_the_ends(op: TopOperation) -> bool:
+    """Between floats and integers, which the host converts."""
+    return op.name in ("top.quantize", "top.dequantize", "top.weight", "top.return")
+
+
+def stays(op: TopOperation) -> bool:
+    """Whether nothing has to be computed for it: weights, the return, views of the same bytes."""
+    if isinstance(op, WeightOp | ReturnOp):
+        return True
+    return op.is_view and are_same_bytes(op.operands[0], op.results[0])
+
+
+def is_read_through(op: TopOperation) -> bool:
+    """Whether nobody needs its result as it is: those that read it read what it is made of."""
+    users = [use.operation for use in op.results[0].uses]
+    if isinstance(op, MOVES) and not stays(op):
+        return bool(users) and not any(_needs_moved(user, op) for user in users)
+    if isinstance(op, (BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
+        return bool(users) and all(_takes_sums(user) for user in users) and _is_of_sums(op)
+    return False
+
+
+def _needs_moved(user: Operation, op: TopOperation) -> bool:
+    """Whether it reads what was moved, rather than move it on or take it as a window."""
+    if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
+        return not _is_flattened_picture(op)
+    if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
+        is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
+        return not (is_joined and user.name == "top.concat")
+    if stays(user):
+        return any(_needs_moved(use.operation, user) for use in user.results[0].uses)
+    return False
+
+
+def _is_flattened_picture(op: TopOperation) -> bool:
+    shape = static_shape(op.results[0])
+    is_flat = len(static_shape(op.operands[0])) == 4 and len(shape) == 2 and shape[0] == 1
+    return op.is_view and is_flat
+
+
+def _takes_sums(user: Operation) -> bool:
+    """Whether it is a requantization of sums, or leads to nothing but those."""
+    if isinstance(user, RequantizeOp):
+        return _sums_behind(user.input) is not None
+    leads = isinstance(user, BitcastOp | CastOp | ReduceOp) or (
+        isinstance(user, MOVES) and user.is_view
+    )
+    if not leads or not isinstance(user, TopOperation):
+        return False
+    users = [use.operation for use in user.results[0].uses]
+    return bool(users) and all(_takes_sums(one) for one in users)
+
+
+def _is_of_sums(op: TopOperation) -> bool:
+    """Whether a requantization behind it reads through it, and not from it."""
     if isinstance(op, ConvOp | MatMulOp):
-        return _read(op, weights)
-    if isinstance(op, PoolOp):
-        return _read_pool(op)
-    if isinstance(op, LookupOp):
-        return _read_lookup(op)
-    raise LayerError(f"{op.name} is no layer")
+        return op.requantization is None
+    if isinstance(op, ReduceOp):
+        return _numbers_behind(op.input) is not None
+    return True
 
 
-def _read(op: ConvOp | MatMulOp, weights_by_name: Mapping[str, np.ndarray]) -> FoundLayer:
-    left, right = op.operands[0], op.operands[1]
-    kind, of_weights = _quantized(left, "its input"), _quantized(right, "its second operand")
-    if op.requantization is None:
-        raise LayerError("its sums are not requantized in it")
-    for name in ("residual", "left_zero", "right_zero", "right_sums", "scale", "channel_scales"):
-        if getattr(op, name, None) is not None:
-            raise LayerError(f"it has an operand {name}, which layers have not")
-    if op.activation is not None:
-        raise LayerError("it has an activation of floats")
-    if np.any(of_weights.zero_point_array):
-        raise LayerError("its weights have zero points")
-    if _offset(of_weights):
-        raise LayerError("its weights have no sign")
-    is_product = isinstance(op, MatMulOp)
-    weights = _constant(right, weights_by_name, "its second operand")
-    if is_product and weights.ndim != 2:
-        raise LayerError("it multiplies a batch of matrices")
-    weights = weights.T[:, :, None, None] if is_product else weights
-    if weights.ndim != 4:
-        raise LayerError(f"its window has {weights.ndim - 2} axes, and layers have two")
-    shape = static_shape(left)
-    if not is_product and shape[0] != 1:
-        raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
-    zero = int(kind.zero_point_array[0])
-    bias = np.zeros(weights.shape[0], np.int64)
-    if op.bias is not None:
-        bias = _constant(op.bias, weights_by_name, "its bias").astype(np.int64).reshape(-1)
-    if isinstance(op, MatMulOp) and op.sign_sums is not None:
-        # What flipped bits lack is added beforehand; products with the weights lack nothing.
-        signs = _constant(op.sign_sums, weights_by_name, "its sign sums").reshape(-1)
-        negative = np.minimum(weights.astype(np.int64), 0).sum(axis=(1, 2, 3))
-        bias = bias + signs.astype(np.int64) + negative
-    # Where something else than the zero point is subtracted, padding counts as the difference.
-    bias = bias + (zero - op.input_offset) * weights.astype(np.int64).sum(axis=(1, 2, 3))
-    positions = (weights.shape[1], 1, int(np.prod(shape[:-1])))
-    numbers = {} if isinstance(op, MatMulOp) else _windows(op)
-    layer = Convolution(
-        name=value_name(op.output),
-        input_shape=positions if is_product else (shape[1], shape[2], shape[3]),
-        weights=weights.astype(np.int64),
-        bias=(bias + 2**31) % 2**32 - 2**31,
-        rescaling=_rescaling(op, weights.shape[0]),
-        input_zero_point=zero - _offset(kind),
-        **numbers,
-    )
-    return FoundLayer(
-        layer=layer,
-        input=value_name(left),
-        output=value_name(op.output),
-        input_offset=_offset(kind),
-        output_offset=_offset(op.requantization.to),
-        is_product=is_product,
-    )
+def _through_views(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, BitcastOp) or (
+        isinstance(value.owner, MOVES) and value.owner.is_view
+    ):
+        value = value.owner.operands[0]
+    return value
 
 
-def _windows(op: ConvOp) -> dict[str, Any]:
-    return {
-        "strides": tuple(op.get("strides")),
-        "dilations": tuple(op.get("dilations")),
-        "pads": tuple(op.get("pads")),
-        "groups": int(op.get("group")),
-    }
+def _sums_behind(value: SSAValue) -> ConvOp | MatMulOp | ReduceOp | None:
+    """The product or sum whose 32 bits these are, seen otherwise."""
+    op = _through_views(value).owner
+    if isinstance(op, ConvOp | MatMulOp) and op.requantization is None:
+        return op
+    is_sum = isinstance(op, ReduceOp) and _numbers_behind(op.input) is not None
+    return op if isinstance(op, ReduceOp) and is_sum else None
 
 
-def _read_pool(op: PoolOp) -> FoundWindows:
-    kind, shape = _quantized(op.input, "its input"), static_shape(op.input)
+def _numbers_behind(value: SSAValue) -> SSAValue | None:
+    """The quantized numbers that were only made wider, seen otherwise."""
+    if isinstance(value.owner, CastOp):
+        value = value.owner.operands[0]
+        if isinstance(value.owner, BitcastOp):
+            value = value.owner.operands[0]
+            return value if isinstance(element_type_of(value), QuantizedType) else None
+    return None
+
+
+# ------------------------------------------------------------------------------------ by operation
+
+
+def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
+    """LayerError, with the reason, where no layers compute it."""
+    name = value_name(op.results[0])
+    if isinstance(op, MOVES):
+        found = tuple(
+            ReadLayer(layer=layer, reads=reads) for layer, reads in move_layers(op, name, weights)
+        )
+    else:
+        reader = READERS.get(type(op))
+        if reader is None:
+            raise LayerError(f"{op.label()} is no layer")
+        found = (reader(op, Values(name, weights)),)
+    for read in found:
+        _check(op, read)
+    return found
+
+
+def _check(op: TopOperation, read: ReadLayer) -> None:
+    """Every layer reads and writes tensors as they lie."""
+    tensors = (*read.layer.inputs, read.layer.output)
+    for value, tensor in zip((*read.reads, op.results[0]), tensors, strict=True):
+        assert isinstance(value, SSAValue)
+        stored = stored_form(value)
+        if not stored.agrees(tensor):
+            raise LayerError(f"it takes {list(tensor.shape)} of what lies as {list(stored.shape)}")
+
+
+def _read_product(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, ConvOp | MatMulOp)
+    layer, value = product(op, values, op.requantization)
+    return ReadLayer(layer=layer, reads=(value,))
+
+
+def _read_reduce(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, ReduceOp)
+    value = _numbers_behind(op.input)
+    if value is None:
+        raise LayerError(f"{op.label()} of other numbers than quantized ones is no layer")
+    return ReadLayer(layer=summed(op, value, values.name), reads=(value,))
+
+
+def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, RequantizeOp)
+    behind = _sums_behind(op.input)
+    kind = quantized(op.input, "its input")
+    if isinstance(behind, ReduceOp):
+        value = _numbers_behind(behind.input)
+        assert value is not None
+        layer = summed(behind, value, values.name)
+        return ReadLayer(layer=rescaled(layer, kind, op.by), reads=(value,))
+    if behind is not None:
+        layer, value = product(behind, values, None)
+        return ReadLayer(layer=rescaled(layer, kind, op.by), reads=(value,))
+    if not kind.is_per_tensor:
+        raise LayerError("it has a scale for each slice of what is not multiplied before")
+    stored, by = stored_form(op.input), op.by
+    zero = int(kind.zero_point_array[0]) - stored.offset
+    operand = ElementwiseOperand(shape=stored.shape, zero_point=zero, is_wide=stored.is_wide)
+    layer = _elementwise(values.name, "scale", by, operand, None, 0,
+                         factor(ratio_of(kind, by.to, by.how), by))  # fmt: skip
+    return ReadLayer(layer=layer, reads=(op.input,))
+
+
+def _elementwise(
+    name: str, kind: str, by: RequantizationAttr, left: ElementwiseOperand,
+    right: ElementwiseOperand | None, lift: int, made: Factor | None,
+) -> Elementwise:  # fmt: skip
+    offset = offset_of(by.to)
+    low, high = by.limits
+    return Elementwise(
+        name=name, kind=kind, left=left, right=right, how=by.how, lift=lift, factor=made,
+        zero_point=int(by.to.zero_point_array[0]) - offset, low=low - offset, high=high - offset,
+    )  # fmt: skip
+
+
+def factor(ratio: np.ndarray | float, by: RequantizationAttr) -> Factor:
+    """One ratio as the scheme knows it."""
+    if by.how.scheme == "float":
+        raise LayerError("it is scaled by floats; a scheme of integers is needed")
+    found = fixed_point(np.asarray(ratio).reshape(-1)[:1], by.how)
+    return int(found.multipliers[0]), int(found.shifts[0])
+
+
+def _read_fixed_point(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, FixedPointOp)
+    ratios, result = op.ratios, stored_form(op.output)
+    sides, reads = [], []
+    for name, value, kind in zip(("left", "right"), op.operands, op.kinds, strict=True):
+        zero, offset = int(kind.zero_point_array[0]), offset_of(kind)
+        scale = factor(ratios[name], op.by) if name in ratios else None
+        constant = values.constant_or_none(value)
+        if constant is not None:
+            rank = len(result.logical_shape)
+            shape = (1,) * (rank - constant.ndim) + constant.shape
+            numbers = _placed(constant.astype(np.int64).reshape(shape), result.logical_shape)
+            side = ElementwiseOperand(shape=_three(numbers.shape), zero_point=zero, factor=scale,
+                                      constant=numbers)  # fmt: skip
+        else:
+            stored = stored_form(value)
+            if len(stored.logical_shape) != len(result.logical_shape):
+                raise LayerError("its operands differ in how many axes they have")
+            side = ElementwiseOperand(shape=stored.shape, zero_point=zero - offset, factor=scale)
+            reads.append(value)
+        sides.append(side)
+    if not reads:
+        raise LayerError("both operands are constant")
+    made = factor(ratios["result"], op.by) if "result" in ratios else None
+    lift = op.lift if op.is_sum else 0
+    layer = _elementwise(values.name, op.kind.data, op.by, sides[0], sides[1], lift, made)
+    return ReadLayer(layer=layer, reads=tuple(reads))
+
+
+def _placed(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Of as many axes as a value of that shape, as [channels, height, width]; axes of 1 stay."""
+    if len(shape) == 4 and shape[0] == 1:
+        return numbers.reshape(numbers.shape[1:])
+    positions = numbers.shape[:-1]
+    if any(size not in (1, whole) for size, whole in zip(positions, shape, strict=False)) or (
+        len({size == whole for size, whole in zip(positions, shape, strict=False) if whole > 1}) > 1
+    ):
+        raise LayerError("an operand is read again along some of its positions only")
+    return numbers.reshape(-1, numbers.shape[-1]).T[:, None, :]
+
+
+def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    channels, height, width = shape
+    return channels, height, width
+
+
+def _read_pool(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, PoolOp)
+    kind, shape = quantized(op.input, "its input"), static_shape(op.input)
     if op.get("kind") != "max":
         raise LayerError(f"a pool of kind {op.get('kind')} has no form in integers")
     if len(shape) != 4:
@@ -190,7 +317,7 @@ def _read_pool(op: PoolOp) -> FoundWindows:
     if shape[0] != 1:
         raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
     layer = WindowLayer(
-        name=value_name(op.output),
+        name=values.name,
         input_shape=(shape[1], shape[2], shape[3]),
         bits=kind.storage.width.data,
         kernel=tuple(op.get("window")),
@@ -198,72 +325,34 @@ def _read_pool(op: PoolOp) -> FoundWindows:
         dilations=tuple(op.get("dilations")),
         pads=tuple(op.get("pads")),
     )
-    return _found(op, layer, kind, kind)
+    return ReadLayer(layer=layer, reads=(op.input,))
 
 
-def _read_lookup(op: LookupOp) -> FoundWindows:
-    kind, entries = _quantized(op.input, "its input"), op.entries
+def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, LookupOp)
+    kind, entries = quantized(op.input, "its input"), op.entries
     bits = kind.storage.width.data
     if entries.step_bits:
         raise LayerError("it draws lines between the entries of its table, which layers do not")
     if op.to.storage.width.data != bits:
         raise LayerError(f"it makes {op.to.storage} of {kind.storage}, of another width")
-    shape = static_shape(op.input)
-    if not shape or shape[0] != 1:
-        raise LayerError(f"its shape {shape} has no batch of 1")
+    channels, height, width = stored_form(op.input).shape
     # Only how full blocks of channels become depends on the shape.
-    channels, *rest = shape[1:] or (1,)
     layer = WindowLayer(
-        name=value_name(op.output),
-        input_shape=(channels, 1, int(np.prod(rest))),
+        name=values.name,
+        input_shape=(channels, 1, height * width),
         bits=bits,
-        table=entries.entries.astype(np.int64) - _offset(op.to),
+        table=entries.entries.astype(np.int64) - offset_of(op.to),
     )
-    return _found(op, layer, kind, op.to)
+    return ReadLayer(layer=layer, reads=(op.input,))
 
 
-def _found(
-    op: PoolOp | LookupOp, layer: WindowLayer, source: QuantizedType, made: QuantizedType
-) -> FoundWindows:
-    return FoundWindows(
-        layer=layer, input=value_name(op.input), output=value_name(op.output),
-        input_offset=_offset(source), output_offset=_offset(made),
-    )  # fmt: skip
-
-
-def _rescaling(op: ConvOp | MatMulOp, outputs: int) -> Rescaling:
-    attribute, sums = op.requantization, op.sums
-    assert attribute is not None and sums is not None
-    if attribute.how.scheme == "float":
-        raise LayerError("its sums are scaled by floats; a scheme of integers is needed")
-    factors = fixed_point(ratio_of(sums, attribute.to, attribute.how), attribute.how)
-    offset = _offset(attribute.to)
-    low, high = attribute.limits
-    return Rescaling(
-        how=attribute.how,
-        multipliers=np.broadcast_to(factors.multipliers, outputs),
-        shifts=np.broadcast_to(factors.shifts, outputs),
-        zero_point=int(attribute.to.zero_point_array[0]) - offset,
-        low=low - offset,
-        high=high - offset,
-    )
-
-
-def _quantized(value: SSAValue, what: str) -> QuantizedType:
-    kind = element_type_of(value) if isinstance(value.type, TensorType) else None
-    if not isinstance(kind, QuantizedType):
-        raise LayerError(f"{what} is not quantized")
-    return kind
-
-
-def _offset(kind: QuantizedType) -> int:
-    """Half the range of unsigned numbers; 0 of signed ones."""
-    is_unsigned = kind.storage.signedness.data == Signedness.UNSIGNED
-    return 1 << kind.storage.width.data - 1 if is_unsigned else 0
-
-
-def _constant(value: SSAValue, weights: Mapping[str, np.ndarray], what: str) -> np.ndarray:
-    owner = value.owner
-    if not isinstance(owner, Operation) or not isinstance(owner, WeightOp):
-        raise LayerError(f"{what} is computed")
-    return np.asarray(weights[owner.weight.data])
+READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
+    ConvOp: _read_product,
+    FixedPointOp: _read_fixed_point,
+    LookupOp: _read_lookup,
+    MatMulOp: _read_product,
+    PoolOp: _read_pool,
+    ReduceOp: _read_reduce,
+    RequantizeOp: _read_requantize,
+}

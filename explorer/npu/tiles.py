@@ -152,10 +152,10 @@ def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]
     """Of all inputs, one behind the other: none has channels of two."""
     found: list[InputBlock] = []
     start = 0
-    for part, tensor in enumerate(layer.inputs):
-        count = tensor.shape[0]
+    for part, count in enumerate(layer.parts or layer.input_shape[:1]):
+        read = layer.reads[part] if layer.reads else part
         found += [
-            InputBlock(part=part, block=block, channels=range(c.start + start, c.stop + start))
+            InputBlock(part=read, block=block, channels=range(c.start + start, c.stop + start))
             for block, c in enumerate(ranges(range(count), machine.rows))
         ]
         start += count
@@ -249,7 +249,7 @@ def input_pieces(
 
 def constants_per_block(layer: Convolution, machine: Machine) -> int:
     """Elements per block of output channels: biases, then multipliers and shifts."""
-    factors = 0 if layer.rescaling is None else 1 if machine.set == "vta" else 2
+    factors = (1 if machine.set == "vta" else 2) if layer.is_scaled else 0
     return borders(layer, machine).count + factors
 
 

@@ -36,7 +36,8 @@ def layer_of(machine, kind="add", shapes=(SHAPE, SHAPE), constant=None, **fields
     if constant is not None:
         operands[1] = ElementwiseOperand(**{**vars(operands[1]), "constant": constant})
     return Elementwise(
-        name="layer", kind=kind, operands=tuple(operands), how=how, lift=20 if is_sum else 0,
+        name="layer", kind=kind, left=operands[0], right=operands[1] if operands[1:] else None,
+        how=how, lift=20 if is_sum else 0,
         factor=None if result is None else factor(how, result), zero_point=3,
         **{"low": -100, "high": 120, **fields},
     )  # fmt: skip

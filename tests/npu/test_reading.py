@@ -4,10 +4,13 @@ import functools
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, save
+from onnx import TensorProto, helper, numpy_helper, save
 
 import explorer
-from explorer.npu import LayerError, compile_layer
+from explorer.ir.structure import operations, value_name
+from explorer.ir.types import QuantizedType, element_type_of
+from explorer.npu import Convolution, LayerError, WindowLayer, compile_layer, predict
+from explorer.npu.network_values import stored_form
 from explorer.npu.reading import read_layers
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
@@ -27,14 +30,14 @@ def quantized(sample_models):
 
 
 def compiled(quantized, machine):
-    """The network's layers as the machine scales them, what was refused, and all values."""
-    model, table, inputs = quantized
+    """The network's layers as the machine scales them, and the program that they are of."""
+    model, table, _ = quantized
     decisions = {"target/arithmetic": "integer", "target/requantization.scheme": machine.scheme}
     if machine.scheme != "doubling_high_multiply":
         decisions["target/requantization.rounding"] = machine.rounding
     c = explorer.compile(model, quantization=table, decisions=decisions)
     snapshot = c["fuse-quantization"].after
-    return read_layers(snapshot), snapshot.run(inputs)
+    return read_layers(snapshot), snapshot
 
 
 @pytest.fixture(scope="module")
@@ -44,44 +47,72 @@ def read(quantized):
     @functools.cache
     def of(name):
         machine = describe(load_target(name))
-        return machine, *compiled(quantized, machine)
+        return machine, *compiled(quantized, machine), quantized[2]
 
     return of
 
 
-@pytest.mark.parametrize("name", ["vta-16", "mac-128", "odd-12x20"])
-def test_every_layer_of_a_network_gives_its_numbers(read, name):
-    machine, found, values = read(name)
-    assert [layer.layer.weights.shape[0] for layer in found.layers] == [16, 32, 48, 64]
-    for layer in found.layers:
-        x = layer.stored_input(values[layer.input])
-        expected = layer.stored_output(values[layer.output])
-        np.testing.assert_array_equal(layer.layer.run(x), expected)
-        made = compile_layer(layer.layer, machine)
-        image = made.image_with(x)
+def checked(found, snapshot, inputs, machine):
+    """Every layer's simulated run against the program's values; how many there were."""
+    values = snapshot.run(inputs)
+    forms = {
+        value_name(value): stored_form(value)
+        for op in operations(snapshot.program)
+        for value in (*op.operands, *op.results)
+        if isinstance(element_type_of(value), QuantizedType)
+    }
+    written = {}
+    for one in found.layers:
+        tensors = (*one.layer.inputs, one.layer.output)
+        *given, expected = (
+            forms[name].signed(values[name]).reshape(tensor.shape)
+            for name, tensor in zip((*one.inputs, one.output), tensors, strict=True)
+        )
+        made = compile_layer(one.layer, machine)
+        image = made.image_with(*given)
         assert check_program(made.program, image, machine) == []
         result = simulate(made.program, image, machine)
-        np.testing.assert_array_equal(made.output_of(result.image), expected)
+        output = made.output_of(result.image)
+        np.testing.assert_array_equal(output, one.layer.run(*given))
+        assert predict(made.tiled).cycles == result.cycles
+        # Layers of one value write positions of their own, all others are 0.
+        before, _ = written.get(one.output, (0, None))
+        written[one.output] = before + output, expected
+    for output, expected in written.values():
+        np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize("name", ["vta-16", "mac-128", "odd-12x20"])
-def test_pools_of_a_network_give_its_numbers(read, name):
-    machine, found, values = read(name)
-    assert [one.layer.kernel for one in found.windows] == [(2, 2), (2, 2)]
-    for one in found.windows:
-        check_windows_of(one, values, machine)
+def test_every_layer_of_a_network_gives_its_numbers(read, name):
+    machine, found, snapshot, inputs = read(name)
+    assert found.refused == ()
+    kinds = [type(one.layer) for one in found.layers]
+    pool, product = WindowLayer, Convolution
+    assert kinds == [product, product, pool, product, pool, product, product]
+    assert found.layers[-1].layer.rescaling is None  # the classes' sums
+    checked(found, snapshot, inputs, machine)
 
 
-def check_windows_of(found, values, machine):
-    """NumPy's meaning and the simulated run of a layer, against the program's values."""
-    x, expected = (found.stored_input(values[found.input]),
-                   found.stored_output(values[found.output]))  # fmt: skip
-    np.testing.assert_array_equal(found.layer.run(x), expected)
-    made = compile_layer(found.layer, machine)
-    image = made.image_with(x)
-    assert check_program(made.program, image, machine) == []
-    result = simulate(made.program, image, machine)
-    np.testing.assert_array_equal(made.output_of(result.image), expected)
+def test_unquantized_operations_are_refused_by_name(sample_models):
+    plain = explorer.compile(sample_models / "digits_cnn.onnx")
+    found = read_layers(plain["fuse-activation"].after)
+    assert not found.layers
+    assert {reason for _, reason in found.refused} == {
+        "its input is not quantized", "its numbers are no integers",
+    }  # fmt: skip
+
+
+def model_of(nodes, shape, tmp_path, *constants):
+    """A model of the nodes, whose first value is x and whose last one is z, and its input."""
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
+             helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [*constants])
+    path = tmp_path / "small.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    x = np.random.default_rng(0).normal(0, 3, shape).astype(np.float32)
+    table = explorer.calibrate(path, {"x": x}, method="min-max", corrections=(),
+                               arithmetic="integer")  # fmt: skip
+    return path, table, {"x": x}
 
 
 @pytest.mark.parametrize("name", ["tiny-8", "vta-16"])
@@ -91,31 +122,57 @@ def test_a_function_of_a_network_is_read_as_a_table(name, tmp_path):
         helper.make_node("Sigmoid", ["x"], ["y"]),
         helper.make_node("AveragePool", ["y"], ["z"], **window),
     ]
-    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, 19, size, size))
-             for n, size in (("x", 6), ("z", 3))]  # fmt: skip
-    path = tmp_path / "function.onnx"
-    save(helper.make_model(helper.make_graph(nodes, "g", infos[:1], infos[1:]),
-                           opset_imports=[helper.make_opsetid("", 17)]), path)  # fmt: skip
-    random = np.random.default_rng(0)
-    x = {"x": random.normal(0, 3, (1, 19, 6, 6)).astype(np.float32)}
-    table = explorer.calibrate(path, x, method="min-max", corrections=(), arithmetic="integer")
+    model = model_of(nodes, (1, 19, 6, 6), tmp_path)
     machine = describe(load_target(name))
-    found, values = compiled((path, table, x), machine)
-    (function,) = found.windows
+    found, snapshot = compiled(model, machine)
+    function, average = found.layers
     assert len(function.layer.table) == 256
+    assert average.layer.kernel == (2, 2)
     if name == "vta-16":
         with pytest.raises(LayerError, match="its vector engine has no table"):
             compile_layer(function.layer, machine)
         return
-    check_windows_of(function, values, machine)
-    (average,) = found.layers
-    assert average.layer.kernel == (2, 2)
+    checked(found, snapshot, model[2], machine)
 
 
-def test_what_is_no_layer_is_refused_by_name(read, sample_models):
-    _, found, _ = read("vta-16")
-    assert [reason for _, reason in found.refused] == ["its sums are not requantized in it"]
-    plain = explorer.compile(sample_models / "digits_cnn.onnx")
-    found = read_layers(plain["fuse-activation"].after)
-    assert not found.layers
-    assert {reason for _, reason in found.refused} == {"its input is not quantized"}
+def numbers(name, *values):
+    return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+
+
+MOVES = {
+    "shuffled channels": ([("Reshape", ["r", "five"], {}),
+                           ("Transpose", ["0"], {"perm": [0, 2, 1, 3, 4]}),
+                           ("Reshape", ["1", "four"], {})], 1, 44),
+    "a slice": ([("Slice", ["r", "starts", "ends", "axes", "steps"], {})], 1, 19),
+    "joined channels": ([("Concat", ["r", "x"], {"axis": 1})], 1, 88),
+    "joined rows": ([("Concat", ["r", "x"], {"axis": 2})], 2, 44),
+    "padded": ([("Pad", ["r", "pads"], {})], 1, 47),
+    "depth as space": ([("DepthToSpace", ["r"], {"blocksize": 2})], 4, 11),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("name", ["odd-12x20", "vta-16"])
+def test_moves_are_read_off_where_numbers_come_from(name, kind, tmp_path):
+    listed, count, channels = MOVES[kind]
+    nodes = [helper.make_node("Conv", ["x", "filters"], ["r"])]
+    for index, (operator, inputs, fields) in enumerate(listed):
+        nodes.append(helper.make_node(operator, inputs, [str(index)], **fields))
+    nodes.append(helper.make_node("Conv", [nodes[-1].output[0], "last"], ["z"]))
+    filters, last = (
+        np.random.default_rng(1).normal(0, 1, (count, size, 1, 1)).astype(np.float32)
+        for count, size in ((44, 44), (5, channels))
+    )
+    constants = [
+        numbers("five", 1, 4, 11, 5, 7), numbers("four", 1, 44, 5, 7), numbers("starts", 3, 1),
+        numbers("ends", 40, 6), numbers("axes", 1, 3), numbers("steps", 2, 2),
+        numbers("pads", 0, 0, 1, 2, 0, 3, 0, 1), numpy_helper.from_array(filters, "filters"),
+        numpy_helper.from_array(last, "last"),
+    ]  # fmt: skip
+    model = model_of(nodes, (1, 44, 5, 7), tmp_path, *constants)
+    machine = describe(load_target(name))
+    found, snapshot = compiled(model, machine)
+    assert found.refused == ()
+    convolutions = [one for one in found.layers if isinstance(one.layer, Convolution)]
+    assert len(convolutions) == 2 + count
+    checked(found, snapshot, model[2], machine)

@@ -26,7 +26,6 @@ from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import operations, value_name
-from explorer.ir.top.data import WeightOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
@@ -152,10 +151,11 @@ def _has_integers(module: ModuleOp) -> bool:
 
 
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
-    """Weights that are constants of layers now, and views that nobody reads any more."""
+    """Weights that are constants of layers now, and what nobody reads any more, for it is read
+    through."""
     for op in reversed(list(function.body.block.ops)):
-        is_idle = isinstance(op, TopOperation) and (isinstance(op, WeightOp) or op.is_view)
-        if is_idle and not any(result.uses for result in op.results):
+        is_idle = isinstance(op, TopOperation) and not isinstance(op, LayerOp | InstructionsOp)
+        if is_idle and op.results and not any(result.uses for result in op.results):
             rewriter.erase(op)
 
 

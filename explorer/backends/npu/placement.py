@@ -34,8 +34,12 @@ class RefusedLayers:
         if any(_is_float(value) for value in (*op.operands, *op.results)):
             return "it reads or makes floats"
         try:
-            if stays(op) or is_read_through(op):
+            if stays(op):
                 return ""
+            if is_read_through(op):  # by operations that have to run here, too
+                users = (use.operation for use in op.results[0].uses)
+                reasons = (self(u, weights) for u in users if isinstance(u, TopOperation))
+                return next(filter(None, reasons), "")
             for read in read_operation(op, weights):
                 tile_layer(read.layer, self.machine)
         except LayerError as error:

@@ -40,7 +40,7 @@ def test_what_was_emitted_gives_the_same_integers(folder, values):
     (name,), (result,) = emitted.inputs, emitted.outputs
     outputs, simulation = emitted.run({name: values[0][name]})
     np.testing.assert_array_equal(outputs[result], values[0][result])
-    assert simulation.cycles == 14_411
+    assert simulation.cycles == 15_606
 
 
 def test_the_listing_is_the_program(folder):
@@ -48,7 +48,7 @@ def test_the_listing_is_the_program(folder):
     listed = assemble(emitted.listing())
     layout = json.loads((folder / LAYOUT).read_text())
     assert len(listed.instructions) == layout["instructions"]
-    assert emitted.listing().count("#") == len(layout["layers"]) == 6
+    assert emitted.listing().count("#") == len(layout["layers"]) == 7
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.operators.windows import Window, window_of
+from explorer.importers.building.windows import (
+    Window,
+    average_pooled,
+    pooled,
+    power_of,
+    power_pooled,
+    root_of,
+)
+from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement.pad import PadOp
-from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 
 
@@ -21,10 +27,10 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
     x = node.operand(0)
     window, surplus = _window(node, x, build)
-    y = _pool("max", x, window, surplus, None, build)
+    y = pooled("max", x, window, surplus, None, build)
     if len(node.results) < 2:
         return [y]
-    position = _pool("max_position", x, window, surplus, None, build)
+    position = pooled("max_position", x, window, surplus, None, build)
     return [y, _flat_position(position, x, node.integer("storage_order", 0), build)]
 
 
@@ -51,54 +57,27 @@ def _flat_position(position: SSAValue, x: SSAValue, by_columns: int, build: Buil
 
 @converts("LpPool")
 def lp_pool(node: Node, build: Build) -> SSAValue:
-    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size."""
+    """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
     window, surplus = _window(node, x, build)
-    average = _pool("average", _power(x, p, build), window, surplus, True, build)
-    return _root(build.scaled(average, math.prod(window.sizes)), p, build)
+    return power_pooled(x, p, window, surplus, build)
 
 
 @converts("GlobalLpPool")
 def global_lp_pool(node: Node, build: Build) -> SSAValue:
     x, p = node.operand(0), node.number("p", 2)
     axes = list(range(2, build.rank(x)))
-    total = build.value(ReduceOp, [_power(x, p, build)], kind="sum", axes=axes, keepdims=True)
-    return _root(total, p, build)
-
-
-def _power(x: SSAValue, p: float, build: Build) -> SSAValue:
-    """|x|^p"""
-    if p == 2:
-        return build.binary("mul", x, x)
-    magnitude = build.unary("abs", x)
-    return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
-
-
-def _root(x: SSAValue, p: float, build: Build) -> SSAValue:
-    if p == 2:
-        return build.unary("sqrt", x)
-    return x if p == 1 else build.binary("pow", x, build.scalar_like(1 / p, x))
+    total = build.value(ReduceOp, [power_of(x, p, build)], kind="sum", axes=axes, keepdims=True)
+    return root_of(total, p, build)
 
 
 @converts("AveragePool")
 def average_pool(node: Node, build: Build) -> SSAValue:
-    """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked.
-
-    Where both meet, the pads become elements of the input first.
-    """
+    """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
     window, surplus = _window(node, x, build)
     counts = bool(node.integer("count_include_pad", 0))
-    if not counts or not any(surplus):
-        # Without pads all windows have the same size: the division is by a constant.
-        is_constant = counts or not any((*window.pads, *surplus))
-        return _pool("average", x, window, surplus, is_constant, build)
-    if any(window.pads):
-        low, high = [0, 0, *window.begins], [0, 0, *window.ends]
-        x = build.value(PadOp, [x, None], low=low, high=high, interior=[0] * len(low), value=0.0)
-    zeros = (0,) * window.rank
-    unpadded = Window(window.sizes, window.strides, window.dilations, zeros, zeros)
-    return _pool("average", x, unpadded, surplus, False, build)
+    return average_pooled(x, window, surplus, counts, build)
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
@@ -117,28 +96,7 @@ def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, .
     if not node.integer("ceil_mode", 0) or set(window.strides) == {1}:
         return window, (0,) * window.rank
     known = build.sizes(x, range(2, 2 + window.rank), "ceil_mode")
-    return window, tuple(window.surplus(axis, size) for axis, size in enumerate(known))
-
-
-def _pool(
-    kind: str,
-    x: SSAValue,
-    window: Window,
-    surplus: tuple[int, ...],
-    includes_padding: bool | None,
-    build: Build,
-) -> SSAValue:
-    ends = [end + more for end, more in zip(window.ends, surplus, strict=True)]
-    return build.value(
-        PoolOp,
-        [x],
-        kind=kind,
-        window=window.sizes,
-        strides=window.strides,
-        pads=[*window.begins, *ends],
-        dilations=window.dilations,
-        includes_padding=includes_padding,
-    )
+    return window, window.surpluses(known)
 
 
 @converts("MaxRoiPool")

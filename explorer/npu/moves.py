@@ -1,0 +1,251 @@
+"""Operations that only move numbers, as layers: read off where each number comes from.
+
+A chain of them (concat, reshape, transpose, slice, pad, gather) is run on the numbers of the places
+instead of the numbers themselves. Where each channel of the result is one channel of an operand, or
+padding, and rows and columns are taken at even steps, it is a convolution of 1 x 1 whose weights
+are 0 and 1. Where that holds of every second row and column, or of a part of the picture, it is
+several such, each of which writes its own positions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.movement.transpose import TransposeOp
+from explorer.ir.types import static_shape
+from explorer.npu.layer import Convolution, LayerError, Placement, Rescaling
+from explorer.npu.network_values import Stored, stored_form
+
+MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)
+MOST_PHASES = 8
+"""Of rows, and of columns, that are looked at apart."""
+PADDING = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Where the numbers of a value come from."""
+
+    roots: tuple[SSAValue, ...]
+    """Values that are computed."""
+    places: np.ndarray
+    """i64 of the value's shape: numbers of elements of all roots one behind the other, or
+    `PADDING`."""
+    padding: int = 0
+    """The stored number that padding is."""
+
+
+def origin(value: SSAValue, weights: Mapping[str, np.ndarray]) -> Moved:
+    """Through all operations that only move numbers. LayerError where one is not understood."""
+    op = value.owner
+    if not isinstance(op, MOVES):
+        if isinstance(op, WeightOp):
+            raise LayerError("it joins a constant to what is computed")
+        count = int(np.prod(static_shape(value)))
+        return Moved(roots=(value,), places=np.arange(count).reshape(static_shape(value)))
+    moved = list(op.operands) if isinstance(op, ConcatOp) else list(op.operands)[:1]
+    others = [_constant(operand, weights) for operand in list(op.operands)[len(moved) :]]
+    found = [origin(operand, weights) for operand in moved]
+    roots: list[SSAValue] = []
+    arrays, padding = [], 0
+    for one in found:
+        start = sum(int(np.prod(static_shape(root))) for root in roots)
+        arrays.append(np.where(one.places == PADDING, PADDING, one.places + start))
+        roots += one.roots
+        padding = one.padding if np.any(one.places == PADDING) else padding
+    if isinstance(op, PadOp):
+        return _padded(op, roots, arrays[0], others, padding)
+    (places,) = op.evaluate(*arrays, *others)
+    return Moved(roots=tuple(roots), places=np.asarray(places, np.int64), padding=padding)
+
+
+def _padded(
+    op: PadOp, roots: list[SSAValue], places: np.ndarray, others: list[np.ndarray], padding: int
+) -> Moved:
+    value = int(op.get("value"))
+    if np.any(places == PADDING) and padding != value:
+        raise LayerError(f"it pads with {value} what was padded with {padding}")
+    (is_inside,) = op.evaluate(np.full_like(places, value + 1), *others)
+    (moved,) = op.evaluate(places, *others)
+    kept = np.where(is_inside == value + 1, moved, PADDING)
+    return Moved(roots=tuple(roots), places=kept, padding=value)
+
+
+def _constant(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.ndarray:
+    if not isinstance(value.owner, WeightOp):
+        raise LayerError("where it moves numbers is computed")
+    return np.asarray(weights[value.owner.weight.data])
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Of every number of the result, in its form: root, channel, row and column."""
+
+    root: np.ndarray
+    channel: np.ndarray
+    row: np.ndarray
+    column: np.ndarray
+
+    def part(self, rows: slice, columns: slice) -> _Source:
+        return _Source(*(array[:, rows, columns] for array in vars(self).values()))
+
+
+def move_layers(
+    op: TopOperation, name: str, weights: Mapping[str, np.ndarray]
+) -> Iterator[tuple[Convolution, tuple[SSAValue, ...]]]:
+    """The layers that make the operation's result, each with what it reads."""
+    moved, result = origin(op.results[0], weights), stored_form(op.results[0])
+    forms = [stored_form(root) for root in moved.roots]
+    source = _source(moved, forms, result)
+    _, height, width = result.shape
+    pieces = list(_pieces(source, height, width))
+    for rows, columns in pieces:
+        part = source.part(rows, columns)
+        _, tall, wide = part.root.shape
+        placement = None
+        if len(pieces) > 1:
+            placement = Placement(size=(height, width), offset=(rows.start, columns.start),
+                                  steps=(rows.step or 1, columns.step or 1))  # fmt: skip
+        used = [int(root) for root in np.unique(part.root) if root != PADDING]
+        yield (
+            _selection(name, part, used, [forms[i] for i in used], (tall, wide),
+                       moved.padding - result.offset, placement),
+            tuple(moved.roots[i] for i in used),
+        )  # fmt: skip
+
+
+def _source(moved: Moved, forms: list[Stored], result: Stored) -> _Source:
+    """The places in the form in which the result lies, looked up in the forms of the roots."""
+    places = result.arranged(moved.places)
+    tables = []
+    for number, form in enumerate(forms):
+        count = int(np.prod(form.logical_shape))
+        numbers = form.arranged(np.arange(count).reshape(form.logical_shape)).reshape(-1)
+        table = np.empty((4, count), np.int64)
+        table[:, numbers] = [np.full(count, number), *np.unravel_index(range(count), form.shape)]
+        tables.append(table)
+    whole = np.concatenate([*tables, np.full((4, 1), PADDING)], axis=1)
+    return _Source(*whole[:, places])
+
+
+def _pieces(source: _Source, height: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Rectangles that have one set of roots, and of them every so many rows and columns."""
+    for rows in _runs(source.root, 1):
+        for columns in _runs(source.root, 2):
+            inside = source.part(rows, columns)
+            _, tall, wide = inside.root.shape
+            options = itertools.product(range(1, MOST_PHASES + 1), repeat=2)
+            for down, right in sorted(options, key=lambda pair: (pair[0] * pair[1], pair)):
+                phases = [
+                    (slice(y, None, down), slice(x, None, right))
+                    for y in range(min(down, tall))
+                    for x in range(min(right, wide))
+                ]
+                if all(_is_even(inside.part(*phase)) for phase in phases):
+                    for y, x in phases:
+                        yield (slice(rows.start + y.start, rows.stop, down),
+                               slice(columns.start + x.start, columns.stop, right))  # fmt: skip
+                    break
+            else:
+                raise LayerError("it moves numbers between channels and positions")
+
+
+def _runs(root: np.ndarray, axis: int) -> list[slice]:
+    """Rows or columns one behind the other that come from the same roots, padding aside."""
+    keys = [frozenset(np.unique(part)) - {PADDING} for part in np.moveaxis(root, axis, 0)]
+    starts = [0]
+    for index in range(1, len(keys)):
+        before, here = keys[starts[-1]], keys[index]
+        if before and here and before != here:
+            starts.append(index)
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(keys)], strict=True)]
+
+
+def _is_even(source: _Source) -> bool:
+    """Whether channels are whole, and rows and columns follow each other at one step."""
+    is_inside = source.root != PADDING
+    channels = np.where(is_inside, source.root << 32 | source.channel, PADDING)
+    most = channels.max(axis=(1, 2), keepdims=True)
+    if np.any(is_inside & (channels != most)):
+        return False
+    whole = (most != PADDING) & np.any(is_inside, axis=0, keepdims=True)
+    if np.any(whole & ~is_inside):  # padded in some channels only
+        return False
+    rows, columns = (_steps(a, axis) for a, axis in ((source.row, 1), (source.column, 2)))
+    if rows is None or columns is None:
+        return False
+    inside = np.outer(rows[2], columns[2])
+    return bool(np.all(~is_inside | inside))
+
+
+def _steps(places: np.ndarray, axis: int) -> tuple[int, int, np.ndarray] | None:
+    """First place and step along an axis, of the first row that is not all padding, and which
+    rows are inside; None where places differ otherwise, or steps do."""
+    by_row = np.moveaxis(places, axis, 0).reshape(places.shape[axis], -1)
+    greatest = by_row.max(axis=1)
+    if np.any((by_row != PADDING) & (by_row != greatest[:, None])):
+        return None
+    inside = np.flatnonzero(greatest != PADDING)
+    if not len(inside):
+        return 0, 1, greatest != PADDING
+    found = greatest[inside]
+    step = int(found[1] - found[0]) if len(inside) > 1 else 1
+    expected = found[0] + step * np.arange(len(inside))
+    is_dense = inside[-1] - inside[0] == len(inside) - 1
+    if step < 1 or not is_dense or np.any(found != expected):
+        return None
+    return int(found[0]) - step * int(inside[0]), step, greatest != PADDING
+
+
+def _selection(
+    name: str, source: _Source, used: list[int], forms: list[Stored], size: tuple[int, int],
+    padding: int, placement: Placement | None,
+) -> Convolution:  # fmt: skip
+    """The convolution of 1 x 1 that picks channels, rows and columns."""
+    if not used:
+        raise LayerError("a part of it is padding alone")
+    shapes = {form.shape[1:] for form in forms}
+    if len(shapes) > 1:
+        raise LayerError("it joins channels of pictures of different sizes")
+    ((height, width),) = shapes
+    rows, columns = _steps(source.row, 1), _steps(source.column, 2)
+    assert rows is not None and columns is not None
+    starts = dict(zip(used, np.cumsum([0, *(f.shape[0] for f in forms)]).tolist(), strict=False))
+    inputs = sum(form.shape[0] for form in forms)
+    outputs = source.root.shape[0]
+    chosen = np.zeros((outputs, inputs, 1, 1), np.int64)
+    for output in range(outputs):
+        inside = np.argwhere(source.root[output] != PADDING)
+        if len(inside):
+            y, x = inside[0]
+            channel = starts[int(source.root[output, y, x])] + source.channel[output, y, x]
+            chosen[output, channel] = 1
+    (top, down, _), (left, right, _) = rows, columns
+    pads = (-top, -left, (size[0] - 1) * down + 1 + top - height,
+            (size[1] - 1) * right + 1 + left - width)  # fmt: skip
+    is_padded = bool(np.any(source.root == PADDING))
+    ones = np.ones(outputs, np.int64)
+    return Convolution(
+        name=name, input_shape=(inputs, height, width), weights=chosen,
+        bias=np.zeros(outputs, np.int64), strides=(down, right), pads=pads,
+        rescaling=Rescaling(how=None, multipliers=ones, shifts=0 * ones,
+                            zero_point=padding if is_padded else 0),
+        input_zero_point=padding if is_padded else 0,
+        parts=tuple(form.shape[0] for form in forms) if len(forms) > 1 else (),
+        placement=placement,
+    )  # fmt: skip
+
+
+__all__ = ["MOVES", "Moved", "move_layers", "origin"]

@@ -169,7 +169,7 @@ class BodyPrinter:
         written = {inner.memref for inner in walk_inside(loop) if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
         if is_matrix_tile(loop):
-            self._matrix_tile(loop, depth, tags)
+            self._byte_tile(loop, depth, tags)
             return
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
         end = upper.within(ADDITIVE)
@@ -193,7 +193,7 @@ class BodyPrinter:
         self.names.close_block()
         self.lines.add(depth, "}", tags)
 
-    def _matrix_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
+    def _byte_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
         """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest."""
         tile = byte_tile(loop)
         own = {index_of(inner) for inner in (tile.groups, tile.rows, tile.vectors)}

@@ -16,11 +16,18 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
+from explorer.errors import ExplorerError
+from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import LoopNest, ScheduleError
+from explorer.kernels.steps.matrix_tiles import matrix_tiles
+from explorer.kernels.steps.restructure import reorder
 from explorer.runtime.compilers import compile_shared_library, find_compiler
 from explorer.runtime.native.program import NativeProgram
 from explorer.targets import load_target
 
-sets = SimpleNamespace(**run_path(str(Path(__file__).with_name("test_instruction_sets.py"))))
+TESTS = Path(__file__).parents[1]
+samples = SimpleNamespace(**run_path(str(TESTS / "kernels" / "nest_samples.py")))
+sets = SimpleNamespace(**run_path(str(TESTS / "runtime" / "test_instruction_sets.py")))
 
 MODEL = """
 <ir_version: 9, opset_import: ["" : 17]>
@@ -138,3 +145,29 @@ def test_matrix_instructions_of_arm_give_the_same_bits(tmp_path):
     outputs, assembly = sets.run_on_arm(by_tiles, tmp_path, 1, "neoverse-v1")
     assert "\tusmmla\t" in assembly
     assert differences(by_dots, outputs) == 0
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+def test_code_for_a_core_with_tiles_uses_them_where_a_product_fills_one(wide, tmp_path):
+    by_dots, _ = wide
+    target = load_target("cpu", {"processor": "sapphirerapids"})
+    try:
+        compilation = explorer.compile(by_dots.model, target, tuned=False)
+    except ExplorerError as error:
+        pytest.skip(f"a compiler that does not know AMX: {error}")
+    chosen = [k for k in compilation.knobs if k.address.endswith("/instruction")]
+    assert [knob.value for knob in chosen] == ["matrix", "matrix"]
+    assert all("AMX" in knob.why for knob in chosen)
+    texts = {k.name: "\n".join(k.source.lines) for k in compilation.program.kernels}
+    assert any("matrix_int16(&acc[0][0], 16, 2, " in text for text in texts.values())
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [("k", "it does not hold one dot product; apply `dot` first"), ("n", "1 loops are nested")],
+)
+def test_a_nest_that_no_matrix_instruction_computes_is_refused(loop, reason):
+    nest = LoopNest(lower_to_loops(samples.matmul(16, 64, 32, bias=False)))
+    reorder(nest, "k m n")
+    with pytest.raises(ScheduleError, match=reason):
+        matrix_tiles(nest, loop)

@@ -40,16 +40,41 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
     long group, long groups, int32_t flips)
 {
-    for (int r = row; r < rows; r++) {
+    int r = row;
+    for (; vectors == 2 && r + 4 <= rows; r += 4) {  // eight sums that do not wait for each other
+        $vector tile[4][2];
+        UNROLL(8)
+        for (int i = 0; i < 8; i++) tile[i / 2][i % 2] = sums[r * 2 + i];
+        for (long g = group; g < groups; g++) {
+            $vector all[2];
+            UNROLL(2)
+            for (int v = 0; v < 2; v++)
+                __builtin_memcpy(&all[v], (const char *)filters + v * vector_stride
+                    + g * (long)sizeof all[v], sizeof all[v]);
+            UNROLL(4)
+            for (int i = 0; i < 4; i++) {
+                int32_t four;
+                __builtin_memcpy(&four, (const char *)bytes + (r + i) * row_stride + g * 4, 4);
+                UNROLL(2)
+                for (int v = 0; v < 2; v++)
+                    tile[i][v] = dot_$vector(tile[i][v], four ^ flips, all[v]);
+            }
+        }
+        UNROLL(8)
+        for (int i = 0; i < 8; i++) sums[r * 2 + i] = tile[i / 2][i % 2];
+    }
+    for (; r < rows; r++) {
         for (int v = 0; v < vectors; v++) {
+            $vector sum = sums[r * vectors + v];
             for (long g = group; g < groups; g++) {
                 int32_t four;
                 $vector all;
                 __builtin_memcpy(&four, (const char *)bytes + r * row_stride + g * 4, 4);
                 __builtin_memcpy(&all,
-                    (const char *)filters + v * vector_stride + g * sizeof all, sizeof all);
-                sums[r * vectors + v] = dot_$vector(sums[r * vectors + v], four ^ flips, all);
+                    (const char *)filters + v * vector_stride + g * (long)sizeof all, sizeof all);
+                sum = dot_$vector(sum, four ^ flips, all);
             }
+            sums[r * vectors + v] = sum;
         }
     }
 }

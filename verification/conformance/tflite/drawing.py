@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from verification.conformance.choices import LARGE, Choices
-from verification.conformance.tflite.models import TensorOf
+from verification.conformance.tflite.models import GraphOf, TensorOf
 
 QUANTIZED = ("int8", "uint8", "int16")
 
@@ -26,11 +26,14 @@ QUANTIZED = ("int8", "uint8", "int16")
 class Drawn:
     """One operator with its tensors. `ranges`: of some inputs the least and the largest number."""
 
-    inputs: Sequence[TensorOf]
+    inputs: Sequence[TensorOf | None]
     results: Sequence[TensorOf]
     options: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    others: Sequence[GraphOf] = ()
+    """Subgraphs that it calls."""
+    intermediates: Sequence[TensorOf] = ()
 
 
 class Draw(Choices):
@@ -112,12 +115,12 @@ class Draw(Choices):
 
 
 def inputs_of(
-    draw: Draw, inputs: Sequence[TensorOf], ranges: Mapping[str, tuple[float, float]]
+    draw: Draw, inputs: Sequence[TensorOf | None], ranges: Mapping[str, tuple[float, float]]
 ) -> dict[str, np.ndarray]:
     """Random contents: bytes over their whole range, other integers between -100 and 100."""
     found = {}
     for tensor in inputs:
-        if tensor.data is not None:
+        if tensor is None or tensor.data is not None:
             continue
         dtype, shape = np.dtype(tensor.element_type), tuple(tensor.shape)
         if dtype.kind == "b":

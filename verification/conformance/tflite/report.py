@@ -24,7 +24,7 @@ class TfliteReport(SeededReport):
             "(its own for operators that these lack or get wrong). Shapes, scales and options are "
             "drawn from the seed, and types among those that the importer takes: bytes only where "
             "they have a form; what LiteRT refuses is drawn anew. Every second case has tensors "
-            "of 4,000 elements and more (not BATCH_MATMUL, RANGE and UNIQUE). Integers and "
+            "of 4,000 elements and more (not NON_MAX_SUPPRESSION, RANGE and UNIQUE). Integers and "
             "booleans are equal to the bit, floats within 2e-5 of the largest number of their "
             "tensor.",
         )

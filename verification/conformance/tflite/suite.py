@@ -15,7 +15,14 @@ from explorer.references.interface import reference_of
 from verification.conformance import seeded
 from verification.conformance.seeded import LegalCase, SeededSuite
 from verification.conformance.suite import Case
-from verification.conformance.tflite import elementwise, indexing, movement, products
+from verification.conformance.tflite import (
+    control,
+    elementwise,
+    indexing,
+    movement,
+    products,
+    recurrent,
+)
 from verification.conformance.tflite.drawing import Draw, Drawn, inputs_of
 from verification.conformance.tflite.models import one_operator
 
@@ -24,6 +31,8 @@ DRAWS: Mapping[str, Callable[[Draw], Drawn]] = {
     **movement.DRAWS,
     **indexing.DRAWS,
     **products.DRAWS,
+    **recurrent.DRAWS,
+    **control.DRAWS,
 }
 """What draws a model of each operator."""
 NO_NUMBERS = ("SHAPE", "RANK", "BROADCAST_ARGS", "ZEROS_LIKE", "RANGE", "FILL")
@@ -44,9 +53,17 @@ def draw_case(kind: str, seed: int, number: int, attempt: int = 0) -> LegalCase:
     """One model with inputs and LiteRT's answer. ModelError where LiteRT does not run it."""
     draw = Draw(seed, kind, number, attempt)
     drawn = DRAWS[kind](draw)
-    content = one_operator(kind, drawn.inputs, drawn.results, drawn.options, drawn.values)
+    content = one_operator(
+        kind,
+        drawn.inputs,
+        drawn.results,
+        drawn.options,
+        drawn.values,
+        drawn.others,
+        drawn.intermediates,
+    )
     model = read(memoryview(content), kind)
     inputs = inputs_of(draw, drawn.inputs, drawn.ranges)
-    names = [tensor.name for tensor in drawn.results]
+    names = [value.name for value in model.outputs]  # states, too
     expected = dict(reference_of(model).tensors(model, inputs, names))
     return LegalCase({".tflite": content}, model, inputs, expected, kind not in NO_NUMBERS)

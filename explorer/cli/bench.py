@@ -149,7 +149,8 @@ def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
     from explorer.references.interface import reference_of
 
     reference = reference_of(model).name
-    found = [reference if name in (REFERENCE, reference.lower()) else name for name in names]
+    own = (REFERENCE, reference.lower())
+    found = [reference if name in own else name for name in names]
     for name in found:
         if name not in (reference, OPENVINO):
             raise InputError(

@@ -182,7 +182,7 @@ def has_float64(model: SourceModel) -> bool:
 
 def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
     """What only a target has whose cycles are counted."""
-    from explorer.compilation.measurements.bits import is_bit_exact
+    from explorer.compilation.bits import is_bit_exact
 
     found = compilation.counted
     if found is None:

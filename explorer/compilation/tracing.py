@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 from explorer.compilation.compiled import Compiled
+from explorer.errors import ModelError
 from explorer.importers import SourceModel, SourceValue
+from explorer.importers.format import format_named
 from explorer.ir.program import Snapshot
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.processor import processor_family
+from explorer.references.interface import reference_of
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
@@ -89,7 +92,16 @@ def model_record(model: SourceModel) -> ModelRecord:
         inputs=tuple((v.name, _describe(v)) for v in model.inputs),
         outputs=tuple((v.name, _describe(v)) for v in model.outputs),
         source_nodes=tuple((n.name, n.operator, n.text) for n in model.nodes),
+        judge=_judge(model),
+        differences=format_named(model.format).differences,
     )
+
+
+def _judge(model: SourceModel) -> str:
+    try:
+        return reference_of(model).title_of(model)
+    except ModelError:  # nobody else runs models of the format
+        return ""
 
 
 def _describe(value: SourceValue) -> str:

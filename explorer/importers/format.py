@@ -157,6 +157,8 @@ class Format:
     reference: str | object | None = None
     """Who is right about its models, `module:class` of a `references.interface.Reference`; None:
     nobody else runs them here, and they are compared with what was imported."""
+    differences: tuple[str, ...] = ()
+    """Where its layout and rounding are not ONNX's, in sentences for whoever looks at a model."""
     hint: str = ""
     """What to do with a file where the format is not read."""
     refusal: str = ""
@@ -176,6 +178,12 @@ FORMATS: tuple[Format, ...] = (
         mark=(4, b"TFL3"),
         importer="explorer.importers.tflite.importer:TfliteImporter",
         reference="explorer.references.tflite_reference:TfliteReference",
+        differences=(
+            "Images keep their channels last: a convolution stands between two transposes, which "
+            "the passes remove where they meet.",
+            "Integers are rounded as the reference kernels do it, in convolutions twice; "
+            "QUANTIZE takes halves away from zero, ONNX to even.",
+        ),
     ),
     Format(
         name="caffe",
@@ -184,6 +192,10 @@ FORMATS: tuple[Format, ...] = (
         pair=(".prototxt", ".caffemodel"),
         importer="explorer.importers.caffe.importer:CaffeImporter",
         reference="explorer.references.caffe_reference:CaffeReference",
+        differences=(
+            "Sizes of pools are rounded up, in ONNX down; an average divides by its window's part "
+            "of the padded image.",
+        ),
     ),
     Format(
         name="trace",

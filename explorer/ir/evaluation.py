@@ -79,7 +79,7 @@ def _contents(array: np.ndarray) -> Hashable:
     if array.dtype.hasobject:
         return ("array", id(array))
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return (array.dtype.name, array.shape, hashlib.sha256(octets).digest())
+    return (array.dtype.name, array.shape, hashlib.sha256(octets.data).digest())
 
 
 def entry_function(module: ModuleOp) -> func.FuncOp:

@@ -254,6 +254,13 @@ class RequantizationAttr(ParametrizedAttribute):
             IntAttr(high),
         )
 
+    def __str__(self) -> str:
+        """What a person reads: `i8 x 0.05 (zero 3), rounded by doubling high multiply`."""
+        limits = ""
+        if self.limits != integer_limits(self.to.storage):
+            limits = f", within {self.low.data} and {self.high.data}"
+        return f"{self.to}, rounded by {self.how}{limits}"
+
     @property
     def how(self) -> Requantization:
         scheme: Scheme = self.scheme.data  # pyright: ignore[reportAssignmentType]

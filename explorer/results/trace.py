@@ -36,6 +36,10 @@ class ModelRecord:
     outputs: tuple[tuple[str, str], ...]
     source_nodes: tuple[tuple[str, str, str], ...] = ()
     """(name, operator, text) of every node of the source model, for the source pane."""
+    judge: str = ""
+    """Who is right about it: `onnxruntime, optimizations off`; empty where nobody is known."""
+    differences: tuple[str, ...] = ()
+    """Where its format's layout and rounding are not ONNX's, in sentences."""
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,8 @@ def _model_payload(trace: Trace) -> Json:
         "parameters": model.parameters,
         "inputs": [list(pair) for pair in model.inputs],
         "outputs": [list(pair) for pair in model.outputs],
+        "judge": model.judge,
+        "differences": list(model.differences),
     }
 
 

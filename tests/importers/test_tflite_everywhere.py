@@ -110,6 +110,7 @@ def test_the_page_opens_it_by_path_and_takes_it_as_a_file(net: Path):
     trace = ModelCompiler().stage(CompileRequest(str(net), "cpu"), "passes", quiet)
 
     assert trace.model.format == "tflite"
+    assert trace.model.judge.startswith("LiteRT") and len(trace.model.differences) == 2
     assert ("CONV_2D_0", "CONV_2D") in [node[:2] for node in trace.model.source_nodes]
     assert ".tflite" in offered_suffixes()
     assert [path.name for path in offered_files([net.parent])] == ["net.tflite"]

@@ -235,7 +235,19 @@ export async function modelView(app, context) {
         text,
         await linkShare(app, "model"),
       ),
+      formatNote(data.head.model),
       pane.node,
     ),
   };
+}
+
+// Of which format the model is, who judges it, and what its numbers mean otherwise than in ONNX.
+function formatNote(model) {
+  const judged = model.judge ? `, judged by ${clip(model.judge, 60)}` : "";
+  return element(
+    "div",
+    {class: "format-note"},
+    element("p", {}, `${model.format}${judged}`),
+    (model.differences ?? []).map((sentence) => element("p", {}, sentence)),
+  );
 }

@@ -22,7 +22,7 @@ Below these, by engine:
     micro.py      micro-operations, and what of them lies in their scratchpad
     steps.py      what a layer does one by one, how long each takes, and what it occupies
 
-Schedules are plain: the largest tiles, double-buffered. Whole networks are not compiled yet.
+Schedules are plain: the largest tiles, double-buffered.
 """
 
 from explorer.npu.cost import CycleTerm, Prediction, predict

@@ -143,8 +143,8 @@ REFUSED = {
     "another scheme": ({"rescaling": Rescaling(how=Requantization("shift", "down"),
                         multipliers=np.ones(37), shifts=np.ones(37))},
                        "requantizes by multiplier_shift, nearest_up, not by shift"),
-    "weights too wide": ({"weights": np.full((37, 20, 3, 3), 128)},
-                         "weights from 128 to 128 are no numbers of 8 bits"),
+    "weights too wide": ({"weights": np.full((37, 20, 3, 3), 256)},
+                         "weights from 256 to 256 are no numbers of 9 bits"),
     "limits too wide": ({"input_zero_point": 200}, "zero points from 3 to 200 are no numbers of"),
 }  # fmt: skip
 

@@ -54,18 +54,22 @@ def flattened(layer: Convolution) -> Convolution:
 
 
 def narrowed(layer: Convolution, machine: Machine) -> Convolution:
-    """Weights of one bit more than the array multiplies, as two of each, which read the same."""
+    """Weights of one bit more than the array multiplies, as sums of two or three, for which the
+    input is read as often."""
     half = 1 << machine.weight_bits - 1
     if layer.weights.min() >= -half and layer.weights.max() < half:
         return layer
-    dense = layouts.dense(layer, range(layer.weights.shape[0]))
-    first = np.clip(dense, -half, half - 1)
-    parts = layer.parts or layer.input_shape[:1]
+    rest = layouts.dense(layer, range(layer.weights.shape[0]))
+    summands: list[np.ndarray] = []
+    while np.any(rest):
+        summands.append(np.clip(rest, -half, half - 1))
+        rest = rest - summands[-1]
+    times, parts = len(summands), layer.parts or layer.input_shape[:1]
     channels, height, width = layer.input_shape
     return dataclasses.replace(
-        layer, weights=np.concatenate([first, dense - first], axis=1), groups=1,
-        input_shape=(2 * channels, height, width), parts=(*parts, *parts),
-        reads=(*range(len(parts)), *range(len(parts))),
+        layer, weights=np.concatenate(summands, axis=1), groups=1,
+        input_shape=(times * channels, height, width), parts=parts * times,
+        reads=tuple(range(len(parts))) * times,
     )  # fmt: skip
 
 
@@ -75,8 +79,10 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
     numbers = [("weights", layer.weights, machine.weight_bits + 1)]
     if scaling is not None:
         zeros = np.array([scaling.zero_point, layer.input_zero_point])
-        numbers += [("limits", np.array([scaling.low, scaling.high]), machine.input_bits),
-                    ("zero points", zeros, machine.input_bits)]  # fmt: skip
+        numbers.append(("zero points", zeros, machine.input_bits))
+    if scaling is not None and layer.is_scaled:
+        limits = np.array([scaling.low, scaling.high])
+        numbers.append(("limits", limits, machine.input_bits))
     for what, found, bits in numbers:
         if found.min() < -(1 << bits - 1) or found.max() >= 1 << bits - 1:
             return f"{what} from {found.min()} to {found.max()} are no numbers of {bits} bits"
@@ -299,7 +305,9 @@ class ConvolutionWriter(Stream):
                 Vector, [MicroOperation(first, first - size)], operation="add", source_inner=1,
                 **both,
             )  # fmt: skip
-            for operation, value in (("add", 1 << bits - 1), ("shift_right", bits)):
+            # Half a digit in two, for of 16 bits it is no immediate.
+            halves = [("add", 1 << bits - 2)] * 2
+            for operation, value in (*halves, ("shift_right", bits)):
                 found += self.loop(
                     Vector, [MicroOperation(first)], operation=operation, use_immediate=True,
                     immediate=value, **both,

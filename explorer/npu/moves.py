@@ -83,8 +83,28 @@ def _padded(
     return Moved(roots=tuple(roots), places=kept, padding=value)
 
 
+def flattened_picture(
+    value: SSAValue, weights: Mapping[str, np.ndarray]
+) -> tuple[SSAValue, np.ndarray] | None:
+    """The picture of which a row has all numbers, each once, and where in it they lie."""
+    shape = static_shape(value)
+    if len(shape) != 2 or shape[0] != 1:
+        return None
+    try:
+        moved = origin(value, weights)
+    except LayerError:
+        return None
+    places = moved.places.reshape(-1)
+    if len(moved.roots) != 1 or not np.array_equal(np.sort(places), np.arange(places.size)):
+        return None
+    (root,) = moved.roots
+    picture = static_shape(root)
+    is_picture = len(picture) == 4 and picture[0] == 1 and picture[2] * picture[3] > 1
+    return (root, places) if is_picture else None
+
+
 def _constant(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.ndarray:
-    if not isinstance(value.owner, WeightOp):
+    if not isinstance(value.owner, WeightOp) or value.owner.weight.data not in weights:
         raise LayerError("where it moves numbers is computed")
     return np.asarray(weights[value.owner.weight.data])
 
@@ -247,4 +267,4 @@ def _selection(
     )  # fmt: skip
 
 
-__all__ = ["MOVES", "Moved", "move_layers", "origin"]
+__all__ = ["MOVES", "Moved", "flattened_picture", "move_layers", "origin"]

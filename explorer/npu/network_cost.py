@@ -35,7 +35,7 @@ def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Predictio
     steps: list[Step] = []
     for number, layer in enumerate(layers):
         if number:
-            steps += _barrier()
+            steps += _barrier(machine)
         is_last = layer is layers[-1]
         steps += layer.steps if is_last else layer.steps[:-1]
     traffic = Traffic(
@@ -46,10 +46,15 @@ def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Predictio
     return predict_steps(machine, steps, traffic)
 
 
-def _barrier() -> list[Step]:
-    waits = Step(queue=COMPUTE, what="wait", cycles=1, fixed_cycles=1, takes=(OUTPUTS_STORED,),
-                 gives=(INPUTS_FREE,))  # fmt: skip
-    return [waits, replace(waits, queue=LOAD, takes=(INPUTS_FREE,), gives=())]
+def _barrier(machine: Machine) -> list[Step]:
+    """Moves of nothing, which wait for a channel of their DMA engine all the same."""
+    first, second = (
+        machine.route[machine.regions[0].name, machine.by_content[content].memory, True].engine
+        for content in ("micro_operations", "activations")
+    )
+    waits = Step(queue=COMPUTE, what="wait", cycles=1, fixed_cycles=1, dma=first,
+                 takes=(OUTPUTS_STORED,), gives=(INPUTS_FREE,))  # fmt: skip
+    return [waits, replace(waits, queue=LOAD, dma=second, takes=(INPUTS_FREE,), gives=())]
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

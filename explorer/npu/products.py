@@ -4,8 +4,8 @@
     summed(op, value, name)      top.reduce of quantized numbers: weights of 1
     rescaled(layer, kind, by)    sums of a type as numbers of another scale
 
-A matrix product that reads a picture flattened is a convolution whose window is all of it, so that
-nothing has to be moved before.
+A matrix product that reads a picture flattened, in whatever order, is a convolution whose window is
+all of it, so that nothing has to be moved before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from xdsl.dialects.builtin import Signedness, TensorType
 from xdsl.ir import SSAValue
 
-from explorer.ir.operation import TopOperation
 from explorer.ir.requantization import RequantizationAttr, fixed_point, ratio_of
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
@@ -27,7 +26,8 @@ from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.layer import Convolution, LayerError, Rescaling
-from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.moves import flattened_picture
+from explorer.npu.network_values import stored_form
 
 AT_RUN_TIME = ("residual", "left_zero", "right_zero", "right_sums", "scale", "channel_scales")
 
@@ -92,11 +92,12 @@ def product(
     if isinstance(op, MatMulOp):
         numbers: dict[str, Any] = {}
         input_shape = (weights.shape[1], 1, prod(shape[:-1]))
-        value, picture = _picture(left)
-        if picture is not None and input_shape == (prod(picture), 1, 1):
-            weights, input_shape = weights.reshape(-1, *picture), picture
-        else:
-            value = left
+        if (found := flattened_picture(left, values.weights)) is not None:
+            value, places = found
+            in_order = np.empty_like(weights)
+            in_order[:, places] = weights
+            input_shape = stored_form(value).shape
+            weights = in_order.reshape(-1, *input_shape)
     else:
         if shape[0] != 1:
             raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
@@ -133,19 +134,6 @@ def _weights(op: ConvOp | MatMulOp, values: Values, kind: QuantizedType) -> np.n
     if weights.ndim != 4:
         raise LayerError(f"its window has {weights.ndim - 2} axes, and layers have two")
     return weights
-
-
-def _picture(value: SSAValue) -> tuple[SSAValue, tuple[int, int, int] | None]:
-    """What was flattened, and its channels, height and width."""
-    op = value.owner
-    if not isinstance(op, TopOperation) or not op.is_view:
-        return value, None
-    if are_same_bytes(op.operands[0], value):
-        return value, None
-    shape = static_shape(op.operands[0])
-    if len(shape) != 4 or shape[0] != 1:
-        return value, None
-    return op.operands[0], (shape[1], shape[2], shape[3])
 
 
 def summed(op: ReduceOp, value: SSAValue, name: str) -> Convolution:

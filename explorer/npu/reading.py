@@ -33,7 +33,7 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
-from explorer.npu.moves import MOVES, move_layers
+from explorer.npu.moves import MOVES, flattened_picture, move_layers
 from explorer.npu.network_values import are_same_bytes, stored_form
 from explorer.npu.pieces import merged
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
@@ -111,19 +111,13 @@ def is_read_through(op: TopOperation) -> bool:
 def _needs_moved(user: Operation, op: TopOperation) -> bool:
     """Whether it reads what was moved, rather than move it on or take it as a window."""
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
-        return not _is_flattened_picture(op)
+        return flattened_picture(op.results[0], {}) is None
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
         is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
         return not (is_joined and user.name == "top.concat")
     if stays(user):
         return any(_needs_moved(use.operation, user) for use in user.results[0].uses)
     return False
-
-
-def _is_flattened_picture(op: TopOperation) -> bool:
-    shape = static_shape(op.results[0])
-    is_flat = len(static_shape(op.operands[0])) == 4 and len(shape) == 2 and shape[0] == 1
-    return op.is_view and is_flat
 
 
 def _takes_sums(user: Operation) -> bool:

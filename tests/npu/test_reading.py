@@ -5,10 +5,16 @@ import functools
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
+from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.test import TestOp
 
 import explorer
 from explorer.ir.structure import operations, value_name
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.transpose import TransposeOp
+from explorer.ir.types import QuantizedType, element_type_of, tensor_type
 from explorer.npu import (
     Convolution,
     Elementwise,
@@ -19,7 +25,7 @@ from explorer.npu import (
     predict,
 )
 from explorer.npu.network_values import stored_form
-from explorer.npu.reading import read_layers
+from explorer.npu.reading import is_read_through, read_layers, read_operation, stays
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.checking import check_program
@@ -204,3 +210,22 @@ def test_moves_are_read_off_where_numbers_come_from(name, moving):
     # A transposed convolution is one behind the pieces that put zeros between.
     assert sorted(counts) == sorted([1, *(count for _, count, _ in MOVES.values())])
     checked(found, snapshot, moving[2], machine)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+def test_a_flattened_picture_is_read_as_it_lies(order):
+    """Nothing is moved for a product: its weights are put in the order of the picture."""
+    random = np.random.default_rng(3)
+    of_x, of_w = (QuantizedType.get(IntegerType(8), [0.1], [zero]) for zero in (3, 0))
+    made = TestOp(result_types=[tensor_type(of_x, (1, 3, 4, 5))])
+    matrix = WeightOp.make([], [tensor_type(of_w, (60, 7))], weight="w")
+    moved = TransposeOp.make([made.results[0]], permutation=order)
+    flat = ReshapeOp.make([moved.output], shape=[1, 60])
+    op = MatMulOp.make([flat.output, matrix.output])
+    weights = {"w": random.integers(-128, 128, (60, 7))}
+    assert (stays(moved) or is_read_through(moved)) and is_read_through(flat)
+    (read,) = read_operation(op, weights)
+    assert read.reads == (made.results[0],)
+    x = random.integers(-128, 128, (1, 3, 4, 5))
+    expected = (x.transpose(order).reshape(1, 60) - 3) @ weights["w"]
+    np.testing.assert_array_equal(read.layer.run(x[0]).reshape(1, 7), expected)

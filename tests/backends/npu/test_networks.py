@@ -66,6 +66,7 @@ def test_a_float_model_is_to_be_quantized_first(digits):
 
 def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
     c = compiled("vta-16")
+    c.run(digits[2])
     profile = c.profile(digits[2])
     events = [event for event in profile.events if event.cycles]
     assert {event.lane for event in events} == {"load", "compute", "store"}

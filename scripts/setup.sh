@@ -34,6 +34,7 @@ main() {
         test)
             provide_browser
             install_python_packages test ".[test]"
+            try_torch
             ;;
         lint)
             install_python_packages lint ".[dev]"
@@ -220,6 +221,16 @@ install_python_packages() {
     # What it needs is there already, its build backend too: nothing comes in without a hash.
     run_quietly "installing the explorer itself" \
         pip_install --no-deps --no-build-isolation --editable . || fail "the explorer itself"
+}
+
+# PyTorch's CPU build, where the registry has it. The one of PyPI brings gigabytes of CUDA.
+try_torch() {
+    if "$venv/bin/python" -c 'import torch' 2>"$scratch/log"; then return 0; fi
+    if pip_install --retries 1 'torch==2.13.0+cpu' >"$scratch/log" 2>&1; then
+        say "PyTorch's CPU build is installed"
+    else
+        say "no CPU build of PyTorch in the registry: tests that compare with it skip"
+    fi
 }
 
 # What package-lock.json pins, by the npm of the wheel that the stage before brought.

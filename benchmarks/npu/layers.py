@@ -24,6 +24,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations, value_name
 from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
 from explorer.npu.network_values import Stored, stored_form
+from explorer.npu.pieces import TiledPieces
 from explorer.npu.reading import FoundLayer, read_layers
 from explorer.npu.tiles import TiledLayer
 from explorer.runtime.npu import Simulation, simulate
@@ -146,8 +147,11 @@ def run_layer(
     return results[0], results[1], off
 
 
-def sizes_of(made: LayerProgram) -> tuple[int, ...]:
+def sizes_of(made: LayerProgram) -> tuple[int, ...] | None:
+    """None for pieces, each of which is cut by itself."""
     tiled = made.tiled
+    if isinstance(tiled, TiledPieces):
+        return None
     if isinstance(tiled, TiledLayer):
         return tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     return tiled.rows, tiled.columns, tiled.blocks

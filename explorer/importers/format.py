@@ -200,9 +200,10 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="pytorch",
-        suffixes=(".pt", ".pth", ".pt2"),
-        members=("data.pkl", "constants.pkl", "serialized_exported_program"),
-        hint="export it with torch.onnx.export",
+        suffixes=(".pt2", ".pt", ".pth"),
+        members=("model.json", "data.pkl", "constants.pkl", "serialized_exported_program"),
+        importer="explorer.importers.pytorch.importer:PytorchImporter",
+        reference="explorer.references.torch_reference:TorchReference",
     ),
     Format(
         name="zip",

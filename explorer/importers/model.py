@@ -81,6 +81,9 @@ class SourceModel:
     """Weights by name, as the file has them."""
     states: tuple[State, ...] = ()
     """What it remembers, in inputs and outputs of their own."""
+    ranges: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    """The least and the greatest size of symbolic dimensions, where the file says them; None: no
+    greatest."""
     assumed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Contents that inputs are taken to have where the program's shapes depend on them: such a
     program is right for these contents only, and its entry function names the inputs
@@ -116,13 +119,14 @@ def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, i
     """Sizes for all symbolic dimensions of the inputs.
 
     What `sizes` does not say is 1 for a batch: a name that is some input's first dimension, or
-    that reads like one. InputError for any other, and for a name that the model does not have.
+    that reads like one; more where the model asks for more. InputError for any other, and for a
+    name that the model does not have.
     """
     check_dimension_names(model, sizes)
     bound = dict(sizes)
     for name in symbolic_dimensions(model):
         if is_batch(model, name):
-            bound.setdefault(name, 1)
+            bound.setdefault(name, max(model.ranges.get(name, (1, None))[0], 1))
     for value in model.inputs:
         for axis, size in enumerate(value.shape or ()):
             if isinstance(size, str) and size not in bound:
@@ -174,7 +178,7 @@ def is_batch(model: SourceModel, name: str) -> bool:
 
 
 def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
-    """InputError for a dimension that no input has, or for a size below 0."""
+    """InputError for a dimension that no input has, or for a size that it cannot have."""
     known = symbolic_dimensions(model)
     for name, size in sizes.items():
         if name not in known:
@@ -182,8 +186,10 @@ def check_dimension_names(model: SourceModel, sizes: Mapping[str, int]) -> None:
             raise InputError(
                 f"the model has no dimension {name!r}", hint=f"its symbolic dimensions: {listed}"
             )
-        if size < 0:
-            raise InputError(f"dimension {name!r} cannot be {size}", hint="give 0 or more")
+        low, high = model.ranges.get(name, (0, None))
+        if size < low or (high is not None and size > high):
+            hint = f"give {low} or more" if high is None else f"give {low} to {high}"
+            raise InputError(f"dimension {name!r} cannot be {size}", hint=hint)
 
 
 def symbolic_dimensions(model: SourceModel) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ when the sums' buffer is free.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from explorer.npu import layouts
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, scheme_problem
-from explorer.npu.places import Addresses, place
+from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import (
     Chunk,
@@ -54,18 +54,22 @@ def flattened(layer: Convolution) -> Convolution:
 
 
 def narrowed(layer: Convolution, machine: Machine) -> Convolution:
-    """Weights of one bit more than the array multiplies, as two of each, which read the same."""
+    """Weights of one bit more than the array multiplies, as sums of two or three, for which the
+    input is read as often."""
     half = 1 << machine.weight_bits - 1
     if layer.weights.min() >= -half and layer.weights.max() < half:
         return layer
-    dense = layouts.dense(layer, range(layer.weights.shape[0]))
-    first = np.clip(dense, -half, half - 1)
-    parts = layer.parts or layer.input_shape[:1]
+    rest = layouts.dense(layer, range(layer.weights.shape[0]))
+    summands: list[np.ndarray] = []
+    while np.any(rest):
+        summands.append(np.clip(rest, -half, half - 1))
+        rest = rest - summands[-1]
+    times, parts = len(summands), layer.parts or layer.input_shape[:1]
     channels, height, width = layer.input_shape
     return dataclasses.replace(
-        layer, weights=np.concatenate([first, dense - first], axis=1), groups=1,
-        input_shape=(2 * channels, height, width), parts=(*parts, *parts),
-        reads=(*range(len(parts)), *range(len(parts))),
+        layer, weights=np.concatenate(summands, axis=1), groups=1,
+        input_shape=(times * channels, height, width), parts=parts * times,
+        reads=tuple(range(len(parts))) * times,
     )  # fmt: skip
 
 
@@ -75,8 +79,10 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
     numbers = [("weights", layer.weights, machine.weight_bits + 1)]
     if scaling is not None:
         zeros = np.array([scaling.zero_point, layer.input_zero_point])
-        numbers += [("limits", np.array([scaling.low, scaling.high]), machine.input_bits),
-                    ("zero points", zeros, machine.input_bits)]  # fmt: skip
+        numbers.append(("zero points", zeros, machine.input_bits))
+    if scaling is not None and layer.is_scaled:
+        limits = np.array([scaling.low, scaling.high])
+        numbers.append(("limits", limits, machine.input_bits))
     for what, found, bits in numbers:
         if found.min() < -(1 << bits - 1) or found.max() >= 1 << bits - 1:
             return f"{what} from {found.min()} to {found.max()} are no numbers of {bits} bits"
@@ -100,10 +106,30 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
     return "" if layer.rescaling is None else scheme_problem(layer.rescaling, machine)
 
 
+def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
+    """Content and size in bytes of weights, and of biases and factors."""
+    layer, machine = tiled.layer, tiled.machine
+    count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
+    per_block = constants_per_block(layer, machine)
+    sizes = {
+        "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
+        "constants": ("accumulators", output_blocks(layer, machine) * per_block),
+    }
+    elements = {c: space.global_bytes for c, space in machine.by_content.items()}
+    return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
+
+
+def places_of(tiled: TiledLayer, addresses: Addresses) -> dict[str, Placed]:
+    """Where tensors and constants lie."""
+    layer = tiled.layer
+    tensors = (*layer.inputs, layer.output)
+    return place(layer.name, tiled.machine, tensors, constant_sizes(tiled), addresses)
+
+
 class ConvolutionWriter(Stream):
     """Instructions while they are written."""
 
-    def __init__(self, tiled: TiledLayer, addresses: Addresses) -> None:
+    def __init__(self, tiled: TiledLayer, places: Mapping[str, Placed]) -> None:
         self.tiled, self.layer = tiled, tiled.layer
         layer, machine = tiled.layer, tiled.machine
         self.chunks = list(tiled.chunks())
@@ -112,14 +138,6 @@ class ConvolutionWriter(Stream):
         self.blocks = input_blocks(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
-        count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
-        sizes = {
-            "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
-            "constants": ("accumulators", output_blocks(layer, machine) * self.each),
-        }
-        elements = {c: space.global_bytes for c, space in machine.by_content.items()}
-        constants = {n: (c, count * elements[c]) for n, (c, count) in sizes.items()}
-        places = place(layer.name, machine, (*layer.inputs, layer.output), constants, addresses)
         super().__init__(machine, places, machine.depth("micro_operations"))
 
     def constants(self) -> dict[str, np.ndarray]:
@@ -287,7 +305,9 @@ class ConvolutionWriter(Stream):
                 Vector, [MicroOperation(first, first - size)], operation="add", source_inner=1,
                 **both,
             )  # fmt: skip
-            for operation, value in (("add", 1 << bits - 1), ("shift_right", bits)):
+            # Half a digit in two, for of 16 bits it is no immediate.
+            halves = [("add", 1 << bits - 2)] * 2
+            for operation, value in (*halves, ("shift_right", bits)):
                 found += self.loop(
                     Vector, [MicroOperation(first)], operation=operation, use_immediate=True,
                     immediate=value, **both,

@@ -171,7 +171,8 @@ class Convolution:
     @property
     def is_sparse(self) -> bool:
         """Whether blocks of weights may be left out: it has groups, or most weights are 0."""
-        return self.groups > 1 or 4 * np.count_nonzero(self.weights) < self.weights.size
+        kept = int(np.count_nonzero(self.weights))
+        return self.groups > 1 or 4 * kept < self.weights.size
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """i64 of the output's shape: accumulators without bias, modulo nothing."""

@@ -18,18 +18,20 @@ from explorer.npu.elementwise import Elementwise
 from explorer.npu.layer import Convolution, Layer
 from explorer.npu.network_fields import Described, layer_of
 from explorer.npu.network_values import stored_form
+from explorer.npu.pieces import Pieces, TiledPieces
 from explorer.npu.program import Tiled
 from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
 KINDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)
+    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise, Pieces)
 }
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),
     TiledVectors: ("rows", "columns", "blocks"),
+    TiledPieces: ("count",),
 }
 """What `tile_layer` takes as sizes, in order."""
 

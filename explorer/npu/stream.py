@@ -26,6 +26,16 @@ from explorer.targets.npu.instructions import (
 from explorer.targets.npu.machine import Machine
 
 
+def barrier() -> list[Instruction]:
+    """What makes everything wait until all is stored: two moves of nothing."""
+    return [
+        Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=0,
+             pop_after=True, push_before=True),
+        Load(memory="activations", scratchpad_address=0, global_address=0, x_size=0,
+             pop_after=True),
+    ]  # fmt: skip
+
+
 class Stream(ABC):
     """Instructions, of each the part of the layer that it belongs to, and micro-operations."""
 
@@ -129,7 +139,7 @@ class Stream(ABC):
     def load_rows(self, content: str, stride: int, **fields: Any) -> Load:
         """One block of channels; `stride`: positions between two rows."""
         each = self.elements_per_block(content)
-        step = {} if each == 1 else {"x_step": each}
+        step: dict[str, Any] = {} if each == 1 else {"x_step": each}
         return Load(memory=content, x_stride=stride * each, **fields, **step)
 
     def finished(self, name: str) -> bytes:

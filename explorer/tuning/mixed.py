@@ -115,7 +115,7 @@ def mixed_precision(
         MixedPoint(modes=modes, cost=cost_of(search.program, modes), quality=quality)
         for modes, quality in zip(path, found, strict=True)
     ]
-    points, chosen = search.choose(points, judge)
+    points, best = search.choose(points, judge)
     return MixedPrecision(
         model=model.name,
         wanted=str(wanted),
@@ -123,7 +123,7 @@ def mixed_precision(
         exact=search.exact_quality(judge),
         tensors=tensors,
         points=tuple(with_front(points)),
-        chosen=chosen,
+        chosen=best,
         seconds=time.monotonic() - begin,
     )
 

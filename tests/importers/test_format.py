@@ -212,10 +212,10 @@ def test_marks_and_members_count_before_suffixes(tmp_path: Path, monkeypatch: py
     assert format_of(written("b.TOY", b"toy")).name == "toy"
     assert format_of(written("c.unheard-of", b"toy")).name == "onnx"
     assert format_of(zipped("d.toy", "inside/graph.json")).name == "packed"
+    assert format_of(zipped("g.toy", "archive/data.pkl")).name == "pytorch"
     for path, message in (
         (zipped("e.toy", "trace.json"), "a saved trace"),
         (zipped("f.toy", "readme"), "a zip file, not a model"),
-        (zipped("g.toy", "archive/data.pkl"), "pytorch models cannot be read yet, only ONNX, TFL"),
         (written("h.h5", b""), "keras models cannot be read yet"),
     ):
         with pytest.raises(ModelError, match=message):

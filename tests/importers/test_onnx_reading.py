@@ -90,7 +90,7 @@ def test_a_file_that_is_cut_off_is_refused(relu: onnx.ModelProto, save: Callable
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("net.pt", b"PK\x03\x04", "pytorch models cannot be read yet"),
+        ("net.pt", b"PK\x03\x04", "a pickle of PyTorch"),
         ("net.h5", b"\x89HDF\r\n", "keras models cannot be read yet"),
     ],
 )

@@ -42,6 +42,9 @@ EVENT_JSON = {
     "end_ns": 10,
     "flops": 0,
     "bytes_moved": 0,
+    "cycles": 0,
+    "waited_cycles": 0,
+    "cause": "",
 }
 
 

@@ -44,9 +44,9 @@ from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
 from explorer.npu.program import tile_layer
 from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays
+from explorer.npu.stream import barrier
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
-from explorer.targets.npu.instructions import Instruction, Load
 from explorer.targets.npu.machine import Machine
 
 STEPS = "npu steps"
@@ -280,13 +280,6 @@ class EmitInstructions(Pass):
 
 KEPT = ("inputs", "part", "title", "group", "work", "offset")
 """Properties of a layer that its instructions have, too."""
-
-
-def barrier() -> list[Instruction]:
-    """What makes everything wait until all of a layer is stored: two moves of nothing."""
-    nothing = {"scratchpad_address": 0, "global_address": 0, "x_size": 0}
-    waits = Load(memory="micro_operations", pop_after=True, push_before=True, **nothing)
-    return [waits, Load(memory="activations", pop_after=True, **nothing)]
 
 
 def _offsets_in(function: func.FuncOp) -> dict[str, int]:

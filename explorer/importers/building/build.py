@@ -22,6 +22,7 @@ from explorer.importers.building.knowledge import Knowledge
 from explorer.importers.building.limits import check_size
 from explorer.ir.operation import PropertyValue, TopOperation
 from explorer.ir.origins import location_of
+from explorer.ir.sizes.dimensions import UNKNOWN
 from explorer.ir.top.data import WeightOp, weight_type
 from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherOp, IndexingOperation
@@ -59,7 +60,8 @@ class Axis:
     axis: int
 
 
-Size = int | Axis
+Size = int | Axis | SSAValue
+"""A number, an axis' size, or a whole number that a run computes: a value with one element."""
 
 
 class Unsupported(Exception):
@@ -307,6 +309,10 @@ class Build:
         return self.value(kind, [x, self.shape_vector(sizes)])
 
     def _resolved(self, size: Size) -> Dim:
+        """The size where it is known, else the expression that says it, or "?"."""
+        if isinstance(size, SSAValue):
+            found = self.knowledge.sizes(size)
+            return UNKNOWN if found is None else found[0]
         return self.shape(size.value)[size.axis] if isinstance(size, Axis) else size
 
     def shape_vector(self, sizes: Sequence[Size]) -> SSAValue:
@@ -316,6 +322,8 @@ class Build:
             found = self._resolved(size)
             if isinstance(found, int):
                 parts.append(self.weight(np.array([found], np.int64)))
+            elif isinstance(size, SSAValue):
+                parts.append(self.reshape(self.cast(size, np.int64), [1]))
             else:
                 assert isinstance(size, Axis)
                 axis = size.axis

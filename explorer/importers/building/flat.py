@@ -59,6 +59,8 @@ class FileNode:
     """Of operators, as `results.GraphNode.family`."""
     version: int = 1
     """Of the operator."""
+    place: str = ""
+    """Where it stands in what the model was made of: a line of a program."""
 
 
 Convert = Callable[[FileNode, Sequence[SSAValue | None], Build], SSAValue | Sequence[SSAValue]]
@@ -116,7 +118,7 @@ class FlatGraph:
             begin = time.perf_counter()
             problem = self._add(node, program, found, model, is_examined)
             if problem:
-                found.problems[node.name] = problem
+                found.problems[node.name] = f"{problem} [{node.place}]" if node.place else problem
             found.microseconds[node.name] = (time.perf_counter() - begin) * 1e6
         results = {v.name: self._value(v.name, program, found, model) for v in model.outputs}
         made = {n: program.returned(value) for n, value in results.items() if value is not None}
@@ -210,6 +212,9 @@ class FlatGraph:
             builder.name_node(op, node.name, node.operator)
             block.add_op(op)
             values.update(zip(node.outputs, op.results, strict=True))
+        for value in model.outputs:
+            if value.name not in values:
+                raise _damaged(f"no node makes the output {value.name!r}", model)
         results = [values[value.name] for value in model.outputs]
         end(block, results)
         return builder.program(block, results, model)

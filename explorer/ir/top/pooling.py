@@ -45,8 +45,8 @@ from explorer.ir.top.definitions import (
     lowest,
     store_element,
 )
-from explorer.ir.top.linear.convolution import SPATIAL, WINDOW, window_output
 from explorer.ir.top.support.operands import require_counts
+from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
     QuantizedType,
     Shape,

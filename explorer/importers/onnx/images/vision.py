@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis
+from explorer.importers.building.images.sampling import masked, sampled, tap_values, taps_of
 from explorer.importers.building.limits import check_size
-from explorer.importers.onnx.images.sampling import masked, sampled, tap_values, taps_of
 from explorer.importers.onnx.operators.windows import Window, window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts

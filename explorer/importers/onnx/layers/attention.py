@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.attention_scores import attend, causal, counted
 from explorer.importers.building.build import Axis
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
-from explorer.importers.onnx.layers.attention_scores import attend, causal, counted
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp

@@ -20,9 +20,9 @@ from functools import cached_property
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.attention_scores import attend, counted, counted_to, length
 from explorer.importers.building.build import Axis
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
-from explorer.importers.onnx.layers.attention_scores import attend, counted, counted_to, length
 from explorer.importers.onnx.layers.rotary import rotate
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts

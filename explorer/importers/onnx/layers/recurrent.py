@@ -1,12 +1,6 @@
-"""Recurrent layers: LSTM, GRU and RNN as the operations of one step, again and again.
+"""Recurrent layers of ONNX: LSTM, GRU and RNN with all that they may have.
 
-    LSTM over (sequence, batch, input)   ->   one matmul for all inputs, then per step
-                                              gates = x[t] + h R
-                                              c = f * c + i * g,  h = o * tanh(c)
-
-Short sequences are unrolled, so that every step is operations of its own; long ones, and those of
-unknown length, become a `top.loop`. Reference: ONNX operators LSTM, GRU and RNN; gates stand in the
-order i o f c, and z r h.
+Reference: ONNX operators LSTM, GRU and RNN. `building.recurrence` has the steps.
 """
 
 from __future__ import annotations
@@ -15,10 +9,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i64
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import SSAValue
 
+from explorer.importers.building import build as building
 from explorer.importers.building.build import Axis
+from explorer.importers.building.recurrence import (
+    Activation,
+    Direction,
+    RealFactor,
+    State,
+    Step,
+    gru_step,
+    lstm_step,
+    rnn_step,
+    run_layer,
+)
 from explorer.importers.onnx.contrib.dynamic_quantization import (
     MICROSOFT,
     Quantized,
@@ -27,69 +32,20 @@ from explorer.importers.onnx.contrib.dynamic_quantization import (
 from explorer.importers.onnx.operators.activations import activated, default_parameters
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.ir.top.control import LoopOp
-from explorer.ir.top.data import ReturnOp
-from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.support.operands import may_be_same_shape
-from explorer.ir.types import Shape, format_shape, tensor_type
-
-LONGEST_UNROLLED = 64
-"""Steps; more of them would make more operations than anybody reads."""
-
-Activation = Callable[[Build, SSAValue], SSAValue]
-State = Sequence[SSAValue]
+from explorer.ir.types import Shape, format_shape
 
 
 @dataclass(frozen=True)
-class _Matrix:
-    """Weights (inputs, outputs): real numbers, or bytes that products quantize x for."""
+class _Bytes:
+    """Weights of bytes, (inputs, outputs), that products quantize x for."""
 
     value: SSAValue
-    quantized: Quantized | None = None
+    quantized: Quantized
 
-    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
-        """x @ weights + bias"""
-        if self.quantized is None:
-            return build.matmul(x, self.value, bias)
+    def times(self, build: building.Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        assert isinstance(build, Build), build
         return dynamic_product(x, self.value, self.quantized, bias, build)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Direction:
-    """What one direction of a layer needs."""
-
-    build: Build
-    hidden: int
-    recurrence: Sequence[_Matrix]
-    """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
-    recurrence_bias: SSAValue
-    """(hidden): that of a GRU's new gate, which belongs inside the reset."""
-    peepholes: SSAValue | None
-    """(3 * hidden): of the gates i, o and f of an LSTM."""
-    activations: Sequence[Activation]
-    clip: float | None
-    linear_before_reset: bool
-    is_coupled: bool
-    """The forget gate of an LSTM is 1 - i."""
-
-    def gate(self, x: SSAValue, index: int) -> SSAValue:
-        """One gate of (batch, gates * hidden), or of (gates * hidden)."""
-        axis = self.build.rank(x) - 1
-        return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
-
-    def activate(self, index: int, x: SSAValue) -> SSAValue:
-        if self.clip is not None:
-            x = self.build.unary("clip", x, -self.clip, self.clip)
-        return self.activations[index](self.build, x)
-
-    def with_peephole(self, gate: SSAValue, index: int, cell: SSAValue) -> SSAValue:
-        if self.peepholes is None:
-            return gate
-        seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
-        return self.build.binary("add", gate, seen)
-
-
-Step = Callable[[_Direction, SSAValue, State], State]
 
 
 @dataclass(frozen=True)
@@ -107,44 +63,9 @@ class _Kind:
         return sum(self.parts)
 
 
-def _lstm_step(d: _Direction, x: SSAValue, state: State) -> State:
-    """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
-    build, (h, c) = d.build, state
-    gates = build.binary("add", x, d.recurrence[0].times(build, h))
-    i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
-    g = d.activate(1, d.gate(gates, 3))
-    if d.is_coupled:
-        f = build.binary("sub", build.scalar_like(1, i), i)
-    else:
-        f = d.activate(0, d.with_peephole(d.gate(gates, 2), 2, c))
-    c = build.binary("add", build.binary("mul", f, c), build.binary("mul", i, g))
-    o = d.activate(0, d.with_peephole(d.gate(gates, 1), 1, c))
-    return [build.binary("mul", o, d.activations[2](build, c)), c]
-
-
-def _gru_step(d: _Direction, x: SSAValue, state: State) -> State:
-    """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
-    build, (h,), size = d.build, state, d.hidden
-    both, new = d.recurrence
-    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), both.times(build, h))
-    z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
-    if d.linear_before_reset:
-        inner = build.binary("mul", r, new.times(build, h, d.recurrence_bias))
-    else:
-        inner = new.times(build, build.binary("mul", r, h), d.recurrence_bias)
-    n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
-    # (1 - z) * n + z * h = n + z * (h - n)
-    return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
-
-
-def _rnn_step(d: _Direction, x: SSAValue, state: State) -> State:
-    build, (h,) = d.build, state
-    return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
-
-
-_LSTM = _Kind(_lstm_step, (4,), ("Sigmoid", "Tanh", "Tanh"), (5, 6))
-_GRU = _Kind(_gru_step, (2, 1), ("Sigmoid", "Tanh"), (5,))
-_RNN = _Kind(_rnn_step, (1,), ("Tanh",), (5,))
+_LSTM = _Kind(lstm_step, (4,), ("Sigmoid", "Tanh", "Tanh"), (5, 6))
+_GRU = _Kind(gru_step, (2, 1), ("Sigmoid", "Tanh"), (5,))
+_RNN = _Kind(rnn_step, (1,), ("Tanh",), (5,))
 
 
 @converts("LSTM", since=7)
@@ -199,12 +120,12 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
     finals: list[State] = []
     for index in range(directions):
         outer, inner = _biases(node.optional(3), index, kind, hidden, x, build)
-        direction = _Direction(
+        direction = Direction(
             build=build,
             hidden=hidden,
             recurrence=[_quantized(node, 2, 10, index, build)]
             if is_quantized
-            else [_Matrix(part) for part in _recurrence(r, index, kind, hidden, build)],
+            else [RealFactor(part) for part in _recurrence(r, index, kind, hidden, build)],
             recurrence_bias=inner,
             peepholes=_peepholes(node, index, build),
             activations=activations[index],
@@ -215,12 +136,11 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
         if is_quantized:
             weights = _quantized(node, 1, 8, index, build)
         else:
-            weights = _Matrix(_slice_of(w, index, np.transpose, build))
+            weights = RealFactor(_slice_of(w, index, np.transpose, build))
         projected = weights.times(build, x, outer)
         state = [_initial(given, index, hidden, x, build) for given in initial]
         is_backwards = is_reverse or index == 1
-        run = _unrolled if _is_short(x, build) else _looped
-        steps, last = run(direction, kind.step, projected, state, valid, is_backwards)
+        steps, last = run_layer(direction, kind.step, projected, state, valid, is_backwards)
         outputs.append(build.unsqueeze(steps, [1]))
         finals.append([build.unsqueeze(s, [0]) for s in last])
     everything = build.concat(outputs, 1)
@@ -273,75 +193,6 @@ def _check_layer(
             )
 
 
-def _is_short(x: SSAValue, build: Build) -> bool:
-    length = build.size(x, 0)
-    return length is not None and length <= LONGEST_UNROLLED
-
-
-def _unrolled(
-    direction: _Direction,
-    step: Step,
-    projected: SSAValue,
-    state: State,
-    valid: SSAValue | None,
-    is_backwards: bool,
-) -> tuple[SSAValue, State]:
-    """All h as (sequence, batch, hidden), and the last states as (batch, hidden)."""
-    build = direction.build
-    (length,) = build.sizes(projected, [0], "a recurrent layer")
-    rows: dict[int, SSAValue] = {}
-    for index in reversed(range(length)) if is_backwards else range(length):
-        x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
-        mask = None
-        if valid is not None:
-            mask = build.squeeze(build.slice(valid, 0, index, index + 1), [0])
-        state, rows[index] = _stepped(direction, step, x, state, mask)
-    stacked = build.concat([build.unsqueeze(rows[i], [0]) for i in range(length)], 0)
-    return stacked, state
-
-
-def _looped(
-    direction: _Direction,
-    step: Step,
-    projected: SSAValue,
-    state: State,
-    valid: SSAValue | None,
-    is_backwards: bool,
-) -> tuple[SSAValue, State]:
-    """As `_unrolled`, with one body for all steps."""
-    build = direction.build
-    length = build.size(projected, 0)
-    count = build.reshape(build.shape_vector([Axis(projected, 0)]), [])
-    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
-    with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
-        number, *present = block.args
-        number.name_hint = "step"
-        for name, argument in zip(("h", "c"), present, strict=False):
-            argument.name_hint = name
-        place = build.binary("sub", last, number) if is_backwards else number
-        x = build.value(GatherOp, [projected, place], axis=0)
-        mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
-        following, row = _stepped(direction, step, x, list(present), mask)
-        block.add_op(ReturnOp.make([[*following, row]], []))
-    op = LoopOp.make_with_body(
-        Region(block), state, 1, trip_count=length, count=count if length is None else None
-    )
-    *states, rows = build.append(op).results
-    return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
-
-
-def _stepped(
-    direction: _Direction, step: Step, x: SSAValue, state: State, mask: SSAValue | None
-) -> tuple[State, SSAValue]:
-    """The next states and the row of the output; beyond a sequence's end nothing changes."""
-    build = direction.build
-    following = step(direction, x, state)
-    if mask is None:
-        return following, following[0]
-    kept = [build.select(mask, new, old) for new, old in zip(following, state, strict=True)]
-    return kept, build.select(mask, following[0], build.scalar_like(0, following[0]))
-
-
 # -- operands ------------------------------------------------------------------------------------
 
 
@@ -357,13 +208,13 @@ def _slice_of(
     return own if change is None else build.transpose(own, [1, 0])
 
 
-def _quantized(node: Node, weights: int, parameters: int, index: int, build: Build) -> _Matrix:
+def _quantized(node: Node, weights: int, parameters: int, index: int, build: Build) -> _Bytes:
     """One direction of operand `weights`; its scales are operand `parameters`, then zero points."""
     value, scale, zero = (
         _slice_of(node.operand(number), index, None, build)
         for number in (weights, parameters, parameters + 1)
     )
-    return _Matrix(value, Quantized(node, scale, zero))
+    return _Bytes(value, Quantized(node, scale, zero))
 
 
 def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build) -> list[SSAValue]:

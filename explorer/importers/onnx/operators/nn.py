@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.operators.windows import Window, window_of
+from explorer.importers.building import windows
+from explorer.importers.building.windows import Window
+from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.determinant import DeterminantOp
-from explorer.ir.top.linear.convolution import ConvOp
-from explorer.ir.top.movement.pad import PadOp
 
 
 @converts("Conv")
@@ -20,42 +19,16 @@ def conv(node: Node, build: Build) -> SSAValue:
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = build.sizes(weight, range(2, build.rank(weight)), "a convolution")
     window = window_of(node, x, sizes, build)
-    return _conv(x, weight, bias, window, node.integer("group", 1), build)
+    return windows.conv(x, weight, bias, window, node.integer("group", 1), build)
 
 
 @converts("ConvTranspose")
 def conv_transpose(node: Node, build: Build) -> SSAValue:
-    """A convolution with mirrored filters over the input with zeros between its elements.
-
-    Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
-    """
+    """A convolution with mirrored filters over the input with zeros between its elements."""
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
-    filters = build.known(weight, "the weight of a transposed convolution")
-    group = node.integer("group", 1)
-    window, extra = _transposed_window(node, x, filters.shape[2:], build)
-    rank = window.rank
-    low = [window.reach(a) - 1 - window.begins[a] for a in range(rank)]
-    high = [window.reach(a) - 1 - window.ends[a] + extra[a] for a in range(rank)]
-    spread = build.value(
-        PadOp,
-        [x, None],
-        low=[0, 0, *(max(n, 0) for n in low)],
-        high=[0, 0, *(max(n, 0) for n in high)],
-        interior=[0, 0, *(stride - 1 for stride in window.strides)],
-        value=0.0,
-    )
-    if min(*low, *high) < 0:  # pads larger than the window cut elements off
-        ends = {2 + a: (max(-low[a], 0), min(high[a], 0), 1) for a in range(rank)}
-        known = build.sizes(spread, list(ends), "a transposed convolution")
-        bounds = {
-            axis: (start, size + stop, 1)
-            for (axis, (start, stop, _)), size in zip(ends.items(), known, strict=True)
-        }
-        spread = build.slices(spread, bounds)
-    mirrored = build.weight(_mirrored(filters, group), f"{build.name_of(weight)}.mirrored")
-    ones, zeros = (1,) * rank, (0,) * rank
-    plain = Window(window.sizes, ones, window.dilations, zeros, zeros)
-    return _conv(spread, mirrored, bias, plain, group, build)
+    sizes = build.sizes(weight, range(2, build.rank(weight)), "a transposed convolution")
+    window, extra = _transposed_window(node, x, tuple(sizes), build)
+    return windows.transposed_conv(x, weight, bias, window, extra, node.integer("group", 1), build)
 
 
 @converts("Gemm")
@@ -97,24 +70,6 @@ def determinant(node: Node, build: Build) -> SSAValue:
     return build.value(DeterminantOp, [node.operand(0)])
 
 
-def _conv(
-    x: SSAValue,
-    weight: SSAValue,
-    bias: SSAValue | None,
-    window: Window,
-    group: int,
-    build: Build,
-) -> SSAValue:
-    return build.value(
-        ConvOp,
-        [x, weight, bias, None],
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        group=group,
-    )
-
-
 def _transposed_window(
     node: Node, x: SSAValue, sizes: tuple[int, ...], build: Build
 ) -> tuple[Window, tuple[int, ...]]:
@@ -143,11 +98,3 @@ def _transposed_window(
     rests = tuple(total - total // 2 for total in totals)
     begins, ends = (halves, rests) if automatic == "SAME_UPPER" else (rests, halves)
     return Window(window.sizes, window.strides, window.dilations, begins, ends), extra
-
-
-def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
-    """(C, M / group, window...) of a transposed convolution as (M, C / group, window...)."""
-    channels, per_group, *sizes = filters.shape
-    grouped = filters.reshape(group, channels // group, per_group, *sizes)
-    swapped = np.swapaxes(grouped, 1, 2).reshape(group * per_group, channels // group, *sizes)
-    return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.operators.windows import Window, window_of
+from explorer.importers.building import regions as regions_of
+from explorer.importers.building.windows import (
+    Window,
+    average_pooled,
+    pooled,
+    power_of,
+    power_pooled,
+    root_of,
+)
+from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
-from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.movement.pad import PadOp
-from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 
 
@@ -21,10 +27,10 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
     x = node.operand(0)
     window, surplus = _window(node, x, build)
-    y = _pool("max", x, window, surplus, None, build)
+    y = pooled("max", x, window, surplus, None, build)
     if len(node.results) < 2:
         return [y]
-    position = _pool("max_position", x, window, surplus, None, build)
+    position = pooled("max_position", x, window, surplus, None, build)
     return [y, _flat_position(position, x, node.integer("storage_order", 0), build)]
 
 
@@ -51,54 +57,27 @@ def _flat_position(position: SSAValue, x: SSAValue, by_columns: int, build: Buil
 
 @converts("LpPool")
 def lp_pool(node: Node, build: Build) -> SSAValue:
-    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size."""
+    """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
     window, surplus = _window(node, x, build)
-    average = _pool("average", _power(x, p, build), window, surplus, True, build)
-    return _root(build.scaled(average, math.prod(window.sizes)), p, build)
+    return power_pooled(x, p, window, surplus, build)
 
 
 @converts("GlobalLpPool")
 def global_lp_pool(node: Node, build: Build) -> SSAValue:
     x, p = node.operand(0), node.number("p", 2)
     axes = list(range(2, build.rank(x)))
-    total = build.value(ReduceOp, [_power(x, p, build)], kind="sum", axes=axes, keepdims=True)
-    return _root(total, p, build)
-
-
-def _power(x: SSAValue, p: float, build: Build) -> SSAValue:
-    """|x|^p"""
-    if p == 2:
-        return build.binary("mul", x, x)
-    magnitude = build.unary("abs", x)
-    return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
-
-
-def _root(x: SSAValue, p: float, build: Build) -> SSAValue:
-    if p == 2:
-        return build.unary("sqrt", x)
-    return x if p == 1 else build.binary("pow", x, build.scalar_like(1 / p, x))
+    total = build.value(ReduceOp, [power_of(x, p, build)], kind="sum", axes=axes, keepdims=True)
+    return root_of(total, p, build)
 
 
 @converts("AveragePool")
 def average_pool(node: Node, build: Build) -> SSAValue:
-    """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked.
-
-    Where both meet, the pads become elements of the input first.
-    """
+    """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
     window, surplus = _window(node, x, build)
     counts = bool(node.integer("count_include_pad", 0))
-    if not counts or not any(surplus):
-        # Without pads all windows have the same size: the division is by a constant.
-        is_constant = counts or not any((*window.pads, *surplus))
-        return _pool("average", x, window, surplus, is_constant, build)
-    if any(window.pads):
-        low, high = [0, 0, *window.begins], [0, 0, *window.ends]
-        x = build.value(PadOp, [x, None], low=low, high=high, interior=[0] * len(low), value=0.0)
-    zeros = (0,) * window.rank
-    unpadded = Window(window.sizes, window.strides, window.dilations, zeros, zeros)
-    return _pool("average", x, unpadded, surplus, False, build)
+    return average_pooled(x, window, surplus, counts, build)
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
@@ -117,78 +96,15 @@ def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, .
     if not node.integer("ceil_mode", 0) or set(window.strides) == {1}:
         return window, (0,) * window.rank
     known = build.sizes(x, range(2, 2 + window.rank), "ceil_mode")
-    return window, tuple(window.surplus(axis, size) for axis, size in enumerate(known))
-
-
-def _pool(
-    kind: str,
-    x: SSAValue,
-    window: Window,
-    surplus: tuple[int, ...],
-    includes_padding: bool | None,
-    build: Build,
-) -> SSAValue:
-    ends = [end + more for end, more in zip(window.ends, surplus, strict=True)]
-    return build.value(
-        PoolOp,
-        [x],
-        kind=kind,
-        window=window.sizes,
-        strides=window.strides,
-        pads=[*window.begins, *ends],
-        dilations=window.dilations,
-        includes_padding=includes_padding,
-    )
+    return window, window.surpluses(known)
 
 
 @converts("MaxRoiPool")
 def max_region_pool(node: Node, build: Build) -> SSAValue:
-    """(N, C, H, W), regions (R, 5) as image x1 y1 x2 y2  ->  (R, C, height, width).
-
-    Every region, in whole pixels with both its ends, is divided into bins that may share rows and
-    columns; the greatest of each, 0 for a bin outside of the image. The greatest of a rectangle is
-    that of its rows' columns. Girshick, "Fast R-CNN", 2015.
-    """
+    """The greatest of each bin of each region."""
     x, regions = node.operand(0), node.operand(1)
     bins = node.integers("pooled_shape")
     if bins is None or len(bins) != 2 or build.rank(x) != 4:
         raise ValueError(f"regions of an image {build.shape(x)} in bins {bins}")
-    images = build.cast(build.reshape(build.slice(regions, 1, 0, 1), [-1]), np.int64)
-    result = build.value(GatherOp, [x, images], axis=0)  # (R, C, H, W)
-    lowest = build.scalar_like(-np.inf, x)
-    # Where rows, and then columns, stand in (R, C, bins, H, W) and (R, C, height, bins, W).
-    for axis, first, others in ((2, 2, [1, 4]), (3, 1, [1, 2])):
-        begin, end = _bins(node, regions, first, bins[axis - 2], build)  # (R, bins)
-        (size,) = build.sizes(x, [axis], "MaxRoiPool")
-        pixels = build.weight(np.arange(size, dtype=build.dtype(regions)))
-        behind = build.binary("less_equal", build.unsqueeze(begin, [2]), pixels)
-        before = build.binary("less", pixels, build.unsqueeze(end, [2]))
-        inside = build.binary("and", behind, before)  # (R, bins, size)
-        apart = build.unsqueeze(result, [axis])
-        candidates = build.select(build.unsqueeze(inside, others), apart, lowest)
-        result = build.reduce("max", candidates, [axis + 1])
-    is_empty = build.binary("equal", result, lowest)
-    return build.select(is_empty, build.scalar_like(0, x), result)
-
-
-def _bins(
-    node: Node, regions: SSAValue, first: int, bins: int, build: Build
-) -> tuple[SSAValue, SSAValue]:
-    """Begins and ends of the bins along an axis, in pixels: (R, bins). Columns `first` and two
-    behind hold the region's ends."""
-    ends = []
-    for column in (first, first + 2):
-        place = build.scaled(
-            build.slice(regions, 1, column, column + 1), node.number("spatial_scale", 1.0)
-        )
-        size = build.binary("add", build.unary("abs", place), build.scalar_like(0.5, place))
-        ends.append(build.binary("mul", build.unary("floor", size), build.unary("sign", place)))
-    one = build.scalar_like(1, regions)
-    length = build.binary("add", build.binary("sub", ends[1], ends[0]), one)
-    step = build.binary("div", build.binary("max", length, one), build.scalar_like(bins, regions))
-    numbers = np.arange(bins + 1, dtype=build.dtype(regions))
-    begin, end = (
-        build.unary(kind, build.binary("mul", step, build.weight(part)))
-        for kind, part in (("floor", numbers[:-1]), ("ceil", numbers[1:]))
-    )
-    return build.binary("add", begin, ends[0]), build.binary("add", end, ends[0])
+    scale = node.number("spatial_scale", 1.0)
+    return regions_of.max_region_pool(x, regions, (bins[0], bins[1]), scale, build)

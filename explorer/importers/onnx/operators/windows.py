@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes: what convolutions and pools have in common.
+"""Windows of nodes that slide over spatial axes: what convolutions and pools have in common.
 
 Conv <auto_pad = "SAME_UPPER", strides = [2, 2]>     pads = (0, 0, 1, 1)
 MaxPool <ceil_mode = 1>                              one more row and column at the end
@@ -7,47 +7,12 @@ MaxPool <ceil_mode = 1>                              one more row and column at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from explorer.importers.building.windows import Window
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
-
-
-@dataclass(frozen=True)
-class Window:
-    """Sizes per spatial axis; `begins` and `ends` are the pads."""
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    begins: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    @property
-    def rank(self) -> int:
-        return len(self.sizes)
-
-    @property
-    def pads(self) -> tuple[int, ...]:
-        return (*self.begins, *self.ends)
-
-    def reach(self, axis: int) -> int:
-        """Elements from the first to the last that the window touches."""
-        return (self.sizes[axis] - 1) * self.dilations[axis] + 1
-
-    def surplus(self, axis: int, size: int) -> int:
-        """Elements beyond the end pad that the last window of `ceil_mode` touches.
-
-        A window that would begin behind the input is left out (ONNX, opset 22).
-        """
-        padded = size + self.begins[axis] + self.ends[axis]
-        stride = self.strides[axis]
-        count = -(-(padded - self.reach(axis)) // stride) + 1
-        if (count - 1) * stride >= size + self.begins[axis]:
-            count -= 1
-        return max((count - 1) * stride + self.reach(axis) - padded, 0)
 
 
 def window_of(node: Node, x: SSAValue, sizes: Sequence[int], build: Build) -> Window:

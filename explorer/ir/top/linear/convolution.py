@@ -37,7 +37,6 @@ from explorer.ir.interfaces import (
 )
 from explorer.ir.operation import Access
 from explorer.ir.requantization import RequantizationAttr
-from explorer.ir.sizes.dimensions import window
 from explorer.ir.sizes.relations import Relation, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.data import WeightOp
@@ -49,28 +48,14 @@ from explorer.ir.top.support.operands import (
     require_slices,
 )
 from explorer.ir.top.support.quantized_scalars import table_reads
+from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
-    Dim,
     element_type_of,
     is_static,
     shape_of,
     static_shape,
     tensor_type,
 )
-
-SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
-
-
-WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
-
-
-def window_output(size: Dim, width: int, stride: int, before: int, after: int, step: int) -> Dim:
-    """Positions of a window along one axis; a symbolic size gives a symbolic expression."""
-    reach = (width - 1) * step + 1
-    positions = window(size, reach, stride, before + after)
-    if isinstance(positions, int) and positions < 1:
-        raise ValueError(f"a window of {reach} does not fit into {size} + {before} + {after}")
-    return positions
 
 
 @irdl_op_definition

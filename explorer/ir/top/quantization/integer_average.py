@@ -27,9 +27,9 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.sizes.relations import Relation, window_relations
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
-from explorer.ir.top.linear.convolution import SPATIAL, WINDOW, window_output
 from explorer.ir.top.support.operands import require_counts
 from explorer.ir.top.support.quantized_scalars import I32
+from explorer.ir.top.support.windows import SPATIAL, WINDOW, window_output
 from explorer.ir.types import (
     QuantizedType,
     element_type_of,
@@ -127,8 +127,8 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         (x,) = inputs
         sizes = static_shape(self.input)[2:]
         names = ("n", "c", *SPATIAL[RANK])
-        loops = dict(zip(names, static_shape(self.output), strict=True))
-        window = dict(zip(WINDOW[RANK], self.get("window"), strict=True))
+        loops: dict[str, int] = dict(zip(names, static_shape(self.output), strict=True))
+        window: dict[str, int] = dict(zip(WINDOW[RANK], self.get("window"), strict=True))
         sums = scratch(k, "sums", static_shape(self.output), I32)
         pads, strides = self.get("pads"), self.get("strides")
 

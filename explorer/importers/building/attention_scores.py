@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
-from explorer.importers.onnx.program.build import Build
+from explorer.importers.building.build import Axis, Build, Size
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.shapes import RangeOp

@@ -15,9 +15,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
-from explorer.importers.onnx.program.build import Build
-from explorer.importers.onnx.program.nodes import Unsupported
+from explorer.importers.building.build import Axis, Build, Unsupported
 from explorer.ir.top.indexing import GatherNdOp
 
 MODES = ("nearest", "linear", "cubic")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.program.build import Build
+from explorer.importers.building.build import Build
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.support.taps import Taps, without_zeros
 

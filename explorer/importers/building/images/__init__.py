@@ -1,0 +1,1 @@
+"""Images between their pixels: interpolation and sampling, for all formats."""

@@ -1,0 +1,207 @@
+"""Recurrent layers of all formats: one step of LSTM, GRU or RNN again and again.
+
+    LSTM over (sequence, batch, input)   ->   one matmul for all inputs, then per step
+                                              gates = x[t] + h R
+                                              c = f * c + i * g,  h = o * tanh(c)
+
+Short sequences are unrolled, so that every step is operations of its own; long ones, and those of
+unknown length, become a `top.loop`. Gates stand in the order i o f c, and z r h, as ONNX has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Region, SSAValue
+
+from explorer.importers.building.build import Axis, Build
+from explorer.ir.top.control import LoopOp
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.types import tensor_type
+
+LONGEST_UNROLLED = 64
+"""Steps; more of them would make more operations than anybody reads."""
+
+Activation = Callable[[Build, SSAValue], SSAValue]
+State = Sequence[SSAValue]
+
+
+class Factor(Protocol):
+    """Weights (inputs, outputs), in whatever numbers."""
+
+    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        """x @ weights + bias"""
+        ...
+
+
+@dataclass(frozen=True)
+class RealFactor:
+    """Weights that are real numbers."""
+
+    value: SSAValue
+
+    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+        return build.matmul(x, self.value, bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """What one direction of a layer needs."""
+
+    build: Build
+    hidden: int
+    recurrence: Sequence[Factor]
+    """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
+    recurrence_bias: SSAValue
+    """(hidden): that of a GRU's new gate, which belongs inside the reset."""
+    peepholes: SSAValue | None
+    """(3 * hidden): of the gates i, o and f of an LSTM."""
+    activations: Sequence[Activation]
+    clip: float | None
+    linear_before_reset: bool
+    is_coupled: bool
+    """The forget gate of an LSTM is 1 - i."""
+
+    def gate(self, x: SSAValue, index: int) -> SSAValue:
+        """One gate of (batch, gates * hidden), or of (gates * hidden)."""
+        axis = self.build.rank(x) - 1
+        return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
+
+    def activate(self, index: int, x: SSAValue) -> SSAValue:
+        if self.clip is not None:
+            x = self.build.unary("clip", x, -self.clip, self.clip)
+        return self.activations[index](self.build, x)
+
+    def with_peephole(self, gate: SSAValue, index: int, cell: SSAValue) -> SSAValue:
+        if self.peepholes is None:
+            return gate
+        seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
+        return self.build.binary("add", gate, seen)
+
+
+Step = Callable[[Direction, SSAValue, State], State]
+
+
+def lstm_step(d: Direction, x: SSAValue, state: State) -> State:
+    """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
+    build, (h, c) = d.build, state
+    gates = build.binary("add", x, d.recurrence[0].times(build, h))
+    i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
+    g = d.activate(1, d.gate(gates, 3))
+    if d.is_coupled:
+        f = build.binary("sub", build.scalar_like(1, i), i)
+    else:
+        f = d.activate(0, d.with_peephole(d.gate(gates, 2), 2, c))
+    c = build.binary("add", build.binary("mul", f, c), build.binary("mul", i, g))
+    o = d.activate(0, d.with_peephole(d.gate(gates, 1), 1, c))
+    return [build.binary("mul", o, d.activations[2](build, c)), c]
+
+
+def gru_step(d: Direction, x: SSAValue, state: State) -> State:
+    """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
+    build, (h,), size = d.build, state, d.hidden
+    both, new = d.recurrence
+    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), both.times(build, h))
+    z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
+    if d.linear_before_reset:
+        inner = build.binary("mul", r, new.times(build, h, d.recurrence_bias))
+    else:
+        inner = new.times(build, build.binary("mul", r, h), d.recurrence_bias)
+    n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
+    # (1 - z) * n + z * h = n + z * (h - n)
+    return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
+
+
+def rnn_step(d: Direction, x: SSAValue, state: State) -> State:
+    build, (h,) = d.build, state
+    return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
+
+
+# -- all steps -------------------------------------------------------------------------------------
+
+
+def run_layer(
+    direction: Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """All h as (sequence, batch, hidden), and the last states as (batch, hidden).
+
+    projected: what the input gives to the gates, (sequence, batch, gates * hidden). valid: which
+    steps belong to which sequence, (sequence, batch, 1); None where all of them do.
+    """
+    length = direction.build.size(projected, 0)
+    run = _unrolled if length is not None and length <= LONGEST_UNROLLED else _looped
+    return run(direction, step, projected, state, valid, is_backwards)
+
+
+def _unrolled(
+    direction: Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """Every step as operations of its own."""
+    build = direction.build
+    (length,) = build.sizes(projected, [0], "a recurrent layer")
+    rows: dict[int, SSAValue] = {}
+    for index in reversed(range(length)) if is_backwards else range(length):
+        x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
+        mask = None
+        if valid is not None:
+            mask = build.squeeze(build.slice(valid, 0, index, index + 1), [0])
+        state, rows[index] = _stepped(direction, step, x, state, mask)
+    stacked = build.concat([build.unsqueeze(rows[i], [0]) for i in range(length)], 0)
+    return stacked, state
+
+
+def _looped(
+    direction: Direction,
+    step: Step,
+    projected: SSAValue,
+    state: State,
+    valid: SSAValue | None,
+    is_backwards: bool,
+) -> tuple[SSAValue, State]:
+    """As `_unrolled`, with one body for all steps."""
+    build = direction.build
+    length = build.size(projected, 0)
+    count = build.reshape(build.shape_vector([Axis(projected, 0)]), [])
+    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
+    with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
+        number, *present = block.args
+        number.name_hint = "step"
+        for name, argument in zip(("h", "c"), present, strict=False):
+            argument.name_hint = name
+        place = build.binary("sub", last, number) if is_backwards else number
+        x = build.value(GatherOp, [projected, place], axis=0)
+        mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
+        following, row = _stepped(direction, step, x, list(present), mask)
+        block.add_op(ReturnOp.make([[*following, row]], []))
+    op = LoopOp.make_with_body(
+        Region(block), state, 1, trip_count=length, count=count if length is None else None
+    )
+    *states, rows = build.append(op).results
+    return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
+
+
+def _stepped(
+    direction: Direction, step: Step, x: SSAValue, state: State, mask: SSAValue | None
+) -> tuple[State, SSAValue]:
+    """The next states and the row of the output; beyond a sequence's end nothing changes."""
+    build = direction.build
+    following = step(direction, x, state)
+    if mask is None:
+        return following, following[0]
+    kept = [build.select(mask, new, old) for new, old in zip(following, state, strict=True)]
+    return kept, build.select(mask, following[0], build.scalar_like(0, following[0]))

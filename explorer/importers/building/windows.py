@@ -1,0 +1,186 @@
+"""Windows that slide over images: convolutions and pools of all formats.
+
+    window = Window((3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
+    pooled("max", x, window, window.surpluses(build.sizes(x, [2, 3], "...")), None, build)
+    transposed_conv(x, filters, bias, window, (1, 1), 1, build)
+
+Images are (N, C, spatial...).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.pooling import PoolOp
+
+
+@dataclass(frozen=True)
+class Window:
+    """Sizes per spatial axis; `begins` and `ends` are the pads."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        return (*self.begins, *self.ends)
+
+    def reach(self, axis: int) -> int:
+        """Elements from the first to the last that the window touches."""
+        return (self.sizes[axis] - 1) * self.dilations[axis] + 1
+
+    def surplus(self, axis: int, size: int) -> int:
+        """Elements beyond the end pad that the last window touches where sizes are rounded up.
+
+        A window that would begin behind the input is left out (ONNX, opset 22; PyTorch).
+        """
+        padded = size + self.begins[axis] + self.ends[axis]
+        stride = self.strides[axis]
+        count = -(-(padded - self.reach(axis)) // stride) + 1
+        if (count - 1) * stride >= size + self.begins[axis]:
+            count -= 1
+        return max((count - 1) * stride + self.reach(axis) - padded, 0)
+
+    def surpluses(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.surplus(axis, size) for axis, size in enumerate(sizes))
+
+
+def conv(
+    x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, group: int, build: Build
+) -> SSAValue:
+    return build.value(
+        ConvOp,
+        [x, weight, bias, None],
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        group=group,
+    )
+
+
+def transposed_conv(
+    x: SSAValue,
+    weight: SSAValue,
+    bias: SSAValue | None,
+    window: Window,
+    extra: Sequence[int],
+    group: int,
+    build: Build,
+) -> SSAValue:
+    """A convolution with mirrored filters over the input with zeros between its elements.
+
+    weight: (C, M / group, window...). extra: elements more at the ends of the result.
+    Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
+    """
+    filters = build.known(weight, "the weight of a transposed convolution")
+    rank = window.rank
+    low = [window.reach(a) - 1 - window.begins[a] for a in range(rank)]
+    high = [window.reach(a) - 1 - window.ends[a] + extra[a] for a in range(rank)]
+    spread = build.value(
+        PadOp,
+        [x, None],
+        low=[0, 0, *(max(n, 0) for n in low)],
+        high=[0, 0, *(max(n, 0) for n in high)],
+        interior=[0, 0, *(stride - 1 for stride in window.strides)],
+        value=0.0,
+    )
+    if min(*low, *high) < 0:  # pads larger than the window cut elements off
+        ends = {2 + a: (max(-low[a], 0), min(high[a], 0), 1) for a in range(rank)}
+        known = build.sizes(spread, list(ends), "a transposed convolution")
+        bounds = {
+            axis: (start, size + stop, 1)
+            for (axis, (start, stop, _)), size in zip(ends.items(), known, strict=True)
+        }
+        spread = build.slices(spread, bounds)
+    mirrored = build.weight(_mirrored(filters, group), f"{build.name_of(weight)}.mirrored")
+    ones, zeros = (1,) * rank, (0,) * rank
+    plain = Window(window.sizes, ones, window.dilations, zeros, zeros)
+    return conv(spread, mirrored, bias, plain, group, build)
+
+
+def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
+    """(C, M / group, window...) of a transposed convolution as (M, C / group, window...)."""
+    channels, per_group, *sizes = filters.shape
+    grouped = filters.reshape(group, channels // group, per_group, *sizes)
+    swapped = np.swapaxes(grouped, 1, 2).reshape(group * per_group, channels // group, *sizes)
+    return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))
+
+
+# -- pools -----------------------------------------------------------------------------------------
+
+
+def pooled(
+    kind: str,
+    x: SSAValue,
+    window: Window,
+    surplus: Sequence[int],
+    includes_padding: bool | None,
+    build: Build,
+) -> SSAValue:
+    """surplus: elements behind the end pads that rounding sizes up adds."""
+    ends = [end + more for end, more in zip(window.ends, surplus, strict=True)]
+    return build.value(
+        PoolOp,
+        [x],
+        kind=kind,
+        window=window.sizes,
+        strides=window.strides,
+        pads=[*window.begins, *ends],
+        dilations=window.dilations,
+        includes_padding=includes_padding,
+    )
+
+
+def average_pooled(
+    x: SSAValue, window: Window, surplus: Sequence[int], counts_padding: bool, build: Build
+) -> SSAValue:
+    """What rounding sizes up adds at the end never counts, what the pads add counts if asked.
+
+    Where both meet, the pads become elements of the input first.
+    """
+    if not counts_padding or not any(surplus):
+        # Without pads all windows have the same size: the division is by a constant.
+        is_constant = counts_padding or not any((*window.pads, *surplus))
+        return pooled("average", x, window, surplus, is_constant, build)
+    x = build.padded(x, [0, 0, *window.begins], [0, 0, *window.ends])
+    zeros = (0,) * window.rank
+    unpadded = Window(window.sizes, window.strides, window.dilations, zeros, zeros)
+    return pooled("average", x, unpadded, surplus, False, build)
+
+
+def power_pooled(
+    x: SSAValue, p: float, window: Window, surplus: Sequence[int], build: Build
+) -> SSAValue:
+    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size."""
+    average = pooled("average", power_of(x, p, build), window, surplus, True, build)
+    return root_of(build.scaled(average, math.prod(window.sizes)), p, build)
+
+
+def power_of(x: SSAValue, p: float, build: Build) -> SSAValue:
+    """|x|^p"""
+    if p == 2:
+        return build.binary("mul", x, x)
+    magnitude = build.unary("abs", x)
+    return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
+
+
+def root_of(x: SSAValue, p: float, build: Build) -> SSAValue:
+    """x^(1/p)"""
+    if p == 2:
+        return build.unary("sqrt", x)
+    return x if p == 1 else build.binary("pow", x, build.scalar_like(1 / p, x))

@@ -1,0 +1,47 @@
+"""The family of every call, by which the opened model is coloured, counted and sorted.
+
+    family_of("aten.conv2d")          -> "convolution"
+    family_of("mylib.unknown")        -> "other"
+
+Families are those of `results.GraphNode.family`; a call belongs to that of the file in which its
+converter stands.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_OF_MODULES = {
+    "elementwise": "elementwise",
+    "activations": "elementwise",
+    "products": "convolution",
+    "attention": "convolution",
+    "movement": "movement",
+    "indexing": "movement",
+    "creation": "weight",
+    "reductions": "reduction",
+    "normalization": "normalization",
+    "pooling": "pooling",
+    "sizes": "movement",
+    "images": "movement",
+    "recurrent": "recurrent",
+    "control": "control",
+}
+_ALSO_REDUCTIONS = ("softmax", "_softmax", "log_softmax", "_log_softmax")
+
+
+@lru_cache(maxsize=4096)
+def family_of(target: str) -> str:
+    from explorer.importers.pytorch.operators.register import known  # which takes its time
+
+    name = target.removeprefix("aten.").split(".")[0]
+    if name in _ALSO_REDUCTIONS:
+        return "reduction"
+    convert = known().get(target)
+    if convert is None and target.startswith("higher_order."):
+        return "control"
+    if convert is None:
+        overload = target.removeprefix(f"aten.{name}")
+        convert = known().get(f"aten.{name.rstrip('_')}{overload}")
+    module = getattr(convert, "__module__", "").rsplit(".", 1)[-1]
+    return _OF_MODULES.get(module, "other")

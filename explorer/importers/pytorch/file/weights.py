@@ -1,0 +1,79 @@
+"""Weights and constants where they lie in the archive: views of its bytes.
+
+{"config": {"conv.weight": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {...}}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any  # JSON
+
+import numpy as np
+
+from explorer.errors import ModelError
+from explorer.importers.building.limits import check_extent
+from explorer.importers.pytorch.file.archive import Archive
+from explorer.importers.pytorch.file.decoding import value_type
+from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
+
+LARGEST_REPEATED_BYTES = 1 << 20
+"""Of a tensor whose elements share bytes, beyond what it takes in the file."""
+
+
+def weights_of(archive: Archive) -> dict[str, np.ndarray]:
+    """Parameters, buffers and constants by their names in the module."""
+    found: dict[str, np.ndarray] = {}
+    for folder, config in (
+        ("data/weights", "model_weights_config.json"),
+        ("data/constants", "model_constants_config.json"),
+    ):
+        if archive.has(f"{folder}/{config}"):
+            for name, payload in archive.json(f"{folder}/{config}")["config"].items():
+                if str(payload["path_name"]).startswith("custom_obj_"):
+                    raise ModelError(f"{name!r} is an object of TorchScript, not a tensor")
+                found[name] = _tensor(archive, name, f"{folder}/{payload['path_name']}", payload)
+    return found
+
+
+def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]) -> np.ndarray:
+    if payload.get("use_pickle"):
+        raise ModelError(
+            f"tensor {name!r} is pickled: reading it would run what is in it",
+            hint="export the module again with plain tensors: no quantized ones, no subclasses",
+        )
+    json = payload["tensor_meta"]
+    kind = value_type(json, f"tensor {name!r}")
+    if kind.element_type not in ELEMENT_TYPES:
+        raise ModelError(f"tensor {name!r} has elements of {kind.element_type}")
+    dtype = numpy_dtype(ELEMENT_TYPES[kind.element_type])
+    sizes, strides = _numbers(kind.sizes, name), _numbers(kind.strides, name)
+    (offset,) = _numbers((json["storage_offset"].get("as_int"),), name)
+    content = archive.view(member)
+    available = len(content) // dtype.itemsize
+    check_extent(sizes, dtype.itemsize, f"tensor {name!r}")
+    if 0 in sizes:
+        return np.zeros(sizes, dtype)
+    reach = offset + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
+    if min(offset, *strides, 0) < 0 or reach >= available:
+        raise ModelError(
+            f"tensor {name!r} of shape {'x'.join(map(str, sizes)) or '1'} reaches element "
+            f"{reach:,} of {available:,} in the file",
+            hint="the file is damaged or cut off",
+        )
+    size_bytes = prod(sizes) * dtype.itemsize
+    if size_bytes > max(len(content), LARGEST_REPEATED_BYTES):
+        raise ModelError(
+            f"the elements of tensor {name!r} overlap: {size_bytes:,} bytes of {len(content):,}",
+            hint="call contiguous() on it before the export",
+        )
+    array = np.frombuffer(content, dtype, available)
+    steps = [step * dtype.itemsize for step in strides]
+    view = np.lib.stride_tricks.as_strided(array[offset:], sizes, steps, writeable=False)
+    return view
+
+
+def _numbers(values: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    if not all(isinstance(value, int) for value in values):
+        raise ModelError(f"the shape of tensor {name!r} is not known", hint="the file is damaged")
+    return tuple(values)

@@ -1,0 +1,1 @@
+"""What the calls of ATen become: one converter each, by family."""

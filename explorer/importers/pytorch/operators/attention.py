@@ -1,0 +1,59 @@
+"""Attention, which arrives as one operation and stays one.
+
+aten.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=True)       top.attention
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.attention_scores import causal
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.attention import AttentionOp
+
+
+def attention(node: AtenNode, build: Build) -> SSAValue:
+    """softmax(scale query key^T, masked) value; a mask is of truth values, or added."""
+    query, key, value = (node.operand(name) for name in ("query", "key", "value"))
+    if node.number("dropout_p", 0.0) > 0:
+        raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")
+    rank = build.rank(query)
+    (size,) = build.sizes(query, [rank - 1], "attention")
+    scale = node.number("scale", size**-0.5)
+    mask, bias = None, node.optional("attn_mask")
+    if bias is not None and build.dtype(bias) == np.bool_:
+        mask, bias = bias, None
+    elif bias is not None:
+        bias = build.cast(bias, build.dtype(query))
+    if node.flag("is_causal"):
+        order = causal(query, key, None, build)
+        mask = order if mask is None else build.binary("and", mask, order)
+    shapes = {build.shape(x)[: -3 if rank > 2 else -2] for x in (query, key, value)}
+    if len(shapes) > 1:
+        query, key, value = _broadcast([query, key, value], build)
+    return build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
+
+
+def fused_attention(node: AtenNode, build: Build) -> list[SSAValue]:
+    """As it is after a program's decomposition: with results for the backward pass, unused here."""
+    if any(name in node.used for name in node.call.results[1:] if name):
+        raise Unsupported("what its backward pass needs")
+    return [attention(node, build)]
+
+
+def _broadcast(tensors: list[SSAValue], build: Build) -> list[SSAValue]:
+    """The axes in front of the matrices in one shape."""
+    leads = [tuple(build.sizes(t, range(build.rank(t) - 2), "attention")) for t in tensors]
+    lead = list(np.broadcast_shapes(*leads))
+    return [build.expand(t, [*lead, *build.all_sizes(t)[-2:]]) for t in tensors]
+
+
+CONVERTERS = {
+    "scaled_dot_product_attention": attention,
+    "_scaled_dot_product_flash_attention_for_cpu": fused_attention,
+    "_scaled_dot_product_flash_attention": fused_attention,
+    "_scaled_dot_product_efficient_attention": fused_attention,
+    "_scaled_dot_product_attention_math": fused_attention,
+}

@@ -1,0 +1,136 @@
+"""Calls that take graphs.
+
+higher_order.cond(p, {...}, {...}, (x,))        top.if, whose regions hold the two graphs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Region, SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.file.program import Argument, Graph, Ref
+from explorer.importers.pytorch.file.versions import versioned
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.control import IfOp, LoopOp
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.shapes import ShapeOp
+
+
+def cond(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """One of two graphs, by a condition."""
+    condition, if_true, if_false, operands = list(node.call.arguments.values())[:4]
+    test = build.reshape(build.cast(_value(node, condition, build), np.bool_), [])
+    given = [_value(node, operand, build) for operand in _listed(operands)]
+    known = build.knowledge.needed(test)
+    if known is not None:
+        return _inline(node, _graph(if_true if known.item() else if_false), given, build)
+    regions = []
+    for graph in (if_true, if_false):
+        with build.inside([]) as block:
+            results = _inline(node, _graph(graph), given, build)
+            block.add_op(ReturnOp.make([results], []))
+        regions.append(Region(block))
+    op = IfOp.make_with_regions(test, *regions)
+    return build.append(op).results
+
+
+def while_loop(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """A graph again and again, for as long as another says so."""
+    test, body, carried, others = list(node.call.arguments.values())[:4]
+    states = [_value(node, state, build) for state in _listed(carried)]
+    fixed = [_value(node, other, build) for other in _listed(others)]
+
+    def condition(values: Sequence[SSAValue]) -> SSAValue:
+        (found,) = _inline(node, _graph(test), [*values, *fixed], build)
+        return build.reshape(build.cast(found, np.bool_), [])
+
+    first = condition(states)
+    number = build.weight(np.array(0, np.int64))
+    with build.inside([number.type, first.type, *(state.type for state in states)]) as block:
+        present = list(block.args)[2:]
+        following = _inline(node, _graph(body), [*present, *fixed], build)
+        block.add_op(ReturnOp.make([[condition(following), *following]], []))
+    op = LoopOp.make_with_body(Region(block), states, 0, condition=first)
+    return build.append(op).results
+
+
+def scan(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """A graph for each row of tensors, with states that go round; its other results are rows."""
+    body, carried, rows, others = list(node.call.arguments.values())[:4]
+    states = [_value(node, state, build) for state in _listed(carried)]
+    tables = [_value(node, row, build) for row in _listed(rows)]
+    fixed = [_value(node, other, build) for other in _listed(others)]
+    length = build.size(tables[0], 0)
+    count = build.reshape(build.value(ShapeOp, [tables[0]], start=0, end=1), [])
+    number = build.weight(np.array(0, np.int64))
+    with build.inside([number.type, *(state.type for state in states)]) as block:
+        place, *present = block.args
+        given = [build.value(GatherOp, [table, place], axis=0) for table in tables]
+        results = _inline(node, _graph(body), [*present, *given, *fixed], build)
+        block.add_op(ReturnOp.make([results], []))
+    scans = len(results) - len(states)
+    op = LoopOp.make_with_body(
+        Region(block), states, scans, trip_count=length, count=None if length else count
+    )
+    return build.append(op).results
+
+
+def _inline(
+    node: AtenNode, graph: Graph, given: Sequence[SSAValue], build: Build
+) -> list[SSAValue]:
+    """The results of a nested graph, made at the end of the current block."""
+    values = dict(zip(graph.inputs, given, strict=True))
+    flow = versioned(graph)
+    numbers = frozenset(
+        name for step in flow.steps for name in step.call.results if name not in graph.types
+    )
+    for step in flow.steps:
+        inner = AtenNode(
+            name=step.call.name,
+            operator=step.call.target,
+            inputs=step.inputs,
+            outputs=step.outputs,
+            step=step,
+            types={name: graph.types[name] for name in step.call.results if name in graph.types},
+            numbers=numbers,
+            used=frozenset(values),
+            convert=node.convert,
+            given={name: values[name] for name in step.inputs},
+        )
+        assert node.convert is not None
+        values.update(zip(step.outputs, node.convert(inner, build), strict=False))
+    results = []
+    for output in flow.outputs:
+        if not isinstance(output, Ref):
+            raise Unsupported(f"a nested graph that returns {output!r}")
+        results.append(values[output.name])
+    return results
+
+
+def _graph(argument: Argument) -> Graph:
+    if not isinstance(argument, Graph):
+        raise ValueError(f"{argument!r}; a graph expected")
+    return argument
+
+
+def _listed(argument: Argument) -> tuple[Argument, ...]:
+    return argument if isinstance(argument, tuple) else (argument,)
+
+
+def _value(node: AtenNode, argument: Argument, build: Build) -> SSAValue:
+    if isinstance(argument, Ref):
+        return node.given[argument.name]
+    if isinstance(argument, bool | int | float):
+        return build.weight(np.array(argument))
+    raise ValueError(f"{argument!r}; a tensor expected")
+
+
+CONVERTERS = {
+    "higher_order.cond": cond,
+    "higher_order.while_loop": while_loop,
+    "higher_order.scan": scan,
+}

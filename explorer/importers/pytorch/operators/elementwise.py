@@ -1,0 +1,691 @@
+"""Elementwise calls: one number in, one number out, broadcast as NumPy does.
+
+aten.add.Tensor(x, y, alpha=2)      x + 2 y
+aten.div.Tensor(i, j)               whole numbers become float32 first
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import (
+    as_float,
+    as_value,
+    category,
+    common_dtype,
+    promoted,
+)
+from explorer.ir.top.elementwise import SelectOp
+
+# -- one operand -----------------------------------------------------------------------------------
+
+# fmt: off
+_FLOAT_UNARY = {
+    "sigmoid": "sigmoid", "special_expit": "sigmoid", "tanh": "tanh", "erf": "erf",
+    "special_erf": "erf", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos",
+    "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "reciprocal": "reciprocal",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "silu": "silu", "mish": "mish", "hardswish": "hard_swish",
+}
+_UNARY = {"relu": "relu", "abs": "abs", "absolute": "abs", "neg": "neg", "negative": "neg"}
+_OF_WHOLE = {"floor": "floor", "ceil": "ceil", "round": "round"}
+# fmt: on
+
+
+def float_unary(node: AtenNode, build: Build) -> SSAValue:
+    """A function of real numbers; whole ones become float32."""
+    kind = _FLOAT_UNARY[_plain_name(node)]
+    return build.unary(kind, as_float(node.operand("self"), build))
+
+
+def unary(node: AtenNode, build: Build) -> SSAValue:
+    """A function that keeps the type of numbers."""
+    return build.unary(_UNARY[_plain_name(node)], node.operand("self"))
+
+
+def rounded(node: AtenNode, build: Build) -> SSAValue:
+    """Rounds to whole numbers, which whole numbers are already."""
+    x = node.operand("self")
+    return build.unary(_OF_WHOLE[_plain_name(node)], x) if build.is_float(x) else x
+
+
+def round_decimals(node: AtenNode, build: Build) -> SSAValue:
+    """Rounds to a number of decimals: what is scaled by a power of ten is rounded."""
+    x, decimals = node.operand("self"), node.integer("decimals", build, 0)
+    power = float(10.0 ** abs(decimals))
+    scalar = build.scalar_like(power, x)
+    first, second = ("mul", "div") if decimals >= 0 else ("div", "mul")
+    return build.binary(second, build.unary("round", build.binary(first, x, scalar)), scalar)
+
+
+def trunc(node: AtenNode, build: Build) -> SSAValue:
+    """Rounds towards zero."""
+    return _truncated(node.operand("self"), build)
+
+
+def _truncated(x: SSAValue, build: Build) -> SSAValue:
+    if not build.is_float(x):
+        return x
+    whole = build.unary("floor", build.unary("abs", x))
+    return build.binary("mul", whole, build.unary("sign", x))
+
+
+def frac(node: AtenNode, build: Build) -> SSAValue:
+    """x minus its whole part."""
+    x = node.operand("self")
+    return build.binary("sub", x, _truncated(x, build))
+
+
+def sign(node: AtenNode, build: Build) -> SSAValue:
+    """-1, 0 or 1"""
+    x = node.operand("self")
+    if category(build.dtype(x)) == 0:
+        return x
+    return build.unary("sign", x)
+
+
+def logical_not(node: AtenNode, build: Build) -> SSAValue:
+    """True where x is 0."""
+    return build.unary("not", build.cast(node.operand("self"), np.bool_))
+
+
+def bitwise_not(node: AtenNode, build: Build) -> SSAValue:
+    """All bits turned."""
+    x = node.operand("self")
+    return build.unary("not" if build.dtype(x) == np.bool_ else "bit_not", x)
+
+
+def is_nan(node: AtenNode, build: Build) -> SSAValue:
+    """True where x is not a number; whole numbers always are."""
+    x = node.operand("self")
+    if not build.is_float(x):
+        return build.binary("and", build.cast(x, np.bool_), build.weight(np.array(False)))
+    return build.unary("is_nan", x)
+
+
+def is_infinite(node: AtenNode, build: Build) -> SSAValue:
+    """True where x is infinite, of either sign or of one."""
+    x, name = as_float(node.operand("self"), build), _plain_name(node)
+    positive, negative = name != "isneginf", name != "isposinf"
+    return build.unary("is_infinite", x, float(positive), float(negative))
+
+
+def is_finite(node: AtenNode, build: Build) -> SSAValue:
+    """True where x is a number and not infinite."""
+    x = as_float(node.operand("self"), build)
+    other = build.binary("or", build.unary("is_infinite", x, 1.0, 1.0), build.unary("is_nan", x))
+    return build.unary("not", other)
+
+
+def sign_bit(node: AtenNode, build: Build) -> SSAValue:
+    """True where x is negative, and where it is -0."""
+    x = node.operand("self")
+    if not build.is_float(x):
+        return build.binary("less", x, build.scalar_like(0, x))
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    # 1 / -0 is minus infinity.
+    inverse = build.unary("reciprocal", x)
+    is_zero = build.binary("equal", x, build.scalar_like(0, x))
+    below = build.binary("less", inverse, build.scalar_like(0, x))
+    return build.binary("or", is_negative, build.binary("and", is_zero, below))
+
+
+_Formula = Callable[[SSAValue, Build], SSAValue]
+
+
+def _of_scaled(kind: str, before: float, after: float) -> _Formula:
+    """after * kind(before * x)"""
+
+    def formula(x: SSAValue, build: Build) -> SSAValue:
+        return build.scaled(build.unary(kind, build.scaled(x, before)), after)
+
+    return formula
+
+
+def _plus(kind: str, added: float, is_before: bool) -> _Formula:
+    """kind(x + added), or kind(x) + added"""
+
+    def formula(x: SSAValue, build: Build) -> SSAValue:
+        if is_before:
+            return build.unary(kind, build.binary("add", x, build.scalar_like(added, x)))
+        y = build.unary(kind, x)
+        return build.binary("add", y, build.scalar_like(added, y))
+
+    return formula
+
+
+def _times(factor: float) -> _Formula:
+    return lambda x, build: build.scaled(x, factor)
+
+
+def _square(x: SSAValue, build: Build) -> SSAValue:
+    return build.binary("mul", x, x)
+
+
+def _rsqrt(x: SSAValue, build: Build) -> SSAValue:
+    return build.unary("reciprocal", build.unary("sqrt", x))
+
+
+def _erfc(x: SSAValue, build: Build) -> SSAValue:
+    return build.binary("sub", build.scalar_like(1, x), build.unary("erf", x))
+
+
+def _softsign(x: SSAValue, build: Build) -> SSAValue:
+    magnitude = build.unary("abs", x)
+    return build.binary("div", x, build.binary("add", magnitude, build.scalar_like(1, x)))
+
+
+def _log_sigmoid(x: SSAValue, build: Build) -> SSAValue:
+    """-softplus(-x)"""
+    return build.unary("neg", build.unary("softplus", build.unary("neg", x)))
+
+
+def _tanhshrink(x: SSAValue, build: Build) -> SSAValue:
+    return build.binary("sub", x, build.unary("tanh", x))
+
+
+def _sinc(x: SSAValue, build: Build) -> SSAValue:
+    """sin(pi x) / (pi x), 1 at 0."""
+    angle = build.scaled(x, math.pi)
+    quotient = build.binary("div", build.unary("sin", angle), angle)
+    is_zero = build.binary("equal", x, build.scalar_like(0, x))
+    return build.select(is_zero, build.scalar_like(1, x), quotient)
+
+
+def _entropy(x: SSAValue, build: Build) -> SSAValue:
+    """-x log x; 0 at 0, minus infinity below."""
+    value = build.unary("neg", build.binary("mul", x, build.unary("log", x)))
+    zero = build.scalar_like(0, x)
+    value = build.select(build.binary("equal", x, zero), zero, value)
+    below = build.binary("less", x, zero)
+    return build.select(below, build.scalar_like(-math.inf, x), value)
+
+
+_FORMULAS: dict[str, _Formula] = {
+    "log2": _of_scaled("log", 1.0, 1 / math.log(2)),
+    "log10": _of_scaled("log", 1.0, 1 / math.log(10)),
+    "exp2": _of_scaled("exp", math.log(2), 1.0),
+    "special_exp2": _of_scaled("exp", math.log(2), 1.0),
+    "log1p": _plus("log", 1.0, True),
+    "special_log1p": _plus("log", 1.0, True),
+    "rsqrt": _rsqrt,
+    "erfc": _erfc,
+    "special_erfc": _erfc,
+    "rad2deg": _times(180 / math.pi),
+    "deg2rad": _times(math.pi / 180),
+    "log_sigmoid": _log_sigmoid,
+    "sinc": _sinc,
+    "special_sinc": _sinc,
+    "special_entr": _entropy,
+}
+_KEEPING_FORMULAS: dict[str, _Formula] = {
+    "square": _square,
+    "softsign": _softsign,
+    "tanhshrink": _tanhshrink,
+}
+
+
+def formula(node: AtenNode, build: Build) -> SSAValue:
+    """A function of real numbers that other functions make up."""
+    return _FORMULAS[_plain_name(node)](as_float(node.operand("self"), build), build)
+
+
+def keeping_formula(node: AtenNode, build: Build) -> SSAValue:
+    """A function that other functions make up, and that keeps the type of numbers."""
+    return _KEEPING_FORMULAS[_plain_name(node)](node.operand("self"), build)
+
+
+def expm1(node: AtenNode, build: Build) -> SSAValue:
+    """exp(x) - 1, with its digits near 0: ELU below it."""
+    x = as_float(node.operand("self"), build)
+    above = _plus("exp", -1.0, False)(x, build)
+    is_above = build.binary("greater", x, build.scalar_like(1, x))
+    near = build.unary("elu", build.binary("min", x, build.scalar_like(0, x)), 1.0)
+    # Between 0 and 1: e^x - 1 = (1 - e^-x) e^x.
+    mirrored = build.unary("elu", build.unary("neg", build.unary("relu", x)), 1.0)
+    middle = build.binary("mul", build.unary("neg", mirrored), build.unary("exp", x))
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    return build.select(is_above, above, build.select(is_negative, near, middle))
+
+
+def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
+    """Numbers in the place of what is none, and of the infinities."""
+    x = node.operand("self")
+    if not build.is_float(x):
+        return x
+    info = np.finfo(build.dtype(x))
+    nan, high, low = (
+        default if node.argument(name) is None else node.number(name)
+        for name, default in (
+            ("nan", 0.0),
+            ("posinf", float(info.max)),
+            ("neginf", float(info.min)),
+        )
+    )
+    result = build.select(build.unary("is_infinite", x, 1.0, 0.0), build.scalar_like(high, x), x)
+    below = build.unary("is_infinite", x, 0.0, 1.0)
+    result = build.select(below, build.scalar_like(low, x), result)
+    return build.select(build.unary("is_nan", x), build.scalar_like(nan, x), result)
+
+
+def logit(node: AtenNode, build: Build) -> SSAValue:
+    """log(x / (1 - x)), x kept from 0 and 1 by eps."""
+    x = as_float(node.operand("self"), build)
+    if node.has("eps"):
+        eps = node.number("eps")
+        x = build.unary("clip", x, eps, 1 - eps)
+    rest = build.binary("sub", build.scalar_like(1, x), x)
+    return build.unary("log", build.binary("div", x, rest))
+
+
+# -- two operands ----------------------------------------------------------------------------------
+
+# fmt: off
+_BINARY = {
+    "mul": "mul", "multiply": "mul", "maximum": "max", "minimum": "min", "fmod": "fmod",
+    "remainder": "mod",
+}
+_COMPARISONS = {
+    "eq": "equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "less": "less", "less_equal": "less_equal", "greater": "greater",
+    "greater_equal": "greater_equal",
+}
+_BITS = {
+    "bitwise_and": "and", "__and__": "and", "bitwise_or": "or", "__or__": "or",
+    "bitwise_xor": "xor", "__xor__": "xor", "__iand__": "and", "__ior__": "or", "__ixor__": "xor",
+}
+_SHIFTS = {
+    "bitwise_left_shift": "shift_left", "__lshift__": "shift_left",
+    "bitwise_right_shift": "shift_right", "__rshift__": "shift_right",
+}
+_LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
+# fmt: on
+_PAIR = ("self", "other")
+
+
+def binary(node: AtenNode, build: Build) -> SSAValue:
+    """Both in one element type."""
+    left, right = promoted(node, _PAIR, build)
+    kind = _BINARY[_plain_name(node)]
+    if kind == "mul" and build.dtype(left) == np.bool_:
+        kind = "and"
+    if kind in ("max", "min") and build.dtype(left) == np.bool_:
+        kind = "or" if kind == "max" else "and"
+    return build.binary(kind, left, right)
+
+
+def add(node: AtenNode, build: Build) -> SSAValue:
+    """self + alpha other"""
+    return _sum("add", *promoted(node, _PAIR, build), node, build)
+
+
+def subtract(node: AtenNode, build: Build) -> SSAValue:
+    """self - alpha other"""
+    return _sum("sub", *promoted(node, _PAIR, build), node, build)
+
+
+def reversed_subtract(node: AtenNode, build: Build) -> SSAValue:
+    """other - alpha self"""
+    left, right = promoted(node, _PAIR, build)
+    return _sum("sub", right, left, node, build)
+
+
+def _sum(kind: str, left: SSAValue, right: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+    if build.dtype(left) == np.bool_:
+        return build.binary("or" if kind == "add" else "xor", left, right)
+    alpha = node.number("alpha", 1.0)
+    return build.binary(kind, left, build.scaled(right, alpha))
+
+
+def divide(node: AtenNode, build: Build) -> SSAValue:
+    """The quotient, as it is or rounded: towards zero (`trunc`), downwards (`floor`)."""
+    left, right = promoted(node, _PAIR, build)
+    mode = node.text("rounding_mode")
+    if not mode:
+        return build.binary("div", as_float(left, build), as_float(right, build))
+    if mode == "trunc":
+        return _truncated(build.binary("div", left, right), build)
+    return _floor_divided(left, right, build)
+
+
+def floor_divide(node: AtenNode, build: Build) -> SSAValue:
+    """The quotient, rounded downwards."""
+    left, right = promoted(node, _PAIR, build)
+    return _floor_divided(left, right, build)
+
+
+def _floor_divided(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
+    """(a - a mod b) / b, whose remainder has the sign of b."""
+    if build.is_float(left):
+        rest = build.binary("mod", left, right)
+        exact = build.binary("div", build.binary("sub", left, rest), right)
+        by_zero = build.binary("equal", right, build.scalar_like(0, right))
+        # The difference may be a little off a multiple.
+        return build.select(by_zero, build.binary("div", left, right), build.unary("round", exact))
+    rest = build.binary("mod", left, right)
+    return build.binary("div", build.binary("sub", left, rest), right)
+
+
+def power(node: AtenNode, build: Build) -> SSAValue:
+    """self ^ exponent"""
+    dtype = common_dtype(node, ("self", "exponent"), build)
+    exponent = node.argument("exponent")
+    base = as_value(node, "self", dtype, build)
+    if isinstance(exponent, int | float) and not isinstance(exponent, bool):
+        known = {
+            0.5: "sqrt",
+            -1: "reciprocal",
+        }.get(exponent)
+        if exponent == 1:
+            return base
+        if exponent == 2:
+            return build.binary("mul", base, base)
+        if known is not None and build.is_float(base):
+            return build.unary(known, base)
+        if exponent == -0.5 and build.is_float(base):
+            return _rsqrt(base, build)
+    return build.binary("pow", base, as_value(node, "exponent", dtype, build))
+
+
+def compare(node: AtenNode, build: Build) -> SSAValue:
+    """A comparison, true or false."""
+    left, right = promoted(node, _PAIR, build)
+    return build.binary(_COMPARISONS[_plain_name(node)], left, right)
+
+
+def not_equal(node: AtenNode, build: Build) -> SSAValue:
+    """True where both differ."""
+    left, right = promoted(node, _PAIR, build)
+    return build.unary("not", build.binary("equal", left, right))
+
+
+def logical(node: AtenNode, build: Build) -> SSAValue:
+    """Of what is 0 or not."""
+    operands = [
+        build.cast(as_value(node, name, common_dtype(node, [name], build), build), np.bool_)
+        for name in _PAIR
+    ]
+    return build.binary(_LOGICAL[_plain_name(node)], *operands)
+
+
+def bitwise(node: AtenNode, build: Build) -> SSAValue:
+    """Bit by bit; truth values are one bit."""
+    left, right = promoted(node, _PAIR, build)
+    kind = _BITS[_plain_name(node)]
+    return build.binary(kind if build.dtype(left) == np.bool_ else f"bit_{kind}", left, right)
+
+
+def shift(node: AtenNode, build: Build) -> SSAValue:
+    """Bits moved to the left or to the right."""
+    left, right = promoted(node, _PAIR, build)
+    return build.binary(_SHIFTS[_plain_name(node)], left, right)
+
+
+def number_or_other(node: AtenNode, build: Build) -> SSAValue:
+    """The larger or the smaller; where one of them is not a number, the other."""
+    left, right = promoted(node, _PAIR, build)
+    kind = "max" if _plain_name(node) == "fmax" else "min"
+    result = build.binary(kind, left, right)
+    if not build.is_float(left):
+        return result
+    result = build.select(build.unary("is_nan", left), right, result)
+    return build.select(build.unary("is_nan", right), left, result)
+
+
+def atan2(node: AtenNode, build: Build) -> SSAValue:
+    """The angle of (other, self), from -pi to pi."""
+    y, x = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    zero = build.scalar_like(0, x)
+    angle = build.unary("atan", build.binary("div", y, x))
+    is_left, is_below = build.binary("less", x, zero), build.binary("less", y, zero)
+    half_turn = build.select(
+        is_below, build.scalar_like(-math.pi, x), build.scalar_like(math.pi, x)
+    )
+    angle = build.select(is_left, build.binary("add", angle, half_turn), angle)
+    is_vertical = build.binary("equal", x, zero)
+    quarter = build.scaled(build.unary("sign", y), math.pi / 2)
+    return build.select(is_vertical, quarter, angle)
+
+
+def hypot(node: AtenNode, build: Build) -> SSAValue:
+    """The length of (self, other)."""
+    left, right = promoted(node, _PAIR, build)
+    squares = build.binary("add", _square(left, build), _square(right, build))
+    return build.unary("sqrt", squares)
+
+
+def copy_sign(node: AtenNode, build: Build) -> SSAValue:
+    """The size of self with the sign of other."""
+    left, right = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    magnitude = build.unary("abs", left)
+    is_negative = build.binary("less", right, build.scalar_like(0, right))
+    return build.select(is_negative, build.unary("neg", magnitude), magnitude)
+
+
+def x_log_y(node: AtenNode, build: Build) -> SSAValue:
+    """self log(other), 0 where self is 0."""
+    x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    if _plain_name(node).endswith("log1py"):
+        y = build.binary("add", y, build.scalar_like(1, y))
+    zero = build.scalar_like(0, x)
+    product = build.binary("mul", x, build.unary("log", y))
+    product = build.select(build.binary("equal", x, zero), zero, product)
+    return build.select(build.unary("is_nan", y), y, product)
+
+
+def log_add_exp(node: AtenNode, build: Build) -> SSAValue:
+    """log(e^self + e^other), or of powers of 2: the larger, and what the smaller adds to it."""
+    x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    unit = math.log(2) if _plain_name(node) == "logaddexp2" else 1.0
+    distance = build.unary("abs", build.binary("sub", x, y))
+    # softplus(-d) = log(1 + e^-d)
+    rest = build.unary("softplus", build.scaled(distance, -unit))
+    result = build.binary("add", build.binary("max", x, y), build.scaled(rest, 1 / unit))
+    return build.select(build.binary("equal", x, y), _plus_log2(x, unit, build), result)
+
+
+def _plus_log2(x: SSAValue, unit: float, build: Build) -> SSAValue:
+    return build.binary("add", x, build.scalar_like(math.log(2) / unit, x))
+
+
+def is_close(node: AtenNode, build: Build) -> SSAValue:
+    """|self - other| <= atol + rtol |other|"""
+    x, y = promoted(node, _PAIR, build)
+    is_equal = build.binary("equal", x, y)
+    if not build.is_float(x):
+        x, y = (build.cast(value, np.float64) for value in (x, y))
+    distance = build.unary("abs", build.binary("sub", x, y))
+    allowed = build.scaled(build.unary("abs", y), node.number("rtol", 1e-5))
+    allowed = build.binary("add", allowed, build.scalar_like(node.number("atol", 1e-8), y))
+    infinite = build.unary("is_infinite", distance, 1.0, 1.0)
+    near = build.binary("less_equal", distance, allowed)
+    near = build.binary("and", near, build.unary("not", infinite))
+    result = build.binary("or", is_equal, near)
+    if node.flag("equal_nan"):
+        both = build.binary("and", build.unary("is_nan", x), build.unary("is_nan", y))
+        result = build.binary("or", result, both)
+    return result
+
+
+def heaviside(node: AtenNode, build: Build) -> SSAValue:
+    """0 below 0, `values` at it, 1 above."""
+    x, values = promoted(node, ("self", "values"), build)
+    zero, one = build.scalar_like(0, x), build.scalar_like(1, x)
+    step = build.select(build.binary("greater", x, zero), one, zero)
+    result = build.select(build.binary("equal", x, zero), values, step)
+    return build.select(build.unary("is_nan", x), x, result) if build.is_float(x) else result
+
+
+def load_exponent(node: AtenNode, build: Build) -> SSAValue:
+    """self 2^other"""
+    x = as_float(node.operand("self"), build)
+    power = build.binary(
+        "pow", build.scalar_like(2, x), as_value(node, "other", build.dtype(x), build)
+    )
+    return build.binary("mul", x, power)
+
+
+# -- three operands --------------------------------------------------------------------------------
+
+
+def where(node: AtenNode, build: Build) -> SSAValue:
+    """self where the condition holds, else other."""
+    condition = build.cast(node.operand("condition"), np.bool_)
+    if not node.has("self"):
+        raise Unsupported("positions whose number the data decide")
+    left, right = promoted(node, _PAIR, build)
+    return build.value(SelectOp, [condition, left, right])
+
+
+def clamp(node: AtenNode, build: Build) -> SSAValue:
+    """self, at least min and at most max."""
+    bounds = [name for name in ("min", "max") if node.has(name)]
+    dtype = common_dtype(node, ["self", *bounds], build)
+    x = as_value(node, "self", dtype, build)
+    numbers = [node.argument(name) for name in bounds]
+    is_known = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+    if is_known and build.is_float(x):
+        if bounds == ["min"] and node.number("min") == 0:
+            return build.unary("relu", x)
+        if len(bounds) == 2:
+            return build.unary("clip", x, node.number("min"), node.number("max"))
+    for name in bounds:
+        kind = "max" if name == "min" else "min"
+        x = build.binary(kind, x, as_value(node, name, dtype, build))
+    return x
+
+
+def lerp(node: AtenNode, build: Build) -> SSAValue:
+    """self + weight (end - self)"""
+    x, end = promoted(node, ("self", "end"), build)
+    weight = as_value(node, "weight", build.dtype(x), build)
+    return build.binary("add", x, build.binary("mul", weight, build.binary("sub", end, x)))
+
+
+def add_product(node: AtenNode, build: Build) -> SSAValue:
+    """self + value tensor1 tensor2, or the quotient of both"""
+    x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
+    kind = "mul" if _plain_name(node) == "addcmul" else "div"
+    term = build.scaled(build.binary(kind, first, second), node.number("value", 1.0))
+    return build.binary("add", x, term)
+
+
+def masked_fill(node: AtenNode, build: Build) -> SSAValue:
+    """value where the mask holds, else self."""
+    x = node.operand("self")
+    mask = build.cast(node.operand("mask"), np.bool_)
+    value = as_value(node, "value", build.dtype(x), build)
+    return build.value(SelectOp, [mask, value, x])
+
+
+def _plain_name(node: AtenNode) -> str:
+    """The function of a call, without `aten`, its overload, and what says that it writes."""
+    name = node.call.target.removeprefix("aten.").split(".")[0]
+    return name if name.endswith("__") else name.rstrip("_")
+
+
+def _overloads(names: dict[str, str] | dict[str, _Formula], *overloads: str) -> list[str]:
+    return [f"{name}{overload}" for name in names for overload in ("", *overloads)]
+
+
+_TENSORS = (".Tensor", ".Scalar", ".Scalar_Tensor", ".Tensor_Scalar", ".Tensor_Tensor")
+
+CONVERTERS = {
+    **dict.fromkeys(_FLOAT_UNARY, float_unary),
+    **dict.fromkeys(_UNARY, unary),
+    **dict.fromkeys(_OF_WHOLE, rounded),
+    **dict.fromkeys(_FORMULAS, formula),
+    **dict.fromkeys(_KEEPING_FORMULAS, keeping_formula),
+    "round.decimals": round_decimals,
+    "trunc": trunc,
+    "fix": trunc,
+    "frac": frac,
+    "sign": sign,
+    "sgn": sign,
+    "logical_not": logical_not,
+    "bitwise_not": bitwise_not,
+    "isnan": is_nan,
+    "isinf": is_infinite,
+    "isposinf": is_infinite,
+    "isneginf": is_infinite,
+    "isfinite": is_finite,
+    "signbit": sign_bit,
+    "expm1": expm1,
+    "special_expm1": expm1,
+    "nan_to_num": nan_to_num,
+    "logit": logit,
+    "special_logit": logit,
+    **dict.fromkeys(_overloads(_BINARY, *_TENSORS), binary),
+    **dict.fromkeys(_overloads(_COMPARISONS, *_TENSORS), compare),
+    **dict.fromkeys(_overloads(_BITS, *_TENSORS), bitwise),
+    **dict.fromkeys(_overloads(_SHIFTS, *_TENSORS, ".Tensor_Scalar"), shift),
+    **dict.fromkeys(_LOGICAL, logical),
+    "add.Tensor": add,
+    "add.Scalar": add,
+    "sub.Tensor": subtract,
+    "sub.Scalar": subtract,
+    "subtract.Tensor": subtract,
+    "subtract.Scalar": subtract,
+    "rsub.Scalar": reversed_subtract,
+    "rsub.Tensor": reversed_subtract,
+    **dict.fromkeys(
+        [
+            f"{name}.{overload}"
+            for name in ("div", "divide", "true_divide")
+            for overload in ("Tensor", "Scalar", "Tensor_mode", "Scalar_mode")
+        ],
+        divide,
+    ),
+    "floor_divide": floor_divide,
+    "floor_divide.Scalar": floor_divide,
+    **{
+        f"{name}.{o}": power
+        for name in ("pow", "float_power")
+        for o in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
+    },
+    **{f"{name}.{o}": not_equal for name in ("ne", "not_equal") for o in ("Tensor", "Scalar")},
+    "fmax": number_or_other,
+    "fmin": number_or_other,
+    "atan2": atan2,
+    "arctan2": atan2,
+    "hypot": hypot,
+    "copysign.Tensor": copy_sign,
+    "copysign.Scalar": copy_sign,
+    **{
+        f"{name}.{o}": x_log_y
+        for name in ("xlogy", "special_xlogy", "special_xlog1py")
+        for o in ("Tensor", "Scalar_Other", "Scalar_Self", "other_scalar", "self_scalar")
+    },
+    "special_xlog1py": x_log_y,
+    "special_xlogy": x_log_y,
+    "logaddexp": log_add_exp,
+    "logaddexp2": log_add_exp,
+    "isclose": is_close,
+    "heaviside": heaviside,
+    "ldexp.Tensor": load_exponent,
+    "where.self": where,
+    "where.ScalarSelf": where,
+    "where.ScalarOther": where,
+    "where.Scalar": where,
+    "clamp": clamp,
+    "clamp.Tensor": clamp,
+    "clip": clamp,
+    "clip.Tensor": clamp,
+    "clamp_min": clamp,
+    "clamp_max": clamp,
+    "clamp_min.Tensor": clamp,
+    "clamp_max.Tensor": clamp,
+    "lerp.Tensor": lerp,
+    "lerp.Scalar": lerp,
+    "addcmul": add_product,
+    "addcdiv": add_product,
+    "masked_fill.Scalar": masked_fill,
+    "masked_fill.Tensor": masked_fill,
+}

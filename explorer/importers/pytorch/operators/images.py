@@ -1,0 +1,195 @@
+"""Images in another size, read between their pixels, or cut into blocks.
+
+aten.upsample_bilinear2d.vec(x, [64, 64], False, None)      interpolation axis by axis
+aten.grid_sampler(x, grid, mode, padding, align)            taps at computed places
+"""
+
+from __future__ import annotations
+
+from math import floor, prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.images.resizing import Manner, ResizedAxis, resized
+from explorer.importers.building.images.sampling import sampled, taps_of
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.indexing import ScatterNdOp
+
+_CUBIC = -0.75
+
+
+def upsample(node: AtenNode, build: Build) -> SSAValue:
+    """In another size: the nearest pixel, or what lies between pixels."""
+    x = node.operand("input" if node.has("input") else "self")
+    name = node.call.target.removeprefix("aten.").split(".")[0]
+    rank = build.rank(x) - 2
+    known = build.sizes(x, range(2, 2 + rank), "another size")
+    scales = _scales(node, rank)
+    if node.has("output_size"):
+        targets = node.integers("output_size", build)
+    else:
+        targets = [floor(s * (f or 1.0)) for s, f in zip(known, scales, strict=True)]
+    is_aligned = node.flag("align_corners")
+    axes = [
+        ResizedAxis(axis, size, target, target / size if scale is None else scale)
+        for axis, (size, target, scale) in enumerate(zip(known, targets, scales, strict=True), 2)
+        if size != target or (scale is not None and scale != 1.0)
+    ]
+    return resized(x, axes, _manner(name, is_aligned), build)
+
+
+def _manner(name: str, is_aligned: bool) -> Manner:
+    """Coordinates as PyTorch has them for each mode."""
+    if "nearest" in name:
+        exact = "exact" in name
+        return Manner(
+            mode="nearest",
+            coordinates="half_pixel" if exact else "asymmetric",
+            nearest="round_prefer_ceil" if exact else "floor",
+        )
+    return Manner(
+        mode="cubic" if "bicubic" in name else "linear",
+        coordinates="align_corners" if is_aligned else "half_pixel",
+        nearest="floor",
+        antialias=name.endswith("_aa"),
+        cubic_coefficient=-0.5 if name.endswith("_aa") else _CUBIC,
+        exclude_outside=name.endswith("_aa"),
+    )
+
+
+def _scales(node: AtenNode, rank: int) -> list[float | None]:
+    """How much each axis grows, where the call says it."""
+    listed = node.argument("scale_factors")
+    if isinstance(listed, tuple):
+        return [float(s) if isinstance(s, int | float) else None for s in listed]
+    names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
+    return [node.number(name) if node.has(name) else None for name in names[rank]]
+
+
+def grid_sample(node: AtenNode, build: Build) -> SSAValue:
+    """x: (N, C, spatial...), read at the places of a grid, whose numbers reach from -1 to 1 and
+    name the last axis first."""
+    x, grid = node.operand("input"), node.operand("grid")
+    rank = build.rank(x) - 2
+    mode = ("linear", "nearest", "cubic")[node.integer("interpolation_mode", build, 0)]
+    border = ("zeros", "border", "reflection")[node.integer("padding_mode", build, 0)]
+    is_aligned = node.flag("align_corners")
+    known = build.sizes(x, range(2, 2 + rank), "reading at places")
+    points = build.reshape(grid, [Axis(grid, 0), -1, rank])
+    taps = []
+    for axis, size in enumerate(known):
+        number = rank - 1 - axis
+        place = build.squeeze(build.slice(points, 2, number, number + 1), [2])
+        pixels = _pixels(place, size, is_aligned, build)
+        taps.append(taps_of(pixels, size, mode, border, is_aligned, build))
+    spatial = [Axis(grid, 1 + axis) for axis in range(rank)]
+    return build.reshape(sampled(x, taps, build), [Axis(x, 0), Axis(x, 1), *spatial])
+
+
+def _pixels(place: SSAValue, size: int, is_aligned: bool, build: Build) -> SSAValue:
+    """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
+    shifted = build.binary("add", place, build.scalar_like(1, place))
+    if is_aligned:
+        return build.scaled(shifted, (size - 1) / 2)
+    scaled = build.scaled(shifted, size / 2)
+    return build.binary("sub", scaled, build.scalar_like(0.5, place))
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def _block_places(node: AtenNode, image: list[int], build: Build) -> np.ndarray:
+    """Where each element of a block (rows) stands at each place (columns), in the padded image."""
+    block, dilation, padding, stride = (
+        _pair(node.integers(name, build, [default]))
+        for name, default in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+    )
+    flat = np.zeros((1, 1), np.int64)
+    for a in range(2):
+        padded = image[a] + 2 * padding[a]
+        steps = (padded - (block[a] - 1) * dilation[a] - 1) // stride[a] + 1
+        places = (np.arange(block[a]) * dilation[a])[:, np.newaxis] + np.arange(steps) * stride[a]
+        joined = flat[:, np.newaxis, :, np.newaxis] * padded + places[np.newaxis, :, np.newaxis]
+        flat = joined.reshape(flat.shape[0] * places.shape[0], -1)
+    return flat
+
+
+def _pair(numbers: list[int]) -> tuple[int, int]:
+    return (numbers[0], numbers[-1])
+
+
+def image_to_columns(node: AtenNode, build: Build) -> SSAValue:
+    """(N, C, H, W) -> (N, C * block, places): blocks of an image as columns."""
+    x = node.operand("self")
+    is_single = build.rank(x) == 3
+    x = build.unsqueeze(x, [0]) if is_single else x
+    channels, *image = build.sizes(x, [1, 2, 3], "blocks")
+    places = _block_places(node, image, build)
+    top, left = _pair(node.integers("padding", build, [0]))
+    padded = build.padded(x, [0, 0, top, left], [0, 0, top, left])
+    flat = build.reshape(padded, [Axis(x, 0), channels, -1])
+    columns = build.gather(flat, places, 2)
+    y = build.reshape(columns, [Axis(x, 0), channels * places.shape[0], places.shape[1]])
+    return build.squeeze(y, [0]) if is_single else y
+
+
+def columns_to_image(node: AtenNode, build: Build) -> SSAValue:
+    """The sum of blocks that overlap: (N, C * block, places) -> (N, C, H, W)."""
+    x = node.operand("self")
+    is_single = build.rank(x) == 2
+    x = build.unsqueeze(x, [0]) if is_single else x
+    image = list(_pair(node.integers("output_size", build)))
+    places = _block_places(node, image, build)
+    channels = build.sizes(x, [1], "blocks")[0] // places.shape[0]
+    top, left = _pair(node.integers("padding", build, [0]))
+    padded = [image[0] + 2 * top, image[1] + 2 * left]
+    split = build.reshape(x, [Axis(x, 0), channels, places.size])
+    zeros = build.expand(build.scalar_like(0, x), [prod(padded), Axis(x, 0), channels])
+    updates = build.transpose(split, [2, 0, 1])
+    indices = build.weight(places.reshape(-1, 1))
+    summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
+    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [Axis(x, 0), channels, *padded])
+    y = build.slices(whole, {2: (top, top + image[0], 1), 3: (left, left + image[1], 1)})
+    return build.squeeze(y, [0]) if is_single else y
+
+
+def affine_grid(node: AtenNode, build: Build) -> SSAValue:
+    """theta: (N, axes, axes + 1), a map from where pixels are to where they are read."""
+    theta = node.operand("theta")
+    batch, _, *spatial = node.integers("size", build)
+    axes, is_aligned = len(spatial), node.flag("align_corners")
+    if axes not in (2, 3):
+        raise Unsupported(f"a grid of {axes} axes")
+    centers = np.meshgrid(*(_centers(size, is_aligned) for size in spatial), indexing="ij")
+    places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
+    points = build.weight(places.astype(build.dtype(theta)))
+    mapped = build.matmul(points, build.transpose(theta, [0, 2, 1]))
+    return build.reshape(mapped, [batch, *spatial, axes])
+
+
+def _centers(size: int, is_aligned: bool) -> np.ndarray:
+    """Where the pixels of an axis lie between -1 and 1: from corner to corner, or inside them."""
+    numbers = np.arange(size, dtype=np.float64)
+    if is_aligned:
+        return 2 * numbers / max(size - 1, 1) - 1 if size > 1 else np.zeros(1)
+    return (2 * numbers + 1) / size - 1
+
+
+_UPSAMPLES = (
+    [f"upsample_nearest{d}d" for d in (1, 2, 3)]
+    + [f"_upsample_nearest_exact{d}d" for d in (1, 2, 3)]
+    + ["upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"]
+    + ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
+)
+
+CONVERTERS = {
+    **{f"{name}{end}": upsample for name in _UPSAMPLES for end in ("", ".vec")},
+    "grid_sampler": grid_sample,
+    "grid_sampler_2d": grid_sample,
+    "grid_sampler_3d": grid_sample,
+    "affine_grid_generator": affine_grid,
+    "im2col": image_to_columns,
+    "col2im": columns_to_image,
+}

@@ -1,0 +1,229 @@
+"""Normalizations.
+
+batch_norm     (x - mean) / sqrt(variance + eps) w + b     by the statistics that the module holds
+layer_norm     the same by each slice's own, over the last axes
+group_norm     ... over groups of channels
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.reductions import p_norm
+from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
+from explorer.ir.top.reductions.normalization import (
+    BatchNormOp,
+    InstanceNormOp,
+    LayerNormOp,
+)
+
+
+def batch_norm(node: AtenNode, build: Build) -> SSAValue:
+    """By the statistics of channels that the module holds, or that the batch has."""
+    x = node.operand("input")
+    is_training = node.flag("training") or not node.has("running_mean")
+    epsilon = node.number("eps", 1e-5)
+    channels = _channels(x, build)
+    scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
+    shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
+    if not is_training:
+        mean, variance = node.operand("running_mean"), node.operand("running_var")
+        parameters = [build.cast(v, build.dtype(x)) for v in (scale, shift, mean, variance)]
+        return build.value(BatchNormOp, [x, *parameters], epsilon=epsilon)
+    axes = [axis for axis in range(build.rank(x)) if axis != 1]
+    mean, spread = _statistics(x, axes, epsilon, build)
+    normalized = build.binary("mul", build.binary("sub", x, mean), spread)
+    return _scaled_by_channels(normalized, scale, shift, build)
+
+
+def native_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The result, and what a backward pass would need: nothing where the module is evaluated."""
+    x = node.operand("input")
+    is_training = node.flag("training") or "functional" in node.call.target
+    if is_training and "no_training" not in node.call.target:
+        y, *statistics = _trained(node, x, build)
+        return [y, *statistics]
+    nothing = build.weight(np.zeros(0, np.float32))
+    return [batch_norm(node, build), nothing, nothing]
+
+
+def _trained(node: AtenNode, x: SSAValue, build: Build) -> list[SSAValue]:
+    """By the batch's own statistics, which are results, too."""
+    if "functional" in node.call.target:
+        raise Unsupported("statistics that change: export the module in evaluation mode")
+    axes = [axis for axis in range(build.rank(x)) if axis != 1]
+    mean, spread = _statistics(x, axes, node.number("eps", 1e-5), build)
+    channels = _channels(x, build)
+    scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
+    shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
+    normalized = build.binary("mul", build.binary("sub", x, mean), spread)
+    y = _scaled_by_channels(normalized, scale, shift, build)
+    return [y, build.reshape(mean, [channels]), build.reshape(spread, [channels])]
+
+
+def _channels(x: SSAValue, build: Build) -> int:
+    return build.sizes(x, [1], "statistics of channels")[0]
+
+
+def _or_constant(
+    value: SSAValue | None, number: float, count: int, x: SSAValue, build: Build
+) -> SSAValue:
+    if value is not None:
+        return build.cast(value, build.dtype(x))
+    return build.weight(np.full(count, number, build.dtype(x)))
+
+
+def _statistics(
+    x: SSAValue, axes: list[int], epsilon: float, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    """The mean, and 1 / sqrt(variance + epsilon), with axes of size 1."""
+    mean = build.reduce("mean", x, axes, True)
+    apart = build.binary("sub", x, mean)
+    variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
+    root = build.unary("sqrt", build.binary("add", variance, build.scalar_like(epsilon, x)))
+    return mean, build.unary("reciprocal", root)
+
+
+def _scaled_by_channels(
+    x: SSAValue, scale: SSAValue | None, shift: SSAValue | None, build: Build
+) -> SSAValue:
+    trailing = [1] * (build.rank(x) - 2)
+    if scale is not None:
+        x = build.binary("mul", x, build.reshape(scale, [-1, *trailing]))
+    return x if shift is None else build.binary("add", x, build.reshape(shift, [-1, *trailing]))
+
+
+def layer_norm(node: AtenNode, build: Build) -> SSAValue:
+    """Over the last axes, as many as `normalized_shape` has."""
+    x = node.operand("input")
+    axis = build.rank(x) - len(node.sizes("normalized_shape"))
+    operands = [x, node.optional("weight"), node.optional("bias")]
+    return build.value(LayerNormOp, operands, axis=axis, epsilon=node.number("eps", 1e-5))
+
+
+def native_layer_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The result, and the statistics of each slice."""
+    x = node.operand("input")
+    axis = build.rank(x) - len(node.sizes("normalized_shape"))
+    mean, spread = _statistics(x, list(range(axis, build.rank(x))), node.number("eps", 1e-5), build)
+    return [layer_norm(node, build), mean, spread]
+
+
+def rms_norm(node: AtenNode, build: Build) -> SSAValue:
+    """x by the root of the average of its squares, over the last axes; nothing is subtracted."""
+    x = node.operand("input")
+    axis = build.rank(x) - len(node.sizes("normalized_shape"))
+    epsilon = node.number("eps", float(np.finfo(build.dtype(x)).eps))
+    return build.value(
+        LayerNormOp, [x, node.optional("weight"), None], axis=axis, epsilon=epsilon, centered=False
+    )
+
+
+def group_norm(node: AtenNode, build: Build) -> SSAValue:
+    """Each group of channels of each image by its own statistics."""
+    x = node.operand("input")
+    return _grouped(x, node.integer("num_groups", build), node, build)[0]
+
+
+def native_group_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The result, and the statistics of each group."""
+    return _grouped(node.operand("input"), node.integer("group", build), node, build)
+
+
+def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSAValue]:
+    channels, epsilon = _channels(x, build), node.number("eps", 1e-5)
+    weight, bias = node.optional("weight"), node.optional("bias")
+    if groups == channels and build.rank(x) > 2 and "native" not in node.call.target:
+        parameters = [
+            _or_constant(value, number, channels, x, build)
+            for value, number in ((weight, 1.0), (bias, 0.0))
+        ]
+        return [build.value(InstanceNormOp, [x, *parameters], epsilon=epsilon)]
+    rows = build.reshape(x, [Axis(x, 0), groups, -1])
+    normalized = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
+    y = build.reshape(normalized, build.all_sizes(x))
+    result = _scaled_by_channels(y, weight, bias, build)
+    if "native" not in node.call.target:
+        return [result]
+    mean, spread = _statistics(rows, [2], epsilon, build)
+    return [result, build.squeeze(mean, [2]), build.squeeze(spread, [2])]
+
+
+def instance_norm(node: AtenNode, build: Build) -> SSAValue:
+    """Each channel of each image by its own statistics, or by those that the module holds."""
+    if not node.flag("use_input_stats", True):
+        return batch_norm(node, build)
+    x = node.operand("input")
+    channels = _channels(x, build)
+    parameters = [
+        _or_constant(node.optional(name), number, channels, x, build)
+        for name, number in (("weight", 1.0), ("bias", 0.0))
+    ]
+    return build.value(InstanceNormOp, [x, *parameters], epsilon=node.number("eps", 1e-5))
+
+
+def local_response_norm(node: AtenNode, build: Build) -> SSAValue:
+    """x by a power of the sum of squares of neighbouring channels."""
+    return build.value(
+        LocalResponseNormOp,
+        [node.operand("input")],
+        size=node.integer("size", build),
+        alpha=node.number("alpha", 1e-4),
+        beta=node.number("beta", 0.75),
+        bias=node.number("k", 1.0),
+    )
+
+
+def cosine_similarity(node: AtenNode, build: Build) -> SSAValue:
+    """x y / (|x| |y|) along an axis; no length is less than eps."""
+    x, y = node.operand("x1"), node.operand("x2")
+    axis = build.axis(node.integer("dim", build, 1), max(build.rank(x), build.rank(y)))
+    epsilon = build.scalar_like(node.number("eps", 1e-8), x)
+    shape = np.broadcast_shapes(
+        *(tuple(build.sizes(v, range(build.rank(v)), "a cosine")) for v in (x, y))
+    )
+    x, y = (build.expand(v, list(shape)) for v in (x, y))
+    parts = [
+        build.binary("div", v, build.binary("max", p_norm(v, 2.0, [axis], True, build), epsilon))
+        for v in (x, y)
+    ]
+    return build.reduce("sum", build.binary("mul", *parts), [axis])
+
+
+def pairwise_distance(node: AtenNode, build: Build) -> SSAValue:
+    """The norm of x1 - x2 + eps along the last axis."""
+    apart = build.binary("sub", node.operand("x1"), node.operand("x2"))
+    apart = build.binary("add", apart, build.scalar_like(node.number("eps", 1e-6), apart))
+    axis = [build.rank(apart) - 1]
+    return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"), build)
+
+
+def weight_norm(node: AtenNode, build: Build) -> SSAValue:
+    """g v / |v|, the length of v along all axes but one."""
+    direction, size = node.operand("v"), node.operand("g")
+    axis = node.integer("dim", build, 0)
+    axes = [a for a in range(build.rank(direction)) if a != axis]
+    length = p_norm(direction, 2.0, axes, True, build)
+    return build.binary("mul", direction, build.binary("div", size, length))
+
+
+CONVERTERS = {
+    "batch_norm": batch_norm,
+    "_native_batch_norm_legit_no_training": native_batch_norm,
+    "_native_batch_norm_legit.no_stats": native_batch_norm,
+    "_native_batch_norm_legit": native_batch_norm,
+    "native_batch_norm": native_batch_norm,
+    "layer_norm": layer_norm,
+    "native_layer_norm": native_layer_norm,
+    "rms_norm": rms_norm,
+    "group_norm": group_norm,
+    "native_group_norm": native_group_norm,
+    "instance_norm": instance_norm,
+    "local_response_norm": local_response_norm,
+    "cosine_similarity": cosine_similarity,
+    "pairwise_distance": pairwise_distance,
+    "_weight_norm": weight_norm,
+}

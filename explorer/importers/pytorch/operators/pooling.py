@@ -1,0 +1,201 @@
+"""Pools over 1 to 3 spatial axes, of batches or of a single image.
+
+aten.max_pool2d(x, [3, 3], [2, 2], [1, 1])      top.pool max
+aten.adaptive_avg_pool2d(x, [1, 1])             the mean of the axes; windows where sizes divide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.windows import Window, average_pooled, pooled, power_pooled
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.indexing import ScatterElementsOp
+
+
+def _rank(node: AtenNode) -> int:
+    """Spatial axes, by the digit in the name."""
+    return next(int(c) for c in node.call.target if c.isdigit())
+
+
+def _operand(node: AtenNode) -> SSAValue:
+    return node.operand("self" if node.has("self") else "input")
+
+
+def _spread(numbers: Sequence[int], rank: int) -> tuple[int, ...]:
+    return tuple(numbers) * rank if len(numbers) == 1 else tuple(numbers)
+
+
+def _on_batches(
+    x: SSAValue, rank: int, build: Build, pool: Callable[[SSAValue], Sequence[SSAValue]]
+) -> list[SSAValue]:
+    """A pool of images (N, C, spatial...), of which a single one has no first axis."""
+    if build.rank(x) == rank + 2:
+        return list(pool(x))
+    if build.rank(x) != rank + 1:
+        raise ValueError(f"{build.rank(x)} axes for {rank} spatial ones")
+    return [build.squeeze(y, [0]) for y in pool(build.unsqueeze(x, [0]))]
+
+
+def _window(node: AtenNode, rank: int, build: Build) -> Window:
+    sizes = _spread(node.integers("kernel_size", build), rank)
+    strides = _spread(node.integers("stride", build, []) or sizes, rank)
+    pads = _spread(node.integers("padding", build, [0]), rank)
+    return Window(sizes, strides, _spread(node.integers("dilation", build, [1]), rank), pads, pads)
+
+
+def _surplus(node: AtenNode, x: SSAValue, window: Window, build: Build) -> tuple[int, ...]:
+    """What sizes that are rounded up add at the end; nothing where they need not be."""
+    if not node.flag("ceil_mode"):
+        return (0,) * window.rank
+    return window.surpluses(build.sizes(x, range(2, 2 + window.rank), "ceil_mode"))
+
+
+def max_pool(node: AtenNode, build: Build) -> list[SSAValue] | SSAValue:
+    """The largest of each window, and where it stands in its plane."""
+    rank, has_places = _rank(node), "indices" in node.call.target
+    window = _window(node, rank, build)
+
+    def pool(x: SSAValue) -> list[SSAValue]:
+        surplus = _surplus(node, x, window, build)
+        results = [pooled("max", x, window, surplus, None, build)]
+        if has_places:
+            results.append(pooled("max_position", x, window, surplus, None, build))
+        return results
+
+    return _on_batches(_operand(node), rank, build, pool)
+
+
+def average_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The average of each window: by its size with the padding, without it, or by a number."""
+    rank = _rank(node)
+    window = _window(node, rank, build)
+    counts = node.flag("count_include_pad", True)
+
+    def pool(x: SSAValue) -> list[SSAValue]:
+        surplus = _surplus(node, x, window, build)
+        if not node.has("divisor_override"):
+            return [average_pooled(x, window, surplus, counts, build)]
+        size = float(np.prod(window.sizes))
+        average = pooled("average", x, window, surplus, True, build)
+        return [build.scaled(average, size / node.integer("divisor_override", build))]
+
+    return _on_batches(_operand(node), rank, build, pool)
+
+
+def power_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+    """(sum of x^p over the window)^(1/p)"""
+    rank = _rank(node)
+    window = _window(node, rank, build)
+    p = node.number("norm_type", 2.0)
+    return _on_batches(
+        _operand(node),
+        rank,
+        build,
+        lambda x: [power_pooled(x, p, window, _surplus(node, x, window, build), build)],
+    )
+
+
+def adaptive_average_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+    """As many averages as asked for along each axis."""
+    return _adaptive(node, "average", build)[:1]
+
+
+def adaptive_max_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+    """As many maxima as asked for along each axis, and where they stand in their plane."""
+    return _adaptive(node, "max", build)
+
+
+def _adaptive(node: AtenNode, kind: str, build: Build) -> list[SSAValue]:
+    """Window i of n over an axis of size s reaches from floor(i s / n) to ceil((i + 1) s / n)."""
+    rank, x = _rank(node), _operand(node)
+    asked = node.sizes("output_size")
+    has_places = kind == "max"
+
+    def pool(x: SSAValue) -> list[SSAValue]:
+        if not has_places and all(size == 1 for size in asked):
+            return [build.reduce("mean", x, list(range(2, 2 + rank)), True)]
+        known = build.sizes(x, range(2, 2 + rank), "an adaptive pool")
+        targets = node.integers("output_size", build)
+        targets = [own if t < 0 else t for own, t in zip(known, targets, strict=True)]
+        if all(size % t == 0 for size, t in zip(known, targets, strict=True)):
+            sizes = tuple(size // t for size, t in zip(known, targets, strict=True))
+            zeros, ones = (0,) * rank, (1,) * rank
+            window = Window(sizes, sizes, ones, zeros, zeros)
+            results = [pooled(kind, x, window, zeros, True if kind == "average" else None, build)]
+            if has_places:
+                results.append(pooled("max_position", x, window, zeros, None, build))
+            return results
+        if has_places:
+            return [_uneven_maximum(x, known, targets, build), *_no_places(node, build)]
+        for axis, (size, target) in enumerate(zip(known, targets, strict=True), 2):
+            x = _uneven_average(x, axis, size, target, build)
+        return [x]
+
+    return _on_batches(x, rank, build, pool)
+
+
+def _bounds(size: int, target: int) -> list[tuple[int, int]]:
+    return [(i * size // target, -(-(i + 1) * size // target)) for i in range(target)]
+
+
+def _uneven_average(x: SSAValue, axis: int, size: int, target: int, build: Build) -> SSAValue:
+    """Averages of windows of different sizes along one axis: a product with their shares."""
+    shares = np.zeros((size, target), build.dtype(x))
+    for place, (begin, end) in enumerate(_bounds(size, target)):
+        shares[begin:end, place] = 1 / (end - begin)
+    last = build.rank(x) - 1
+    order = [*range(build.rank(x))]
+    order[axis], order[last] = last, axis
+    product = build.matmul(build.transpose(x, order), build.weight(shares))
+    return build.transpose(product, order)
+
+
+def _uneven_maximum(
+    x: SSAValue, known: Sequence[int], targets: Sequence[int], build: Build
+) -> SSAValue:
+    for axis, (size, target) in enumerate(zip(known, targets, strict=True), 2):
+        parts = [
+            build.reduce("max", build.slice(x, axis, begin, end), [axis], True)
+            for begin, end in _bounds(size, target)
+        ]
+        x = build.concat(parts, axis)
+    return x
+
+
+def _no_places(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Where maxima of uneven windows stand is not told; nobody may ask for it."""
+    del build
+    if len(node.call.results) > 1 and node.call.results[1] in node.used:
+        raise Unsupported("the places of maxima of windows of different sizes")
+    return []
+
+
+def unpool(node: AtenNode, build: Build) -> SSAValue:
+    """Every element where its maximum stood in its plane, zero elsewhere."""
+    x, places = node.operand("self"), node.operand("indices")
+    rank = _rank(node)
+    size = node.integers("output_size", build)
+    lead = build.all_sizes(x)[: build.rank(x) - rank]
+    flat = [build.reshape(v, [*lead, -1]) for v in (x, places)]
+    zeros = build.expand(build.scalar_like(0, x), [*lead, int(np.prod(size))])
+    written = build.value(
+        ScatterElementsOp, [zeros, flat[1], flat[0]], axis=len(lead), reduction="none"
+    )
+    return build.reshape(written, [*lead, *size])
+
+
+CONVERTERS = {
+    **{f"max_pool{d}d": max_pool for d in (1, 2, 3)},
+    **{f"max_pool{d}d_with_indices": max_pool for d in (1, 2, 3)},
+    **{f"avg_pool{d}d": average_pool for d in (1, 2, 3)},
+    **{f"lp_pool{d}d": power_pool for d in (1, 2, 3)},
+    **{f"adaptive_avg_pool{d}d": adaptive_average_pool for d in (1, 2, 3)},
+    **{f"_adaptive_avg_pool{d}d": adaptive_average_pool for d in (2, 3)},
+    **{f"adaptive_max_pool{d}d": adaptive_max_pool for d in (1, 2, 3)},
+    **{f"max_unpool{d}d": unpool for d in (2, 3)},
+}

@@ -1,0 +1,253 @@
+"""Matrix products and convolutions.
+
+aten.linear(x, w, b)        w is (O, I)            top.matmul with w transposed
+aten.addmm(b, x, y)         beta b + alpha x y     top.matmul with its bias, where b is one
+aten.conv2d, convolution    (O, C / group, h, w)   top.conv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.windows import Window, conv, transposed_conv
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import common_dtype
+
+
+def linear(node: AtenNode, build: Build) -> SSAValue:
+    """x times the transposed weights, and a bias."""
+    x, weight, bias = node.operand("input"), node.operand("weight"), node.optional("bias")
+    if build.rank(weight) == 1:
+        y = matrix_product(x, weight, build)
+        return y if bias is None else build.binary("add", y, bias)
+    columns = build.transpose(weight, [1, 0])
+    if build.rank(x) != 1:
+        return build.matmul(x, columns, bias)
+    return build.squeeze(build.matmul(build.unsqueeze(x, [0]), columns, bias), [0])
+
+
+def matmul(node: AtenNode, build: Build) -> SSAValue:
+    """A vector is a row on the left and a column on the right; other axes broadcast."""
+    names = list(node.call.arguments)
+    return matrix_product(node.operand(names[0]), node.operand(names[1]), build)
+
+
+def matrix_product(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
+    rows, columns = build.rank(left), build.rank(right)
+    if rows == 1:
+        left = build.unsqueeze(left, [0])
+    if columns == 1:
+        right = build.unsqueeze(right, [1])
+    result = build.matmul(left, right)
+    dropped = [axis for axis, rank in ((-2, rows), (-1, columns)) if rank == 1]
+    return build.squeeze(result, dropped) if dropped else result
+
+
+def add_product(node: AtenNode, build: Build) -> SSAValue:
+    """beta self + alpha times a product of matrices or of a matrix and a vector."""
+    first, second = _FACTORS[node.call.target.removeprefix("aten.")]
+    x, y = node.operand(first), node.operand(second)
+    added = node.operand("self")
+    alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
+    if beta == 0:  # what is added may hold anything then
+        return build.scaled(matrix_product(x, y, build), alpha)
+    is_bias = build.rank(added) == 1 and build.rank(y) == 2 and build.rank(x) == 2
+    if is_bias and alpha == beta == 1.0 and build.shape(added) == build.shape(y)[1:]:
+        return build.matmul(x, y, added)
+    product = build.scaled(matrix_product(x, y, build), alpha)
+    return build.binary("add", build.scaled(added, beta), product)
+
+
+_FACTORS = {
+    "addmm": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "baddbmm": ("batch1", "batch2"),
+    "addr": ("vec1", "vec2"),
+}
+
+
+def add_batches(node: AtenNode, build: Build) -> SSAValue:
+    """beta self + alpha times the sum of the products of a batch."""
+    product = build.matmul(node.operand("batch1"), node.operand("batch2"))
+    total = build.scaled(build.reduce("sum", product, [0]), node.number("alpha", 1.0))
+    beta = node.number("beta", 1.0)
+    if beta == 0:
+        return total
+    return build.binary("add", build.scaled(node.operand("self"), beta), total)
+
+
+def outer(node: AtenNode, build: Build) -> SSAValue:
+    """Each element of one vector times each of the other."""
+    x, y = node.operand("self"), node.operand("vec2")
+    return build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
+
+
+def add_outer(node: AtenNode, build: Build) -> SSAValue:
+    """beta self + alpha times the product of each element of one vector with each of another."""
+    x, y = node.operand("vec1"), node.operand("vec2")
+    product = build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
+    product = build.scaled(product, node.number("alpha", 1.0))
+    beta = node.number("beta", 1.0)
+    if beta == 0:
+        return product
+    return build.binary("add", build.scaled(node.operand("self"), beta), product)
+
+
+def dot(node: AtenNode, build: Build) -> SSAValue:
+    """The sum of the products of two vectors."""
+    names = list(node.call.arguments)
+    product = build.binary("mul", node.operand(names[0]), node.operand(names[1]))
+    return build.reduce("sum", product, [0])
+
+
+def vector_dot(node: AtenNode, build: Build) -> SSAValue:
+    """The sum of products along an axis."""
+    product = build.binary("mul", node.operand("x"), node.operand("y"))
+    return build.reduce(
+        "sum", product, [build.axis(node.integer("dim", build, -1), build.rank(product))]
+    )
+
+
+def convolution(node: AtenNode, build: Build) -> SSAValue:
+    """A convolution over 1 to 3 axes, transposed if asked; of a single image, too."""
+    x = node.operand("input")
+    weight, bias = node.operand("weight"), node.optional("bias")
+    rank = build.rank(weight) - 2
+    if not 1 <= rank <= 3:
+        raise Unsupported(f"{rank} spatial dimensions; 1 to 3 are supported")
+    is_single = build.rank(x) == rank + 1
+    if is_single:
+        x = build.unsqueeze(x, [0])
+    sizes = tuple(build.sizes(weight, range(2, 2 + rank), "a convolution"))
+    strides = _spread(node.integers("stride", build, [1]), rank)
+    dilations = _spread(node.integers("dilation", build, [1]), rank)
+    begins, ends = _pads(node, sizes, dilations, build)
+    window = Window(sizes, strides, dilations, begins, ends)
+    groups = node.integer("groups", build, 1)
+    if node.flag("transposed") or "transpose" in node.call.target:
+        extra = _spread(node.integers("output_padding", build, [0]), rank)
+        y = transposed_conv(x, weight, bias, window, extra, groups, build)
+    else:
+        y = conv(x, weight, bias, window, groups, build)
+    return build.squeeze(y, [0]) if is_single else y
+
+
+def _pads(
+    node: AtenNode, sizes: Sequence[int], dilations: Sequence[int], build: Build
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank = len(sizes)
+    word = node.text("padding")
+    if word == "same":
+        totals = [(size - 1) * step for size, step in zip(sizes, dilations, strict=True)]
+        return tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    if word not in ("", "valid"):
+        raise ValueError(f"padding {word!r}")
+    pads = (0,) * rank if word else _spread(node.integers("padding", build, [0]), rank)
+    return pads, pads
+
+
+def _spread(numbers: Sequence[int], rank: int) -> tuple[int, ...]:
+    """One number for all axes, or one for each."""
+    found = tuple(numbers) * rank if len(numbers) == 1 else tuple(numbers)
+    if len(found) != rank:
+        raise ValueError(f"{list(numbers)} for {rank} spatial dimensions")
+    return found
+
+
+def bilinear(node: AtenNode, build: Build) -> SSAValue:
+    """y_k = x1 W_k x2 + b_k"""
+    x, other, weight = node.operand("input1"), node.operand("input2"), node.operand("weight")
+    rows = build.unsqueeze(build.unsqueeze(x, [-1]), [-1])
+    rows = build.transpose(
+        rows, [*range(build.rank(x) - 1), build.rank(x), build.rank(x) + 1, build.rank(x) - 1]
+    )
+    left = build.matmul(rows, weight)
+    y = build.squeeze(
+        build.matmul(left, build.unsqueeze(build.unsqueeze(other, [-1]), [-3])), [-1, -2]
+    )
+    bias = node.optional("bias")
+    return y if bias is None else build.binary("add", y, bias)
+
+
+def squared_distances(node: AtenNode, build: Build) -> SSAValue:
+    """The distances of all rows of one matrix from all of another, by any norm."""
+    x, y = node.operand("x1"), node.operand("x2")
+    apart = build.binary("sub", build.unsqueeze(x, [-2]), build.unsqueeze(y, [-3]))
+    p = node.number("p", 2.0)
+    axes = [build.rank(apart) - 1]
+    if p == float("inf"):
+        return build.reduce("max", build.unary("abs", apart), axes)
+    if p == 0:
+        zero = build.scalar_like(0, apart)
+        differs = build.unary("not", build.binary("equal", apart, zero))
+        return build.reduce("sum", build.cast(differs, build.dtype(apart)), axes)
+    if p in (1.0, 2.0):
+        return build.reduce("l1" if p == 1 else "l2", apart, axes)
+    power = build.binary("pow", build.unary("abs", apart), build.scalar_like(p, apart))
+    total = build.reduce("sum", power, axes)
+    return build.binary("pow", total, build.scalar_like(1 / p, total))
+
+
+def chain(node: AtenNode, build: Build) -> SSAValue:
+    """The product of several matrices, from the left."""
+    factors = node.tensors("matrices" if node.has("matrices") else "tensors")
+    result = factors[0]
+    for factor in factors[1:]:
+        result = matrix_product(result, factor, build)
+    return result
+
+
+def kronecker(node: AtenNode, build: Build) -> SSAValue:
+    """Each element of one tensor times all of the other, in blocks."""
+    dtype = common_dtype(node, ("self", "other"), build)
+    x, y = (build.cast(node.operand(name), dtype) for name in ("self", "other"))
+    rank = max(build.rank(x), build.rank(y))
+    x, y = (build.reshape(v, [*[1] * (rank - build.rank(v)), *build.all_sizes(v)]) for v in (x, y))
+    own = build.sizes(x, range(rank), "a Kronecker product")
+    other = build.sizes(y, range(rank), "a Kronecker product")
+    left = build.reshape(x, [n for size in own for n in (size, 1)])
+    right = build.reshape(y, [n for size in other for n in (1, size)])
+    product = build.binary("mul", left, right)
+    return build.reshape(product, [a * b for a, b in zip(own, other, strict=True)])
+
+
+_CONVOLUTIONS = [
+    f"{name}{n}d{suffix}"
+    for n in (1, 2, 3)
+    for name, suffixes in (("conv", ("", ".padding")), ("conv_transpose", ("", ".input")))
+    for suffix in suffixes
+]
+
+CONVERTERS = {
+    "linear": linear,
+    "matmul": matmul,
+    "mm": matmul,
+    "bmm": matmul,
+    "mv": matmul,
+    "__matmul__": matmul,
+    "linalg_matmul": matmul,
+    "addmm": add_product,
+    "addmv": add_product,
+    "baddbmm": add_product,
+    "addbmm": add_batches,
+    "outer": outer,
+    "ger": outer,
+    "addr": add_outer,
+    "dot": dot,
+    "vdot": dot,
+    "inner": dot,
+    "linalg_vecdot": vector_dot,
+    "bilinear": bilinear,
+    "chain_matmul": chain,
+    "linalg_multi_dot": chain,
+    "kron": kronecker,
+    "cdist": squared_distances,
+    "_cdist_forward": squared_distances,
+    **dict.fromkeys(_CONVOLUTIONS, convolution),
+    "conv_transpose2d.input": convolution,
+    "convolution": convolution,
+    "_convolution": convolution,
+}

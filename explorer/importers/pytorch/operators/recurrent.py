@@ -1,0 +1,145 @@
+"""Recurrent layers: LSTM, GRU and RNN of one or several layers, in one or both directions.
+
+aten.lstm.input(x, (h, c), weights, has_biases, layers, ...)     weights of gates i f g o
+aten.gru.input                                                   r z n
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.recurrence import (
+    Activation,
+    Direction,
+    RealFactor,
+    State,
+    Step,
+    gru_step,
+    lstm_step,
+    rnn_step,
+    run_layer,
+)
+from explorer.importers.pytorch.operators.node import AtenNode
+
+_ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
+"""Where the gates of `building.recurrence` stand among PyTorch's: i o f c, z r n."""
+
+
+def _activation(kind: str) -> Activation:
+    return lambda build, x: build.unary(kind, x)
+
+
+def layers(node: AtenNode, build: Build) -> list[SSAValue]:
+    """All outputs, and the last states of every layer and direction."""
+    name = node.call.target.removeprefix("aten.").split(".")[0]
+    kind = name.split("_")[0]
+    _require_plain(node)
+    is_batched = node.flag("batch_first")
+    x = node.operand("input")
+    if is_batched:
+        x = build.transpose(x, [1, 0, 2])
+    states = node.tensors("hx")
+    count, both = node.integer("num_layers", build), node.flag("bidirectional")
+    weights = node.tensors("params")
+    per_direction = len(weights) // (count * (2 if both else 1))
+    lasts: list[State] = []
+    for layer in range(count):
+        outputs = []
+        for backwards in range(2 if both else 1):
+            index = layer * (2 if both else 1) + backwards
+            own = weights[index * per_direction : (index + 1) * per_direction]
+            initial = [_part(state, index, build) for state in states]
+            y, last = _direction(name, kind, x, initial, own, node, bool(backwards), build)
+            outputs.append(y)
+            lasts.append(last)
+        x = build.concat(outputs, 2)
+    ends = [
+        build.concat([build.unsqueeze(last[number], [0]) for last in lasts], 0)
+        for number in range(len(states))
+    ]
+    return [build.transpose(x, [1, 0, 2]) if is_batched else x, *ends]
+
+
+def _require_plain(node: AtenNode) -> None:
+    if node.has("data") or node.call.target.endswith(".data"):
+        raise Unsupported("packed sequences")
+    if node.flag("train") and node.number("dropout", 0.0) > 0:
+        raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")
+
+
+def _direction(
+    name: str,
+    kind: str,
+    x: SSAValue,
+    initial: Sequence[SSAValue],
+    weights: Sequence[SSAValue],
+    node: AtenNode,
+    is_backwards: bool,
+    build: Build,
+) -> tuple[SSAValue, State]:
+    """One direction of a layer. weights: (gates * hidden, inputs), (gates * hidden, hidden), and
+    with biases two vectors."""
+    has_biases = node.flag("has_biases")
+    if len(weights) != (4 if has_biases else 2):
+        raise Unsupported("a projection of the state")
+    order = _ORDERS[kind]
+    (rows,) = build.sizes(weights[1], [0], "a recurrent layer")
+    hidden = rows // len(order)
+    own, recurrent = (_reordered(w, order, hidden, build) for w in weights[:2])
+    zeros = build.weight(np.zeros(rows, build.dtype(x)))
+    outer, inner = zeros, zeros
+    if has_biases:
+        outer, inner = (_reordered(w, order, hidden, build) for w in weights[2:])
+    kept = build.slice(inner, 0, rows - hidden, rows)
+    if kind == "gru":  # the new gate's bias belongs inside the reset
+        inner = build.padded(build.slice(inner, 0, 0, rows - hidden), [0], [hidden])
+    projected = build.matmul(x, build.transpose(own, [1, 0]), build.binary("add", outer, inner))
+    turned = build.transpose(recurrent, [1, 0])
+    parts = [turned]
+    if kind == "gru":
+        parts = [build.slice(turned, 1, 0, 2 * hidden), build.slice(turned, 1, 2 * hidden, rows)]
+    sigmoid, tanh = _activation("sigmoid"), _activation("tanh")
+    plain = _activation("relu") if name == "rnn_relu" else tanh
+    direction = Direction(
+        build=build,
+        hidden=hidden,
+        recurrence=[RealFactor(part) for part in parts],
+        recurrence_bias=kept,
+        peepholes=None,
+        activations=[plain] if kind == "rnn" else [sigmoid, tanh, tanh],
+        clip=None,
+        linear_before_reset=True,
+        is_coupled=False,
+    )
+    return run_layer(direction, _STEPS[kind], projected, initial, None, is_backwards)
+
+
+_STEPS: dict[str, Step] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
+
+
+def _part(state: SSAValue, index: int, build: Build) -> SSAValue:
+    return build.squeeze(build.slice(state, 0, index, index + 1), [0])
+
+
+def _reordered(weight: SSAValue, order: Sequence[int], hidden: int, build: Build) -> SSAValue:
+    """The gates in another order; a constant where the weight is one."""
+    if list(order) == sorted(order):
+        return weight
+    stored = build.stored(weight)
+    if stored is not None:
+        parts = stored.reshape(len(order), hidden, *stored.shape[1:])[list(order)]
+        array = np.ascontiguousarray(parts.reshape(stored.shape))
+        return build.weight(array, f"{build.name_of(weight)}.gates")
+    return build.concat([build.slice(weight, 0, g * hidden, (g + 1) * hidden) for g in order], 0)
+
+
+CONVERTERS = {
+    "lstm.input": layers,
+    "gru.input": layers,
+    "rnn_tanh.input": layers,
+    "rnn_relu.input": layers,
+}

@@ -1,0 +1,455 @@
+"""Reductions: sums, means, extremes and where they are, running sums, sorted elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import as_float
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.reduction import ArgOp, TopKOp
+
+LONGEST_UNROLLED = 64
+"""Steps that are written out one after another."""
+
+
+def axes_of(node: AtenNode, x: SSAValue, build: Build, name: str = "dim") -> list[int]:
+    """The axes that are asked for; all of them where none is."""
+    rank = build.rank(x)
+    asked = node.integers(name, build, [])
+    return build.axes(asked, max(rank, 1)) if asked and rank else list(range(rank))
+
+
+def _widened(node: AtenNode, x: SSAValue, build: Build) -> SSAValue:
+    """Sums of whole numbers and of truth values are int64."""
+    dtype = node.dtype()
+    if dtype is not None:
+        return build.cast(x, dtype)
+    return x if build.is_float(x) else build.cast(x, np.int64)
+
+
+def total(node: AtenNode, build: Build) -> SSAValue:
+    """The sum along axes."""
+    x = _widened(node, node.operand("self"), build)
+    return build.reduce("sum", x, axes_of(node, x, build), node.flag("keepdim"))
+
+
+def product(node: AtenNode, build: Build) -> SSAValue:
+    """The product along axes."""
+    x = _widened(node, node.operand("self"), build)
+    return build.reduce("prod", x, axes_of(node, x, build), node.flag("keepdim"))
+
+
+def mean(node: AtenNode, build: Build) -> SSAValue:
+    """The average along axes."""
+    x, dtype = node.operand("self"), node.dtype()
+    x = x if dtype is None else build.cast(x, dtype)
+    return build.reduce("mean", x, axes_of(node, x, build), node.flag("keepdim"))
+
+
+def ignoring_nan(node: AtenNode, build: Build) -> SSAValue:
+    """The sum or the average of the elements that are numbers."""
+    x = _widened(node, node.operand("self"), build)
+    axes, keeps = axes_of(node, x, build), node.flag("keepdim")
+    if not build.is_float(x):
+        return build.reduce("sum", x, axes, keeps)
+    is_number = build.unary("not", build.unary("is_nan", x))
+    numbers = build.select(is_number, x, build.scalar_like(0, x))
+    sums = build.reduce("sum", numbers, axes, keeps)
+    if "nansum" in node.call.target:
+        return sums
+    counts = build.reduce("sum", build.cast(is_number, build.dtype(x)), axes, keeps)
+    return build.binary("div", sums, counts)
+
+
+def extreme(node: AtenNode, build: Build) -> SSAValue:
+    """The largest or the least element along axes."""
+    x = node.operand("self")
+    kind = "max" if "max" in node.call.target else "min"
+    return _extreme(kind, x, axes_of(node, x, build), node.flag("keepdim"), build)
+
+
+def _extreme(kind: str, x: SSAValue, axes: Sequence[int], keeps: bool, build: Build) -> SSAValue:
+    if build.dtype(x) == np.bool_ and axes:
+        whole = build.reduce(kind, build.cast(x, np.uint8), axes, keeps)
+        return build.cast(whole, np.bool_)
+    return build.reduce(kind, x, axes, keeps)
+
+
+def both_extremes(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The least and the largest element."""
+    x = node.operand("self")
+    axes = axes_of(node, x, build)
+    return [_extreme(kind, x, axes, node.flag("keepdim"), build) for kind in ("min", "max")]
+
+
+def truth(node: AtenNode, build: Build) -> SSAValue:
+    """Whether all elements, or any of them, are other than 0."""
+    x = node.operand("self")
+    kind = "min" if node.call.target.startswith("aten.all") else "max"
+    return _extreme(
+        kind, build.cast(x, np.bool_), axes_of(node, x, build), node.flag("keepdim"), build
+    )
+
+
+def extreme_with_place(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The largest or least element of an axis, and where it stands."""
+    x, keeps = node.operand("self"), node.flag("keepdim")
+    kind = "max" if "max" in node.call.target else "min"
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    return [_extreme(kind, x, [axis], keeps, build), _place(kind, x, axis, keeps, build)]
+
+
+def place(node: AtenNode, build: Build) -> SSAValue:
+    """Where the largest or least element stands: along an axis, or in all elements as a row."""
+    x = node.operand("self")
+    kind, keeps = "max" if "max" in node.call.target else "min", node.flag("keepdim")
+    if not build.rank(x):
+        return build.weight(np.array(0, np.int64))
+    if node.has("dim"):
+        return _place(kind, x, build.axis(node.integer("dim", build), build.rank(x)), keeps, build)
+    found = _place(kind, build.reshape(x, [-1]), 0, False, build)
+    return build.reshape(found, [1] * build.rank(x)) if keeps else found
+
+
+def _place(kind: str, x: SSAValue, axis: int, keeps: bool, build: Build) -> SSAValue:
+    if build.dtype(x) == np.bool_:
+        x = build.cast(x, np.uint8)
+    return build.value(ArgOp, [x], kind=kind, axis=axis, keepdims=keeps, select_last=False)
+
+
+def _correction(node: AtenNode) -> float:
+    if node.has("unbiased"):
+        return 1.0 if node.flag("unbiased") else 0.0
+    if node.call.target.split(".")[-1] in ("correction", "correction_names"):
+        return node.number("correction", 1.0)
+    return 1.0
+
+
+def _variance(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
+    """Variance and mean along axes; `correction` is what the divisor is less than the count."""
+    x = node.operand("self")
+    axes, keeps = axes_of(node, x, build), node.flag("keepdim")
+    average = build.reduce("mean", x, axes, True)
+    apart = build.binary("sub", x, average)
+    sizes = build.sizes(x, axes, "a variance")
+    count = math.prod(sizes)
+    squares = build.reduce("sum_square", apart, axes, keeps)
+    if not axes:
+        squares = build.binary("mul", apart, apart)
+    divisor = max(count - _correction(node), 0.0)
+    variance = build.binary("div", squares, build.scalar_like(divisor, x))
+    return variance, build.reduce("mean", x, axes, keeps)
+
+
+def variance(node: AtenNode, build: Build) -> SSAValue:
+    """The average of the squares of what elements are apart from their mean."""
+    return _variance(node, build)[0]
+
+
+def deviation(node: AtenNode, build: Build) -> SSAValue:
+    """The root of the variance."""
+    return build.unary("sqrt", _variance(node, build)[0])
+
+
+def variance_and_mean(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The variance or its root, and the mean."""
+    spread, average = _variance(node, build)
+    if "std" in node.call.target:
+        spread = build.unary("sqrt", spread)
+    return [spread, average]
+
+
+def norm(node: AtenNode, build: Build) -> SSAValue:
+    """(sum of |x|^p)^(1/p) along axes; the largest or least size for infinite p."""
+    x = node.operand("self" if node.has("self") else "x")
+    dtype = node.dtype()
+    x = as_float(x if dtype is None else build.cast(x, dtype), build)
+    p = node.number("p" if node.has("p") else "ord", 2.0)
+    return p_norm(x, p, axes_of(node, x, build), node.flag("keepdim"), build)
+
+
+def p_norm(x: SSAValue, p: float, axes: Sequence[int], keeps: bool, build: Build) -> SSAValue:
+    if not axes:
+        magnitude = build.unary("abs", x)
+        return magnitude if p else build.cast(build.cast(x, np.bool_), build.dtype(x))
+    if p in (1.0, 2.0):
+        return build.reduce("l1" if p == 1 else "l2", x, axes, keeps)
+    if math.isinf(p):
+        return build.reduce("max" if p > 0 else "min", build.unary("abs", x), axes, keeps)
+    if p == 0:
+        counted = build.cast(build.cast(x, np.bool_), build.dtype(x))
+        return build.reduce("sum", counted, axes, keeps)
+    powers = build.binary("pow", build.unary("abs", x), build.scalar_like(p, x))
+    sums = build.reduce("sum", powers, axes, keeps)
+    return build.binary("pow", sums, build.scalar_like(1 / p, sums))
+
+
+def distance(node: AtenNode, build: Build) -> SSAValue:
+    """The norm of the difference of two tensors."""
+    apart = build.binary("sub", node.operand("self"), node.operand("other"))
+    return p_norm(apart, node.number("p", 2.0), list(range(build.rank(apart))), False, build)
+
+
+def log_sum_exp(node: AtenNode, build: Build) -> SSAValue:
+    """log(sum(exp(x))) along axes, without overflow."""
+    x = as_float(node.operand("self"), build)
+    axes, keeps = axes_of(node, x, build), node.flag("keepdim")
+    if not axes:
+        return x
+    greatest = build.reduce("max", x, axes, True)
+    is_infinite = build.unary("is_infinite", greatest, 1.0, 1.0)
+    shift = build.select(is_infinite, build.scalar_like(0, x), greatest)
+    sums = build.reduce("sum", build.unary("exp", build.binary("sub", x, shift)), axes, True)
+    result = build.binary("add", build.unary("log", sums), shift)
+    return result if keeps else build.squeeze(result, axes)
+
+
+def count_nonzero(node: AtenNode, build: Build) -> SSAValue:
+    """How many elements along axes are other than 0."""
+    x = node.operand("self")
+    counted = build.cast(build.cast(x, np.bool_), np.int64)
+    return build.reduce("sum", counted, axes_of(node, x, build))
+
+
+# -- along an axis ---------------------------------------------------------------------------------
+
+
+def running(node: AtenNode, build: Build) -> SSAValue:
+    """Running sums or products along an axis."""
+    x = _widened(node, node.operand("self"), build)
+    kind = "prod" if "prod" in node.call.target else "sum"
+    if not build.rank(x):
+        return x
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    return build.value(CumulativeOp, [x], kind=kind, axis=axis, exclusive=False, reverse=False)
+
+
+def running_log_sum(node: AtenNode, build: Build) -> SSAValue:
+    """Logarithms of running sums of exponentials; the largest element is taken off first."""
+    x = as_float(node.operand("self"), build)
+    if not build.rank(x):
+        return x
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    greatest = build.reduce("max", x, [axis], True)
+    powers = build.unary("exp", build.binary("sub", x, greatest))
+    sums = build.value(
+        CumulativeOp, [powers], kind="sum", axis=axis, exclusive=False, reverse=False
+    )
+    return build.binary("add", build.unary("log", sums), greatest)
+
+
+def top_k(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The k largest or least elements of an axis, in order, and where they stood."""
+    x, k = node.operand("self"), node.integer("k", build)
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    return _best(x, k, axis, node.flag("largest", True), build)
+
+
+def sort(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The elements of an axis in order, and where they stood; equal ones keep theirs."""
+    x = node.operand("self")
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    (size,) = build.sizes(x, [axis], "sorting")
+    return _best(x, size, axis, node.flag("descending"), build)
+
+
+def sorted_places(node: AtenNode, build: Build) -> SSAValue:
+    """Where the elements of an axis stand when they are in order."""
+    return sort(node, build)[1]
+
+
+def sorted_values(node: AtenNode, build: Build) -> SSAValue:
+    """The elements of the first axis in order."""
+    x = node.operand("self")
+    if not build.rank(x):
+        return x
+    (size,) = build.sizes(x, [0], "sorting")
+    return _best(x, size, 0, False, build)[0]
+
+
+def _best(x: SSAValue, k: int, axis: int, largest: bool, build: Build) -> list[SSAValue]:
+    wide = build.cast(x, np.uint8) if build.dtype(x) == np.bool_ else x
+    values, places = build.operation(TopKOp, [wide], k=k, axis=axis, largest=largest).results
+    return [build.cast(values, build.dtype(x)), places]
+
+
+def k_th(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The k-th least element of an axis, and where it stands."""
+    x, k, keeps = node.operand("self"), node.integer("k", build), node.flag("keepdim")
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    found = _best(x, k, axis, False, build)
+    last = [build.slice(value, axis, k - 1, k) for value in found]
+    return last if keeps else [build.squeeze(value, [axis]) for value in last]
+
+
+def median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
+    """The element in the middle, the lower one of two: of an axis with its place, or of all."""
+    x = node.operand("self")
+    if build.is_float(x) and "nan" in node.call.target:
+        raise Unsupported("a median of the elements that are numbers")
+    is_whole = not node.has("dim")
+    if is_whole:
+        x = build.reshape(x, [-1])
+    elif not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    (size,) = build.sizes(x, [axis], "a median")
+    k = (size + 1) // 2
+    values, places = _best(x, k, axis, False, build)
+    middle = [build.slice(value, axis, k - 1, k) for value in (values, places)]
+    if not node.flag("keepdim"):
+        middle = [build.squeeze(value, [axis]) for value in middle]
+    return middle[0] if is_whole else middle
+
+
+def difference(node: AtenNode, build: Build) -> SSAValue:
+    """What neighbours along an axis differ by, as often as asked for."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    ends = [node.optional(name) for name in ("prepend", "append")]
+    first, last = ([] if end is None else [end] for end in ends)
+    x = build.concat([*first, x, *last], axis)
+    for _ in range(node.integer("n", build, 1)):
+        (size,) = build.sizes(x, [axis], "differences")
+        low, high = build.slice(x, axis, 0, max(size - 1, 0)), build.slice(x, axis, 1, size)
+        if build.dtype(x) == np.bool_:
+            x = build.binary("xor", high, low)
+        else:
+            x = build.binary("sub", high, low)
+    return x
+
+
+def running_extreme(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The largest or least element up to each place of an axis, and where it stands, the last of
+    equal ones."""
+    x = node.operand("self")
+    if not build.rank(x):
+        return [x, build.weight(np.array(0, np.int64))]
+    kind = "max" if "max" in node.call.target else "min"
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    (size,) = build.sizes(x, [axis], "running extremes")
+    if size > LONGEST_UNROLLED:
+        raise Unsupported(f"running extremes of {size} elements; {LONGEST_UNROLLED} at most")
+    values, places = [], []
+    for end in range(1, size + 1):
+        part = build.slice(x, axis, 0, end)
+        values.append(_extreme(kind, part, [axis], True, build))
+        place = build.value(ArgOp, [part], kind=kind, axis=axis, keepdims=True, select_last=True)
+        places.append(place)
+    return [build.concat(values, axis), build.concat(places, axis)]
+
+
+def trace(node: AtenNode, build: Build) -> SSAValue:
+    """The sum of a matrix' diagonal."""
+    x = node.operand("self")
+    rows, columns = build.sizes(x, [0, 1], "a diagonal")
+    places = np.arange(min(rows, columns)) * (columns + 1)
+    wide = x if build.is_float(x) else build.cast(x, np.int64)
+    return build.reduce("sum", build.gather(build.reshape(wide, [-1]), places, 0), [0])
+
+
+def cross(node: AtenNode, build: Build) -> SSAValue:
+    """The product of vectors in space along an axis of size 3."""
+    x, y = node.operand("self"), node.operand("other")
+    rank = max(build.rank(x), build.rank(y))
+    if node.has("dim") or "linalg" in node.call.target:
+        axis = build.axis(node.integer("dim", build, -1), rank)
+    else:
+        axis = next(a for a in range(rank) if build.size(x, a) == 3)
+    places = np.array([1, 2, 0]), np.array([2, 0, 1])
+    turned = [
+        build.gather(v, place, axis)
+        for v, place in ((x, places[0]), (y, places[1]), (x, places[1]), (y, places[0]))
+    ]
+    first, second = build.binary("mul", *turned[:2]), build.binary("mul", *turned[2:])
+    return build.binary("sub", first, second)
+
+
+def renormalized(node: AtenNode, build: Build) -> SSAValue:
+    """Slices of an axis whose norm is too large, scaled down to it."""
+    x, limit = node.operand("self"), node.number("maxnorm")
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    others = [a for a in range(build.rank(x)) if a != axis]
+    size = p_norm(x, node.number("p"), others, True, build)
+    small = build.scalar_like(1e-7, x)
+    factor = build.binary("div", build.scalar_like(limit, x), build.binary("add", size, small))
+    is_large = build.binary("greater", size, build.scalar_like(limit, x))
+    return build.binary("mul", x, build.select(is_large, factor, build.scalar_like(1, x)))
+
+
+def _overloads(*names: str) -> list[str]:
+    ends = ("", ".dim", ".dim_IntList", ".dims", ".default", ".int", ".dim_int", ".IntList_out")
+    return [f"{name}{end}" for name in names for end in ends]
+
+
+CONVERTERS = {
+    **dict.fromkeys(_overloads("sum"), total),
+    **dict.fromkeys(_overloads("prod"), product),
+    **dict.fromkeys(_overloads("mean"), mean),
+    **dict.fromkeys(_overloads("nansum", "nanmean"), ignoring_nan),
+    "amax": extreme,
+    "amin": extreme,
+    "max": extreme,
+    "min": extreme,
+    "aminmax": both_extremes,
+    **dict.fromkeys(_overloads("all", "any"), truth),
+    "max.dim": extreme_with_place,
+    "min.dim": extreme_with_place,
+    "argmax": place,
+    "argmin": place,
+    **dict.fromkeys(("var", "var.dim", "var.correction"), variance),
+    **dict.fromkeys(("std", "std.dim", "std.correction"), deviation),
+    **dict.fromkeys(
+        [f"{n}_mean{e}" for n in ("var", "std") for e in ("", ".dim", ".correction")],
+        variance_and_mean,
+    ),
+    **dict.fromkeys(
+        (
+            "norm.Scalar",
+            "norm.ScalarOpt_dim",
+            "norm.ScalarOpt_dtype",
+            "norm.ScalarOpt_dim_dtype",
+            "linalg_vector_norm",
+        ),
+        norm,
+    ),
+    "dist": distance,
+    "logsumexp": log_sum_exp,
+    "special_logsumexp": log_sum_exp,
+    "count_nonzero": count_nonzero,
+    "count_nonzero.dim_IntList": count_nonzero,
+    "cumsum": running,
+    "cumprod": running,
+    "logcumsumexp": running_log_sum,
+    "_logcumsumexp": running_log_sum,
+    "topk": top_k,
+    "sort": sort,
+    "sort.stable": sort,
+    "argsort": sorted_places,
+    "argsort.stable": sorted_places,
+    "msort": sorted_values,
+    "kthvalue": k_th,
+    "median": median,
+    "median.dim": median,
+    "cross": cross,
+    "linalg_cross": cross,
+    "renorm": renormalized,
+    "diff": difference,
+    "cummax": running_extreme,
+    "cummin": running_extreme,
+    "trace": trace,
+}

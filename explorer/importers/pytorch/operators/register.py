@@ -1,0 +1,137 @@
+"""All converters, by the calls of a program.
+
+add.Tensor, relu        elementwise.py       linear, conv2d      products.py
+view, cat, pad          movement.py          sum.dim_IntList     reductions.py
+sym_size.int            sizes.py             index.Tensor        indexing.py
+
+A call that writes into its operand (`add_.Tensor`) is converted as the function of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache, wraps
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.flat import Convert, FileNode
+from explorer.importers.pytorch.file.program import Call, Graph
+from explorer.importers.pytorch.file.versions import is_write
+from explorer.importers.pytorch.operators import (
+    activations,
+    attention,
+    control,
+    creation,
+    elementwise,
+    images,
+    indexing,
+    movement,
+    normalization,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    sizes,
+)
+from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
+from explorer.importers.pytorch.operators.written import ConvertNode, written
+
+_FAMILIES = (
+    elementwise,
+    activations,
+    products,
+    attention,
+    movement,
+    reductions,
+    normalization,
+    pooling,
+    indexing,
+    creation,
+    images,
+    recurrent,
+)
+
+
+@lru_cache(maxsize=1)
+def known() -> dict[str, ConvertNode]:
+    """By target: `aten.add.Tensor`."""
+    found: dict[str, ConvertNode] = {**sizes.CONVERTERS, **control.CONVERTERS}
+    for family in _FAMILIES:
+        found |= {f"aten.{name}": convert for name, convert in family.CONVERTERS.items()}
+    return found
+
+
+def converter_of(call: Call) -> ConvertNode | None:
+    """What converts a call; None where nothing does."""
+    found = known().get(call.target)
+    if found is not None or not is_write(call):
+        return found
+    name, dot, overload = call.target.removeprefix("aten.").partition(".")
+    functional = name if name.startswith("__") else name.removesuffix("_")
+    return known().get(f"aten.{functional}{dot}{overload}")
+
+
+def is_known(call: Call) -> bool:
+    """Whether a call, and all that graphs in it call, have converters."""
+    graphs = [a for a in call.arguments.values() if isinstance(a, Graph)]
+    return converter_of(call) is not None and all(
+        is_known(inner) for graph in graphs for inner in graph.calls
+    )
+
+
+def for_flat_graphs(calls: Sequence[Call]) -> dict[str, Convert]:
+    """What converts the targets of these calls, as a flat graph calls it."""
+    found: dict[str, Convert] = {}
+    for call in calls:
+        convert = converter_of(call)
+        if convert is not None and call.target not in found:
+            found[call.target] = _of_flat_graphs(convert)
+    return found
+
+
+def _of_flat_graphs(convert: ConvertNode) -> Convert:
+    """The converter with its operands in the node."""
+
+    @wraps(convert)
+    def converted(
+        node: FileNode, operands: Sequence[SSAValue | None], build: Build
+    ) -> Sequence[SSAValue]:
+        assert isinstance(node, AtenNode), node
+        given = {n: v for n, v in zip(node.inputs, operands, strict=True) if v is not None}
+        return convert_call(replace(node, given=given, convert=convert_call), build)
+
+    return converted
+
+
+def convert_call(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """A node's results as the file says them. Unsupported for what is not converted."""
+    convert = converter_of(node.call)
+    if convert is None:
+        raise Unsupported(f"{node.call.target}: unknown operator")
+    if is_write(node.call):
+        results: Sequence[SSAValue] = written(node, build, convert, known().get)
+    else:
+        made = convert(node, build)
+        results = [made] if isinstance(made, SSAValue) else list(made)
+    _check(node, results, build)
+    return results
+
+
+def _check(node: AtenNode, results: Sequence[SSAValue], build: Build) -> None:
+    """ValueError where a result is not what the file says it is."""
+    for name, value in zip(node.call.results, results, strict=False):
+        kind = node.types.get(name)
+        if kind is None:
+            continue
+        dtype = dtype_of(kind.element_type)
+        if build.dtype(value) != dtype:
+            raise Unsupported(f"{build.dtype(value)} where the file says {dtype}")
+        shape = build.shape(value)
+        fits = len(shape) == len(kind.sizes) and all(
+            own == size or not isinstance(own, int) or not isinstance(size, int)
+            for own, size in zip(shape, kind.sizes, strict=False)
+        )
+        if not fits:
+            raise Unsupported(f"shape {shape} where the file says {kind.sizes}")

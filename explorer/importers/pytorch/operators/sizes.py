@@ -1,0 +1,174 @@
+"""Numbers that a program computes from sizes, and what it asserts of them: i64 scalars.
+
+%n = aten.sym_size.int(%x, 0)       the size of an axis
+%m = _operator.mul(%n, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.attention_scores import length
+from explorer.importers.building.build import Build
+from explorer.importers.pytorch.file.program import Ref
+from explorer.importers.pytorch.operators.node import AtenNode
+
+_ARITHMETIC = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "mod": "mod",
+    "pow": "pow",
+    "eq": "equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "and_": "and",
+    "or_": "or",
+}
+_DOUBLE, _LONG = np.dtype(np.float64), np.dtype(np.int64)
+
+
+def size(node: AtenNode, build: Build) -> SSAValue:
+    """How many elements an axis has."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    known = build.size(x, axis)
+    return build.weight(np.array(known, np.int64)) if known is not None else length(x, axis, build)
+
+
+def count(node: AtenNode, build: Build) -> SSAValue:
+    """How many elements a tensor has."""
+    x = node.operand("self")
+    known = build.sizes(x, range(build.rank(x)), "the number of elements")
+    return build.weight(np.array(int(np.prod(known)), np.int64))
+
+
+def arithmetic(node: AtenNode, build: Build) -> SSAValue:
+    """Whole numbers, or those of double precision."""
+    kind = node.call.target.split(".")[1]
+    values = [_value(node, name, build) for name in node.call.arguments]
+    if kind in ("neg", "not_"):
+        return build.unary("neg" if kind == "neg" else "not", values[0])
+    left, right = _alike(values, build)
+    if kind == "floordiv":
+        rest = build.binary("mod", left, right)
+        return build.binary("div", build.binary("sub", left, rest), right)
+    if kind == "truediv":
+        left, right = (build.cast(value, np.float64) for value in (left, right))
+        return build.binary("div", left, right)
+    if kind == "ne":
+        return build.unary("not", build.binary("equal", left, right))
+    return build.binary(_ARITHMETIC[kind], left, right)
+
+
+def extreme(node: AtenNode, build: Build) -> SSAValue:
+    """The larger or the smaller of two."""
+    values = [_value(node, name, build) for name in node.call.arguments]
+    left, right = _alike(values, build)
+    return build.binary("max" if node.call.target.endswith("max") else "min", left, right)
+
+
+def to_float(node: AtenNode, build: Build) -> SSAValue:
+    """As a number of double precision."""
+    return build.cast(_value(node, next(iter(node.call.arguments)), build), np.float64)
+
+
+def to_integer(node: AtenNode, build: Build) -> SSAValue:
+    """As a whole number: rounded towards zero, downwards or upwards."""
+    value = _value(node, next(iter(node.call.arguments)), build)
+    kind = node.call.target.split(".")[1]
+    if kind in ("floor", "ceil") and build.is_float(value):
+        value = build.unary(kind, value)
+    return build.cast(value, np.int64)
+
+
+def to_bool(node: AtenNode, build: Build) -> SSAValue:
+    """Whether a number is other than 0."""
+    return build.cast(_value(node, next(iter(node.call.arguments)), build), np.bool_)
+
+
+def square_root(node: AtenNode, build: Build) -> SSAValue:
+    """The square root of a number, in double precision."""
+    value = _value(node, next(iter(node.call.arguments)), build)
+    return build.unary("sqrt", build.cast(value, np.float64))
+
+
+def one_of(node: AtenNode, build: Build) -> SSAValue:
+    """One of two numbers."""
+    condition, *values = (_value(node, name, build) for name in node.call.arguments)
+    left, right = _alike(values, build)
+    return build.select(build.cast(condition, np.bool_), left, right)
+
+
+def item(node: AtenNode, build: Build) -> SSAValue:
+    """The only element of a tensor, as a number."""
+    x = node.operand("self")
+    scalar = build.reshape(x, []) if build.rank(x) else x
+    if build.dtype(x) == np.bool_:
+        return scalar
+    return build.cast(scalar, np.float64 if build.is_float(x) else np.int64)
+
+
+def nothing(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+    """What a program asserts of its sizes and indices, which it does not compute with."""
+    del node, build
+    return []
+
+
+def _value(node: AtenNode, name: str, build: Build) -> SSAValue:
+    found = node.argument(name)
+    if isinstance(found, Ref):
+        return node.given[found.name]
+    if not isinstance(found, bool | int | float):
+        raise ValueError(f"{name} is {found!r}; a number expected")
+    if isinstance(found, bool):
+        return build.weight(np.array(found))
+    return build.weight(np.array(found, _LONG if isinstance(found, int) else _DOUBLE))
+
+
+def _alike(values: Sequence[SSAValue], build: Build) -> list[SSAValue]:
+    if len(values) != 2:
+        raise ValueError(f"{len(values)} numbers; two expected")
+    if build.dtype(values[0]) == build.dtype(values[1]):
+        return list(values)
+    is_float = any(build.is_float(value) for value in values)
+    return [build.cast(value, _DOUBLE if is_float else _LONG) for value in values]
+
+
+CONVERTERS = {
+    "aten.sym_size.int": size,
+    "aten.sym_numel": count,
+    "aten.numel": count,
+    **{
+        f"_operator.{kind}": arithmetic
+        for kind in (*_ARITHMETIC, "floordiv", "truediv", "ne", "neg", "not_")
+    },
+    "torch.sym_max": extreme,
+    "torch.sym_min": extreme,
+    "torch.sym_float": to_float,
+    "torch.sym_int": to_integer,
+    "torch._sym_sqrt": square_root,
+    "torch.sym_sqrt": square_root,
+    "math.floor": to_integer,
+    "math.ceil": to_integer,
+    "math.trunc": to_integer,
+    "torch.sym_ite": one_of,
+    "aten.item": item,
+    "aten._local_scalar_dense": item,
+    **dict.fromkeys(
+        (
+            "aten._assert_async.msg",
+            "aten._assert_scalar",
+            "aten._assert_tensor_metadata",
+            "aten.sym_constrain_range",
+            "aten.sym_constrain_range_for_size",
+            "aten._assert_async",
+        ),
+        nothing,
+    ),
+}

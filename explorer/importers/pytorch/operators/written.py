@@ -1,0 +1,226 @@
+"""Calls that write into their operand: as the function of their name, and what changes with it.
+
+   %f = aten.fill_(%s, 1)        with %s = aten.select(%y, 1, 0)
+=> a tensor of ones for f, and y with it in the place of s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.file.program import Ref, references
+from explorer.importers.pytorch.file.versions import View
+from explorer.importers.pytorch.operators.indexing import (
+    replaced,
+    replaced_at,
+    replaced_diagonal,
+)
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+
+ConvertNode = Callable[[AtenNode, Build], SSAValue | Sequence[SSAValue]]
+"""A node's results; `Unsupported` with the reason for what cannot be expressed."""
+Find = Callable[[str], ConvertNode | None]
+"""What converts a target."""
+
+
+def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> list[SSAValue]:
+    """The result in the shape and type of what was written into, and the new versions of others."""
+    if node.step.unclear:
+        raise Unsupported("it writes into what may or may not share its storage with others")
+    made = convert(node, build)
+    result = made if isinstance(made, SSAValue) else next(iter(made))
+    target = node.operand(next(iter(node.call.arguments)))
+    result = build.cast(result, build.dtype(target))
+    if build.shape(result) != build.shape(target):
+        result = expanded(result, build.all_sizes(target), build)
+    write = node.step.write
+    if write is None:
+        return [result]
+    root = _put_back(node, node.given[write.root], write.path, result, build, find)
+    return [result, *(_follow(node, root, path, build, find) for path in write.others)]
+
+
+def _put_back(
+    node: AtenNode,
+    root: SSAValue,
+    path: Sequence[View],
+    value: SSAValue,
+    build: Build,
+    find: Find,
+) -> SSAValue:
+    """The root with a value in the place of one of its views."""
+    if not path:
+        return value
+    view, rest = path[0], path[1:]
+    inside = value
+    if rest:
+        seen = _viewed(node, root, view, build, find)
+        inside = _put_back(node, seen, rest, value, build, find)
+    bound = _bound(node, root, view, build)
+    put = _INVERSES.get(view.call.target.removeprefix("aten."))
+    if put is None:
+        raise Unsupported(f"a write into the result of {view.call.target}")
+    return put(bound, root, inside, view.result, build)
+
+
+def _follow(
+    node: AtenNode, root: SSAValue, path: Sequence[View], build: Build, find: Find
+) -> SSAValue:
+    for view in path:
+        root = _viewed(node, root, view, build, find)
+    return root
+
+
+def _viewed(node: AtenNode, root: SSAValue, view: View, build: Build, find: Find) -> SSAValue:
+    convert = find(view.call.target)
+    if convert is None:
+        raise Unsupported(f"a view by {view.call.target}")
+    made = convert(_bound(node, root, view, build), build)
+    return made if isinstance(made, SSAValue) else list(made)[view.result]
+
+
+def _bound(node: AtenNode, root: SSAValue, view: View, build: Build) -> AtenNode:
+    """The call of a view with a value in the place of what it viewed."""
+    del build
+    call = replace(view.call, arguments={**view.call.arguments, view.parameter: Ref("viewed")})
+    others = {
+        name: node.given[name]
+        for name in references(tuple(view.call.arguments.values()))
+        if name in node.given
+    }
+    return replace(node, step=replace(node.step, call=call), given={**others, "viewed": root})
+
+
+# -- the inverses of views -------------------------------------------------------------------------
+
+_Put = Callable[[AtenNode, SSAValue, SSAValue, int, Build], SSAValue]
+
+
+def _itself(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del view, root, part, build
+    return value
+
+
+def _shaped(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del view, part
+    return build.reshape(value, build.all_sizes(root))
+
+
+def _selected(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del part
+    axis = build.axis(view.integer("dim", build), build.rank(root))
+    return replaced_at(root, value, axis, view.integer("index", build), build)
+
+
+def _sliced(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del part
+    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
+    step = view.integer("step", build, 1)
+    whole = build.shape(value)[axis] == build.shape(root)[axis]
+    if whole and step == 1:
+        return value
+    start, stop = view.integer("start", build, 0), view.integer("end", build, 2**63 - 1)
+    return replaced(root, value, axis, start, stop, step, build)
+
+
+def _narrowed(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del part
+    axis = build.axis(view.integer("dim", build), build.rank(root))
+    start, length = view.integer("start", build), view.integer("length", build)
+    return replaced(root, value, axis, start, start + length, 1, build)
+
+
+def _permuted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    """The order of axes by where a transposed marker has them."""
+    del part
+    rank = build.rank(root)
+    kind = view.call.target.removeprefix("aten.")
+    order = list(range(rank))
+    if kind == "permute":
+        order = [build.axis(a, rank) for a in view.integers("dims", build)]
+    elif kind in ("t", "numpy_T"):
+        order.reverse()
+    elif kind in ("mT", "mH", "adjoint"):
+        order[-2:] = order[-1], order[-2]
+    else:
+        names = ("dim0", "dim1") if view.has("dim0") else ("axis0", "axis1")
+        first, second = (build.axis(view.integer(name, build), rank) for name in names)
+        order[first], order[second] = second, first
+    return build.transpose(value, [order.index(axis) for axis in range(rank)])
+
+
+def _parted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    """One of the parts of an axis: split, chunk."""
+    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
+    (size,) = build.sizes(root, [axis], "a part that is replaced")
+    if view.has("split_sizes") or isinstance(view.argument("split_size"), tuple):
+        name = "split_sizes" if view.has("split_sizes") else "split_size"
+        sizes = view.integers(name, build)
+    else:
+        chunks = view.has("chunks")
+        step = (
+            -(-size // view.integer("chunks", build))
+            if chunks
+            else view.integer("split_size", build)
+        )
+        sizes = [min(step, size - at) for at in range(0, size, step)]
+    start = sum(sizes[:part])
+    return replaced(root, value, axis, start, start + sizes[part], 1, build)
+
+
+def _unbound(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
+    return replaced_at(root, value, axis, part, build)
+
+
+def _diagonal(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del part
+    offset = view.integer("offset", build, 0)
+    axes = [
+        build.axis(view.integer(name, build, default), build.rank(root))
+        for name, default in (("dim1", 0), ("dim2", 1))
+    ]
+    return replaced_diagonal(root, value, offset, axes, build)
+
+
+def _expanded(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+    del view, part
+    if build.shape(root) != build.shape(value):
+        raise Unsupported("a write into a tensor whose elements are repeated")
+    return value
+
+
+_INVERSES: dict[str, _Put] = {
+    **dict.fromkeys(
+        ("alias", "detach", "detach_", "lift_fresh", "contiguous", "requires_grad_", "positive",
+         "dropout", "feature_dropout", "alpha_dropout", "type_as", "to.dtype", "to.device",
+         "to.dtype_layout", "to.other", "to.prim_Device"),
+        _itself,
+    ),
+    **dict.fromkeys(
+        ("view", "reshape", "_unsafe_view", "view_as", "reshape_as", "flatten.using_ints", "ravel",
+         "unflatten.int", "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze"),
+        _shaped,
+    ),
+    "select.int": _selected,
+    "slice.Tensor": _sliced,
+    "narrow": _narrowed,
+    **dict.fromkeys(
+        ("permute", "t", "numpy_T", "mT", "mH", "adjoint", "transpose.int", "swapaxes", "swapdims"),
+        _permuted,
+    ),
+    **dict.fromkeys(
+        ("split", "split.Tensor", "split.sizes", "split_with_sizes", "chunk"), _parted
+    ),
+    "unbind.int": _unbound,
+    "diagonal": _diagonal,
+    "expand": _expanded,
+    "expand_as": _expanded,
+}  # fmt: skip
+
+__all__ = ["ConvertNode", "Find", "written"]

@@ -1,0 +1,18 @@
+"""Axes and sizes of windows that move over images."""
+
+from __future__ import annotations
+
+from explorer.ir.sizes.dimensions import window
+from explorer.ir.types import Dim
+
+SPATIAL = {1: ("j",), 2: ("i", "j"), 3: ("h", "i", "j")}
+WINDOW = {1: ("q",), 2: ("p", "q"), 3: ("r", "p", "q")}
+
+
+def window_output(size: Dim, width: int, stride: int, before: int, after: int, step: int) -> Dim:
+    """Positions of a window along one axis; a symbolic size gives a symbolic expression."""
+    reach = (width - 1) * step + 1
+    positions = window(size, reach, stride, before + after)
+    if isinstance(positions, int) and positions < 1:
+        raise ValueError(f"a window of {reach} does not fit into {size} + {before} + {after}")
+    return positions

@@ -1,0 +1,334 @@
+"""Programs of torch.export without torch: names, lines, writes, sizes, hostile files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.errors import ExplorerError, InputError, ModelError, UnsupportedError
+from explorer.importers.model import bind_dimensions
+from explorer.importers.pytorch.file.expressions import size_of
+from tests.importers.pytorch_models import Program, archive, ints, number, ref, refs
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+WEIGHT = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+TRACE = """  File "/home/ann/nets/net.py", line 7, in forward
+    y = self.head(x)
+  File "/usr/lib/python3/torch/nn/modules/linear.py", line 134, in forward
+    return F.linear(input, self.weight, self.bias)"""
+
+
+def linear_program() -> tuple[Program, str]:
+    program = Program({"x": ("float32", [3, 4])}, {"head.weight": WEIGHT})
+    y = program.call(
+        "aten.linear.default",
+        {"input": ref("x"), "weight": ref("p_head.weight")},
+        "float32",
+        [3, 5],
+        name="linear",
+        trace=TRACE,
+        module="L__self__,,nets.Net;L__self__head,head,torch.nn.modules.linear.Linear",
+    )
+    return program, y
+
+
+def test_a_program_is_read_with_its_names_and_lines(tmp_path: Path):
+    program, y = linear_program()
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (node,) = model.nodes
+    assert (node.name, node.operator) == ("head/linear", "aten.linear")
+    assert node.text == (
+        "linear = aten.linear(x, head.weight)    # nets/net.py:7  y = self.head(x)"
+    )
+    assert list(model.constants) == ["head.weight"] and model.parameters == 20
+    np.testing.assert_array_equal(model.constants["head.weight"], WEIGHT)
+    assert not model.constants["head.weight"].flags.writeable
+    (y,) = ex.interpret(model, {"x": X}).values()
+    np.testing.assert_allclose(y, X @ WEIGHT.T, rtol=1e-6)
+
+
+def test_neither_reading_nor_compiling_loads_torch(tmp_path: Path):
+    program, y = linear_program()
+    path = program.write(tmp_path / "net.pt2", [y])
+    code = (
+        "import sys, explorer as ex\n"
+        "c = ex.compile(sys.argv[1])\n"
+        "c.run(c.example_inputs())\n"
+        "c.close()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+def test_a_write_into_a_view_changes_the_tensor_and_its_other_views(tmp_path: Path):
+    program = Program({"x": ("float32", [3, 4])})
+    y = program.call(
+        "aten.mul.Tensor", {"self": ref("x"), "other": {"as_float": 2.0}}, "float32", [3, 4]
+    )
+    column = program.call(
+        "aten.select.int",
+        {"self": ref(y), "dim": {"as_int": 1}, "index": {"as_int": 0}},
+        "float32",
+        [3],
+    )
+    row = program.call(
+        "aten.select.int",
+        {"self": ref(y), "dim": {"as_int": 0}, "index": {"as_int": 1}},
+        "float32",
+        [4],
+    )
+    filled = program.call(
+        "aten.fill_.Scalar", {"self": ref(column), "value": {"as_float": 7.0}}, "float32", [3]
+    )
+    program.call("aten.add_.Scalar", {"self": ref(row), "other": {"as_float": 1.0}}, "float32", [4])
+    model = ex.load(program.write(tmp_path / "net.pt2", [y, column, row, filled]))
+    results = ex.interpret(model, {"x": X})
+    expected = 2 * X
+    expected[:, 0] = 7
+    expected[1] += 1
+    found = [results[value.name] for value in model.outputs]
+    for value, wanted in zip(found, [expected, expected[:, 0], expected[1]], strict=False):
+        np.testing.assert_array_equal(value, wanted)
+
+
+def test_a_reshape_that_copies_is_not_changed_by_a_write(tmp_path: Path):
+    program = Program({"x": ("float32", [3, 4])})
+    turned = program.call("aten.t.default", {"self": ref("x")}, "float32", [4, 3], name="turned")
+    program.values["turned"]["strides"] = [{"as_int": 1}, {"as_int": 4}]
+    flat = program.call(
+        "aten.reshape.default", {"self": ref(turned), "shape": ints(12)}, "float32", [12]
+    )
+    program.call("aten.relu_.default", {"self": ref(turned)}, "float32", [4, 3], name="positive")
+    model = ex.load(program.write(tmp_path / "net.pt2", [flat, "positive"]))
+    first, second = (ex.interpret(model, {"x": X})[v.name] for v in model.outputs)
+    np.testing.assert_array_equal(first, X.T.reshape(12))
+    np.testing.assert_array_equal(second, np.maximum(X.T, 0))
+
+
+def test_sizes_that_stay_open_have_their_ranges(tmp_path: Path):
+    program = Program({"x": ("float32", ["s77", 4])}, ranges={"s77": {"min_val": 3, "max_val": 64}})
+    rows = program.call("aten.sym_size.int", {"self": ref("x"), "dim": {"as_int": 0}})
+    twice = program.call("_operator.mul", {"a": number(rows), "b": {"as_int": 2}})
+    y = program.call(
+        "aten.view.default",
+        {"self": ref("x"), "size": {"as_sym_ints": [{"as_name": twice}, {"as_int": 2}]}},
+        "float32",
+        ["Mul(Integer(2), Symbol('s77'))", 2],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    for count in (3, 5):
+        x = np.arange(4 * count, dtype=np.float32).reshape(count, 4)
+        (found,) = ex.interpret(model, {"x": x}).values()
+        np.testing.assert_array_equal(found, x.reshape(-1, 2))
+    assert bind_dimensions(model, {}) == {"s77": 3}
+    with pytest.raises(InputError, match=r"'s77' cannot be 65.*give 3 to 64"):
+        ex.compile(model, dimensions={"s77": 65})
+
+
+def test_a_buffer_that_changes_is_a_state(tmp_path: Path):
+    count = np.array([2.0], np.float32)
+    program = Program({"x": ("float32", [1])}, {"count": count})
+    program.call(
+        "aten.add_.Tensor", {"self": ref("p_count"), "other": ref("x")}, "float32", [1], name="more"
+    )
+    y = program.call("aten.mul.Tensor", {"self": ref("p_count"), "other": ref("x")}, "float32", [1])
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (state,) = model.states
+    assert (state.input, state.output) == ("count", "more")
+    results = ex.interpret(model, {"x": np.float32([3]), "count": count})
+    assert results["more"] == 5 and results[y] == 15
+
+
+def test_everything_that_is_missing_is_said_at_once_with_its_line(tmp_path: Path):
+    program, y = linear_program()
+    for target in ("aten.frobnicate.default", "mylib.secret.default"):
+        y = program.call(target, {"self": ref(y)}, "float32", [3, 5], trace=TRACE)
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    with pytest.raises(UnsupportedError) as caught:
+        ex.compile(model)
+    said = "\n".join(caught.value.problems)
+    assert "aten.frobnicate" in said and "mylib.secret" in said
+    assert said.count("nets/net.py:7") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Integer(3)", 3),
+        ("Symbol('s77', positive=True, integer=True)", "s77"),
+        ("Add(Mul(Integer(2), Symbol('h')), Integer(-1))", "2*h-1"),
+        ("torch.utils._sympy.functions.FloorDiv(Symbol('h'), Integer(2))", "h//2"),
+        ("Max(Integer(1), Symbol('u0'))", "u0"),
+        ("Symbol('__import__(\"os\")')", None),
+        ("ToFloat(Symbol('h'))", None),
+    ],
+)
+def test_sizes_have_a_grammar(text: str, expected: object):
+    assert size_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch marker')",
+        "Integer(3); print(1)",
+        "[x for x in (1,)]",
+        "lambda: 0",
+        "(" * 1000,
+        "Add(" * 1000 + "Integer(1)" + ")" * 1000,
+        "Integer(" + "9" * 100 + ")",
+        "Symbol('a' 'b')",
+        "",
+    ],
+)
+def test_a_text_that_is_no_size_is_refused(text: str):
+    with pytest.raises(ModelError, match="no expression of sizes"):
+        size_of(text)
+
+
+# -- hostile archives ------------------------------------------------------------------------------
+
+
+class Marker:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def changed(tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """The program with something else in its two JSON files, and pickles that leave a mark."""
+    program, y = linear_program()
+    model, config = program.model([y]), program.config()
+    change(model, config)
+    mark = pickle.dumps(Marker(tmp_path / "marker"))
+    members = {
+        "models/model.json": json.dumps(model).encode(),
+        "data/weights/model_weights_config.json": json.dumps(config).encode(),
+        "data/weights/weight_0": WEIGHT.tobytes(),
+        "data/weights/pickled": mark,
+        "data/sample_inputs/model.pt": mark,
+    }
+    return archive(tmp_path / "net.pt2", members)
+
+
+def weight_of(config: dict[str, Any]) -> dict[str, Any]:
+    return config["config"]["head.weight"]
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]] = {
+    "schema": (lambda m, c: m["schema_version"].update(major=9), "its schema is 9.20; 8 is read"),
+    "pickle": (lambda m, c: weight_of(c).update(use_pickle=True, path_name="pickled"), "pickled"),
+    "outside": (
+        lambda m, c: weight_of(c).update(path_name="../../../etc/passwd"),
+        "not in the archive",
+    ),
+    "beyond": (
+        lambda m, c: weight_of(c)["tensor_meta"].update(sizes=[{"as_int": 5}, {"as_int": 5}]),
+        "reaches element",
+    ),
+    "offset": (
+        lambda m, c: weight_of(c)["tensor_meta"].update(storage_offset={"as_int": 1}),
+        "reaches element 20 of 20",
+    ),
+    "before": (
+        lambda m, c: weight_of(c)["tensor_meta"].update(storage_offset={"as_int": -1}),
+        "reaches element",
+    ),
+    "overlapping": (
+        lambda m, c: weight_of(c)["tensor_meta"].update(
+            sizes=[{"as_int": 1 << 20}, {"as_int": 4}], strides=[{"as_int": 0}, {"as_int": 1}]
+        ),
+        "overlap",
+    ),
+    "call": (
+        lambda m, c: m["graph_module"]["graph"]["tensor_values"]["x"]["sizes"].__setitem__(
+            0, {"as_expr": {"expr_str": "__import__('pathlib').Path('marker').touch()"}}
+        ),
+        "no expression of sizes",
+    ),
+    "sparse": (
+        lambda m, c: m["graph_module"]["graph"]["tensor_values"]["x"].update(layout=1),
+        "sparse",
+    ),
+    "element type": (
+        lambda m, c: m["graph_module"]["graph"]["tensor_values"]["x"].update(dtype=99),
+        "unknown type of elements 99",
+    ),
+    "operand": (
+        lambda m, c: m["graph_module"]["graph"]["nodes"][0]["inputs"][0].update(arg=ref("nobody")),
+        "no node makes 'nobody'",
+    ),
+    "argument": (
+        lambda m, c: m["graph_module"]["graph"]["nodes"][0]["inputs"][0].update(
+            arg={"as_code": "1"}
+        ),
+        "unknown kind 'as_code'",
+    ),
+    "graph": (lambda m, c: m["graph_module"].pop("graph"), "'graph' is missing"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_file_claims_is_checked_and_nothing_of_it_runs(name: str, tmp_path: Path):
+    change, message = CHANGES[name]
+    path = changed(tmp_path, change)
+    with pytest.raises(ExplorerError, match=message):
+        ex.compile(path)
+    assert not (tmp_path / "marker").exists() and not Path("marker").exists()
+
+
+def test_a_compressed_archive_is_refused(tmp_path: Path):
+    program, y = linear_program()
+    content = {"models/model.json": json.dumps(program.model([y])).encode()}
+    path = archive(tmp_path / "net.pt2", content, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ModelError, match="compressed"):
+        ex.load(path)
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.pth", "net.pt2"])
+def test_pickles_are_refused_with_the_lines_that_export_again(name: str, tmp_path: Path):
+    path = tmp_path / name
+    archive(path, {"data.pkl": pickle.dumps(Marker(tmp_path / "marker"))})
+    with pytest.raises(ModelError, match=r"torch\.export\.save\(program, 'net\.pt2'\)"):
+        ex.load(path)
+    path.write_bytes(pickle.dumps(Marker(tmp_path / "marker")))
+    with pytest.raises(ModelError, match=r"torch\.export\.export\(module\.eval\(\)"):
+        ex.load(path)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_damaged_files_end_in_one_error(tmp_path: Path):
+    program, y = linear_program()
+    path = program.write(tmp_path / "net.pt2", [y])
+    whole, generator = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(150):
+        content = bytearray(whole)
+        for place in generator.integers(0, len(content), 3):
+            content[place] = generator.integers(0, 256)
+        path.write_bytes(content)
+        with suppress(ExplorerError):
+            ex.interpret(ex.load(path), {"x": X})
+
+
+def test_joined_tensors_have_one_element_type(tmp_path: Path):
+    program = Program({"x": ("float32", [3, 4]), "i": ("int64", [1, 4])})
+    y = program.call("aten.cat.default", {"tensors": refs("x", "i")}, "float32", [4, 4])
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    numbers = np.arange(4).reshape(1, 4)
+    (found,) = ex.interpret(model, {"x": X, "i": numbers}).values()
+    np.testing.assert_array_equal(found, np.concatenate([X, numbers]).astype(np.float32))

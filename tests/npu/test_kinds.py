@@ -1,0 +1,137 @@
+"""Random layers of all kinds on random machines: bit-equal, within memories, predicted exactly."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import Phase, event, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from npu_layers import compared, convolution
+from npu_machines import machines
+
+from explorer.ir.requantization import Requantization, fixed_point
+from explorer.npu import (
+    Convolution,
+    Elementwise,
+    ElementwiseOperand,
+    LayerError,
+    Placement,
+    Rescaling,
+    WindowLayer,
+)
+from explorer.npu.pieces import merged
+
+# Shrinking would run thousands of simulations.
+PHASES = set(Phase) - {Phase.shrink}
+
+
+def sizes(data, least=1, most=9):
+    return tuple(data.draw(st.integers(least, most)) for _ in range(2))
+
+
+def elementwise(data, found, random):
+    how = Requantization(found.scheme, found.rounding)
+    half = 1 << found.input_bits - 1
+    # Products of 16 bits may have more than 32, and are no operation of a program.
+    products = ["mul"] if found.input_bits < 16 else []
+    kind = data.draw(st.sampled_from(["add", "sub", "max", "min", "scale", *products]))
+    shape = (data.draw(st.integers(1, 20)), *sizes(data))
+    other = (shape[0], *(size if data.draw(st.booleans()) else 1 for size in shape[1:]))
+
+    def factor(ratio):
+        made = fixed_point(np.array(ratio), how)
+        return int(made.multipliers), int(made.shifts)
+
+    def operand(shape, is_constant):
+        return ElementwiseOperand(
+            shape=shape,
+            zero_point=data.draw(st.integers(-half // 2, half // 2)),
+            factor=None if kind in ("mul", "scale") else factor(random.uniform(0.01, 0.5)),
+            constant=random.integers(-half, half, shape) if is_constant else None,
+        )
+
+    lift = 31 - found.input_bits - 3 if kind in ("add", "sub") else 0
+    ratio = {0: random.uniform(0.001, 0.4)}.get(lift, random.uniform(0.5, 2) / 2**lift)
+    right = None if kind == "scale" else operand(other, data.draw(st.booleans()))
+    return Elementwise(
+        name="layer", kind=kind, left=operand(shape, False), right=right, how=how, lift=lift,
+        factor=None if kind in ("max", "min") else factor(ratio),
+        zero_point=data.draw(st.integers(-3, 3)), low=-half + 1, high=half - 1,
+    )  # fmt: skip
+
+
+def windows(data, found, random):
+    half = 1 << found.input_bits - 1
+    has_table = found.set == "full" and found.input_bits <= 8 and data.draw(st.booleans())
+    kernel = sizes(data, most=3)
+    return WindowLayer(
+        name="layer", input_shape=(data.draw(st.integers(1, 20)), *sizes(data, least=3)),
+        bits=found.input_bits, kernel=kernel, strides=sizes(data, most=3),
+        pads=tuple(data.draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4)),
+        table=random.integers(-half, half, 2 * half) if has_table else None,
+    )  # fmt: skip
+
+
+def pieces(data, found, random):
+    """Channels of two inputs, mixed, that are repeated or spread."""
+    counts = [data.draw(st.integers(1, 12)) for _ in range(2)]
+    height, width = sizes(data, least=2, most=6)
+    down, right = sizes(data, most=2)
+    outputs = data.draw(st.integers(1, 20))
+    layers = []
+    for y in range(down):
+        for x in range(right):
+            chosen = random.integers(0, sum(counts), outputs)
+            weights = np.eye(sum(counts), dtype=np.int64)[chosen][:, :, None, None]
+            scaling = Rescaling(how=None, multipliers=np.ones(outputs), shifts=np.zeros(outputs))
+            layers.append((
+                Convolution(
+                    name="piece", input_shape=(sum(counts), height, width), weights=weights,
+                    bias=np.zeros(outputs, np.int64), rescaling=scaling, parts=tuple(counts),
+                    placement=Placement(size=(height * down, width * right), offset=(y, x),
+                                        steps=(down, right)),
+                ), (0, 1),
+            ))  # fmt: skip
+    return merged("layer", layers)
+
+
+def wide(data, found, random):
+    """Sums that stay, of weights that have a bit more than the array multiplies."""
+    half = 1 << found.weight_bits - 1
+    layer = convolution(found, random, inputs=data.draw(st.integers(1, 12)),
+                        outputs=data.draw(st.integers(1, 12)), size=sizes(data, least=3),
+                        kernel=sizes(data, most=3), pads=(1, 0, 0, 1), rescaling=None)  # fmt: skip
+    weights = random.integers(-2 * half, 2 * half, layer.weights.shape)
+    return Convolution(**{**vars(layer), "weights": weights})
+
+
+KINDS = {"elementwise": elementwise, "windows": windows, "pieces": pieces, "wide": wide}
+
+
+def compared_random(data, kind, seed):
+    """Any layer on any machine, or the refusal of one that does not fit."""
+    found, random = data.draw(machines()), np.random.default_rng(seed)
+    layer = KINDS[kind](data, found, random)
+    try:
+        compared(layer, found, random, buffers=data.draw(st.sampled_from([1, 2])))
+    except LayerError as error:
+        event("it does not fit")
+        assert "fit" in str(error)  # noqa: PT017  the other ending that is right
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=4, phases=PHASES)
+def test_random_layers_of_every_kind(kind, data, seed):
+    compared_random(data, kind, seed)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60, phases=PHASES)
+def test_many_random_layers_of_every_kind(kind, data, seed):
+    compared_random(data, kind, seed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from explorer.npu.cost import Prediction, predict_steps
 from explorer.npu.program import COMPUTE, LOAD
@@ -35,7 +35,7 @@ def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Predictio
     steps: list[Step] = []
     for number, layer in enumerate(layers):
         if number:
-            steps += _barrier()
+            steps += _barrier(machine)
         is_last = layer is layers[-1]
         steps += layer.steps if is_last else layer.steps[:-1]
     traffic = Traffic(
@@ -46,10 +46,18 @@ def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Predictio
     return predict_steps(machine, steps, traffic)
 
 
-def _barrier() -> list[Step]:
-    waits = Step(queue=COMPUTE, what="wait", cycles=1, fixed_cycles=1, takes=(OUTPUTS_STORED,),
-                 gives=(INPUTS_FREE,))  # fmt: skip
-    return [waits, replace(waits, queue=LOAD, takes=(INPUTS_FREE,), gives=())]
+def _barrier(machine: Machine) -> list[Step]:
+    """What moves nothing, but waits for a channel of its engine."""
+
+    def step(queue: int, content: str, takes: int, gives: tuple[int, ...]) -> Step:
+        route = machine.route[machine.regions[0].name, machine.by_content[content].memory, True]
+        return Step(queue=queue, what="wait", cycles=1, fixed_cycles=1, dma=route.engine,
+                    takes=(takes,), gives=gives)  # fmt: skip
+
+    return [
+        step(COMPUTE, "micro_operations", OUTPUTS_STORED, (INPUTS_FREE,)),
+        step(LOAD, "activations", INPUTS_FREE, ()),
+    ]
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from explorer.npu.cost import Prediction, predict_steps
 from explorer.npu.program import COMPUTE, LOAD
@@ -47,14 +47,17 @@ def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Predictio
 
 
 def _barrier(machine: Machine) -> list[Step]:
-    """Moves of nothing, which wait for a channel of their DMA engine all the same."""
-    first, second = (
-        machine.route[machine.regions[0].name, machine.by_content[content].memory, True].engine
-        for content in ("micro_operations", "activations")
-    )
-    waits = Step(queue=COMPUTE, what="wait", cycles=1, fixed_cycles=1, dma=first,
-                 takes=(OUTPUTS_STORED,), gives=(INPUTS_FREE,))  # fmt: skip
-    return [waits, replace(waits, queue=LOAD, dma=second, takes=(INPUTS_FREE,), gives=())]
+    """What moves nothing, but waits for a channel of its engine."""
+
+    def step(queue: int, content: str, takes: int, gives: tuple[int, ...]) -> Step:
+        route = machine.route[machine.regions[0].name, machine.by_content[content].memory, True]
+        return Step(queue=queue, what="wait", cycles=1, fixed_cycles=1, dma=route.engine,
+                    takes=(takes,), gives=gives)  # fmt: skip
+
+    return [
+        step(COMPUTE, "micro_operations", OUTPUTS_STORED, (INPUTS_FREE,)),
+        step(LOAD, "activations", INPUTS_FREE, ()),
+    ]
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

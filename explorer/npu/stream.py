@@ -128,8 +128,9 @@ class Stream(ABC):
         """Positions of one block of channels; `strides`: elements between rows, and columns."""
         if self.machine.set == "full" or strides[1] == 1:
             step: dict[str, Any] = {} if strides[1] == 1 else {"x_step": strides[1]}
+            stride = strides[0] if rows > 1 else 0  # of one row it means nothing
             yield Store(memory=content, scratchpad_address=scratchpad, global_address=first,
-                        y_size=rows, x_size=columns, x_stride=strides[0], **step)  # fmt: skip
+                        y_size=rows, x_size=columns, x_stride=stride, **step)  # fmt: skip
             return
         for row in range(rows):  # every position is a row of its own
             yield Store(memory=content, scratchpad_address=scratchpad + row * columns,
@@ -140,7 +141,8 @@ class Stream(ABC):
         """One block of channels; `stride`: positions between two rows."""
         each = self.elements_per_block(content)
         step: dict[str, Any] = {} if each == 1 else {"x_step": each}
-        return Load(memory=content, x_stride=stride * each, **fields, **step)
+        apart = stride * each if fields.get("y_size", 1) > 1 else 0  # of one row it means nothing
+        return Load(memory=content, x_stride=apart, **fields, **step)
 
     def finished(self, name: str) -> bytes:
         """The program, its end included. LayerError where a field is too narrow; `name`: the

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -98,6 +97,8 @@ class TiledLayer:
     buffers: int
     regions: tuple[tuple[str, tuple[Region, ...]], ...]
     """Of activations, weights, sums and constants; of the first three one for each buffer."""
+    bands: tuple[Band, ...]
+    """Of the layer, whatever the sizes."""
 
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
@@ -105,10 +106,6 @@ class TiledLayer:
     def sums_of(self, chunk: Chunk) -> int:
         """Where the sums of the chunk's tile begin."""
         return self.region("sums", chunk.tile % self.buffers).address
-
-    @cached_property
-    def bands(self) -> tuple[Band, ...]:
-        return bands(self.layer, self.machine)
 
     @property
     def tile_count(self) -> int:
@@ -196,9 +193,8 @@ def output_blocks(layer: Convolution, machine: Machine) -> int:
     return blocks(layer.weights.shape[0], machine.columns)
 
 
-def most_inputs(layer: Convolution, machine: Machine) -> tuple[int, int]:
+def most_inputs(found: Sequence[Band]) -> tuple[int, int]:
     """Blocks of outputs and of inputs that the largest bands have."""
-    found = bands(layer, machine)
     return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)
 
 
@@ -267,7 +263,8 @@ def tile_convolution(
     found: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     smallest = None
     limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
-    most = most_inputs(layer, machine)
+    of_layer = bands(layer, machine)
+    most = most_inputs(of_layer)
     for candidate in _candidates(layer, machine, most) if sizes is None else [tuple(sizes)]:
         problem = _refusal(layer, machine, candidate, limits)
         placed = None if problem else _place(layer, machine, candidate, buffers)
@@ -277,7 +274,7 @@ def tile_convolution(
         rows, columns, outputs, inputs = candidate
         tiled = TiledLayer(
             layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
-            inputs=inputs, buffers=buffers, regions=placed,
+            inputs=inputs, buffers=buffers, regions=placed, bands=of_layer,
         )  # fmt: skip
         found.append((_moved(tiled), tuple(-size for size in candidate), tiled))
     if found:
@@ -388,11 +385,11 @@ def _refusal(
         ("vector", "inner", rows * columns),
         ("vector", "outer", outputs),
         ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns)),
-        ("load", "x_stride", width * (channels_per_block(machine) // machine.rows)),
+        ("load", "x_stride", width * (channels_per_block(machine) // machine.rows) * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", min(width, window(layer, 1, columns))),
         ("load", "x_size", outputs * inputs * taps),
-        ("store", "x_stride", _store_stride(layer, machine)),
+        ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
         *(("load", "y_pad_before", pad) for pad in layer.pads),
     ):
         field = limits.get((kind, name))

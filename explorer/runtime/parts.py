@@ -98,13 +98,15 @@ class PartsProgram:
         with self._lock:
             values = self._checked(inputs)
             records = []
-            start_ns = 0
+            start_ns = start_cycle = 0
             for part in self.program.parts:
                 executable, given = self.executables[part.function], self._given(part, values)
                 record = executable.profile(given, repeats)
                 end_ns = max((event.end_ns for event in record.events), default=0)
-                records.append(_later(record, start_ns))
+                end_cycle = max((event.end_cycle for event in record.events), default=0)
+                records.append(_later(record, start_ns, start_cycle))
                 start_ns += end_ns
+                start_cycle += end_cycle
                 self._take(part, executable.run(given), values)
             return ProfileRecord(
                 device=", ".join(dict.fromkeys(record.device for record in records)),
@@ -162,14 +164,18 @@ class PartsProgram:
         return {port.name: values[value] for port, value in pairs}
 
 
-def _later(record: ProfileRecord, by_ns: int) -> ProfileRecord:
-    """All that was timed, so much later."""
+def _later(record: ProfileRecord, by_ns: int, by_cycles: int) -> ProfileRecord:
+    """All that was timed, so much later; cycles, where they are counted."""
 
     def moved(timed: Timed) -> Timed:
         return replace(timed, start_ns=timed.start_ns + by_ns, end_ns=timed.end_ns + by_ns)
 
+    def counted(event: TimedEvent) -> TimedEvent:
+        first, last = event.start_cycle + by_cycles, event.end_cycle + by_cycles
+        return replace(event, start_cycle=first, end_cycle=last) if event.cycles else event
+
     return replace(
         record,
-        events=tuple(map(moved, record.events)),
+        events=tuple(counted(moved(event)) for event in record.events),
         shares=tuple(map(moved, record.shares)),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
@@ -28,9 +29,18 @@ class RefusedLayers:
     """What of a program no layers of the machine compute."""
 
     machine: Machine
+    known: WeakKeyDictionary[TopOperation, str] = field(
+        default_factory=WeakKeyDictionary, compare=False, repr=False
+    )
+    """Answers so far: one may take as long as cutting a layer into tiles."""
 
     def __call__(self, op: TopOperation, weights: Weights) -> str:
         """Why the host has to run an operation; empty where instructions do."""
+        if op not in self.known:
+            self.known[op] = self._reason(op, weights)
+        return self.known[op]
+
+    def _reason(self, op: TopOperation, weights: Weights) -> str:
         if any(_is_float(value) for value in (*op.operands, *op.results)):
             return "it reads or makes floats"
         if stays(op) or (is_read_through(op) and self._are_taken(op, weights)):

@@ -19,7 +19,10 @@ class TimedEvent:
     flops: int = 0
     bytes_moved: int = 0
     cycles: int = 0
-    """That the engine was busy, of a machine whose cycles are counted; 0 elsewhere."""
+    """That the engine was busy, of a machine whose cycles are counted; 0 elsewhere. Of several
+    instructions in one event, less than from its first cycle to its last."""
+    start_cycle: int = 0
+    end_cycle: int = 0
     waited_cycles: int = 0
     """How long it waited before it began."""
     cause: str = ""

@@ -17,6 +17,7 @@ from explorer.views.numbers import (
     format_nanoseconds,
     format_percent,
 )
+from explorer.views.static.counted import counted_text, is_counted
 from explorer.views.static.parts import plain as text_form
 from explorer.views.static.parts.markup import badge, bar, card, code, escape, note, plain, table
 from explorer.views.theme import family
@@ -45,6 +46,8 @@ class _Row:
 
 def profile_text(profile: ProfileRecord) -> str:
     """The latency, and one line per launch in the order of execution."""
+    if is_counted(profile):
+        return counted_text(profile)
     rows, remark = _rows(profile)
     total = _total(profile)
     longest = max((row.nanoseconds for row in rows), default=0) or 1

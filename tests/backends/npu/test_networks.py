@@ -5,6 +5,7 @@ import pytest
 import explorer
 from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
+from explorer.views.static.profile import profile_text
 
 
 @pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
@@ -61,3 +62,17 @@ def test_what_the_host_runs_is_said_with_the_reason(compiled):
 def test_a_float_model_is_to_be_quantized_first(digits):
     with pytest.raises(UnsupportedError, match="nothing in this model is quantized"):
         explorer.compile(digits[0], "mac-128")
+
+
+def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
+    c = compiled("vta-16")
+    c.run(digits[2])
+    profile = c.profile(digits[2])
+    events = [event for event in profile.events if event.cycles]
+    assert {event.lane for event in events} == {"load", "compute", "store"}
+    counted = c.counted
+    assert max(event.end_cycle for event in events) == counted.cycles
+    assert sum(e.cycles for e in events) == sum(cycles for _, cycles in counted.busy_cycles)
+    assert sum(e.waited_cycles for e in events) == sum(count for *_, count in counted.stalls)
+    text = profile_text(profile)
+    assert f"{counted.cycles:,} cycles on" in text and "most of all for token" in text

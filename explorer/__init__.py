@@ -11,6 +11,7 @@
     d = c.fork(disable=["fuse-activation"])   another decision, compared
     c.compare(d)
     ex.start("net.onnx").run({"image": x})    what was compiled before starts at once
+    ex.compile(module, args=(x,))             a module of PyTorch
 
 Everything is imported when it is first used, so that `import explorer` costs little.
 """
@@ -48,6 +49,7 @@ __all__ = [
     "host_values",
     "inspect",
     "interpret",
+    "last_compilation",
     "load",
     "mixed",
     "open",
@@ -58,19 +60,27 @@ __all__ = [
 
 
 def load(
-    path: ModelPath,
+    path: ModelPath | Any,  # or what torch has: a module, an exported program
     inputs: Mapping[str, Any] | None = None,
     *,
     weights: str | Path | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
 ) -> SourceModel:
-    """Reads a model file (ONNX, TFLite, Caffe). ModelError says why it cannot be read.
+    """Reads a model file (ONNX, TFLite, Caffe, PyTorch's .pt2). ModelError says why it cannot be
+    read. Or takes a module of PyTorch, with example arguments, or a program of torch.export.
 
     inputs: values of inputs that are sequences or optionals: lists of arrays, or None. The model is
     the one for sequences of that length. weights: their file, where a model is two files (Caffe)
-    that have not one name in one folder.
+    that have not one name in one folder. args, kwargs, dynamic_shapes: of a module, as
+    torch.export.export takes them.
     """
     from explorer import importers
+    from explorer.importers.pytorch.exporting import is_live, read_live
 
+    if is_live(path):
+        return read_live(path, args, kwargs, dynamic_shapes)
     return importers.load(path, inputs, weights)
 
 
@@ -100,19 +110,23 @@ def interpret(model: SourceModel | ModelPath, inputs: Mapping[str, Any]) -> dict
 
 
 def compile(
-    model: SourceModel | ModelPath,
+    model: SourceModel | ModelPath | Any,  # or what torch has, as `load` takes it
     target: str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
     inputs: Mapping[str, Any] | None = None,  # arrays, or what `load` takes
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
     **options: Any,  # the fields of explorer.compilation.Settings
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
-    shapes tell the sizes that dimensions leaves out; lists of them for sequences.
+    shapes tell the sizes that dimensions leaves out; lists of them for sequences. args, kwargs,
+    dynamic_shapes: of a module of PyTorch.
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
     schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
     quantization (a table of thresholds or its file), modes (INT8, INT16 or F32 by tensor),
@@ -121,6 +135,8 @@ def compile(
     from explorer.compilation import compile_model
 
     _register_representations()
+    if args is not None or kwargs is not None:
+        model = load(model, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
     source = _loaded(model, inputs)
     return compile_model(
         source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
@@ -280,6 +296,15 @@ def devices():
     from explorer.backends import list_devices
 
     return list_devices()
+
+
+def last_compilation() -> Compilation | None:
+    """What `torch.compile(module, backend="explorer")` compiled last in this process; the largest
+    part where some nodes were left to torch. None before the module was called."""
+    from explorer.session.torch_backend import last_compilation as last
+
+    _register_representations()
+    return last()
 
 
 def targets() -> list[str]:

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[REFERENCE],
         metavar="PEER,...",
         help=f"what to compare with: {', '.join(PEERS)} (default: {REFERENCE}, which is "
-        "onnxruntime for ONNX)",
+        "onnxruntime for ONNX, litert for TFLite, opencv for Caffe)",
     )
     parser.add_argument(
         "--repeats",
@@ -149,7 +149,8 @@ def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
     from explorer.references.interface import reference_of
 
     reference = reference_of(model).name
-    found = [reference if name == REFERENCE else name for name in names]
+    own = (REFERENCE, reference.lower())
+    found = [reference if name in own else name for name in names]
     for name in found:
         if name not in (reference, OPENVINO):
             raise InputError(

@@ -75,7 +75,7 @@ def set_apart() -> None:
     """Keeps everything from the collector, after open files were flushed."""
     files = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     for found in gc.get_objects():
-        if isinstance(found, files):
+        if issubclass(type(found), files):  # isinstance would ask what a dead weak proxy stood for
             with suppress(OSError, ValueError):  # closed, or read only
                 found.flush()
     gc.freeze()

@@ -12,17 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeVar
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 
+from verification.conformance.choices import LARGE, Choices
 from verification.conformance.tflite.models import GraphOf, TensorOf
 
-Chosen = TypeVar("Chosen")
-
-LARGE = 4000
-"""Elements of the operands of large cases, at least."""
 QUANTIZED = ("int8", "uint8", "int16")
 
 
@@ -40,23 +36,8 @@ class Drawn:
     intermediates: Sequence[TensorOf] = ()
 
 
-class Draw:
+class Draw(Choices):
     """One source of random numbers for a case; `attempt` tells those apart that LiteRT refused."""
-
-    def __init__(self, seed: int, kind: str, number: int, attempt: int = 0) -> None:
-        self.kind = kind
-        self.is_large = number % 2 == 0
-        self.random = np.random.default_rng([seed, crc32(kind.encode()), number, attempt])
-
-    def choice(self, *among: Chosen) -> Chosen:
-        return among[int(self.random.integers(len(among)))]
-
-    def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
-        return int(self.random.integers(low, high + 1))
-
-    def flag(self) -> bool:
-        return bool(self.random.integers(2))
 
     def shape(self, rank: int | None = None, most: int = 6) -> tuple[int, ...]:
         """Sizes of at most `most`, which are doubled at random until a large case is large."""

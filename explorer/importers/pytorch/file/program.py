@@ -86,7 +86,7 @@ class Provenance:
         return (own or list(self.frames) or [None])[-1]
 
 
-_PYTORCH = ("modules/", "nn/", "torch/", "fx/", "passes/", "_functorch/", "_export/")
+_PYTORCH = ("modules/", "nn/", "torch/", "fx/", "passes/", "_functorch/", "_export/", "<eval")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from explorer.importers.pytorch.file.program import Frame, Provenance
 LONGEST_TEXT = 200
 """Characters of a line of Python."""
 MOST_FRAMES = 16
+_LOCAL = re.compile(r"^L\['\w+'\]\.?")
+"""What Dynamo calls the module itself in front of a path."""
 _FRAME = re.compile(r'^\s*File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})$')
 
 
@@ -34,7 +36,8 @@ def _module(stack: str) -> tuple[str, str]:
     for entry in reversed(stack.split(";")):
         parts = entry.split(",")
         if len(parts) >= 3 and parts[0].startswith("L") and _is_path(parts[1]):
-            return parts[1].split("@")[0], parts[2].rsplit(".", 1)[-1]
+            path = _LOCAL.sub("", parts[1].split("@")[0])
+            return path, parts[2].rsplit(".", 1)[-1]
     return "", ""
 
 

@@ -1,0 +1,86 @@
+"""Modules and exported programs that are in this process, as models: torch exports, we read.
+
+    read_live(module, (x,), dynamic_shapes={"x": {0: Dim("batch")}})
+    read_live(torch.export.export(module, (x,)))
+
+torch is used only where somebody has loaded it already. The archive lies in a file without a name
+for as long as the model's weights, which are views of it, are in use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any  # torch's own types, which are not known here
+
+from explorer.errors import InputError, ModelError
+from explorer.files import reading_file
+from explorer.importers.model import SourceModel
+from explorer.importers.pytorch.file import reading
+
+_VERSION = "2.13"
+
+
+def is_live(value: object) -> bool:
+    """Whether it is a module or an exported program of torch."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return isinstance(value, torch.nn.Module | torch.export.ExportedProgram)
+
+
+def read_live(
+    value: Any,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> SourceModel:
+    """The model of a module, for arguments like these, or of an exported program.
+
+    ModelError where torch cannot export it, with torch's own words.
+    """
+    torch = sys.modules["torch"]
+    name = type(value).__name__
+    program = value
+    if isinstance(value, torch.nn.Module):
+        if args is None and kwargs is None:
+            raise InputError(
+                f"{name} is a module, whose operations are found by running it",
+                hint="give example arguments: args=(x,)",
+            )
+        program = _exported(torch, value, tuple(args or ()), dict(kwargs or {}), dynamic_shapes)
+    else:
+        name = type(getattr(value, "_module", value)).__name__
+    descriptor, path = tempfile.mkstemp(suffix=".pt2", prefix="explorer-")
+    os.close(descriptor)
+    try:
+        with _torch_saying("save", name):
+            torch.export.save(program, path)
+        with reading_file(path, "model", hint=f"torch {_VERSION} is read"):
+            model = reading.load(Path(path))
+    finally:
+        os.unlink(path)
+    return replace(model, name=name, path=None)
+
+
+def _exported(torch: Any, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:
+    with _torch_saying("export", type(module).__name__), torch.no_grad():
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+
+
+@contextmanager
+def _torch_saying(doing: str, name: str) -> Iterator[None]:
+    """ModelError with torch's own words: its exceptions have no base of theirs."""
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(str(error).split())[:500]
+        raise ModelError(
+            f"torch cannot {doing} {name}: {said}",
+            hint="torch.export.export(module, args) says where",
+        ) from error

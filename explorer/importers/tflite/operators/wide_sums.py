@@ -83,7 +83,7 @@ def products_of_matrices(
     scale = a.scale_array[0] * b.scale_array[0]
     if node.tensor(0).element_type == "int16":
         sums = build.matmul(centered_numbers(left, a, build), centered_numbers(right, b, build))
-        return _scaled(node, sums, np.float64(scale), HALF, build)
+        return _scaled(node, sums, np.array(scale, np.float64), HALF, build)
     sums = as_stored(build.matmul(left, right), build)
     source = QuantizedType.get(IntegerType(32), [float(scale)], [0])
     by = RequantizationAttr.get(kind, DOUBLE)

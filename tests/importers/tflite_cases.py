@@ -239,6 +239,16 @@ def _words() -> dict[str, Case]:
             result=numbers("y", (2, 40, 28), dtype, scale),
             options="BatchMatMulOptions",
         )  # fmt: skip
+    # Their product is a single: as a double it has another multiplier of 16 bits.
+    found["BATCH_MATMUL int16, near another multiplier"] = Case(
+        kind="BATCH_MATMUL",
+        operands=[
+            numbers("a", (2, 30, 6), "int16", 0.09260292),
+            numbers("b", (2, 6, 28), "int16", 0.024519721),
+        ],
+        result=numbers("y", (2, 30, 28), "int16", 74.40068),
+        options="BatchMatMulOptions",
+    )
     power = 2.0**-12
     for kind in ("ADD", "SUB", "MUL"):
         for name, scales in (

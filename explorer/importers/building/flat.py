@@ -198,6 +198,10 @@ class FlatGraph:
                 block.add_op(op)
                 values[name] = op.output
         for node in self.nodes:
+            for name in node.inputs:
+                if name and name not in values:
+                    message = f"no node makes {name!r}, which {node.name} needs"
+                    raise _damaged(message, model, node.name)
             op = NodeOp.make_node(
                 [values[name] if name else None for name in node.inputs],
                 [_kind(name, found, model) for name in node.outputs],

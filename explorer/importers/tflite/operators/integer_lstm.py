@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import log2
 
 import numpy as np
@@ -27,6 +28,7 @@ from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE
 from explorer.importers.tflite.operators.short_fixed_point import sigmoid, tanh
 from explorer.importers.tflite.operators.words import LEAST, MOST, NUMBERS, looked_up_words
+from explorer.ir.deferred import read_only
 from explorer.ir.requantization import Requantization, RequantizationAttr, integer_limits
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
@@ -190,5 +192,10 @@ def _function(
     build: Build,
 ) -> SSAValue:
     """Of numbers with so many bits before the point, by a table that all steps share."""
-    table = function(NUMBERS, integer_bits)
+    table = _table(function, integer_bits)
     return looked_up_words(x, table, f"{name}_of_words_{integer_bits}", UNIT, build)
+
+
+@cache
+def _table(function: Callable[[np.ndarray, int], np.ndarray], integer_bits: int) -> np.ndarray:
+    return read_only(function(NUMBERS, integer_bits).astype(np.int16))

@@ -10,10 +10,11 @@ Source: tensorflow/lite/kernels/internal/common.h, `MultiplyByQuantizedMultiplie
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import limits
 from explorer.importers.tflite.operators.integers import (
     centered_numbers,
@@ -71,16 +72,22 @@ def wide_sums(node: TfliteNode, sums: SSAValue, how: Requantization, build: Buil
 def products_of_matrices(
     node: TfliteNode, left: SSAValue, right: SSAValue, build: Build
 ) -> SSAValue:
-    """Products of quantized matrices, neither of them with scales for its slices."""
+    """Products of quantized matrices, neither of them with scales for its slices.
+
+    The product of their scales is a single here.
+    """
     kind, a, b = node.result_kind, kind_of(node.tensor(0)), kind_of(node.tensor(1))
     if kind is None or a is None or b is None or not a.is_per_tensor or not b.is_per_tensor:
         shown = " times ".join(node.tensor(index).element_type for index in (0, 1))
         raise Unsupported(f"products of matrices of {shown} with their scales")
+    scale = a.scale_array[0] * b.scale_array[0]
     if node.tensor(0).element_type == "int16":
         sums = build.matmul(centered_numbers(left, a, build), centered_numbers(right, b, build))
-        return _scaled(node, sums, a.double_scales[0] * b.double_scales[0], HALF, build)
+        return _scaled(node, sums, np.array(scale, np.float64), HALF, build)
+    sums = as_stored(build.matmul(left, right), build)
+    source = QuantizedType.get(IntegerType(32), [float(scale)], [0])
     by = RequantizationAttr.get(kind, DOUBLE)
-    return build.value(RequantizeOp, [build.matmul(left, right)], by=by)
+    return build.value(RequantizeOp, [as_quantized(sums, source, build)], by=by)
 
 
 def _scaled(

@@ -1,6 +1,7 @@
 """`explorer conformance`: test cases on all devices, and the report of it.
 
-The suite `onnx` is onnx's own cases; `tflite` is random models of one operator, judged by LiteRT.
+The suite `onnx` is onnx's own cases; `tflite` is random models of one operator, judged by LiteRT;
+`pytorch` is the samples of PyTorch's operator tests, exported, judged by eager.
 
     explorer conformance --device CPU --only '^test_conv'
     explorer conformance --jobs 2 --json outcomes.json --report docs/conformance.md
@@ -40,7 +41,10 @@ UNSOUND = ("crashed", "hung", "finding")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--suite", choices=("onnx", "tflite"), default="onnx", help="whose cases (default: onnx)"
+        "--suite",
+        choices=("onnx", "tflite", "pytorch"),
+        default="onnx",
+        help="whose cases (default: onnx)",
     )
     parser.add_argument(
         "--device",
@@ -68,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="suite tflite: write the models of all cases"
+    )
+    parser.add_argument(
+        "--decomposed",
+        action="store_true",
+        help="suite pytorch: programs after run_decompositions()",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome")
     parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the report")
@@ -104,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.device not in (ALL, "CPU"):
             raise InputError(f"--sanitize is for generated C, not for {arguments.device}")
         devices = ("CPU",)
-    suite = _tflite_suite(arguments) if arguments.suite == "tflite" else _onnx_suite(arguments)
+    suite = _SUITES[arguments.suite](arguments)
     pattern = _pattern(arguments.only)
     cases = [case for case in suite.cases if pattern.search(case.name)]
     if not cases:
@@ -201,6 +210,7 @@ def _command(arguments: argparse.Namespace) -> str:
     """The command as the report names it."""
     parts = ["explorer conformance"]
     parts += [f"--suite {arguments.suite}"] if arguments.suite != "onnx" else []
+    parts += ["--decomposed"] if arguments.decomposed else []
     parts += [f"--seed {arguments.seed}"] if arguments.seed is not None else []
     parts += [f"--per-op {arguments.per_op}"] if arguments.per_op is not None else []
     parts += [f"--device {arguments.device}"] if arguments.device != ALL else []
@@ -209,3 +219,24 @@ def _command(arguments: argparse.Namespace) -> str:
     parts += ["--sanitize"] if arguments.sanitize else []
     parts += [f"--report {arguments.report.name}"] if arguments.report is not None else []
     return " ".join(parts)
+
+
+def _pytorch_suite(arguments: argparse.Namespace) -> _Suite:
+    from explorer.references.torch_graph import EXTRA, torch_version
+
+    if not torch_version():
+        raise InputError("torch is not installed", hint=f"pip install {EXTRA!r} expecttest")
+    from verification.conformance.pytorch.report import PytorchReport
+    from verification.conformance.pytorch.suite import load_cases
+
+    for option in ("group", "sanitize", "oracle", "seed", "per_op", "keep"):
+        if getattr(arguments, option):
+            raise InputError(f"--{option.replace('_', '-')} is not for the suite pytorch")
+    return _Suite(
+        cases=load_cases(arguments.decomposed),
+        report=partial(PytorchReport, title=_command(arguments)),
+        child_arguments=["--pytorch", "decomposed" if arguments.decomposed else "exported"],
+    )
+
+
+_SUITES = {"onnx": _onnx_suite, "tflite": _tflite_suite, "pytorch": _pytorch_suite}

@@ -255,6 +255,14 @@ def expm1(node: AtenNode, build: Build) -> SSAValue:
     return build.select(is_above, above, build.select(is_negative, near, middle))
 
 
+def angle(node: AtenNode, build: Build) -> SSAValue:
+    """Half a turn for negative numbers, 0 for others."""
+    x = as_float(node.operand("self"), build)
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    turned = build.select(is_negative, build.scalar_like(math.pi, x), build.scalar_like(0, x))
+    return build.select(build.unary("is_nan", x), x, turned)
+
+
 def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
     """Numbers in the place of what is none, and of the infinities."""
     x = node.operand("self")
@@ -619,6 +627,7 @@ CONVERTERS = {
     "signbit": sign_bit,
     "expm1": expm1,
     "special_expm1": expm1,
+    "angle": angle,
     "nan_to_num": nan_to_num,
     "logit": logit,
     "special_logit": logit,

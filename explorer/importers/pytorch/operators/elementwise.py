@@ -331,12 +331,14 @@ def binary(node: AtenNode, build: Build) -> SSAValue:
 
 def add(node: AtenNode, build: Build) -> SSAValue:
     """self + alpha other"""
-    return _sum("add", *promoted(node, _PAIR, build), node, build)
+    left, right = promoted(node, _PAIR, build)
+    return _sum("add", left, right, node, build)
 
 
 def subtract(node: AtenNode, build: Build) -> SSAValue:
     """self - alpha other"""
-    return _sum("sub", *promoted(node, _PAIR, build), node, build)
+    left, right = promoted(node, _PAIR, build)
+    return _sum("sub", left, right, node, build)
 
 
 def reversed_subtract(node: AtenNode, build: Build) -> SSAValue:

@@ -117,7 +117,7 @@ def measure(model: SourceModel, processor: str, choices: dict[str, int], turns: 
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Single products against the peak.")
     parser.add_argument("words", nargs="*", help="titles that contain one of them; default all")
     parser.add_argument("--processor", default="x86-64-v3")
     parser.add_argument("--choose", default="", help="choices of the kernel: rows=6,vectors=2")

@@ -6,7 +6,8 @@ DIR holds the models and data (by default what `EXPLORER_MODELS` names). Every r
 journal as soon as it is known: a run that was interrupted goes on, and tries again what failed.
 Data that calibrate are never those that are tested.
 
-`best+adaround` is what `explorer calibrate` does by default, the other methods correct nothing.
+`best+adaround` is what `explorer calibrate` does by default; a method without a plus corrects
+nothing.
 Peers run in virtual environments of their own, which are below `--environments FOLDER` or are made
 there from PyPI: onnxruntime's static quantization (min-max, percentile, entropy), NNCF, and AIMET.
 A peer that cannot be installed or fails has a cell that says so.
@@ -32,13 +33,12 @@ from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel
-from explorer.quantization.corrections.record import DEFAULT
 from explorer.quantization.table import ThresholdTable
 from explorer.tuning.calibration import BEST, METHODS, Observed, observe, thresholds_of
 from explorer.tuning.correcting import with_corrections
 from explorer.tuning.sensitivity import largest
 
-OWN = (OURS, *METHODS)
+OWN = (OURS, "min-max+adaround", *METHODS)
 
 Outputs = list[np.ndarray]
 
@@ -110,9 +110,11 @@ class Made:
         return thresholds_of(self.observed, BEST)
 
     def table(self, method: str) -> ThresholdTable:
-        if method == OURS:
-            return with_corrections(self.best, self.observed, DEFAULT)
-        return self.best if method == BEST else thresholds_of(self.observed, method)
+        base, _, correction = method.partition("+")
+        found = self.best if base == BEST else thresholds_of(self.observed, base)
+        if not correction:
+            return found
+        return with_corrections(found, self.observed, (correction,))
 
 
 def judged(result: Result, actual: Outputs, exact: Outputs, case: Case) -> Result:

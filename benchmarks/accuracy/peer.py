@@ -123,8 +123,10 @@ def simulated_by_aimet(model: str, data: list, is_rounded: bool):
     import aimet_onnx
     from aimet_onnx.batch_norm_fold import fold_all_batch_norms_to_weight
     from aimet_onnx.common import quantsim_config
+    from aimet_onnx.utils import duplicate_shared_initializers
 
     folded = converted(model)
+    duplicate_shared_initializers(folded.graph)
     fold_all_batch_norms_to_weight(folded)
     per_channel = Path(quantsim_config.__file__).with_name("default_config_per_channel.json")
     simulation = aimet_onnx.QuantizationSimModel(

@@ -101,7 +101,7 @@ def table(
         exact = done[0].exact_accuracy
         cells = [f"{model} ({done[0].count})", "" if exact is None else f"{exact:.1f}"]
         lines.append(_row([*cells, *map(_cell, row)]))
-    shown = [r for r in results if r.model in models and r.method in methods]
+    shown = [known[m, n] for m in models for n in methods if (m, n) in known]
     problems = [f"{r.model}, {r.method}: {r.problem}" for r in shown if r.problem]
     return [*lines, "", *_against(shown, peers), "", *problems]
 

@@ -14,7 +14,8 @@ taken away (steal).
 
 With `--output` every model's rows are kept as soon as they are there: a run that was interrupted
 goes on. `--chart FILE.svg` draws them. `--against onnxruntime` leaves OpenVINO out, which otherwise
-is installed into an environment of its own (explorer/cli/latency/open_vino.py). `--busy 4` lets
+is installed into an environment of its own (explorer/cli/latency/open_vino.py). `--against litert`
+measures the folder's TFLite models, against LiteRT with XNNPACK. `--busy 4` lets
 four processes compute all the time, to see whether latency holds up on a loaded machine.
 """
 
@@ -31,17 +32,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
 from chart import draw
-from models import check_name, every_name
+from models import check_name, every_name, label
 from processors import here, table
 from rows import Row, Rows, class_of, from_json, means
 
-from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS, PEERS
+from explorer.cli.latency import EXACT, LITERT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import environment
 from explorer.compilation.measurements.rounds import LEAST_CALLS
 from explorer.errors import ExplorerError
 
 FOLDER = Path(__file__).resolve().parent
-PEERS_HELP = "peers; onnxruntime always is, `exact` is onnxruntime with exact products of bytes"
+PEERS_HELP = (
+    "peers (default: onnxruntime, which of ONNX models always is, and openvino); `exact` is "
+    "onnxruntime with exact products of bytes, `litert` is for TFLite models"
+)
 TIME_LIMIT_SECONDS = 600
 """Of one model: compiling and all rounds."""
 
@@ -51,14 +55,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", default="1,2", help="numbers with commas between them")
     parser.add_argument("--repeats", type=int, default=30, help="inferences of each, at least")
-    parser.add_argument("--against", default=",".join(PEERS), help=PEERS_HELP)
+    parser.add_argument("--against", default=f"{ONNXRUNTIME},{OPENVINO}", help=PEERS_HELP)
     parser.add_argument("--output", type=Path, help="JSON: rows are kept, and not measured again")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute meanwhile")
     parser.add_argument("--chart", type=Path, help="an SVG file")
     chosen = parser.parse_args(arguments)
-    known = (*PEERS, EXACT)
-    peers = [peer for peer in known if peer in {ONNXRUNTIME, *chosen.against.split(",")}]
-    names = chosen.models or every_name()
+    asked = set(chosen.against.split(","))
+    is_tflite = LITERT.lower() in asked
+    known = (LITERT,) if is_tflite else (ONNXRUNTIME, OPENVINO, EXACT)
+    peers = [peer for peer in known if peer.lower() in {ONNXRUNTIME, *asked}]
+    names = chosen.models or every_name(is_tflite)
     try:
         for name in names:
             check_name(name)
@@ -138,7 +144,7 @@ def _header(peers: Sequence[str]) -> str:
 
 def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str]:
     if isinstance(answer, str):
-        return [f"{Path(name).stem:<26}  not measured: {answer.splitlines()[0][:120]}"]
+        return [f"{label(name):<26}  not measured: {answer.splitlines()[0][:120]}"]
     lines = []
     for row in answer:
         line = f"{row.model:<26}{row.threads:>8}{row.ms[OURS]:>10.3f}{row.launches_ms:>10.3f}"

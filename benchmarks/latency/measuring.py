@@ -20,17 +20,18 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # of `architectures`
-from models import Opened, is_quantized, open_model
+from models import Opened, is_quantized, label, open_model
 from rows import Row
 
 import explorer
 from explorer.accuracy.metrics import tensor_error
 from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import OpenVino
-from explorer.cli.latency.reference import ReferenceSide, onnx_content
+from explorer.cli.latency.reference import ReferenceSide
 from explorer.compilation import Compilation
 from explorer.compilation.measurements.rounds import Calls, Side, take_turns
 from explorer.errors import DeviceError, ExplorerError, ModelError
+from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.runtime.measuring.load import watching
 from explorer.runtime.roofline import measure_gflops
 
@@ -74,9 +75,9 @@ def _row(
         outputs, expected = executable.run(inputs), runtime.run()
     found = [side.name for side in sides[1:]]
     return Row(
-        Path(name).stem,
+        label(name),
         threads,
-        "quantized" if is_quantized(onnx_content(opened.model).proto) else "float",
+        "quantized" if _computes_in_integers(opened, compilation) else "float",
         {side.name: timings.milliseconds(side.name) for side in sides},
         statistics.median(launches) * 1e3,
         {peer: timings.ratio(OURS, peer) for peer in found},
@@ -88,6 +89,12 @@ def _row(
         steal=load.steal,
         others=load.others,
     )
+
+
+def _computes_in_integers(opened: Opened, compilation: Compilation) -> bool:
+    if isinstance(opened.model.content, OnnxContent):
+        return is_quantized(opened.model.content.proto)
+    return bool(compilation.passes[0].after.quantized)
 
 
 def _operations(compilation: Compilation) -> int:

@@ -45,20 +45,34 @@ class Opened:
     """Those that belong to it; the others are random."""
 
 
-def every_name() -> list[str]:
-    """All architectures, all sample models, and every model of the folder that is none of them."""
+FORMATS = {".onnx": "onnx", ".tflite": "tflite"}
+"""Suffixes, and the folder's part where such files are."""
+
+
+def every_name(is_tflite: bool = False) -> list[str]:
+    """All architectures, all sample models, and every model of the folder that is none of them; or
+    the folder's TFLite models."""
+    if is_tflite:
+        return [path.name for path in sorted((MODELS / "tflite").glob("*.tflite"))]
     found = sorted(SAMPLES.glob("*.onnx")) + sorted((MODELS / "onnx").glob("*.onnx"))
     return [*NAMES, *(path.stem for path in found if not path.stem.startswith(LIGHT))]
+
+
+def label(name: str) -> str:
+    """What a model is called in rows: names of architectures and files may have dots."""
+    plain = Path(name).name
+    return next((plain.removesuffix(s) for s in FORMATS if plain.endswith(s)), plain)
 
 
 def find_file(name: str) -> Path | None:
     """A path as it is; else a sample model or one of the folder's."""
     if Path(name).is_file():
         return Path(name)
-    for folder in (SAMPLES, MODELS / "onnx"):
-        path = folder / f"{Path(name).name.removesuffix('.onnx')}.onnx"
-        if path.is_file():
-            return path
+    for suffix, part in FORMATS.items():
+        for folder in (SAMPLES, MODELS / part):
+            path = folder / f"{Path(name).name.removesuffix(suffix)}{suffix}"
+            if path.is_file():
+                return path
     return None
 
 

@@ -4,9 +4,9 @@
     rows.add("resnet18", measured)
     means(rows.all, peer="openvino")         {("large", 1): Mean(0.79, 31, 1.04), ...}
 
-Classes are by onnxruntime's time on one thread: `large` from 0.25 ms on, `small` below, where the
-cost of a call decides; quantized models stand apart. A mean is geometric, over the models that all
-peers of the run loaded, and of one processor.
+Classes are by the reference's time (onnxruntime, LiteRT) on one thread: `large` from 0.25 ms on,
+`small` below, where the cost of a call decides; quantized models stand apart. A mean is geometric,
+over the models that all peers of the run loaded, and of one processor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any  # of JSON
 
 from processors import Processor
 
-from explorer.cli.latency import ONNXRUNTIME, OURS
+from explorer.cli.latency import LITERT, ONNXRUNTIME, OURS
 from explorer.results.encoding import from_json as decoded
 from explorer.results.encoding import to_json
 from explorer.runtime.measuring import Measurement
@@ -145,11 +145,12 @@ def from_json(answer: object) -> list[Row] | str:
 
 
 def class_of(model: str, rows: Sequence[Row]) -> str:
-    """By onnxruntime's time on the fewest threads that were measured."""
+    """By the reference's time on the fewest threads that were measured."""
     first = min((row for row in rows if row.model == model), key=lambda row: row.threads)
     if first.kind == "quantized":
         return first.kind
-    return "large" if first.ms[ONNXRUNTIME] >= LARGE_MS else "small"
+    reference = next(first.ms[name] for name in (ONNXRUNTIME, LITERT) if name in first.ms)
+    return "large" if reference >= LARGE_MS else "small"
 
 
 def means(rows: Sequence[Row], peer: str) -> dict[tuple[str, int], Mean]:

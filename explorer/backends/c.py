@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.backends.interface import Backend
@@ -40,6 +41,9 @@ WIDE_LANES = 16
 DOT_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "dotprod", "i8mm"})
 """Features that add four products of bytes to a sum of 32 bits at once."""
 
+BYTE_TILES = {"amx_int8": (16, "amx"), "i8mm": (4, "i8mm")}
+"""Features that multiply matrices of bytes: for vectors of so many, and what schedules call it."""
+
 
 class CBackend(Backend):
     name = "c"
@@ -72,7 +76,10 @@ class CBackend(Backend):
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine
 
-        return processor_machine(self.name, self.core(target), lanes)
+        core = self.core(target)
+        tiles = [t for f, (width, t) in BYTE_TILES.items() if f in core.features and width == lanes]
+        machine = processor_machine(self.name, core, lanes)
+        return replace(machine, byte_tiles=tiles[0] if tiles else "")
 
     def core(self, target: Target) -> KnownCore:
         from explorer.backends.cores import known_core

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[REFERENCE],
         metavar="PEER,...",
         help=f"what to compare with: {', '.join(PEERS)} (default: {REFERENCE}, which is "
-        "onnxruntime for ONNX)",
+        "onnxruntime for ONNX, litert for TFLite, opencv for Caffe)",
     )
     parser.add_argument(
         "--repeats",
@@ -150,7 +150,7 @@ def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
 
     reference = reference_of(model).name
     is_of_torch = model.format == "pytorch"
-    own = (REFERENCE, TORCH) if is_of_torch else (REFERENCE,)
+    own = (REFERENCE, reference.lower(), *([TORCH] if is_of_torch else []))
     found = [reference if name in own else name for name in names]
     for name in found:
         if name not in (reference, OPENVINO) and not (is_of_torch and name == TORCH_COMPILE):

@@ -1,8 +1,8 @@
 """Executing a module of `top` operations through their NumPy meanings, incrementally.
 
 An `EvaluationCache` holds results by what they were computed from: the operation, its properties,
-its results' logical types and the contents of its operands. From snapshot to snapshot, and whether
-operands were computed or given, only what was never computed of the same numbers runs again.
+its results' logical types, and the types and contents of its operands. From snapshot to snapshot,
+and whether operands were computed or given, only what is new of these runs again.
 """
 
 from __future__ import annotations
@@ -283,7 +283,11 @@ class _Run:
             results = self._evaluate(op, [a for a, _ in operands])
             return [(array, _OF_AN_ITERATION) for array in results]
         types = tuple((element_type_of(r), shape_of(r)) for r in op.results)
-        key = self.cache.key((op.name, _properties(op), types, tuple(k for _, k in operands)))
+        # An operand's type says what its integers stand for.
+        known_by = tuple(
+            (element_type_of(o), k) for o, (_, k) in zip(op.operands, operands, strict=True)
+        )
+        key = self.cache.key((op.name, _properties(op), types, known_by))
         results = self.cache.results.get(key)
         if results is None:
             made = self._evaluate(op, [a for a, _ in operands])

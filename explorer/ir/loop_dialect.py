@@ -4,6 +4,7 @@
     %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
     %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
     %p = loop.normal_cdf %a : f32                        erfc(-a / sqrt(2)) / 2
+    %h = loop.high_product %a, %b : i32                  (a * b + 2^30) >> 31
     %s = loop.dot %sums, %x, %w : vector<16xi32>, ...
                                                      s[i] = sums[i] + x[0..3] * w[4 i .. 4 i + 3]
 
@@ -234,6 +235,27 @@ class NormalCdfOp(IRDLOperation):
 
 
 @irdl_op_definition
+class HighProductOp(IRDLOperation):
+    """(a b + 2^30) >> 31 of signed integers of 32 bits: the upper half of their doubled product,
+    rounded half up. Both being the lowest number, it wraps.
+
+    Source: gemmlowp, `SaturatingRoundingDoublingHighMul`; processors have it as `sqrdmulh`.
+    """
+
+    name = "loop.high_product"
+
+    T: ClassVar = VarConstraint("T", BaseAttr(IntegerType) | BaseAttr(VectorType))
+
+    left = operand_def(T)
+    right = operand_def(T)
+    result = result_def(T)
+
+    assembly_format = "$left `,` $right attr-dict `:` type($result)"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class DotOp(IRDLOperation):
     """In every lane four products of bytes are added: what dot-product instructions do.
 
@@ -317,6 +339,7 @@ Loop = Dialect(
         FloatToSignedLanesOp,
         FloatRemainderOp,
         NormalCdfOp,
+        HighProductOp,
         DotOp,
         InterleaveLowOp,
         InterleaveHighOp,

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from explorer.ir.loop_dialect import FloatRemainderOp
+from explorer.ir.loop_dialect import FloatRemainderOp, HighProductOp
 from explorer.ir.types import arithmetic_type
 
 
@@ -81,6 +81,13 @@ class Scalar:
 
     def logical_xor(self, other: Scalar | float) -> Scalar:
         return self._binary(other, None, arith.XOrIOp)
+
+    def high_product(self, other: Scalar) -> Scalar:
+        """(self * other + 2^30) >> 31, of i32."""
+        op = HighProductOp.create(
+            operands=[self.value, other.value], result_types=[self.value.type]
+        )
+        return self._record(op)
 
     def unary(self, operation: type[Operation]) -> Scalar:
         """A function of the `math` dialect: `x.unary(math.ExpOp)`."""

@@ -2,6 +2,7 @@
 
     layer.py      what a layer is; a convolution in integers, and its meaning in NumPy
     elementwise.py    sums, products and maxima of two tensors with scales of their own
+    pieces.py     several convolutions that write positions of one result
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -21,7 +22,7 @@ Below these, by engine:
     micro.py      micro-operations, and what of them lies in their scratchpad
     steps.py      what a layer does one by one, how long each takes, and what it occupies
 
-Schedules are plain: the largest tiles, double-buffered. Whole networks are not compiled yet.
+Schedules are plain: the largest tiles, double-buffered.
 """
 
 from explorer.npu.cost import CycleTerm, Prediction, predict
@@ -34,6 +35,7 @@ from explorer.npu.layer import (
     Rescaling,
     matrix_product,
 )
+from explorer.npu.pieces import Piece, Pieces
 from explorer.npu.places import Addresses, Placed
 from explorer.npu.program import LayerProgram, Tiled, compile_layer, tile_layer
 from explorer.npu.steps import Traffic
@@ -49,6 +51,8 @@ __all__ = [
     "Layer",
     "LayerError",
     "LayerProgram",
+    "Piece",
+    "Pieces",
     "Placed",
     "Placement",
     "Prediction",

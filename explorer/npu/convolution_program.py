@@ -12,7 +12,7 @@ when the sums' buffer is free.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from explorer.npu import layouts
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, scheme_problem
-from explorer.npu.places import Addresses, place
+from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import (
     Chunk,
@@ -100,10 +100,30 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
     return "" if layer.rescaling is None else scheme_problem(layer.rescaling, machine)
 
 
+def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
+    """Content and size in bytes of weights, and of biases and factors."""
+    layer, machine = tiled.layer, tiled.machine
+    count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
+    per_block = constants_per_block(layer, machine)
+    sizes = {
+        "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
+        "constants": ("accumulators", output_blocks(layer, machine) * per_block),
+    }
+    elements = {c: space.global_bytes for c, space in machine.by_content.items()}
+    return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
+
+
+def places_of(tiled: TiledLayer, addresses: Addresses) -> dict[str, Placed]:
+    """Where tensors and constants lie."""
+    layer = tiled.layer
+    tensors = (*layer.inputs, layer.output)
+    return place(layer.name, tiled.machine, tensors, constant_sizes(tiled), addresses)
+
+
 class ConvolutionWriter(Stream):
     """Instructions while they are written."""
 
-    def __init__(self, tiled: TiledLayer, addresses: Addresses) -> None:
+    def __init__(self, tiled: TiledLayer, places: Mapping[str, Placed]) -> None:
         self.tiled, self.layer = tiled, tiled.layer
         layer, machine = tiled.layer, tiled.machine
         self.chunks = list(tiled.chunks())
@@ -112,14 +132,6 @@ class ConvolutionWriter(Stream):
         self.blocks = input_blocks(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
-        count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
-        sizes = {
-            "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
-            "constants": ("accumulators", output_blocks(layer, machine) * self.each),
-        }
-        elements = {c: space.global_bytes for c, space in machine.by_content.items()}
-        constants = {n: (c, count * elements[c]) for n, (c, count) in sizes.items()}
-        places = place(layer.name, machine, (*layer.inputs, layer.output), constants, addresses)
         super().__init__(machine, places, machine.depth("micro_operations"))
 
     def constants(self) -> dict[str, np.ndarray]:

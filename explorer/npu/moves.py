@@ -118,7 +118,8 @@ def move_layers(
         if len(pieces) > 1:
             placement = Placement(size=(height, width), offset=(rows.start, columns.start),
                                   steps=(rows.step or 1, columns.step or 1))  # fmt: skip
-        used = [int(root) for root in np.unique(part.root) if root != PADDING]
+        # Where all is padding, any root is read, with weights of 0.
+        used = [int(root) for root in np.unique(part.root) if root != PADDING] or [0]
         yield (
             _selection(name, part, used, [forms[i] for i in used], (tall, wide),
                        moved.padding - result.offset, placement),
@@ -214,8 +215,6 @@ def _selection(
     padding: int, placement: Placement | None,
 ) -> Convolution:  # fmt: skip
     """The convolution of 1 x 1 that picks channels, rows and columns."""
-    if not used:
-        raise LayerError("a part of it is padding alone")
     shapes = {form.shape[1:] for form in forms}
     if len(shapes) > 1:
         raise LayerError("it joins channels of pictures of different sizes")

@@ -1,46 +1,39 @@
-"""Operations of a quantized program as layers, and layers in the IR.
+"""Layers in the IR: what an operation stands for, and how it is cut.
 
-read_operation(op, weights)      the layers that compute it, in order
 layer_in(layer_op, weights)      the layer that an `npu.layer` stands for
+run_layer(layer_op, layer, ...)  the value that it makes of others
 tiles_of(tiled), sizes_in(op)    sizes of tiles as attributes, and back
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from explorer.ir.dialects.npu import LayerOp
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
+from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.top.data import WeightOp
-from explorer.npu import reading
 from explorer.npu.elementwise import Elementwise
-from explorer.npu.layer import Convolution, Layer, LayerError
+from explorer.npu.layer import Convolution, Layer
 from explorer.npu.network_fields import Described, layer_of
+from explorer.npu.network_values import stored_form
+from explorer.npu.pieces import Pieces, TiledPieces
 from explorer.npu.program import Tiled
-from explorer.npu.reading import ReadLayer, is_read_through, stays
 from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
 KINDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise)
+    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise, Pieces)
 }
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),
     TiledVectors: ("rows", "columns", "blocks"),
+    TiledPieces: ("count",),
 }
 """What `tile_layer` takes as sizes, in order."""
-
-
-def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
-    """LayerError, with the reason, where no layers compute it."""
-    found = reading.read_operation(op, weights)
-    if len(found) > 1:
-        raise LayerError(f"{len(found)} layers would write parts of one tensor")
-    return found
 
 
 def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
@@ -57,6 +50,30 @@ def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
     return layer_of(identity_of(op), plain, KINDS)
 
 
+def run_layer(op: LayerOp, layer: Layer, read: Sequence[np.ndarray]) -> np.ndarray:
+    """The value that a layer makes of others, which are given as the program means them."""
+    forms = [stored_form(value) for value in op.data]
+    numbers = [form.signed(array) for form, array in zip(forms, read, strict=True)]
+    tensors = layer.inputs
+    given = [x.reshape(t.shape) for x, t in zip(numbers, tensors, strict=False)]
+    found = layer.run(*given)
+    if op.is_part:
+        found = np.where(written(layer), found, numbers[-1].reshape(found.shape))
+    return stored_form(op.output).logical(found)
+
+
+def written(layer: Layer) -> np.ndarray:
+    """bool of the output's shape: what the layer writes of it."""
+    mask = np.ones(layer.output.shape, bool)
+    placement = getattr(layer, "placement", None)
+    if isinstance(layer, Convolution) and placement is not None:
+        mask[:] = False
+        (oy, ox), (sy, sx) = placement.offset, placement.steps
+        _, height, width = layer.output_shape
+        mask[:, oy : oy + height * sy : sy, ox : ox + width * sx : sx] = True
+    return mask
+
+
 def tiles_of(tiled: Tiled) -> dict[str, int]:
     """Sizes of tiles by name, how many buffers there are, and how many tiles."""
     sizes = {name: getattr(tiled, name) for name in SIZES[type(tiled)]}
@@ -68,7 +85,3 @@ def sizes_in(op: LayerOp) -> tuple[tuple[int, ...], int]:
     tiles = from_attribute(op.tiles)
     names = next(names for names in SIZES.values() if set(names) <= set(tiles))
     return tuple(tiles[name] for name in names), tiles["buffers"]
-
-
-__all__ = ["ReadLayer", "is_read_through", "layer_in", "read_operation", "sizes_in", "stays",
-           "tiles_of"]  # fmt: skip

@@ -52,9 +52,6 @@ def _describe(record: Any, prefix: str, fields: dict, arrays: dict) -> None:
             arrays[path] = narrowed(value)
         elif dataclasses.is_dataclass(value):
             _describe(value, f"{path}.", fields, arrays)
-        elif isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
-            for index, item in enumerate(value):
-                _describe(item, f"{path}.{index}.", fields, arrays)
         elif value != field.default:
             fields[path] = tuple(map(int, value)) if isinstance(value, tuple) else value
 
@@ -86,13 +83,6 @@ def _made(kind: type, prefix: str, fields: Mapping[str, Any], arrays: Mapping) -
             values[field.name] = np.asarray(arrays[path]).astype(np.int64)
         elif path in fields:
             values[field.name] = fields[path]
-        elif inner is not None and _has(f"{path}.0.", fields, arrays):
-            count = 0
-            while _has(f"{path}.{count}.", fields, arrays):
-                count += 1
-            values[field.name] = tuple(
-                _made(inner, f"{path}.{index}.", fields, arrays) for index in range(count)
-            )
         elif inner is not None and _has(f"{path}.", fields, arrays):
             values[field.name] = _made(inner, f"{path}.", fields, arrays)
         elif field.default is dataclasses.MISSING:
@@ -108,7 +98,7 @@ def _has(prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 
 @cache
 def _record_type(kind: type, name: str) -> type | None:
-    """The dataclass that a field holds, or a tuple of which it holds."""
+    """The dataclass that a field holds, if it holds one."""
     hint = get_type_hints(kind)[name]
     options = (hint, *get_args(hint))
     return next((o for o in options if isinstance(o, type) and dataclasses.is_dataclass(o)), None)

@@ -13,10 +13,12 @@ from explorer.npu.convolution_program import (
     convolution_problem,
     flattened,
     narrowed,
+    places_of,
 )
 from explorer.npu.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError
+from explorer.npu.pieces import Pieces, PiecesWriter, TiledPieces
 from explorer.npu.places import ANYWHERE, Addresses, Placed
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import BUFFERS, TiledLayer, tile_convolution
@@ -28,7 +30,7 @@ from explorer.targets.npu.instructions import Instruction
 from explorer.targets.npu.machine import Machine
 
 LOAD, COMPUTE, STORE = range(3)
-Tiled = TiledLayer | TiledVectors
+Tiled = TiledLayer | TiledVectors | TiledPieces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +82,10 @@ def compile_layer(
 ) -> LayerProgram:
     """The layer in the largest tiles that fit, or in those of `sizes`.
 
-    `sizes`: of a convolution rows, columns, blocks of outputs and of inputs; of others rows,
-    columns and blocks. `buffers`: 1 loads only when nothing computes. `addresses`: where in global
-    memory its tensors and constants lie. Raises `LayerError`, naming what the machine lacks.
+    `sizes`: of a convolution rows, columns, blocks of outputs and of inputs; of layers of the
+    vector engine rows, columns and blocks; pieces are cut each by itself. `buffers`: 1 loads only
+    when nothing computes. `addresses`: where in global memory its tensors and constants lie.
+    Raises `LayerError`, naming what the machine lacks.
     """
     tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
     stream = write_layer(tiled, addresses)
@@ -111,6 +114,9 @@ def tile_layer(
     layer: Layer, machine: Machine, *, buffers: int = BUFFERS, sizes: Sequence[int] | None = None
 ) -> Tiled:
     """See `compile_layer`. Raises `LayerError` for what the machine cannot compute."""
+    if isinstance(layer, Pieces):  # each is cut by itself
+        found = [tile_layer(piece.layer, machine, buffers=buffers) for piece in layer.pieces]
+        return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
     problem = queue_problem(machine)
     if not problem and isinstance(layer, Convolution):
         problem = convolution_problem(layer, machine)
@@ -131,7 +137,9 @@ def _vector_layer(layer: Layer) -> VectorLayer:
 def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
     """What will write the instructions of a tiled layer."""
     if isinstance(tiled, TiledLayer):
-        return ConvolutionWriter(tiled, addresses)
+        return ConvolutionWriter(tiled, places_of(tiled, addresses))
+    if isinstance(tiled, TiledPieces):
+        return PiecesWriter(tiled, addresses)
     layer = tiled.layer
     if isinstance(layer, Elementwise):
         return ElementwiseWriter(tiled, layer, addresses)

@@ -35,6 +35,7 @@ from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import MOVES, move_layers
 from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.pieces import merged
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.windows import WindowLayer
 
@@ -47,7 +48,7 @@ class ReadLayer:
     reads: tuple[SSAValue | int, ...]
     """A value of the program, or the number of an earlier layer of the same operation."""
     result: Attribute | None = None
-    """Type of what it makes; None: it makes the operation's result, or a part of it."""
+    """Type of what it makes; None: it makes the operation's result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,6 @@ class FoundLayer:
 @dataclass(frozen=True, kw_only=True)
 class FoundLayers:
     layers: tuple[FoundLayer, ...]
-    """Several of one output each write positions of their own."""
     refused: tuple[tuple[str, str], ...]
     """Name of the result and reason, of every other operation of quantized numbers."""
 
@@ -182,9 +182,7 @@ def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple
     """LayerError, with the reason, where no layers compute it."""
     name = value_name(op.results[0])
     if isinstance(op, MOVES):
-        found = tuple(
-            ReadLayer(layer=layer, reads=reads) for layer, reads in move_layers(op, name, weights)
-        )
+        found = (_read_moves(op, name, weights),)
     else:
         reader = READERS.get(type(op))
         if reader is None:
@@ -193,6 +191,16 @@ def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple
     for read in found:
         _check(op, read)
     return found
+
+
+def _read_moves(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) -> ReadLayer:
+    layers = list(move_layers(op, name, weights))
+    if len(layers) == 1:
+        ((layer, reads),) = layers
+        return ReadLayer(layer=layer, reads=reads)
+    roots = list(dict.fromkeys(root for _, reads in layers for root in reads))
+    numbered = [(layer, tuple(map(roots.index, reads))) for layer, reads in layers]
+    return ReadLayer(layer=merged(name, numbered), reads=tuple(roots))
 
 
 def _check(op: TopOperation, read: ReadLayer) -> None:

@@ -109,7 +109,7 @@ class _Reader:
         size = op.y_size * op.x_size * space.global_bytes
         tall = op.y_pad_before + op.y_size + op.y_pad_after
         elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)
-        if op.memory == "micro_operations":
+        if op.memory == "micro_operations" and op.x_size:
             self.held[op.scratchpad_address] = op.global_address - self.first
         (self.loaded if is_load else self.stored)[op.memory] += size
         region = _region(machine, op.global_address * space.global_bytes)
@@ -122,6 +122,9 @@ class _Reader:
             moving = max(moving, int(-(-elements * space.element_bytes // port)))
         last = op.scratchpad_address + elements - 1
         takes, gives = _tokens(op, queue)
+        if not op.x_size:  # nothing is moved, but the engine is waited for
+            return Step(queue=queue, what=op.memory, cycles=1, fixed_cycles=1, dma=route.engine,
+                        takes=takes, gives=gives)  # fmt: skip
         return Step(
             queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
             fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,

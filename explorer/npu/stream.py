@@ -26,6 +26,13 @@ from explorer.targets.npu.instructions import (
 from explorer.targets.npu.machine import Machine
 
 
+def barrier() -> list[Instruction]:
+    """What makes everything wait until all is stored: two moves of nothing."""
+    nothing = {"scratchpad_address": 0, "global_address": 0, "x_size": 0}
+    waits = Load(memory="micro_operations", pop_after=True, push_before=True, **nothing)
+    return [waits, Load(memory="activations", pop_after=True, **nothing)]
+
+
 class Stream(ABC):
     """Instructions, of each the part of the layer that it belongs to, and micro-operations."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -84,6 +84,10 @@ class Reference(Protocol):
     """Of the program: onnxruntime."""
     title: str
     """What reports call it, with how it runs: `onnxruntime, optimizations off`."""
+
+    has_float64: ClassVar[bool] = False
+    """Whether somebody computes single nodes in float64 (`nodes`); else tensors of floats are held
+    to the tolerance alone."""
 
     def title_of(self, model: SourceModel) -> str:
         """What reports call it where it judges this model: not all models have the same judge."""

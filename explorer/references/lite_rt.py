@@ -1,6 +1,6 @@
 """LiteRT and TFLite Micro, each in a child process.
 
-    with open_model(model, is_reference=True) as opened:    every tensor, by the reference kernels
+    with open_model(model, kernels="reference") as opened:    every tensor, by the reference kernels
         opened.run({"image": image}, ["conv1_out"])
 
     with open_alone(model, threads=2) as opened:            as its users run it, with XNNPACK
@@ -20,6 +20,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from explorer.importers.tflite.file.contents import Tensor, TfliteContent
 from explorer.references.opened import OpenedInChild
 from explorer.references.process import IDLE_SECONDS, Limits, ReferenceProcess
 
+Kernels = Literal["reference", "optimized", "xnnpack"]
 EXTRA = "nn-compiler-explorer[tflite]"
 
 
@@ -76,14 +78,14 @@ ARENA_SHARE = 4
 def open_model(
     model: SourceModel,
     *,
-    is_reference: bool = False,
+    kernels: Kernels = "xnnpack",
     threads: int = 1,
     process: ReferenceProcess | None = None,
 ) -> OpenedInChild:
     """Loads a model. ModelError where LiteRT is not installed or does not load it.
 
-    `is_reference`: with the reference kernels, and all tensors kept; else the kernels that users
-    get, which show outputs only.
+    `kernels`: those that are written for clarity (`reference`) or for speed (`optimized`), with all
+    tensors kept; or `xnnpack`, which users get, and which shows outputs only.
     """
     content = content_of(model)
     file = "" if model.path is None else str(model.path)
@@ -91,11 +93,11 @@ def open_model(
     main = content.main
     request = {
         "do": "open",
-        "is_reference": is_reference,
+        "kernels": kernels,
         "threads": threads,
         "inputs": {t.name: t.index for t in main.inputs},
         "states": _settable(content),
-        "outputs": {name: t.index for name, t in _shown(content, is_reference).items()},
+        "outputs": {name: t.index for name, t in _shown(content, kernels != "xnnpack").items()},
     }
     chosen = shared_process(LITE_RT) if process is None else process
     return OpenedInChild(chosen, request, bytes(content.file), model.name, file)

@@ -43,6 +43,7 @@ _PASS_ON = ("Identity", "Dropout")
 class OnnxReference(Reference):
     name = NAME
     title = "onnxruntime, optimizations off"
+    has_float64 = True
 
     def start(self) -> None:
         shared_process().start()

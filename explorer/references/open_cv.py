@@ -37,6 +37,16 @@ def open_cv_version() -> str:
         return ""
 
 
+def require(file: str) -> None:
+    """ModelError where OpenCV is not installed."""
+    if find_spec("cv2") is None:
+        raise ModelError(
+            f"{NAME} is not installed (pip install {EXTRA!r})",
+            file=file,
+            hint="without it, give --golden FILE.npz, or --golden imported",
+        )
+
+
 def open_net(
     model: SourceModel,
     sizes: Mapping[str, tuple[int, ...]],
@@ -49,12 +59,7 @@ def open_net(
     not load it. `is_exact`: every layer by itself, none fused with others."""
     content = content_of(model)
     file = "" if model.path is None else str(model.path)
-    if find_spec("cv2") is None:
-        raise ModelError(
-            f"{NAME} is not installed (pip install {EXTRA!r})",
-            file=file,
-            hint="without it, give --golden FILE.npz, or --golden imported",
-        )
+    require(file)
     network = content.network
     request = {
         "do": "open",

@@ -66,7 +66,9 @@ class TfliteReference(Reference):
             inputs = {name: array for name, array in inputs.items() if name in known}
             opened = open_micro(model)
         else:
-            opened = open_model(model, is_reference=not _needs_xnnpack(content))
+            opened = open_model(
+                model, kernels="xnnpack" if _needs_xnnpack(content) else "reference"
+            )
         with opened:
             shown = [name for name in names if name in opened.outputs]
             found = opened.run(inputs, shown)

@@ -96,6 +96,8 @@ class Core:
     """Instructions of all kinds."""
     multiply_add_latency_cycles: Count = 4
     """Until a sum can be added to again."""
+    division_cycles: Count = 6
+    """Of a vector of `unit_bytes`, between two divisions or square roots: there is one divider."""
     vector_registers: Count = 32
     fuses_products: bool = True
     """Whether a multiply-add is one instruction. Otherwise it takes a unit twice, and its product
@@ -121,6 +123,7 @@ class CoreOverrides:
     store_units: Count | None = None
     issued_per_cycle: Count | None = None
     multiply_add_latency_cycles: Count | None = None
+    division_cycles: Count | None = None
     vector_registers: Count | None = None
     fuses_products: bool | None = None
     window_instructions: Count | None = None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.importers.caffe_models import one_layer
+from verification.conformance.caffe.models import one_layer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NET, WEIGHTS = one_layer(

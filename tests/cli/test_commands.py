@@ -209,12 +209,21 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
 
     report = json.loads(finished.output)
     assert finished.status == 0
-    compared = {"reference", "reference_note", "rests_on", "ties", "problem", "dimensions"}
+    compared = {
+        "reference",
+        "reference_note",
+        "rests_on",
+        "ties",
+        "problem",
+        "float64",
+        "dimensions",
+    }
     assert set(report) == {
         *("model", "format", "target", "passed", "passes", "outputs", "as_exact", "exact"),
         *compared,
     }
     assert (report["format"], report["as_exact"], report["exact"]) == ("onnx", [], [])
+    assert report["float64"]
     assert report["reference"].startswith("onnxruntime")
     assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"

@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from explorer.cli.snapshots import used_weights, weights_as_npz, weights_path
 from explorer.errors import ModelError
 from explorer.runtime.child import Child
 from verification.children import answer_all
+from verification.conformance.caffe.models import one_layer
 from verification.conformance.tflite.models import TensorOf, one_operator
 from verification.mutation.damage import DAMAGES, damage
 from verification.mutation.mutants import DEFECTS, MOST_SECONDS, seconds_for, try_mutant
@@ -47,6 +49,13 @@ def files(tmp_path_factory, sample_models: Path) -> dict[str, Path]:
     (folder / "dense.tflite").write_bytes(
         one_operator("FULLY_CONNECTED", tensors, [TensorOf(name="y", shape=(2, 3))])
     )
+    settings = "inner_product_param { num_output: 3 }"
+    text, weights = one_layer("InnerProduct", settings, [(2, 4)], [numbers, numbers[:, 0]])
+    (folder / "caffe.prototxt").write_text(text)
+    (folder / "caffe.caffemodel").write_bytes(weights)
+    with zipfile.ZipFile(folder / "both.zip", "w") as archive:
+        for suffix in (".prototxt", ".caffemodel"):
+            archive.write(folder / f"caffe{suffix}", f"net{suffix}")
     return {
         path.suffix: path for path in folder.iterdir() if not path.name.endswith(".weights.npz")
     }

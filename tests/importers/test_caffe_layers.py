@@ -11,7 +11,8 @@ import explorer as ex
 from explorer.importers.caffe.file.reading import read
 from explorer.importers.caffe.layers.register import converters
 from explorer.references.interface import reference_of
-from tests.importers.caffe_models import Shape, one_layer
+from tests.importers.test_caffe_detection import CASES as DETECTION
+from verification.conformance.caffe.models import Shape, one_layer
 
 X = (2, 6, 7, 9)
 
@@ -155,6 +156,7 @@ WRITTEN_OUT: list[tuple[Case, Callable[..., np.ndarray]]] = [
     (case("Exp", "exp_param { base: 3 }"), lambda x: 3.0**x),
     (case("Padding", "padding_param { pad: 2 }"), lambda x: np.pad(x, _AROUND)),
     (case("Bias", "", [X], [(6,)]), lambda x, w: x + w[:, np.newaxis, np.newaxis]),
+    (case("Axpy", "", [(2, 6, 1, 1), X, X]), lambda a, x, y: a * x + y),
     (case("Scale", "scale_param { axis: 0 }", [X, (2, 6)]), lambda x, y: x * y[..., None, None]),
 ]
 
@@ -176,6 +178,23 @@ def test_what_opencv_does_not_know_is_what_caffe_says(
     wanted = expected(*values, *weights)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("kernel_size: 1 stride: 2", [1, 3, -np.finfo(np.float32).max]),
+        ("pool: AVE kernel_size: 1 stride: 2", [1, 3, np.nan]),
+        ("kernel_h: 2 kernel_w: 1 pad_h: 1 stride: 2", [1, 3]),
+    ],
+)
+def test_windows_behind_the_image_have_no_element(settings: str, expected: list[float]):
+    """OpenCV takes 0 for the greatest of nothing, and looks at each axis for itself."""
+    x = np.array([[[[1, 2, 3, 4]]]], np.float32)
+    text, content = one_layer("Pooling", f"pooling_param {{ {settings} }}", [x.shape])
+    found = ex.interpret(read(text, memoryview(content), "net"), {"x0": x})["y"]
+
+    np.testing.assert_array_equal(found[0, 0, 0], np.array(expected, np.float32))
 
 
 def test_a_normalization_across_channels_has_a_constant():
@@ -204,6 +223,6 @@ def test_a_transposed_convolution_is_cut_by_its_padding():
 
 
 def test_every_kind_is_tried():
-    tried = {given[0] for given in CASES} | {given[0] for given, _ in WRITTEN_OUT}
+    tried = {given[0] for given in (*CASES, *DETECTION)} | {given[0] for given, _ in WRITTEN_OUT}
     same = {"DepthwiseConvolution": "ConvolutionDepthwise"}
     assert {same.get(kind, kind) for kind in converters()} == tried

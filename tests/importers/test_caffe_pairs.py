@@ -15,7 +15,7 @@ from explorer.errors import ModelError, UnsupportedError
 from explorer.files import ModelFiles
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import ProgramRequest, request_of
-from tests.importers.caffe_models import caffemodel, one_layer
+from verification.conformance.caffe.models import caffemodel, one_layer
 
 WEIGHT = np.arange(10, dtype=np.float32).reshape(2, 5) / 10
 BIAS = np.array([1, -1], np.float32)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.cli import main
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.caffe.file.prototxt import Text, parse
 from explorer.importers.caffe.file.reading import read
 from explorer.importers.caffe.file.weights import blobs_of
-from tests.importers.caffe_models import blob, caffemodel, number_of, one_layer, part
+from verification.conformance.caffe.models import blob, caffemodel, number_of, one_layer, part
 
 WEIGHT = np.arange(10, dtype=np.float32).reshape(2, 5) / 10
 BIAS = np.array([1, -1], np.float32)
@@ -176,6 +177,66 @@ def test_a_text_of_any_size_is_refused_in_no_time(tmp_path: Path):
         file.truncate(1 << 30)  # a hole: no bytes are written
     with pytest.raises(ModelError, match="has more than 16,777,216 bytes"):
         ex.load(tmp_path / "net.prototxt")
+
+
+def test_nothing_in_a_file_is_run(tmp_path: Path):
+    """A marker stands wherever a reader might evaluate a text."""
+    marker = tmp_path / "ran"
+    call = f"__import__('pathlib').Path({str(marker)!r}).touch()"
+    quoted = call.replace("\\", "\\\\").replace('"', '\\"')
+    text = (
+        NET
+        + f"""
+        name: "{quoted}"
+        layer {{ name: "{quoted}" type: "Python" bottom: "t0" top: "a"
+                python_param {{ module: "{quoted}" layer: "{quoted}" param_str: "{quoted}" }} }}
+        layer {{ name: "f" type: "ReLU" bottom: "t0" top: "b" relu_param {{
+                negative_slope: {"".join(c for c in call if c.isalnum())} }} }}"""
+    )
+    blobs = {quoted: [WEIGHT], "y": [WEIGHT, BIAS]}
+    (tmp_path / "net.prototxt").write_text(text)
+    (tmp_path / "net.caffemodel").write_bytes(caffemodel(blobs))
+    with pytest.raises(ExplorerError):
+        ex.compile(tmp_path / "net.prototxt")
+    ex.inspect(tmp_path / "net.prototxt")
+
+    assert not marker.exists()
+
+
+DEEP = "layer " + "{ a " * 5000
+BAD = {
+    "deep": (DEEP, WEIGHTS, "more than 32 messages in one another"),
+    "no weights": (NET, b"", "1 node of net cannot be imported"),
+    "other sizes": (NET, caffemodel({"y": [WEIGHT[:1], BIAS]}), "1x5; 2x5 expected"),
+    "no numbers": (NET, WEIGHTS[: len(WEIGHTS) // 2], "ends behind the file"),
+    "huge blob": (
+        NET,
+        part(100, part(1, b"y") + part(7, part(7, part(1, b"\xff\xff\xff\xff\x07" * 2)))),
+        "blob 0 of 'y' of shape 2147483647x2147483647 has 0 elements",
+    ),
+    "huge result": (
+        NET.replace("num_output: 2", "num_output: 2147483647"),
+        WEIGHTS,
+        "2147483647x5 expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_ends_with_one_message_and_status_2(
+    what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    text, weights, message = BAD[what]
+    (tmp_path / "net.prototxt").write_text(text)
+    (tmp_path / "net.caffemodel").write_bytes(weights)
+    status = main(["compile", str(tmp_path / "net.prototxt")])
+    errors = capfd.readouterr().err
+
+    assert status == 2
+    assert errors.count("explorer: error") == 1
+    assert message in errors
+    assert "net.prototxt" in errors
+    assert "Traceback" not in errors
 
 
 def test_mutants_are_read_or_refused(tmp_path: Path):

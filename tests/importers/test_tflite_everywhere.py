@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,7 +60,7 @@ def test_check_compares_integers_bit_by_bit(net: Path, capfd: pytest.CaptureFixt
 
     assert (report["format"], report["passed"]) == ("tflite", True)
     assert report["reference"].startswith("LiteRT ")
-    assert set(report["exact"]) == {"h", "y"}
+    assert set(report["exact"]) == {"h", "y"} and not report["float64"]
 
 
 def test_without_the_judge_check_says_what_to_install(
@@ -70,6 +72,26 @@ def test_without_the_judge_check_says_what_to_install(
     assert "LiteRT is not installed" in said and "nn-compiler-explorer[tflite]" in said
     assert main(["check", str(net), "--golden", "imported"]) == 0
     assert main(["bench", str(net)]) == 2
+
+
+def test_latency_is_compared_with_the_judge(net: Path, capfd: pytest.CaptureFixture[str]):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is timed here: the extra tflite")
+    assert main(["bench", str(net), "--against", "litert", "--repeats", "3", "--json"]) == 0
+    peers = json.loads(capfd.readouterr().out)["peers"]
+    assert list(peers) == ["LiteRT"] and peers["LiteRT"]["ms"] > 0
+    assert main(["bench", str(net), "--against", "onnxruntime"]) == 2
+    assert "onnxruntime runs no tflite models" in capfd.readouterr().err
+
+
+def test_importing_and_compiling_load_no_judge(net: Path):
+    program = (
+        "import sys, explorer\n"
+        f"explorer.compile({str(net)!r}, tuned=False)\n"
+        "judges = {'ai_edge_litert', 'tflite_micro', 'cv2', 'onnxruntime'}\n"
+        "print(sorted(judges & set(sys.modules)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.stdout == "[]\n", finished.stderr
 
 
 def test_golden_tensors_judge_instead(net: Path, tmp_path: Path):

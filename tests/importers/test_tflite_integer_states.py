@@ -11,16 +11,30 @@ from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
 from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
 
+pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
+
 GATES = 4
 LEFT_OUT = -1
 
 
 def quantized(
-    name: str, shape: tuple[int, ...], dtype: str, scale: float, zero: int = 0, **more: object
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    scale: float,
+    zero: int = 0,
+    data: np.ndarray | None = None,
+    is_variable: bool = False,
 ) -> TensorOf:
     return TensorOf(
-        name=name, shape=shape, element_type=dtype, scales=[scale], zeros=[zero], **more
-    )  # pyright: ignore
+        name=name,
+        shape=shape,
+        element_type=dtype,
+        scales=[scale],
+        zeros=[zero],
+        data=data,
+        is_variable=is_variable,
+    )
 
 
 def constants(
@@ -90,7 +104,8 @@ def random_inputs(model: SourceModel, seed: int) -> dict[str, np.ndarray]:
     generator, found = np.random.default_rng(seed), {}
     for value in model.inputs:
         limits = np.iinfo(value.element_type)
-        drawn = generator.integers(limits.min, limits.max + 1, value.shape)
+        shape = [int(size) for size in value.shape or ()]
+        drawn = generator.integers(limits.min, limits.max + 1, shape)
         found[value.name] = drawn.astype(value.element_type)
     return found
 

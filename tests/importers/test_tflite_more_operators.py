@@ -9,7 +9,7 @@ import explorer as ex
 from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
 from tests.importers.tflite_nodes import Case, case, check, fixed, floats, random, whole
-from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of, one_operator
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 
@@ -140,3 +140,16 @@ def test_the_greatest_elements_come_with_their_places():
 def test_different_elements_come_as_they_first_appear():
     results = [whole("v", 0), whole("i", 9)]
     check(("UNIQUE", [whole("x", 9)], results, "UniqueOptions", {"IdxOutType": 2}), 2)
+
+
+def test_atan2_tells_zeros_with_a_minus_apart():
+    signs = np.array([-2.0, -0.0, 0.0, 2.0], np.float32)
+    y, x = (np.ascontiguousarray(grid) for grid in np.meshgrid(signs, signs))
+    one = case("ATAN2", [floats("y", 4, 4), floats("x", 4, 4)], (4, 4))
+    model = read(memoryview(one_operator(*one)), "ATAN2")
+    expected = np.arctan2(y, x)
+    compilation = ex.compile(model)
+    for found in (ex.interpret(model, {"y": y, "x": x}), compilation.run({"y": y, "x": x})):
+        np.testing.assert_allclose(found["y0"], expected, rtol=1e-6)
+        np.testing.assert_array_equal(np.signbit(found["y0"]), np.signbit(expected))
+    compilation.close()

@@ -15,6 +15,8 @@ from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
 from verification.conformance.tflite.models import TYPES, OperatorOf, TensorOf, model_of
 
+pytest.importorskip("tflite_micro", reason="TFLite Micro judges here: the extra tflite")
+
 
 def plain(name: str, shape: Sequence[int], dtype: str, data: np.ndarray | None = None) -> TensorOf:
     return TensorOf(name=name, shape=shape, element_type=dtype, data=data)

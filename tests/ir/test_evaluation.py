@@ -67,6 +67,21 @@ def test_equal_numbers_are_found_however_they_were_computed():
     assert cache.runs == 5 and fed["y"] is first["y"]
 
 
+def test_equal_integers_of_other_scales_are_other_numbers():
+    cache = EvaluationCache()
+    for scale in (0.5, 0.25):
+        kind = f"!top.quantized<i8, {scale}:0>"
+        values = evaluate_module(
+            parse(f"""func.func @main(%x : tensor<4x{kind}>) -> tensor<4xf32> {{
+                %y = top.dequantize(%x) {{to = f32}} : tensor<4xf32>
+                top.return(%y) }}"""),
+            Weights(),
+            {"x": X.astype(np.int8)},
+            cache,
+        )
+        np.testing.assert_array_equal(values["y"], X * scale)
+
+
 def test_zeros_of_both_signs_are_other_numbers():
     cache, weights = EvaluationCache(), Weights({"k": K})
     inverse = parse("""func.func @main(%x : tensor<1xf32>) -> tensor<1xf32> {

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import f32
 
 import explorer
+from explorer.ir.compute import KernelBuilder
 from explorer.kernels.cost import CacheLevel, CostMachine, estimate
 from explorer.kernels.cost.machine import cost_machine
 from explorer.kernels.schedules import Machine, schedule_kernel
@@ -120,3 +122,18 @@ def test_the_numbers_come_from_the_target_and_what_it_leaves_open_from_the_machi
     assert [level.size_bytes for level in machine.caches[:2]] == [49152, 262144]
     assert machine.caches[2].is_shared
     assert machine.caches[2].size_bytes > 0
+
+
+def test_divisions_wait_for_the_one_divider_of_a_core():
+    builder = KernelBuilder("quotients")
+    x, z = (builder.argument(name, (64,), f32, "input") for name in "xz")
+    y = builder.argument("y", (64,), f32, "output")
+    d = builder.dimensions(i=64)
+    builder.generic("plain", [(x, d), (z, d)], (y, d), lambda s, x, z: x / z)
+    scheduled = schedule_kernel(
+        builder.finish("elementwise"), Machine(vector_floats=16, language="c"), {}
+    )
+    core = replace(MACHINE.core, division_cycles=7, unit_bytes=32)
+    found = estimate(scheduled.function, replace(MACHINE, core=core))
+    vectors, parts = 4, 2
+    assert term(found, "arithmetic") * 1e3 == pytest.approx(7 * vectors * parts)

@@ -9,7 +9,15 @@ from onnx import TensorProto, helper, numpy_helper, save
 import explorer
 from explorer.ir.structure import operations, value_name
 from explorer.ir.types import QuantizedType, element_type_of
-from explorer.npu import Convolution, LayerError, WindowLayer, compile_layer, predict
+from explorer.npu import (
+    Convolution,
+    Elementwise,
+    LayerError,
+    Pieces,
+    WindowLayer,
+    compile_layer,
+    predict,
+)
 from explorer.npu.network_values import stored_form
 from explorer.npu.reading import read_layers
 from explorer.runtime.npu import simulate
@@ -61,7 +69,6 @@ def checked(found, snapshot, inputs, machine):
         for value in (*op.operands, *op.results)
         if isinstance(element_type_of(value), QuantizedType)
     }
-    written = {}
     for one in found.layers:
         tensors = (*one.layer.inputs, one.layer.output)
         *given, expected = (
@@ -74,12 +81,8 @@ def checked(found, snapshot, inputs, machine):
         result = simulate(made.program, image, machine)
         output = made.output_of(result.image)
         np.testing.assert_array_equal(output, one.layer.run(*given))
-        assert predict(made.tiled).cycles == result.cycles
-        # Layers of one value write positions of their own, all others are 0.
-        before, _ = written.get(one.output, (0, None))
-        written[one.output] = before + output, expected
-    for output, expected in written.values():
         np.testing.assert_array_equal(output, expected)
+        assert predict(made.tiled).cycles == result.cycles
 
 
 @pytest.mark.parametrize("name", ["vta-16", "mac-128", "odd-12x20"])
@@ -102,11 +105,11 @@ def test_unquantized_operations_are_refused_by_name(sample_models):
     }  # fmt: skip
 
 
-def model_of(nodes, shape, tmp_path, *constants):
-    """A model of the nodes, whose first value is x and whose last one is z, and its input."""
-    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
-             helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]  # fmt: skip
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [*constants])
+def model_of(nodes, shape, tmp_path, *constants, outputs=("z",)):
+    """A model of the nodes, whose first value is x, and its input."""
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+    made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    graph = helper.make_graph(nodes, "g", infos, made, [*constants])
     path = tmp_path / "small.onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     x = np.random.default_rng(0).normal(0, 3, shape).astype(np.float32)
@@ -135,6 +138,10 @@ def test_a_function_of_a_network_is_read_as_a_table(name, tmp_path):
     checked(found, snapshot, model[2], machine)
 
 
+def floats(name, random, *shape):
+    return numpy_helper.from_array(random.normal(0, 1, shape).astype(np.float32), name)
+
+
 def numbers(name, *values):
     return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
 
@@ -147,32 +154,53 @@ MOVES = {
     "joined channels": ([("Concat", ["r", "x"], {"axis": 1})], 1, 88),
     "joined rows": ([("Concat", ["r", "x"], {"axis": 2})], 2, 44),
     "padded": ([("Pad", ["r", "pads"], {})], 1, 47),
+    "repeated rows and columns": ([("Resize", ["r", "", "", "sizes"],
+                                    {"mode": "nearest", "nearest_mode": "floor",
+                                     "coordinate_transformation_mode": "asymmetric"})], 6, 44),
+    "zeros between": ([("ConvTranspose", ["r", "spread"],
+                        {"strides": [2, 2], "pads": [1, 1, 0, 0]})], 4, 13),
     "depth as space": ([("DepthToSpace", ["r"], {"blocksize": 2})], 4, 11),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", MOVES)
-@pytest.mark.parametrize("name", ["odd-12x20", "vta-16"])
-def test_moves_are_read_off_where_numbers_come_from(name, kind, tmp_path):
-    listed, count, channels = MOVES[kind]
-    nodes = [helper.make_node("Conv", ["x", "filters"], ["r"])]
-    for index, (operator, inputs, fields) in enumerate(listed):
-        nodes.append(helper.make_node(operator, inputs, [str(index)], **fields))
-    nodes.append(helper.make_node("Conv", [nodes[-1].output[0], "last"], ["z"]))
-    filters, last = (
-        np.random.default_rng(1).normal(0, 1, (count, size, 1, 1)).astype(np.float32)
-        for count, size in ((44, 44), (5, channels))
-    )
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """A model whose branches each move what one convolution makes, before another takes it."""
+    random = np.random.default_rng(1)
     constants = [
         numbers("five", 1, 4, 11, 5, 7), numbers("four", 1, 44, 5, 7), numbers("starts", 3, 1),
         numbers("ends", 40, 6), numbers("axes", 1, 3), numbers("steps", 2, 2),
-        numbers("pads", 0, 0, 1, 2, 0, 3, 0, 1), numpy_helper.from_array(filters, "filters"),
-        numpy_helper.from_array(last, "last"),
+        numbers("sizes", 1, 44, 10, 21), numbers("pads", 0, 0, 1, 2, 0, 3, 0, 1),
+        floats("filters", random, 44, 44, 1, 1), floats("spread", random, 44, 13, 3, 2),
     ]  # fmt: skip
-    model = model_of(nodes, (1, 44, 5, 7), tmp_path, *constants)
+    nodes = [helper.make_node("Conv", ["x", "filters"], ["r"])]
+    outputs = []
+    for branch, (listed, _, channels) in enumerate(MOVES.values()):
+        for index, (operator, inputs, fields) in enumerate(listed):
+            inputs = [f"{branch}.{name}" if name.isdigit() else name for name in inputs]
+            nodes.append(helper.make_node(operator, inputs, [f"{branch}.{index}"], **fields))
+        constants.append(floats(f"last{branch}", random, 5, channels, 1, 1))
+        last = nodes[-1].output[0]
+        outputs.append(f"z{branch}")
+        nodes.append(helper.make_node("Conv", [last, f"last{branch}"], outputs[-1:]))
+    folder = tmp_path_factory.mktemp("moves")
+    return model_of(nodes, (1, 44, 5, 7), folder, *constants, outputs=outputs)
+
+
+@pytest.mark.parametrize("name", ["odd-12x20", "vta-16"])
+def test_moves_are_read_off_where_numbers_come_from(name, moving):
     machine = describe(load_target(name))
-    found, snapshot = compiled(model, machine)
+    found, snapshot = compiled(moving, machine)
     assert found.refused == ()
-    convolutions = [one for one in found.layers if isinstance(one.layer, Convolution)]
-    assert len(convolutions) == 2 + count
-    checked(found, snapshot, model[2], machine)
+    layers = [one.layer for one in found.layers if not isinstance(one.layer, Elementwise)]
+    first, *layers = layers
+    lasts = [one for one in layers if isinstance(one, Convolution) and one.weights.shape[0] == 5]
+    assert (first.weights.shape[0], len(lasts)) == (44, len(MOVES))
+    counts = [
+        len(one.pieces) if isinstance(one, Pieces) else 1
+        for one in layers
+        if not any(one is last for last in lasts)
+    ]
+    # A transposed convolution is one behind the pieces that put zeros between.
+    assert sorted(counts) == sorted([1, *(count for _, count, _ in MOVES.values())])
+    checked(found, snapshot, moving[2], machine)

@@ -40,6 +40,11 @@ def data():
     return {"x": np.random.default_rng(0).normal(size=(16, 4, 8, 8)).astype(np.float32)}
 
 
+@pytest.fixture(scope="module")
+def plain(model):
+    return explorer.compile(model)
+
+
 @pytest.fixture(scope="module", params=["smooth", "cle,smooth"])
 def rescaled(request, model, data):
     """The network, with filters of different sizes, and the kinds of corrections."""
@@ -47,12 +52,12 @@ def rescaled(request, model, data):
     return request.param, explorer.compile(model, quantization=table), table
 
 
-def test_factors_keep_what_the_program_computes(rescaled, model, data):
+def test_factors_keep_what_the_program_computes(rescaled, plain, data):
     """Every tensor, in the form that its origin says; the output as it is."""
     kinds, c, _ = rescaled
-    plain, snapshot = explorer.compile(model)["fuse-bias"].after, c["smooth-activations"].after
+    before, snapshot = plain["fuse-bias"].after, c["smooth-activations"].after
     inputs = {"x": data["x"][:1]}
-    wanted, found = plain.run(inputs), snapshot.run(inputs)
+    wanted, found = before.run(inputs), snapshot.run(inputs)
     assert c["smooth-activations"].changed and ("cle" not in kinds or c["equalize-layers"].changed)
     compared = 0
     for name, origin in snapshot.origins.items():
@@ -60,13 +65,14 @@ def test_factors_keep_what_the_program_computes(rescaled, model, data):
         assert found[name] == pytest.approx(expected, rel=1e-4, abs=1e-5)
         compared += not np.allclose(expected, wanted[name])
     assert compared >= 3
-    outputs = [outputs_by_name(s.program, run) for s, run in ((plain, wanted), (snapshot, found))]
+    outputs = [outputs_by_name(s.program, run) for s, run in ((before, wanted), (snapshot, found))]
     assert outputs[1]["y"] == pytest.approx(outputs[0]["y"], abs=1e-5)
 
 
 def test_equalized_channels_have_like_ranges_before_and_behind(model, data):
     """Nagel et al.: of every pair the channel's two ranges are the same, but for eighths."""
-    c = explorer.compile(model, quantization=explorer.calibrate(model, data, corrections="cle"))
+    table = explorer.calibrate(model, data, method="min-max", corrections="cle")
+    c = explorer.compile(model, quantization=table)
     snapshot = c["equalize-layers"].after
     found = [s for _, s in seams(entry_function(snapshot.program), snapshot.weights)]
     pairs = [s for s in found if not isinstance(s, str)]
@@ -93,9 +99,8 @@ def test_a_normalization_takes_factors_into_its_scale(tmp_path):
     model = source_model(tmp_path, NORMALIZED)
     x = np.random.default_rng(5).normal(size=(8, 6, 8)).astype(np.float32)
     x[:, :, 2] *= 30
-    c = explorer.compile(
-        model, quantization=explorer.calibrate(model, {"x": x}, corrections="smooth")
-    )
+    table = explorer.calibrate(model, {"x": x}, method="min-max", corrections="smooth")
+    c = explorer.compile(model, quantization=table)
     first = next(r for r in c["smooth-activations"].rewrites if r.applied)
     assert c["smooth-activations"].before.operations[first.site].name == "top.layer_norm"
     accuracy = c.accuracy({"x": x[:1]})
@@ -112,19 +117,24 @@ def test_alpha_is_a_knob(rescaled):
         c.fork(decisions={address: 2})
 
 
-def test_thresholds_follow_factors_that_are_others_than_were_seen(rescaled, model, data):
+@pytest.fixture(scope="module")
+def unscaled(model, data):
+    return explorer.calibrate(model, data, method="min-max", corrections=())
+
+
+def test_thresholds_follow_factors_that_are_others_than_were_seen(rescaled, unscaled):
     """Without the passes, those of the program without them: min-max keeps all numbers."""
     kinds, c, _ = rescaled
     passes = {"cle": "equalize-layers", "smooth": "smooth-activations"}
     fork = c.fork(disable=[passes[kind] for kind in kinds.split(",")])
-    plain = explorer.calibrate(model, data, method="min-max", corrections=())
     for knob in fork.knobs:
         head = "quantize-tensors/threshold/"
         if knob.address.startswith(head):
-            wanted = plain.thresholds[knob.address.removeprefix(head)].threshold
+            wanted = unscaled.thresholds[knob.address.removeprefix(head)].threshold
             assert knob.value == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("rescaled", ["cle,smooth"], indirect=True)
 def test_scaled_tensors_are_compared_bit_by_bit(rescaled, data):
     _, c, _ = rescaled
     accuracy = c.accuracy({"x": data["x"][:1]})

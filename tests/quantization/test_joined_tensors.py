@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.quantization.remaining import float_operations
@@ -79,14 +80,18 @@ def test_its_threshold_and_mode_are_knobs(quantized, data):
     found = narrow.accuracy({"x": data["x"][:1]}).report
     assert found.passed and found.quantization.costliest.tensor == "j"
     apart = quantized.fork(decisions={"quantize-tensors/mode/j": "F32"})
-    assert apart.accuracy({"x": data["x"][:1]}).passed
     stays = float_operations(apart["quantize-tensors"].after)
     assert "an operand is not quantized" in {op.reason for op in stays}
 
 
 def test_the_best_thresholds_and_roundings_are_found_for_it(model, data):
-    table = explorer.calibrate(model, data)
+    table = explorer.calibrate(model, {"x": data["x"][:3]})
     assert set(table.thresholds) == {"x", "j", "k"}
     assert table.corrections is not None and len(table.corrections.roundings) == 4
     c = explorer.compile(model, quantization=table)
-    assert c.accuracy({"x": data["x"][:1]}).report.float_outputs[0].sqnr_db > 30
+    pairs = c["quantize-tensors"]
+    inputs = {"x": data["x"][-1:]}
+    exact, found = (
+        outputs_by_name(s.program, s.run(inputs))["y"] for s in (pairs.before, pairs.after)
+    )
+    assert -10 * np.log10(np.sum((found - exact) ** 2) / np.sum(exact**2)) > 30

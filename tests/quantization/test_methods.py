@@ -85,7 +85,7 @@ def test_the_percentile_cuts_as_many_as_it_says(numbers, histogram):
 def test_mse_is_as_good_as_the_best_threshold_of_all(numbers, histogram):
     """The model of the error (step^2 / 12) is not the true one of few bits: within a fifth."""
     largest = float(np.abs(numbers).max())
-    every = [clipped(numbers, t) for t in np.linspace(largest / 200, largest, 200)]
+    every = [clipped(numbers, t) for t in np.linspace(largest / 60, largest, 60)]
     best = min(squared_error(histogram, chosen, BITS) for chosen in every)
     assert squared_error(histogram, RANGES["mse"](histogram, BITS), BITS) <= 1.2 * best
 

@@ -74,7 +74,7 @@ def test_a_damaged_file_is_named(tmp_path):
 def test_calibration_says_what_all_methods_would_and_what_the_best_measured():
     digits = np.load("sample_models/digits_test.npz")["images"][:4]
     model = explorer.load("sample_models/digits_mlp.onnx")
-    table = explorer.calibrate(model, {model.inputs[0].name: digits})
+    table = explorer.calibrate(model, {model.inputs[0].name: digits}, corrections=())
     assert set(table.observations) == set(table.thresholds)
     for observed in table.observations.values():
         assert [c.method for c in observed.candidates] == list(RANGES)
@@ -82,6 +82,6 @@ def test_calibration_says_what_all_methods_would_and_what_the_best_measured():
         assert observed.histogram.low >= widest.low and observed.histogram.high <= widest.high
         measured = [c.outputs_db for c in observed.candidates if c.outputs_db is not None]
         assert measured and all(10 < decibels < 90 for decibels in measured)
-    plain = explorer.calibrate(model, {model.inputs[0].name: digits}, method="mse")
+    plain = explorer.calibrate(model, {"image": digits}, method="mse", corrections=())
     candidates = [c for observed in plain.observations.values() for c in observed.candidates]
     assert all(c.outputs_db is None for c in candidates), "nobody measured them"

@@ -8,6 +8,7 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
+from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.linear.convolution import ConvOp
@@ -75,32 +76,42 @@ def test_a_wrong_pass_over_integers_is_found(quantized):
     assert (fault.pass_name, fault.rule) == ("planted", "add-one")
 
 
-def test_a_wrong_threshold_is_no_fault_but_costs_decibels(quantized, report):
+@pytest.fixture(scope="module", params=["x narrow", "r1 narrow", "r1 wide"])
+def planted(request, quantized):
+    """A tensor with a wrong threshold, and the check of that program."""
+    name, how = request.param.split()
+    (own,) = [t.threshold for t in quantized.quantization.tensors if t.name == name]
     x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
-    narrow = quantized.fork(decisions={"quantize-tensors/threshold/r1": 0.1})
-    found = narrow.accuracy({"x": x}).report
+    address = f"quantize-tensors/threshold/{name}"
+    wrong = quantized.fork(decisions={address: own / 8 if how == "narrow" else own * 30})
+    return name, how, wrong.accuracy({"x": x})
+
+
+def test_a_wrong_threshold_is_no_fault_but_costs_decibels(planted, report):
+    name, how, wrong = planted
+    found = wrong.report
     assert found.passed and found.bit_exact
     assert found.float_outputs[0].sqnr_db < report.float_outputs[0].sqnr_db - 6
-    first = next(t for t in found.against_float[0].tensors if t.sqnr_db < 15)
-    assert first.tensor == "r1"
+    if (name, how) == ("r1", "narrow"):
+        first = next(t for t in found.against_float[0].tensors if t.sqnr_db < 15)
+        assert first.tensor == name
 
 
-@pytest.mark.parametrize("planted", ["x", "r1"])
-def test_a_planted_wrong_threshold_is_found_by_bisection(quantized, report, planted):
-    x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
-    address = f"quantize-tensors/threshold/{planted}"
-    (own,) = [t.threshold for t in quantized.quantization.tensors if t.name == planted]
-    for factor in (1 / 8, 30):
-        wrong = quantized.fork(decisions={address: own * factor}).accuracy({"x": x})
-        assert wrong.passed and wrong.bisect() is None
-        found = wrong.report.quantization.costliest
-        assert found.tensor == planted and found.is_certain
-        assert found.alone_db == pytest.approx(found.all_db, abs=3)
-        assert found.without_db > found.all_db + 3
-        assert wrong.report.float_outputs[0].sqnr_db == pytest.approx(found.all_db, abs=1.5)
-        saved = wrong.compilation.fork(decisions={found.address: "F32"}).accuracy({"x": x})
-        assert saved.report.float_outputs[0].sqnr_db == pytest.approx(found.without_db, abs=1.5)
+def test_a_planted_wrong_threshold_is_found_by_bisection(planted, quantized, report):
+    name, _, wrong = planted
+    assert wrong.bisect() is None
+    found = wrong.report.quantization.costliest
+    assert found.tensor == name and found.is_certain
+    assert found.alone_db == pytest.approx(found.all_db, abs=3)
+    assert found.without_db > found.all_db + 3
     assert report.quantization.costliest.all_db > found.all_db + 3
+    assert wrong.report.float_outputs[0].sqnr_db == pytest.approx(found.all_db, abs=1.5)
+    saved = wrong.compilation.fork(decisions={found.address: "F32"})
+    x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+    imported = quantized["fold-constants"].before
+    (exact,) = outputs_by_name(imported.program, imported.run({"x": x})).values()
+    (output,) = saved.run({"x": x}).values()
+    assert decibels(output, exact) == pytest.approx(found.without_db, abs=1.5)
 
 
 def decibels(found: np.ndarray, expected: np.ndarray) -> float:
@@ -133,13 +144,15 @@ def test_the_error_of_a_layer_is_told_apart_by_what_was_rounded(quantized, repor
     assert layer.both_db < min(layer.weights_db, layer.activations_db)
 
 
-def test_what_saturates_is_counted(quantized, report):
+def test_what_saturates_is_counted(planted, report):
     assert all(s.share < 0.05 for s in report.quantization.saturation)
+    name, how, wrong = planted
+    by_name = {s.tensor: s for s in wrong.report.quantization.saturation}
+    assert (by_name[name].share > 0.05) == (how == "narrow")
+    if name != "x":
+        return
     x = np.random.default_rng(1).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
-    narrow = quantized.fork(decisions={"quantize-tensors/threshold/x": 0.5})
-    found = narrow.accuracy({"x": x}).report.quantization.saturation
-    by_name = {s.tensor: s for s in found}
-    chosen = next(t for t in narrow.quantization.tensors if t.name == "x")
+    chosen = next(t for t in wrong.compilation.quantization.tensors if t.name == "x")
     half = (chosen.high - chosen.low) / 255 / 2
     outside = np.count_nonzero((x > chosen.high + half) | (x < chosen.low - half))
     assert by_name["x"].clipped == outside and outside > 50

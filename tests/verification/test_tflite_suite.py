@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
+from verification.conformance.choices import LARGE
 from verification.conformance.tflite import suite
-from verification.conformance.tflite.drawing import LARGE, Draw
+from verification.conformance.tflite.drawing import Draw
 from verification.conformance.tflite.suite import DRAWS, Suite, draw_case
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
@@ -21,7 +22,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tfli
 def test_one_seed_draws_one_model():
     first, again, other = (draw_case("CONV_2D", seed, 2) for seed in (4, 4, 5))
 
-    assert first.content == again.content != other.content
+    assert first.files == again.files != other.files
     assert all(np.array_equal(first.inputs[n], again.inputs[n]) for n in first.inputs)
 
 

@@ -1,12 +1,13 @@
 """`explorer conformance`: test cases on all devices, and the report of it.
 
-The suite `onnx` is onnx's own cases; `tflite` is random models of one operator, judged by LiteRT;
-`pytorch` is the samples of PyTorch's operator tests, exported, judged by eager.
+The suite `onnx` is onnx's own cases; `tflite` and `caffe` are random models of one operator, judged
+by LiteRT and OpenCV; `pytorch` is the samples of PyTorch's operator tests, judged by eager.
 
     explorer conformance --device CPU --only '^test_conv'
     explorer conformance --jobs 2 --json outcomes.json --report docs/conformance.md
     explorer conformance --device CPU --sanitize
     explorer conformance --suite tflite --seed 5 --per-op 20 --only CONV --keep models/
+    explorer conformance --suite caffe --seed 5 --per-op 20 --device CPU
 
 Cases run in child processes with a time limit: a crash or a hang is one result among others.
 Status 1 when a sanitizer found something or a process crashed or hung.
@@ -30,11 +31,15 @@ from explorer.files import check_output, check_output_folder, write_file
 
 if TYPE_CHECKING:
     from verification.conformance.report import Report
+    from verification.conformance.seeded_report import SeededReport
     from verification.conformance.suite import Case, Outcome
 
 SUMMARY = "run the test cases of a format's operators on every device"
 NOT_SOUND = 1
 DEFAULT_PER_OPERATOR = 4
+SEEDED = ("tflite", "caffe")
+"""Suites of random models."""
+PYTORCH = "pytorch"
 ALL = "all"
 UNSOUND = ("crashed", "hung", "finding")
 
@@ -42,7 +47,7 @@ UNSOUND = ("crashed", "hung", "finding")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--suite",
-        choices=("onnx", "tflite", "pytorch"),
+        choices=("onnx", *SEEDED, PYTORCH),
         default="onnx",
         help="whose cases (default: onnx)",
     )
@@ -62,22 +67,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="node, simple, pytorch-converted, pytorch-operator or real; may be repeated",
     )
     parser.add_argument(
-        "--seed", type=int, metavar="S", help="suite tflite: what cases are drawn from (default: 0)"
+        "--seed",
+        type=int,
+        metavar="S",
+        help="of random models: what they are drawn from (default: 0)",
     )
     parser.add_argument(
         "--per-op",
         type=options.count,
         metavar="N",
-        help="suite tflite: cases of each operator (default: 4)",
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="suite tflite: write the models of all cases"
+        help="of random models: cases of each operator (default: 4)",
     )
     parser.add_argument(
         "--decomposed",
         action="store_true",
         help="suite pytorch: programs after run_decompositions()",
     )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write all random models")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome")
     parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the report")
     parser.add_argument(
@@ -113,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.device not in (ALL, "CPU"):
             raise InputError(f"--sanitize is for generated C, not for {arguments.device}")
         devices = ("CPU",)
-    suite = _SUITES[arguments.suite](arguments)
+    suite = _suite(arguments)
     pattern = _pattern(arguments.only)
     cases = [case for case in suite.cases if pattern.search(case.name)]
     if not cases:
@@ -163,7 +169,9 @@ def _onnx_suite(arguments: argparse.Namespace) -> _Suite:
 
     for option in ("seed", "per_op", "keep"):
         if getattr(arguments, option) is not None:
-            raise InputError(f"--{option.replace('_', '-')} is for the suite tflite")
+            raise InputError(
+                f"--{option.replace('_', '-')} is for random models: --suite tflite, caffe"
+            )
     for group in arguments.group:
         if group not in GROUPS:
             raise InputError(f"there is no group {group!r}", hint=f"there are {', '.join(GROUPS)}")
@@ -174,18 +182,13 @@ def _onnx_suite(arguments: argparse.Namespace) -> _Suite:
     )
 
 
-def _tflite_suite(arguments: argparse.Namespace) -> _Suite:
-    from explorer.references.lite_rt import LITE_RT
-
-    LITE_RT.require("")
-    from verification.conformance.tflite.report import TfliteReport
-    from verification.conformance.tflite.suite import load_cases
-
+def _seeded_suite(arguments: argparse.Namespace) -> _Suite:
+    load_cases, report = _caffe() if arguments.suite == "caffe" else _tflite()
     for option in ("group", "sanitize", "oracle"):
         if getattr(arguments, option):
             raise InputError(f"--{option} is for the suite onnx")
     seed = arguments.seed or 0
-    child_arguments = ["--seed", str(seed)]
+    child_arguments = ["--suite", arguments.suite, "--seed", str(seed)]
     if seed < 0:
         raise InputError("--seed is 0 or more")
     if arguments.keep is not None:
@@ -194,9 +197,32 @@ def _tflite_suite(arguments: argparse.Namespace) -> _Suite:
         child_arguments += ["--keep", str(arguments.keep)]
     return _Suite(
         cases=load_cases(arguments.per_op or DEFAULT_PER_OPERATOR),
-        report=partial(TfliteReport, title=_command(arguments), seed=seed),
+        report=partial(report, title=_command(arguments), seed=seed),
         child_arguments=child_arguments,
     )
+
+
+LoadCases = Callable[[int], "list[Case]"]
+
+
+def _tflite() -> tuple[LoadCases, type[SeededReport]]:
+    from explorer.references.lite_rt import LITE_RT
+
+    LITE_RT.require("")
+    from verification.conformance.tflite.report import TfliteReport
+    from verification.conformance.tflite.suite import load_cases
+
+    return load_cases, TfliteReport
+
+
+def _caffe() -> tuple[LoadCases, type[SeededReport]]:
+    from explorer.references.open_cv import require
+
+    require("")
+    from verification.conformance.caffe.report import CaffeReport
+    from verification.conformance.caffe.suite import load_cases
+
+    return load_cases, CaffeReport
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -239,4 +265,7 @@ def _pytorch_suite(arguments: argparse.Namespace) -> _Suite:
     )
 
 
-_SUITES = {"onnx": _onnx_suite, "tflite": _tflite_suite, "pytorch": _pytorch_suite}
+def _suite(arguments: argparse.Namespace) -> _Suite:
+    if arguments.suite == PYTORCH:
+        return _pytorch_suite(arguments)
+    return _seeded_suite(arguments) if arguments.suite in SEEDED else _onnx_suite(arguments)

@@ -1,7 +1,7 @@
 """A child process that runs cases, so that a crash or an endless loop is one result more.
 
     python -m verification.conformance.case_process REPLY_FD [--sanitize]
-    python -m verification.conformance.case_process REPLY_FD --seed 1 [--keep FOLDER]     of TFLite
+    python -m verification.conformance.case_process REPLY_FD --suite tflite --seed 1 [--keep FOLDER]
     python -m verification.conformance.case_process REPLY_FD --pytorch decomposed
 
     parent  ── {"case": "test_add", "group": "node", "device": "CPU"} ──▶  child
@@ -36,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("replies", type=int)
     parser.add_argument("--sanitize", action="store_true")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--suite", choices=("onnx", "tflite", "caffe"), default="onnx")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--pytorch", choices=("exported", "decomposed"))
     arguments = parser.parse_args()
@@ -53,7 +54,7 @@ def main() -> None:
         if arguments.pytorch is not None:
             suite: RunsCases = _exported(arguments)
         else:
-            suite = Suite(opener) if arguments.seed is None else _seeded(arguments)
+            suite = Suite(opener) if arguments.suite == "onnx" else _seeded(arguments)
         for line in sys.stdin:
             request = json.loads(line)
             outcome = suite.run(request["case"], request["group"], request["device"])
@@ -62,7 +63,12 @@ def main() -> None:
 
 
 def _seeded(arguments: argparse.Namespace) -> RunsCases:
-    from verification.conformance.tflite.suite import Suite as TfliteSuite  # needs the extra tflite
+    # Each needs an extra.
+    if arguments.suite == "caffe":
+        from verification.conformance.caffe.suite import Suite as CaffeSuite
+
+        return CaffeSuite(arguments.seed, arguments.keep)
+    from verification.conformance.tflite.suite import Suite as TfliteSuite
 
     return TfliteSuite(arguments.seed, arguments.keep)
 

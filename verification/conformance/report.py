@@ -142,7 +142,8 @@ class Report:
             "that would leave an output without its inputs. ONNXRUNTIME is the oracle on the same "
             "cases, without optimizations.",
             "",
-            "[TFLite's operators](conformance-tflite.md) have a suite and a page of their own.",
+            "[TFLite's operators](conformance-tflite.md) and "
+            "[Caffe's layers](conformance-caffe.md) have suites and pages of their own.",
             "",
         ]
 

@@ -56,7 +56,7 @@ STATUSES = {
     "failed": "an error that this project did not foresee",
     "crashed": "the process was ended by a signal",
     "hung": "the time limit was reached",
-    "illegal": "LiteRT refuses every model that was drawn",
+    "illegal": "the reference refuses every model that was drawn",
     "not exported": "torch.export takes none of the samples",
     "random": "eager gives other numbers the second time",
     "finding": "a sanitizer found an error in the generated code",

@@ -3,8 +3,9 @@
     damage(".npz", content, np.random.default_rng(7))      the same for a seed
 
 Some damages are to bytes (`damage_bytes`); most of those a checksum or a parser notices. The others
-keep the form: a field of an ONNX message, a word of a flatbuffer, a value of a JSON member whose
-checksum is right again, a number or name of a text is another one, is there twice, or is gone.
+keep the form: a field of a message of ONNX or Caffe, a word of a flatbuffer, a value of a JSON
+member whose checksum is right again, a number or name of a text is another one, is there twice, or
+is gone.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from verification.mutation.mutants import (
     damage_bytes,
     damage_message,
 )
+from verification.mutation.wire import damage_wire
 
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
-OF_TEXT = (".mlir", ".toml", ".json")
+OF_TEXT = (".prototxt", ".mlir", ".toml", ".json")
 LEAST_FLATBUFFER = 16
 NEAR_BYTES = 1 << 14
 """Of either end, where most of a flatbuffer's structure is."""
@@ -195,6 +197,9 @@ def damage_words(content: bytes, random: np.random.Generator) -> bytes:
 DAMAGES: dict[str, Damage] = {
     ".onnx": damage_message,
     ".tflite": damage_words,
+    ".prototxt": damage_text,
+    ".caffemodel": damage_wire,
+    ".zip": damage_archive,
     ".nnx": damage_archive,
     ".npz": damage_archive,
     ".mlir": damage_text,

@@ -21,6 +21,7 @@ import numpy as np
 
 from explorer.backends import backend_of
 from explorer.cli.snapshots import weights_path
+from explorer.importers.format import pairs
 from explorer.runtime.child import Answer
 from explorer.targets import load_target
 from verification.mutation.damage import damage
@@ -36,9 +37,9 @@ def answer(request: Answer, scratch: Path, watch: Watch, readers: Readers) -> An
     file = Path(request["file"])
     content = file.read_bytes()
     place = scratch / file.name
-    beside = weights_path(file)
-    if file.suffix == ".mlir" and beside.is_file():  # the weights that the text names stay whole
-        shutil.copyfile(beside, weights_path(place))
+    for beside in _parts_of(file):
+        if beside.is_file():  # what the file names stays whole
+            shutil.copyfile(beside, scratch / beside.name)
     if request["seed"] < 0:
         return try_mutant(content, place, watch, readers.read, float("inf"))
     damaged = damage(file.suffix, content, np.random.default_rng(request["seed"]))
@@ -51,6 +52,14 @@ def answer(request: Answer, scratch: Path, watch: Watch, readers: Readers) -> An
     if suspect is not None and found["status"] not in DEFECTS:
         suspect.unlink()
     return found
+
+
+def _parts_of(file: Path) -> list[Path]:
+    """Other files without which a file says nothing."""
+    if file.suffix == ".mlir":
+        return [weights_path(file)]
+    pair = next((pair for pair in pairs() if file.suffix in pair), ())
+    return [file.with_suffix(suffix) for suffix in pair if suffix != file.suffix]
 
 
 def main() -> None:

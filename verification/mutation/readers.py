@@ -1,7 +1,7 @@
 """What reading a file of each kind does: the same as the command that takes such files.
 
     .onnx   explorer compile FILE                     imported, compiled, C emitted
-    .tflite the same
+    .tflite, .prototxt, .caffemodel, .zip of these      the same
     .nnx    explorer show FILE, everything that it shows
     .npz    explorer run MODEL --input FILE, up to the arrays as the model takes them
     .mlir   explorer opt FILE, with some passes
@@ -49,6 +49,9 @@ class Readers:
         self._by_suffix: dict[str, Callable[[Path], None]] = {
             ".onnx": self._compile,
             ".tflite": self._compile,
+            ".prototxt": self._compile,
+            ".caffemodel": self._compile,
+            ".zip": self._compile,
             ".nnx": self._trace,
             ".npz": self._arrays,
             ".mlir": self._text,

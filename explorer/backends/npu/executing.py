@@ -22,7 +22,7 @@ from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import static_shape
 from explorer.ir.weights import Weights
-from explorer.npu.network import layer_in
+from explorer.npu.network import layer_in, run_layer
 from explorer.npu.network_values import stored_form
 from explorer.targets.npu.machine import Machine
 
@@ -78,23 +78,12 @@ def run_layers(
         read = [replaced.get(value_name(v), memory.read(v)) for v in operands]
         (result,) = op.results
         if isinstance(op, LayerOp):
-            memory.write(result, run_layer(op, weights, read))
+            memory.write(result, run_layer(op, layer_in(op, weights), read))
         else:  # a view: the same bytes
             (values[value_name(result)],) = op.evaluate(*read)
             memory.show(result, op.operands[0])
         values[value_name(result)] = memory.read(result)
     return values
-
-
-def run_layer(op: LayerOp, weights: Weights, read: Sequence[np.ndarray]) -> np.ndarray:
-    """The value that a layer makes of others."""
-    layer = layer_in(op, weights)
-    forms = [stored_form(value) for value in op.data]
-    numbers = [form.signed(array) for form, array in zip(forms, read, strict=True)]
-    found = layer.run(*(x.reshape(t.shape) for x, t in zip(numbers, layer.inputs, strict=False)))
-    if len(numbers) > len(layer.inputs):  # the picture that it writes its part of
-        found = found + np.where(layer.written, 0, numbers[-1].reshape(found.shape))
-    return stored_form(op.output).logical(found)
 
 
 class _Memory:

@@ -19,29 +19,31 @@ from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, plan_tensors
 from explorer.backends.npu.writing import scratchpad_addresses, written
 from explorer.errors import UnsupportedError
-from explorer.ir.dialects.npu import ARGUMENT_OFFSETS, SPACE_BYTES, InstructionsOp, LayerOp
+from explorer.ir.dialects.npu import (
+    ARGUMENT_OFFSETS,
+    SPACE_BYTES,
+    InstructionsOp,
+    LayerOp,
+    NpuOperation,
+)
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.operation import TopOperation, identity_of, set_identity, to_attribute
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import operations, value_name
+from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, PLANS, value_offsets
 from explorer.memory.side_by_side import side_by_side
 from explorer.npu.layer import LayerError
-from explorer.npu.network import (
-    ReadLayer,
-    is_read_through,
-    read_operation,
-    stays,
-    tiles_of,
-)
+from explorer.npu.network import tiles_of
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
 from explorer.npu.program import tile_layer
+from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Instruction, Load
@@ -74,8 +76,10 @@ class TileLayers(Pass):
         events = EventLog(self.name, rewriter)
         problems: list[str] = []
         for function in device_functions(rewriter.module):
-            for op in list(function.body.block.ops):
-                if isinstance(op, TopOperation) and not (stays(op) or is_read_through(op)):
+            ops = [op for op in function.body.block.ops if isinstance(op, TopOperation)]
+            idle = {op for op in ops if stays(op) or is_read_through(op)}
+            for op in ops:
+                if op not in idle:
                     try:
                         self._lower(op, rewriter, events)
                     except LayerError as error:
@@ -122,22 +126,27 @@ class TileLayers(Pass):
         rewriter: RecordedRewriter,
     ) -> LayerOp:
         plain = described(read.layer)
+        made_type = op.results[0].type if read.result is None else read.result
         data = [v if isinstance(v, SSAValue) else before[v].output for v in read.reads]
+        is_part = bool(before) and read.result is None and before[-1].output.type == made_type
+        if is_part:
+            data.append(before[-1].output)
         constants = [
             rewriter.add_weight(op, f"{identity_of(op)}.{name}", array, like=op)
             for name, array in plain.arrays.items()
         ]
         return LayerOp.make(
             [[*data, *constants]],
-            [op.results[0].type if read.result is None else read.result],
+            [made_type],
             inputs=len(data),
+            part=1 if is_part else None,
             kind=plain.kind,
             fields=to_attribute(dict(plain.fields)),
             constants=to_attribute(tuple(plain.arrays)) if plain.arrays else None,
             tiles=to_attribute(tiles),
             title=op.label(),
             group=op.graph_family(),
-            work=op.macs() if read is not None and read.result is None else 0,
+            work=getattr(read.layer, "macs", 0) if op.macs() else 0,
         )
 
 
@@ -151,11 +160,10 @@ def _has_integers(module: ModuleOp) -> bool:
 
 
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
-    """Weights that are constants of layers now, and what nobody reads any more, for it is read
-    through."""
+    """Weights that are constants of layers now, and what layers have read through."""
     for op in reversed(list(function.body.block.ops)):
-        is_idle = isinstance(op, TopOperation) and not isinstance(op, LayerOp | InstructionsOp)
-        if is_idle and op.results and not any(result.uses for result in op.results):
+        is_idle = isinstance(op, TopOperation) and not isinstance(op, NpuOperation | ReturnOp)
+        if is_idle and not any(result.uses for result in op.results):
             rewriter.erase(op)
 
 
@@ -263,14 +271,14 @@ class EmitInstructions(Pass):
                 [op.output.type],
                 lines=to_attribute([line_of(i) for i in instructions]),
                 constants_offset=start,
-                **{name: op.properties[name] for name in KEPT},
+                **{name: op.properties.get(name) for name in KEPT},
             )
             set_identity(emitted, identity_of(op))
             rewriter.replace(op, emitted)
         return made.steps
 
 
-KEPT = ("inputs", "title", "group", "work", "offset")
+KEPT = ("inputs", "part", "title", "group", "work", "offset")
 """Properties of a layer that its instructions have, too."""
 
 

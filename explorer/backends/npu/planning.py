@@ -49,7 +49,9 @@ def plan_tensors(
             name = value_name(op.output)
             sizes[name] = tensor_bytes(op.output, machine)
             reads = tuple(value_name(value) for value in op.data)
-            uses.append(Use(identity_of(op), reads, (name,)))
+            into = op.shared_input
+            aliases = () if into is None else ((name, value_name(into)),)
+            uses.append(Use(identity_of(op), reads, (name,), aliases))
         elif isinstance(op, ReturnOp):
             outputs = [value_name(value) for value in op.operands]
         elif isinstance(op, TopOperation) and op.is_view:

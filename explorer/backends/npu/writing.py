@@ -14,6 +14,7 @@ from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
 from explorer.npu.network import layer_in, sizes_in
 from explorer.npu.network_cost import LayerSteps
+from explorer.npu.pieces import TiledPieces
 from explorer.npu.places import Addresses
 from explorer.npu.program import Tiled, tile_layer, write_layer
 from explorer.npu.steps import steps_of
@@ -87,6 +88,12 @@ def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:
     """Of each buffer of a tile where it begins, in elements of its content."""
     if isinstance(tiled, TiledLayer):
         return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
+    if isinstance(tiled, TiledPieces):
+        return {
+            f"{name}{index}": addresses
+            for index, one in enumerate(tiled.tiled)
+            for name, addresses in scratchpad_addresses(one).items()
+        }
     *operands, results = tiled.starts
     size = tiled.rows * tiled.columns * tiled.blocks
     found = {"results": tuple(results + i * size for i in range(tiled.buffers))}

@@ -23,7 +23,7 @@ from explorer.references.interface import reference_of
 
 
 class ReferenceSide:
-    """onnxruntime, for ONNX models: as its users run it, its sizes fixed to those of the inputs.
+    """As its users run it, its sizes fixed to those of the inputs: onnxruntime, LiteRT, OpenCV.
     Close it, or use it in a `with` statement."""
 
     def __init__(
@@ -44,7 +44,8 @@ class ReferenceSide:
         try:
             self._opened = reference.open(model, threads=threads, is_exact=is_exact, sizes=sizes)
         except ModelError as error:
-            error.hint = "measure against another one, --against openvino"
+            if isinstance(model.content, OnnxContent):
+                error.hint = "measure against another one, --against openvino"
             raise
 
     def time(self, least: int, budget_seconds: float) -> list[float]:

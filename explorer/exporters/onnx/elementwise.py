@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from onnx import TensorProto
 from xdsl.dialects.builtin import AnyFloat
 
 from explorer.exporters.onnx.nodes import (
@@ -20,6 +21,9 @@ from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.support.unary_kinds import UNARY
 from explorer.ir.types import element_type_of, stored_type
+
+LARGEST_POWER = 62
+"""Of two, among integers of 64 bits."""
 
 UNARY_OPERATORS = {
     "relu": "Relu",
@@ -99,6 +103,8 @@ def unary_node(out: Nodes, kind: str, x: Value, dtype: np.dtype, alpha: float, b
             return out.node("Clip", x, _bound(out, alpha, dtype), _bound(out, beta, dtype))
         case "hard_sigmoid":
             return out.node("HardSigmoid", x, alpha=float(alpha), beta=float(beta))
+        case "relu" if dtype == np.int64:  # of which onnxruntime has no Relu
+            return out.node("Max", x, out.constant(_scalar(0, dtype)))
         case "silu":
             scaled = x if alpha == 1 else out.node("Mul", x, out.constant(_scalar(alpha, dtype)))
             return out.node("Mul", x, out.node("Sigmoid", scaled))
@@ -137,12 +143,30 @@ def binary(op: BinaryOp, out: Nodes) -> str:
             return out.node("Mod", left, right)
         case "shift_left" | "shift_right":
             if not dtype_of(left).name.startswith("u"):
-                raise Unwritable("ONNX shifts unsigned integers only")
+                return _shifted(op, out)
             direction = "LEFT" if kind == "shift_left" else "RIGHT"
             return out.node("BitShift", left, right, direction=direction)
         case _ if kind in BINARY_OPERATORS:
             return out.node(BINARY_OPERATORS[kind], left, right)
     raise Unwritable(f"ONNX has no {kind}")
+
+
+def _shifted(op: BinaryOp, out: Nodes) -> str:
+    """Signed integers, which ONNX does not shift: times a power of two, or divided by one and
+    rounded down, in 64 bits. 2^63 is no such integer: larger powers are taken in two."""
+    x, amount = (out.node("Cast", v, to=TensorProto.INT64) for v in (op.left, op.right))
+    first = out.node("Min", amount, out.constant(np.array(LARGEST_POWER, np.int64)))
+    known = out.stored(op.right)
+    is_small = known is not None and np.all(known <= LARGEST_POWER)
+    for part in (first,) if is_small else (first, out.node("Sub", amount, first)):
+        one, unsigned = np.array(1, np.uint64), out.node("Cast", part, to=TensorProto.UINT64)
+        power = out.node("BitShift", out.constant(one), unsigned, direction="LEFT")
+        power = out.node("Cast", power, to=TensorProto.INT64)
+        if op.kind.data == "shift_left":
+            x = out.node("Mul", x, power)
+        else:  # the remainder has the divisor's sign
+            x = out.node("Div", out.node("Sub", x, out.node("Mod", x, power)), power)
+    return out.node("Cast", x, to=onnx_type(element_type_of(op.left)))
 
 
 @writes(SelectOp)

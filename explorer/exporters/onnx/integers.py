@@ -32,8 +32,10 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, RequantizeOp
+from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
 
 PRODUCTS = {"Conv": "ConvInteger", "MatMul": "MatMulInteger"}
@@ -52,10 +54,7 @@ def integer_product(op: ConvOp | MatMulOp, operator: str, out: Nodes, **window: 
         return _summed(op, PRODUCTS[operator], out, **window)
     out.reals.add(sums)
     name = out.wanted[sums]
-    factors = [
-        dequantized(value, f"{name}.{side}", out)
-        for side, value in (("left", left), ("right", right))
-    ]
+    factors = [dequantized(left, f"{name}.left", out), _filters(left, right, name, out)]
     if bias is not None:
         factors.append(_real_bias(bias, sums, name, out))
     if operator == "MatMul" and len(factors) == 3 and rank_of(left) == rank_of(right) == 2:
@@ -63,6 +62,15 @@ def integer_product(op: ConvOp | MatMulOp, operator: str, out: Nodes, **window: 
     if operator == "MatMul" and len(factors) == 3:
         return out.node("Add", out.node("MatMul", *factors[:2]), factors[2])
     return out.node(operator, *factors, **window)
+
+
+def _filters(left: SSAValue, right: SSAValue, name: str, out: Nodes) -> str:
+    """The second factor in floats. Beside bytes it is stored as integers; beside wider numbers as
+    floats: onnxruntime makes bytes of whatever is multiplied by constant bytes."""
+    stored, kind = out.stored(right), element_type_of(right)
+    if stored is None or dtype_of(left).itemsize == 1:
+        return dequantized(right, f"{name}.right", out)
+    return out.named(f"{out.name(right)}.real", real_array(stored, kind))
 
 
 def _summed(op: ConvOp | MatMulOp, operator: str, out: Nodes, **window: Any) -> str:
@@ -112,6 +120,20 @@ def fixed_point(op: FixedPointOp, out: Nodes) -> str:
     return _quantized(real, op.by.to, op.by.limits, op.output, out)
 
 
+@writes(IntegerAverageOp)
+def integer_average(op: IntegerAverageOp, out: Nodes) -> str:
+    """What lies in the padding is not counted."""
+    pool = out.node(
+        "AveragePool",
+        dequantized(op.input, f"{out.wanted[op.output]}.input", out),
+        kernel_shape=list(op.get("window")),
+        strides=list(op.get("strides")),
+        pads=list(op.get("pads")),
+        count_include_pad=0,
+    )
+    return _quantized(pool, op.kind, (op.get("low"), op.get("high")), op.output, out)
+
+
 @writes(FixedPointSoftmaxOp)
 def fixed_point_softmax(op: FixedPointSoftmaxOp, out: Nodes) -> str:
     """Its result has 256 steps from 0 on, whatever its type says: so has the written one."""
@@ -143,6 +165,8 @@ def _quantized(
 ) -> str:
     """Floats as numbers of a type, kept within limits of what is stored."""
     assert isinstance(result.type, TensorType)
+    if to.storage.width.data > WIDE_BITS:
+        raise Unwritable(f"QuantizeLinear makes integers of at most {WIDE_BITS} bits")
     if limits != integer_limits(to.storage):
         if not to.is_per_tensor:
             raise Unwritable("Clip has one limit for all slices, whose scales differ")

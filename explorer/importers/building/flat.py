@@ -212,6 +212,9 @@ class FlatGraph:
             builder.name_node(op, node.name, node.operator)
             block.add_op(op)
             values.update(zip(node.outputs, op.results, strict=True))
+        for value in model.outputs:
+            if value.name not in values:
+                raise _damaged(f"no node makes the output {value.name!r}", model)
         results = [values[value.name] for value in model.outputs]
         end(block, results)
         return builder.program(block, results, model)

@@ -21,6 +21,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
+from explorer.errors import UnsupportedError
 from explorer.importers.building.build import Build
 from explorer.importers.building.identifiers import argument_name, stem_of
 from explorer.importers.building.knowledge import Knowledge
@@ -85,6 +86,11 @@ class ProgramBuilder:
         return found
 
     def _type(self, value: SourceValue):
+        if value.element_type not in ELEMENT_TYPES:
+            raise UnsupportedError(
+                f"the input {value.name!r} has elements of {value.element_type}",
+                hint="inputs are numbers or booleans",
+            )
         shape = with_sizes(value.shape or (), self.sizes)
         kind = tensor_type(ELEMENT_TYPES[value.element_type], shape)
         numbers = [d for d in shape if isinstance(d, int)]

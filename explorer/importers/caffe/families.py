@@ -14,14 +14,14 @@ _KINDS: dict[str, str] = {
     """,
     "normalization": "BatchNorm LRN MVN Normalize",
     "elementwise": """
-        AbsVal BNLL Bias Clip ELU Eltwise Exp Log PReLU Power ReLU ReLU6 Scale Sigmoid Swish TanH
-        Threshold
+        AbsVal Axpy BNLL Bias Clip ELU Eltwise Exp Log PReLU Power ReLU ReLU6 Scale Sigmoid Swish
+        TanH Threshold
     """,
-    "pooling": "Pooling ROIPooling",
+    "pooling": "Pooling PSROIPooling ROIPooling",
     "reduction": "ArgMax Reduction Softmax",
     "movement": """
-        Concat Crop Dropout Flatten Interp Padding Permute PriorBox Reorg Reshape ShuffleChannel
-        Slice Split Tile Upsample
+        Concat Crop DetectionOutput Dropout Flatten Interp Padding Permute PriorBox Proposal Reorg
+        Reshape ShuffleChannel Slice Split Tile Upsample
     """,
 }
 

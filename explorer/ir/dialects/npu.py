@@ -34,6 +34,9 @@ SPACE_BYTES = "npu.space_bytes"
 class NpuOperation(TopOperation):
     """What both forms have in common.
 
+    inputs: how many operands are computed; behind them stand constants.
+    part: set where the last one of these is what other layers have written of the result, in the
+    same bytes.
     title, group, work: label, family and multiply-accumulates, for people.
     offset: where the result lies in global memory, in bytes, once that is planned.
     """
@@ -43,6 +46,7 @@ class NpuOperation(TopOperation):
 
     operands_ = var_operand_def(TensorType)
     inputs = prop_def(IntegerAttr)
+    part = opt_prop_def(IntegerAttr)
     title = prop_def(StringAttr)
     group = prop_def(StringAttr)
     work = prop_def(IntegerAttr)
@@ -59,6 +63,16 @@ class NpuOperation(TopOperation):
     def data(self) -> tuple[SSAValue, ...]:
         """The operands that are computed; behind them stand constants."""
         return tuple(self.operands)[: self.get("inputs")]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it writes some of a value that others have written to."""
+        return self.part is not None
+
+    @property
+    def shared_input(self) -> SSAValue | None:
+        """The value in whose bytes the result lies."""
+        return self.data[-1] if self.is_part else None
 
     def macs(self) -> int:
         return self.get("work")

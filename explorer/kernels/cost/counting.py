@@ -53,8 +53,6 @@ OVERLAPPING = ("arithmetic", "loads", "stores", "issue", "latency")
 """What of a body goes on at the same time."""
 UNKNOWN_EXTENT = 16
 """Iterations of a loop whose bounds depend on data."""
-DIVISION_CYCLES = 5.0
-"""Of a unit, as multiples of a multiplication."""
 FUNCTION_CYCLES = 20.0
 """exp, tanh, erf: polynomials of about so many multiply-adds."""
 EXTREME_INSTRUCTIONS = 3
@@ -203,7 +201,7 @@ class _Counter:
         if isinstance(op, EXTREMES) and not any(map(_is_constant, op.operands)):
             repeats *= EXTREME_INSTRUCTIONS
         elif isinstance(op, DIVISIONS):
-            cost = DIVISION_CYCLES
+            cost = float(self.core.division_cycles * self.core.arithmetic_units)
         elif op.dialect_name() == "math" and not isinstance(op, CHEAP_FUNCTIONS):
             cost = FUNCTION_CYCLES
         parts = self._parts(kind)

@@ -32,7 +32,7 @@ from explorer.kernels.loops.scalar_types import (
 )
 from explorer.kernels.printing.expressions import Expression, ExpressionWriter
 from explorer.kernels.printing.identifiers import Names, comment_text
-from explorer.kernels.printing.language import Language, vector_requirement
+from explorer.kernels.printing.language import Language, Requirement, vector_requirement
 from explorer.kernels.printing.operators import ADDITIVE, EQUALITY, MULTIPLICATIVE, PRIMARY, UNARY
 from explorer.kernels.printing.source_lines import INDENT, WIDTH, SourceLines, tags_of, tags_within
 from explorer.kernels.printing.subscripts import (
@@ -45,6 +45,7 @@ from explorer.kernels.printing.subscripts import (
     sum_text,
 )
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
+from explorer.kernels.steps.matrix_tiles import MATRIX, byte_tile, is_matrix_tile
 from explorer.kernels.steps.registers import is_held
 
 # An index longer than this gets a name instead of standing inside a subscript.
@@ -52,6 +53,8 @@ LONGEST_INLINE_INDEX = 30
 # Room that a statement needs beside its expression, and what an expression may always take.
 STATEMENT_ROOM = 16
 SHORTEST_ROOM = 60
+# What makes unsigned bytes of four signed ones: 128 is added to each.
+FLIPS = "(int32_t)0x80808080"
 # Operands shorter than this are not worth a name when a line gets too long.
 SHORTEST_NAMED = 16
 DEFAULT_NAMES: dict[type[Operation], str] = {
@@ -165,6 +168,9 @@ class BodyPrinter:
         tags = tags_of(loop) or tags_within(loop)
         written = {inner.memref for inner in walk_inside(loop) if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
+        if is_matrix_tile(loop):
+            self._byte_tile(loop, depth, tags)
+            return
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
         end = upper.within(ADDITIVE)
         clip = clip_of(loop)
@@ -186,6 +192,28 @@ class BodyPrinter:
         self.operations(loop.body.block.ops, depth + 1)
         self.names.close_block()
         self.lines.add(depth, "}", tags)
+
+    def _byte_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
+        """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest."""
+        tile = byte_tile(loop)
+        own = {index_of(inner) for inner in (tile.groups, tile.rows, tile.vectors)}
+        operands = []
+        for load, stride in ((tile.bytes, tile.row_stride), (tile.filters, tile.vector_stride)):
+            assert isinstance(load.memref.type, MemRefType)
+            flat = flat_subscript(subscripts(load), load.memref.type)
+            start = self._sum(Sum(tuple(t for t in flat.terms if t[0] not in own), flat.constant))
+            name = self.named[load.memref].text
+            operands += [name if start.text == "0" else f"{name} + {start.text}", str(stride)]
+        element, lanes = scalar_type(tile.dot.result.type), lane_count(tile.dot.result.type)
+        self.writer.require(*vector_requirement(element, lanes))
+        self.writer.require(Requirement(MATRIX, element.name, lanes))
+        is_signed = scalar_type(tile.bytes.result.type).kind == "signed"
+        numbers = [extent_of(inner) for inner in (tile.rows, tile.vectors, tile.groups)]
+        sums = f"&{self.named[tile.sums.memref].text}[0][0]"
+        given = [sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
+        name = f"{MATRIX}_{self.language.suffix_name(element, lanes)}"
+        call = f"{name}({', '.join(given)}, {FLIPS if is_signed else '0'});"
+        self.lines.add_wrapped(depth, call, tags)
 
     def _register_array(self, op: memref.AllocaOp, depth: int) -> None:
         array = op.memref

@@ -49,6 +49,7 @@ class CLanguage(Language):
         "c/vectors.c",
         "c/math.c",
         "c/integers.c",
+        "c/matrix.c",
         "c/stored.c",
         "math.c",
         "stored.c",

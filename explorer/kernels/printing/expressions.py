@@ -55,6 +55,7 @@ from explorer.kernels.printing.operators import (
     PRIMARY,
     REDUCTIONS,
     RELATIONAL,
+    SHIFT,
     UNARY,
     UNSIGNED_OPERATIONS,
 )
@@ -163,6 +164,8 @@ class ExpressionWriter:
             text = f"{left} {symbol} {right}"
             return Expression(self._reinterpret(element, lanes, text), UNARY)
         left, right = self._mixed(element, lanes, operands)
+        if precedence == SHIFT:  # by a vector OpenCL shifts vectors only
+            left = operands[0]
         tight = precedence if precedence <= ADDITIVE else UNARY
         left_text, right_text = left.within(tight), right.within(min(tight, precedence - 1))
         text = f"{left_text} {symbol} {right_text}"

@@ -7,6 +7,7 @@ from xdsl.ir import Operation
 
 from explorer.ir.loop_dialect import (
     FloatRemainderOp,
+    HighProductOp,
     InterleaveHighOp,
     InterleaveLowOp,
     NormalCdfOp,
@@ -61,6 +62,7 @@ PRELUDE_FUNCTIONS: dict[type[Operation], str] = {
     arith.FloorDivSIOp: "floor_divide",
     math.IPowIOp: "power",
     math.AbsIOp: "absolute",
+    HighProductOp: "high_product",
     InterleaveLowOp: "interleave_low",
     InterleaveHighOp: "interleave_high",
 }

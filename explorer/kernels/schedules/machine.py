@@ -31,6 +31,9 @@ class Machine:
     tensor_cores: str = ""
     """How a GPU's matrix instructions are written: ptx, emulated, or empty where it has none."""
 
+    byte_tiles: str = ""
+    """Matrix instructions of bytes that its code may use: amx, i8mm, or empty where it has none."""
+
     core: Core = field(default_factory=Core)
     caches: tuple[CacheLevel, ...] = USUAL_CACHES
 
@@ -51,5 +54,7 @@ class Machine:
             raise ValueError(f"vector_floats is {self.vector_floats}; expected 4, 8 or 16")
         if self.precision not in ("float32", "mixed"):
             raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'mixed'")
+        if self.byte_tiles not in ("", "amx", "i8mm"):
+            raise ValueError(f"byte_tiles is {self.byte_tiles!r}; expected 'amx' or 'i8mm'")
         if self.tensor_cores not in ("", "ptx", "emulated"):
             raise ValueError(f"tensor_cores is {self.tensor_cores!r}; expected 'ptx' or 'emulated'")

@@ -17,6 +17,7 @@ from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.groups import group, items, single, stage, tree
 from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.matrix_tiles import matrix_tiles
 from explorer.kernels.steps.narrow import narrow
 from explorer.kernels.steps.pack import pack
 from explorer.kernels.steps.pipeline import pipeline
@@ -49,6 +50,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             winograd,
             forward,
             dot,
+            matrix_tiles,
             distribute,
             localize,
             stage,

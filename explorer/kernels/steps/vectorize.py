@@ -31,6 +31,7 @@ from explorer.ir.loop_dialect import (
     ExtendSignedOp,
     ExtendUnsignedOp,
     FloatToSignedLanesOp,
+    HighProductOp,
     NormalCdfOp,
     SelectLanesOp,
     SignedToFloatLanesOp,
@@ -92,7 +93,9 @@ LANEWISE = (
 INTEGER_LANEWISE = (
     arith.AddiOp,
     arith.AndIOp,
+    arith.ShLIOp,
     arith.ShRSIOp,
+    HighProductOp,
     arith.SubiOp,
     arith.MuliOp,
     arith.MaxSIOp,

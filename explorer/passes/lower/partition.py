@@ -73,7 +73,8 @@ def partition(
     places: dict[Operation, Place] = {
         op: "device" if op not in reasons else "sized" if can_be_sized(op) else "host" for op in ops
     }
-    _keep_small(block, ops, places, reasons)
+    if refuses is None:  # else what a device reads through would be taken from what reads it
+        _keep_small(block, ops, places, reasons)
     while True:
         pieces = _in_turn(ops, places)
         idle = [piece for piece in pieces if not _is_worth_it(piece)]

@@ -41,6 +41,7 @@ from explorer.ir.structure import (
     value_name,
 )
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.ir.weights import Weights
 from explorer.passes.lower.partition import Partition, Piece, Refuses, partition
 
 
@@ -64,9 +65,10 @@ class PlaceOnDevice(Pass):
         last = main.body.block.last_op
         assert isinstance(last, ReturnOp)
         block, weights = main.body.block, rewriter.weights
+        refuses = None if self.refuses is None else _asked_once(self.refuses)
         found = Partition((), {})
         if self.has_host_parts:
-            found = partition(block, weights, self.refuses)
+            found = partition(block, weights, refuses)
         for index, output in enumerate(last.operands):
             if is_argument(output):
                 with events.rewrite("copy-input", last, COPY_REASON):
@@ -79,7 +81,7 @@ class PlaceOnDevice(Pass):
             if isinstance(output.owner, WeightOp):
                 with events.rewrite("copy-weight", last, "an output that is constant is written"):
                     copy_output(last, index, rewriter)
-        found = partition(block, weights, self.refuses)  # with the copies
+        found = partition(block, weights, refuses)  # with the copies
         for op, reason in found.reasons.items():
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
@@ -126,6 +128,18 @@ class PlaceOnDevice(Pass):
         for transfer in (*transfers, *back):
             rewriter.log.added.append(transfer)
         rewriter.has_changed = True
+
+
+def _asked_once(refuses: Refuses) -> Refuses:
+    """The same, with each answer kept: it may take as long as cutting a layer into tiles."""
+    known: dict[TopOperation, str] = {}
+
+    def answer(op: TopOperation, weights: Weights) -> str:
+        if op not in known:
+            known[op] = refuses(op, weights)
+        return known[op]
+
+    return answer
 
 
 @dataclass

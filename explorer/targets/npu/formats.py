@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from explorer.targets.npu.machine import Machine, index_bits, refuse
 
@@ -88,6 +89,7 @@ class Formats:
         return next((one for one in self.kinds if one.opcode == opcode), None)
 
 
+@lru_cache(maxsize=64)
 def formats_of(machine: Machine) -> Formats:
     """The formats of a machine. Raises `Contradiction` where an instruction is too short."""
     widths = _widths(machine)

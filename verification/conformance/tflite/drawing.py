@@ -12,17 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeVar
-from zlib import crc32
+from typing import Any
 
 import numpy as np
 
-from verification.conformance.tflite.models import TensorOf
+from verification.conformance.choices import LARGE, Choices
+from verification.conformance.tflite.models import GraphOf, TensorOf
 
-Chosen = TypeVar("Chosen")
-
-LARGE = 4000
-"""Elements of the operands of large cases, at least."""
 QUANTIZED = ("int8", "uint8", "int16")
 
 
@@ -30,30 +26,18 @@ QUANTIZED = ("int8", "uint8", "int16")
 class Drawn:
     """One operator with its tensors. `ranges`: of some inputs the least and the largest number."""
 
-    inputs: Sequence[TensorOf]
+    inputs: Sequence[TensorOf | None]
     results: Sequence[TensorOf]
     options: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    others: Sequence[GraphOf] = ()
+    """Subgraphs that it calls."""
+    intermediates: Sequence[TensorOf] = ()
 
 
-class Draw:
+class Draw(Choices):
     """One source of random numbers for a case; `attempt` tells those apart that LiteRT refused."""
-
-    def __init__(self, seed: int, kind: str, number: int, attempt: int = 0) -> None:
-        self.kind = kind
-        self.is_large = number % 2 == 0
-        self.random = np.random.default_rng([seed, crc32(kind.encode()), number, attempt])
-
-    def choice(self, *among: Chosen) -> Chosen:
-        return among[int(self.random.integers(len(among)))]
-
-    def integer(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
-        return int(self.random.integers(low, high + 1))
-
-    def flag(self) -> bool:
-        return bool(self.random.integers(2))
 
     def shape(self, rank: int | None = None, most: int = 6) -> tuple[int, ...]:
         """Sizes of at most `most`, which are doubled at random until a large case is large."""
@@ -131,12 +115,12 @@ class Draw:
 
 
 def inputs_of(
-    draw: Draw, inputs: Sequence[TensorOf], ranges: Mapping[str, tuple[float, float]]
+    draw: Draw, inputs: Sequence[TensorOf | None], ranges: Mapping[str, tuple[float, float]]
 ) -> dict[str, np.ndarray]:
     """Random contents: bytes over their whole range, other integers between -100 and 100."""
     found = {}
     for tensor in inputs:
-        if tensor.data is not None:
+        if tensor is None or tensor.data is not None:
             continue
         dtype, shape = np.dtype(tensor.element_type), tuple(tensor.shape)
         if dtype.kind == "b":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from verification.conformance.tflite.drawing import Draw, Drawn
+from verification.conformance.tflite.drawing import QUANTIZED, Draw, Drawn
 from verification.conformance.tflite.models import TensorOf
 
 ANY = (-5.0, 5.0)
@@ -26,10 +26,14 @@ def unary(
 
 def bounded(draw: Draw, scale: float, signed_zero: int) -> Drawn:
     """LOGISTIC, TANH, SOFTMAX: bytes have the scale and zero point that the kernels ask for."""
-    shape, dtype = draw.shape(), draw.choice("float32", "int8", "uint8")
+    shape, dtype = draw.shape(), draw.choice("float32", "int8", "uint8", "int16")
     x = draw.tensor("x", shape, dtype)
     y = draw.tensor("y", shape, dtype)
-    if dtype != "float32":
+    if dtype == "int16":  # of any scale, or of the power of two that needs no rounding
+        power = draw.quantized("x", shape, dtype, 2.0**-12, 0)
+        x = power if draw.flag() else x
+        y = draw.quantized("y", shape, dtype, 2.0**-15, 0)
+    elif dtype != "float32":
         y = draw.quantized("y", shape, dtype, scale, signed_zero + 128 * (dtype == "uint8"))
     return Drawn(inputs=[x], results=[y])
 
@@ -43,7 +47,7 @@ def softmax(draw: Draw) -> Drawn:
 
 
 def leaky_relu(draw: Draw) -> Drawn:
-    made = unary(draw, ("float32", "int8", "uint8"))
+    made = unary(draw, ("float32", *QUANTIZED))
     values = {"Alpha": float(draw.random.uniform(0.01, 0.6))}
     return Drawn(
         inputs=made.inputs, results=made.results, options="LeakyReluOptions", values=values
@@ -70,7 +74,16 @@ def arithmetic(draw: Draw, types: tuple[str, ...]) -> Drawn:
     a, b = draw.tensor("a", shape, dtype), draw.tensor("b", draw.broadcast(shape), dtype)
     y = draw.tensor("y", shape, dtype)
     name = f"{draw.kind.capitalize()}Options"
-    values = {"FusedActivationFunction": draw.activation()}
+    values: dict[str, object] = {"FusedActivationFunction": draw.activation()}
+    if dtype == "int16" and draw.kind != "MUL":
+        values["PotScaleInt16"] = draw.flag()
+        if draw.flag():  # scales that are powers of two, one operand's the result's
+            shifts = draw.choice((0, draw.integer(0, 4)), (draw.integer(0, 4), 0))
+            scales = [2.0 ** (-10 - shift) for shift in (*shifts, 0)]
+            a, b, y = (
+                draw.quantized(t.name, t.shape, dtype, scale, 0)
+                for t, scale in zip((a, b, y), scales, strict=True)
+            )
     ranges = {"b": (1.0, 9.0)} if draw.kind == "DIV" else {}
     return Drawn(inputs=[a, b], results=[y], options=name, values=values, ranges=ranges)
 
@@ -98,9 +111,22 @@ def binary(
     )
 
 
+def compared(draw: Draw) -> Drawn:
+    """Plain numbers; bytes of two scales."""
+    shape, dtype = draw.shape(), draw.choice("float32", "int32", "int64", "int8", "uint8")
+    a, b = draw.tensor("a", shape, dtype), draw.tensor("b", draw.broadcast(shape), dtype)
+    return Drawn(inputs=[a, b], results=[draw.tensor("y", shape, "bool")])
+
+
+def squared_difference(draw: Draw) -> Drawn:
+    shape, dtype = draw.shape(), draw.choice("float32", "int32", "int8")
+    a, b = draw.tensor("a", shape, dtype), draw.tensor("b", draw.broadcast(shape), dtype)
+    return Drawn(inputs=[a, b], results=[draw.tensor("y", shape, dtype)])
+
+
 def extremum(draw: Draw) -> Drawn:
     """Operands and result have one scale."""
-    shape, dtype = draw.shape(), draw.choice("float32", "int32", "int8", "uint8")
+    shape, dtype = draw.shape(), draw.choice("float32", "int32", *QUANTIZED)
     a = draw.tensor("a", shape, dtype)
     return Drawn(
         inputs=[a, draw.like(a, "b", draw.broadcast(shape))], results=[draw.like(a, "y", shape)]
@@ -145,9 +171,10 @@ def add_n(draw: Draw) -> Drawn:
 
 def quantize(draw: Draw) -> Drawn:
     shape = draw.shape()
-    source = draw.choice("float32", "int8", "uint8")
+    source = draw.choice("float32", *QUANTIZED)
+    to = draw.choice(*QUANTIZED) if source in ("float32", "int16") else draw.choice("int8", "uint8")
     x = draw.tensor("x", shape, source)
-    return Drawn(inputs=[x], results=[draw.tensor("y", shape, draw.choice("int8", "uint8"))])
+    return Drawn(inputs=[x], results=[draw.tensor("y", shape, to)])
 
 
 def dequantize(draw: Draw) -> Drawn:
@@ -157,13 +184,13 @@ def dequantize(draw: Draw) -> Drawn:
 
 
 _BYTES = ("float32", "int8", "uint8")
-_COMPARED = ("float32", "int32", "int64")
 
 DRAWS: dict[str, Callable[[Draw], Drawn]] = {
     **dict.fromkeys(("CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "ROUND", "SIN"), unary),
-    **dict.fromkeys(("RELU", "RELU6"), partial(unary, types=_BYTES)),
+    **dict.fromkeys(("RELU", "RELU6"), partial(unary, types=("float32", *QUANTIZED))),
     **dict.fromkeys(("RELU_0_TO_1", "RELU_N1_TO_1", "SQUARE"), unary),
-    **dict.fromkeys(("ABS", "NEG", "SIGN"), partial(unary, types=("float32", "int32"))),
+    **dict.fromkeys(("NEG", "SIGN"), partial(unary, types=("float32", "int32"))),
+    "ABS": partial(unary, types=("float32", "int32", "int8", "int16")),
     **dict.fromkeys(("LOG", "SQRT", "RSQRT"), partial(unary, interval=POSITIVE)),
     "HARD_SWISH": partial(unary, types=_BYTES),
     "ZEROS_LIKE": partial(unary, types=("float32", "int32", "int64")),
@@ -176,14 +203,14 @@ DRAWS: dict[str, Callable[[Draw], Drawn]] = {
     "LEAKY_RELU": leaky_relu,
     "GELU": gelu,
     "FAKE_QUANT": fake_quant,
-    **dict.fromkeys(("ADD", "SUB", "MUL"), partial(arithmetic, types=(*_BYTES, "int32"))),
+    **dict.fromkeys(("ADD", "SUB", "MUL"), partial(arithmetic, types=(*_BYTES, "int16", "int32"))),
     "DIV": partial(arithmetic, types=("float32", "int32")),
     **dict.fromkeys(("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"),
-                    partial(binary, types=_COMPARED, result="bool")),
+                    compared),
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR"), partial(binary, types=("bool",))),
     "BITWISE_XOR": partial(binary, types=("int8", "int16", "int32", "bool")),
     "RIGHT_SHIFT": partial(binary, types=("int32", "int16", "int8"), right=(0, 7)),
-    "SQUARED_DIFFERENCE": binary,
+    "SQUARED_DIFFERENCE": squared_difference,
     "FLOOR_DIV": partial(binary, right=(1, 20)),
     "FLOOR_MOD": partial(binary, right=(1, 20)),
     "POW": partial(binary, types=("float32",), left=POSITIVE, right=(-2, 2)),

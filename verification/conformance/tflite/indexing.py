@@ -198,7 +198,30 @@ def bucketize(draw: Draw) -> Drawn:
     )
 
 
+def suppression(draw: Draw) -> Drawn:
+    count, most = draw.integer(2, 60 if draw.is_large else 12), draw.integer(1, 8)
+    corner = draw.random.uniform(0, 1, (count, 2))
+    boxes = np.concatenate([corner, corner + draw.random.uniform(-0.2, 0.6, (count, 2))], 1)
+    shrinks = draw.kind == "NON_MAX_SUPPRESSION_V5"
+    numbers = {"o": draw.random.uniform(0.1, 0.8), "t": draw.random.uniform(0, 0.5)}
+    if shrinks:
+        numbers["g"] = draw.choice(0.0, float(draw.random.uniform(0.1, 1)))
+    found = TensorOf(name="i", shape=(most,), element_type="int32")
+    scores = [TensorOf(name="c", shape=(most,))] if shrinks else []
+    return Drawn(
+        inputs=[
+            draw.constant("b", boxes, "float32"), draw.tensor("s", (count,)),
+            draw.constant("m", most),
+            *(draw.constant(name, number, "float32") for name, number in numbers.items()),
+        ],
+        results=[found, *scores, TensorOf(name="n", shape=(), element_type="int32")],
+        options=f"NonMaxSuppression{draw.kind[-2:]}Options",
+        ranges={"s": (0.0, 1.0)},
+    )  # fmt: skip
+
+
 DRAWS: dict[str, Callable[[Draw], Drawn]] = {
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), suppression),
     "GATHER": gather, "GATHER_ND": gather_nd, "SCATTER_ND": scatter_nd,
     "SPARSE_TO_DENSE": sparse_to_dense, "SEGMENT_SUM": segment_sum,
     **{f"UNSORTED_SEGMENT_{kind}": unsorted_segment for kind in ("SUM", "PROD", "MAX", "MIN")},

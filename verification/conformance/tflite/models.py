@@ -36,6 +36,8 @@ class TensorOf:
     axis: int = 0
     data: np.ndarray | bytes | None = None
     is_variable: bool = False
+    sparse: np.ndarray | None = None
+    """A matrix whose zeros the file leaves out, row by row, instead of `data`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +104,10 @@ def _subgraph(
 ) -> int:
     places = []
     for tensor in graph.tensors:
-        places.append(len(buffers) if tensor.data is not None else 0)
-        if tensor.data is not None:
-            buffers.append(_buffer(builder, tensor.data))
+        data = tensor.data if tensor.sparse is None else tensor.sparse[tensor.sparse != 0]
+        places.append(len(buffers) if data is not None else 0)
+        if data is not None:
+            buffers.append(_buffer(builder, data))
     tables = [_tensor(builder, t, p) for t, p in zip(graph.tensors, places, strict=True)]
     nodes = [_operator(builder, o, kinds.index(o.kind)) for o in graph.operators]
     name = builder.CreateString(f"graph{number}" if number else "main")
@@ -123,23 +126,32 @@ def _subgraph(
 
 def one_operator(
     kind: str,
-    inputs: Sequence[TensorOf],
+    inputs: Sequence[TensorOf | None],
     outputs: Sequence[TensorOf],
     options: str = "",
     values: Mapping[str, Any] | None = None,
     others: Sequence[GraphOf] = (),
+    intermediates: Sequence[TensorOf] = (),
 ) -> bytes:
-    """A model of one operator; its inputs are those operands that hold nothing."""
-    tensors = [*inputs, *outputs]
-    results = range(len(inputs), len(tensors))
+    """A model of one operator; its inputs are those operands that hold nothing. None stands for an
+    operand that is left out."""
+    operands = [tensor for tensor in inputs if tensor is not None]
+    tensors = [*operands, *outputs, *intermediates]
+    results = range(len(operands), len(operands) + len(outputs))
+    places = iter(range(len(operands)))
     node = OperatorOf(
         kind=kind,
-        inputs=range(len(inputs)),
+        inputs=[-1 if tensor is None else next(places) for tensor in inputs],
         outputs=results,
         options=options,
         values=values or {},
+        intermediates=range(results.stop, len(tensors)),
     )
-    given = [i for i, t in enumerate(inputs) if t.data is None]
+    given = [
+        i
+        for i, t in enumerate(operands)
+        if t.data is None and t.sparse is None and not t.is_variable
+    ]
     return model_of(tensors, [node], given, results, others=others)
 
 
@@ -168,6 +180,7 @@ def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
         tflite.QuantizationParametersAddZeroPoint(builder, zeros)
         tflite.QuantizationParametersAddQuantizedDimension(builder, tensor.axis)
         quantization = tflite.QuantizationParametersEnd(builder)
+    sparsity = None if tensor.sparse is None else _sparsity(builder, tensor.sparse)
     tflite.TensorStart(builder)
     tflite.TensorAddShape(builder, shape)
     tflite.TensorAddType(builder, TYPES[tensor.element_type])
@@ -176,7 +189,38 @@ def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
     tflite.TensorAddIsVariable(builder, tensor.is_variable)
     if quantization is not None:
         tflite.TensorAddQuantization(builder, quantization)
+    if sparsity is not None:
+        tflite.TensorAddSparsity(builder, sparsity)
     return tflite.TensorEnd(builder)
+
+
+def _sparsity(builder: flatbuffers.Builder, matrix: np.ndarray) -> int:
+    """Rows all of them, of each the columns that hold a number."""
+    counts = np.count_nonzero(matrix, axis=1)
+    arrays = np.concatenate([[0], np.cumsum(counts)]), np.nonzero(matrix)[1]
+    vectors = []
+    for array in arrays:
+        values = _numbers(builder, array.tolist())
+        tflite.Int32VectorStart(builder)
+        tflite.Int32VectorAddValues(builder, values)
+        vectors.append(tflite.Int32VectorEnd(builder))
+    tflite.DimensionMetadataStart(builder)
+    tflite.DimensionMetadataAddFormat(builder, tflite.DimensionType.DENSE)
+    tflite.DimensionMetadataAddDenseSize(builder, len(matrix))
+    rows = tflite.DimensionMetadataEnd(builder)
+    tflite.DimensionMetadataStart(builder)
+    tflite.DimensionMetadataAddFormat(builder, tflite.DimensionType.SPARSE_CSR)
+    for name, vector in zip(("Segments", "Indices"), vectors, strict=True):
+        getattr(tflite, f"DimensionMetadataAddArray{name}Type")(
+            builder, tflite.SparseIndexVector.Int32Vector
+        )
+        getattr(tflite, f"DimensionMetadataAddArray{name}")(builder, vector)
+    columns = tflite.DimensionMetadataEnd(builder)
+    levels, order = _offsets(builder, [rows, columns]), _numbers(builder, [0, 1])
+    tflite.SparsityParametersStart(builder)
+    tflite.SparsityParametersAddTraversalOrder(builder, order)
+    tflite.SparsityParametersAddDimMetadata(builder, levels)
+    return tflite.SparsityParametersEnd(builder)
 
 
 def _code(builder: flatbuffers.Builder, kind: str) -> int:

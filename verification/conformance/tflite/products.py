@@ -10,22 +10,26 @@ from verification.conformance.tflite.drawing import LARGE, Draw, Drawn
 from verification.conformance.tflite.models import TensorOf
 
 TYPES = ("float32", "int8", "uint8")
+HYBRID = "hybrid"
+"""Floats times bytes."""
 
 
 def _weights(draw: Draw, shape: Sequence[int], dtype: str, axis: int) -> TensorOf:
-    """Filters; `axis` is that of the scales, -1 for one scale."""
+    """Filters; `axis` is that of the scales, -1 for one scale. Those of 16 bits have bytes."""
     if dtype == "float32":
         return draw.floats("w", shape)
     low, high = (0, 255) if dtype == "uint8" else (-127, 127)
-    count = shape[axis] if dtype == "int8" and axis >= 0 else 1
+    has_many = dtype in ("int8", "int16") and axis >= 0
+    count = shape[axis] if has_many else 1
+    stored = "uint8" if dtype == "uint8" else "int8"
     return TensorOf(
         name="w",
         shape=shape,
-        element_type=dtype,
+        element_type=stored,
         scales=[draw.scale(0.001, 0.02) for _ in range(count)],
         zeros=[draw.integer(100, 150) if dtype == "uint8" else 0] * count,
         axis=max(axis, 0),
-        data=draw.random.integers(low, high + 1, shape).astype(dtype),
+        data=draw.random.integers(low, high + 1, shape).astype(stored),
     )
 
 
@@ -33,13 +37,15 @@ def _bias(draw: Draw, count: int, x: TensorOf, weights: TensorOf) -> TensorOf:
     if x.element_type == "float32":
         return draw.floats("b", (count,))
     scales = [x.scales[0] * scale for scale in weights.scales]
+    is_wide = x.element_type == "int16"
+    dtype, most = ("int64", 400_000) if is_wide else ("int32", 4000)
     return TensorOf(
         name="b",
         shape=(count,),
-        element_type="int32",
+        element_type=dtype,
         scales=scales,
         zeros=[0] * len(scales),
-        data=draw.random.integers(-4000, 4001, count).astype(np.int32),
+        data=draw.random.integers(-most, most + 1, count).astype(dtype),
     )
 
 
@@ -48,8 +54,9 @@ def _sums(draw: Draw, shape: Sequence[int], x: TensorOf, weights: TensorOf, dept
     dtype = x.element_type
     if dtype == "float32":
         return draw.tensor("y", shape)
-    widest = 80 * max(weights.scales) * x.scales[0] * 70 * depth**0.5
-    scale = widest / 128 * float(draw.random.uniform(0.3, 2))
+    most = np.iinfo(dtype).max - np.iinfo(dtype).min + 1
+    widest = most / 3.2 * max(weights.scales) * x.scales[0] * 70 * depth**0.5
+    scale = widest / (most / 2) * float(draw.random.uniform(0.3, 2))
     return draw.quantized("y", shape, dtype, scale, draw.zero(dtype))
 
 
@@ -72,7 +79,8 @@ def _window(draw: Draw, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[di
 
 
 def conv_2d(draw: Draw) -> Drawn:
-    dtype = draw.choice(*TYPES)
+    is_hybrid = draw.kind == "CONV_2D" and draw.integer(0, 4) == 0
+    dtype = "float32" if is_hybrid else draw.choice(*TYPES, "int16")
     batch, *sizes, channels = draw.image()
     channels = min(channels, 8)
     kernel = [draw.integer(1, 3) for _ in sizes]
@@ -90,7 +98,10 @@ def conv_2d(draw: Draw) -> Drawn:
         values["DepthMultiplier"] = multiplier
         weights, depth = _weights(draw, (1, *kernel, filters), dtype, 3), kernel[0] * kernel[1]
     else:
-        weights = _weights(draw, (filters, *kernel, channels), dtype, 0)
+        shape = (filters, *kernel, channels)
+        weights = _weights(draw, shape, dtype, 0)
+        if is_hybrid:
+            weights = _weights(draw, shape, "int8", -1)
         depth = kernel[0] * kernel[1] * channels
     return Drawn(
         inputs=[x, weights, _bias(draw, filters, x, weights)],
@@ -115,13 +126,63 @@ def conv_3d(draw: Draw) -> Drawn:
     )
 
 
+def conv_3d_transpose(draw: Draw) -> Drawn:
+    batch, *sizes, channels = draw.image(5)
+    sizes = [max(2, size // 3) for size in sizes]
+    channels, filters = min(channels, 4), draw.integer(1, 4)
+    kernel, stride = [draw.integer(1, 3) for _ in sizes], draw.integer(1, 2)
+    padding = draw.integer(0, 1)
+    made = [
+        n * stride if padding == 0 else (n - 1) * stride + max(k, stride)
+        for n, k in zip(sizes, kernel, strict=True)
+    ]
+    result = (batch, *made, filters)
+    bias = [draw.floats("b", (filters,))] if draw.flag() else []
+    return Drawn(
+        inputs=[
+            draw.constant("s", result), draw.floats("w", (*kernel, filters, channels)),
+            draw.tensor("x", (batch, *sizes, channels)), *bias,
+        ],
+        results=[draw.tensor("y", result)],
+        options="Conv3DOptions",
+        values={"Padding": padding, **{f"Stride{n}": stride for n in "DHW"},
+                **{f"Dilation{n}Factor": 1 for n in "DHW"}},
+    )  # fmt: skip
+
+
+def reduce_window(draw: Draw) -> Drawn:
+    """ADD, MUL, MINIMUM, MAXIMUM of numbers, ALL and ANY of booleans: as the schema counts."""
+    function = draw.integer(1, 6)
+    dtype = "bool" if function > 4 else draw.choice("float32", "int32")
+    shape = tuple(draw.integer(6, 9) * (3 if draw.is_large else 1) for _ in range(3))
+    windows, strides, dilations = ([draw.integer(1, 2) for _ in shape] for _ in range(3))
+    made = [
+        (n - (w - 1) * d - 1) // s + 1
+        for n, w, s, d in zip(shape, windows, strides, dilations, strict=True)
+    ]
+    lists = zip("wsd", (windows, strides, dilations), strict=True)
+    return Drawn(
+        inputs=[
+            draw.tensor("x", shape, dtype), draw.constant("i", draw.integer(0, 1), dtype),
+            *(draw.constant(name, numbers, "int64") for name, numbers in lists),
+        ],
+        results=[draw.tensor("y", made, dtype)],
+        options="ReduceWindowOptions",
+        values={"ReduceFunction": function},
+        ranges={"x": (-3, 3)} if dtype != "bool" else {},
+    )  # fmt: skip
+
+
 def fully_connected(draw: Draw) -> Drawn:
-    dtype, depth, outputs = draw.choice(*TYPES), draw.integer(1, 60), draw.integer(1, 20)
-    rows = draw.integer(1, 5)
-    if draw.is_large:
+    kind = draw.choice(*TYPES, "int16", HYBRID)
+    dtype = "float32" if kind == HYBRID else kind
+    depth, outputs, rows = draw.integer(1, 60), draw.integer(1, 20), draw.integer(1, 5)
+    if draw.is_large and kind == HYBRID:
+        outputs = -(-LARGE // rows)
+    elif draw.is_large:
         rows = -(-LARGE // outputs)
     x = draw.tensor("x", (rows, depth), dtype)
-    weights = _weights(draw, (outputs, depth), dtype, -1)
+    weights = _weights(draw, (outputs, depth), "int8" if kind == HYBRID else kind, -1)
     return Drawn(
         inputs=[x, weights, _bias(draw, outputs, x, weights)],
         results=[_sums(draw, (rows, outputs), x, weights, depth)],
@@ -131,6 +192,7 @@ def fully_connected(draw: Draw) -> Drawn:
 
 
 def transpose_conv(draw: Draw) -> Drawn:
+    dtype = draw.choice(*TYPES)
     batch, *sizes, channels = draw.image()
     channels, filters = min(channels, 6), draw.integer(1, 4)
     kernel = [draw.integer(1, 4), draw.integer(1, 4)]
@@ -141,35 +203,45 @@ def transpose_conv(draw: Draw) -> Drawn:
         for n, s, k in zip(sizes, strides, kernel, strict=True)
     ]
     result = (batch, *shape, filters)
-    weights = draw.floats("w", (filters, *kernel, channels))
+    weights = _weights(draw, (filters, *kernel, channels), dtype, 0)
+    x = draw.tensor("x", (batch, *sizes, channels), dtype)
+    bias = [_bias(draw, filters, x, weights)] if draw.flag() else []
+    depth = channels * kernel[0] * kernel[1]
     return Drawn(
-        inputs=[
-            draw.constant("s", result), weights, draw.tensor("x", (batch, *sizes, channels)),
-        ],
-        results=[draw.tensor("y", result)],
+        inputs=[draw.constant("s", result), weights, x, *bias],
+        results=[_sums(draw, result, x, weights, depth)],
         options="TransposeConvOptions",
         values={"Padding": padding, "StrideH": strides[0], "StrideW": strides[1]},
-    )  # fmt: skip
+    )
 
 
 def batch_matmul(draw: Draw) -> Drawn:
-    rows, depth, columns = (draw.integer(1, 9) for _ in range(3))
-    batch = draw.shape(draw.integer(1, 2), 3)
+    rows, depth, columns = (draw.integer(1, 40 if draw.is_large else 9) for _ in range(3))
+    batch = tuple(draw.integer(1, 3) for _ in range(draw.integer(1, 2)))
+    if draw.is_large:
+        columns = max(columns, -(-LARGE // (rows * int(np.prod(batch)))))
     turns = draw.flag(), draw.flag()
     left, right = (rows, depth), (depth, columns)
     left, right = (pair[::-1] if turn else pair
                    for pair, turn in zip((left, right), turns, strict=True))  # fmt: skip
-    a, b = draw.tensor("a", (*batch, *left)), draw.tensor("b", (*batch, *right))
+    dtype = draw.choice("float32", "int8", "int16")
+    a = draw.tensor("a", (*batch, *left), dtype)
+    b = draw.tensor("b", (*batch, *right), dtype)
+    y = draw.tensor("y", (*batch, rows, columns), dtype)
+    if dtype != "float32":
+        most = np.iinfo(dtype).max
+        scale = a.scales[0] * b.scales[0] * most * depth**0.5 / 2
+        y = draw.quantized("y", y.shape, dtype, scale, draw.zero(dtype))
     return Drawn(
         inputs=[a, b],
-        results=[draw.tensor("y", (*batch, rows, columns))],
+        results=[y],
         options="BatchMatMulOptions",
         values={"AdjX": turns[0], "AdjY": turns[1]},
     )
 
 
 def pool(draw: Draw) -> Drawn:
-    dtype = "float32" if draw.kind == "L2_POOL_2D" else draw.choice(*TYPES)
+    dtype = "float32" if draw.kind == "L2_POOL_2D" else draw.choice(*TYPES, "int16")
     batch, *sizes, channels = draw.image()
     kernel = [draw.integer(1, 4) for _ in sizes]
     values, made = _window(draw, sizes, kernel)
@@ -186,9 +258,9 @@ def pool(draw: Draw) -> Drawn:
 
 def reduction(draw: Draw) -> Drawn:
     types = {
-        "MEAN": TYPES,
-        "REDUCE_MAX": (*TYPES, "int32"),
-        "REDUCE_MIN": (*TYPES, "int32"),
+        "MEAN": (*TYPES, "int16"),
+        "REDUCE_MAX": (*TYPES, "int16", "int32"),
+        "REDUCE_MIN": (*TYPES, "int16", "int32"),
         "REDUCE_ALL": ("bool",),
         "REDUCE_ANY": ("bool",),
     }.get(draw.kind, ("float32", "int32"))
@@ -251,6 +323,8 @@ DRAWS: dict[str, Callable[[Draw], Drawn]] = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": conv_2d,
     "CONV_3D": conv_3d,
+    "CONV_3D_TRANSPOSE": conv_3d_transpose,
+    "REDUCE_WINDOW": reduce_window,
     "FULLY_CONNECTED": fully_connected,
     "TRANSPOSE_CONV": transpose_conv,
     "BATCH_MATMUL": batch_matmul,

@@ -1,47 +1,22 @@
-"""The report on seeded TFLite cases: how many operators have every case right, and what is not."""
+"""The report on seeded TFLite cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from explorer.references.lite_rt import LITE_RT
-from verification.conformance.report import COLUMNS, Report, table
-from verification.conformance.suite import STATUSES
+from verification.conformance.seeded_report import SeededReport
 
 
 @dataclass(frozen=True)
-class TfliteReport(Report):
-    """Cases and how they went."""
-
+class TfliteReport(SeededReport):
     title: str = "explorer conformance --suite tflite"
-    seed: int = 0
+    suite: str = "tflite"
 
-    def whole_operators(self, device: str) -> list[str]:
-        """Operators of which every case passed."""
-        return [
-            operator
-            for operator, cases in self.cases_of.items()
-            if all(self.of(case, device).passed for case in cases)
-        ]
-
-    def summary(self) -> list[str]:
-        lines = super().summary()
-        for device in self.devices:
-            count = len(self.whole_operators(device))
-            lines.append(f"{device}: {count} of {len(self.cases_of)} operators, every case right")
-        return lines
-
-    def markdown(self) -> str:
-        return "\n".join([*self._opening(), *self._status_table(), *self._failing_table()])
-
-    def _opening(self) -> list[str]:
-        rows = [["", *(COLUMNS[device] for device in self.devices)]]
-        rows.append(["operators", *(str(len(self.cases_of)) for _ in self.devices)])
-        whole = (len(self.whole_operators(device)) for device in self.devices)
-        rows.append(["every case right", *map(str, whole)])
-        return [
+    def opening(self) -> Sequence[str]:
+        return (
             "# Conformance of TFLite",
             "",
             "How random models of one operator go through this compiler. "
@@ -49,41 +24,10 @@ class TfliteReport(Report):
             "(its own for operators that these lack or get wrong). Shapes, scales and options are "
             "drawn from the seed, and types among those that the importer takes: bytes only where "
             "they have a form; what LiteRT refuses is drawn anew. Every second case has tensors "
-            "of 4,000 elements and more (not BATCH_MATMUL, RANGE and UNIQUE). Integers and "
+            "of 4,000 elements and more (not NON_MAX_SUPPRESSION, RANGE and UNIQUE). Integers and "
             "booleans are equal to the bit, floats within 2e-5 of the largest number of their "
             "tensor.",
-            "",
-            *table(rows),
-            "",
-        ]
+        )
 
-    def _status_table(self) -> list[str]:
-        rows = [["outcome", *self.devices, "meaning"]]
-        rows += [
-            [status, *(str(found[d]) for d in self.devices), STATUSES[status]]
-            for status, found in self.statuses()
-        ]
-        return ["## Outcomes", "", *table(rows), ""]
-
-    def _failing_table(self) -> list[str]:
-        rows = [["operator", *(COLUMNS[device] for device in self.devices)], *self._failing_rows()]
-        shown = table(rows) if len(rows) > 1 else ["None."]
-        return ["## Operators of which not every case is right", "", *shown, ""]
-
-    def _failing_rows(self) -> Iterator[list[str]]:
-        for operator in sorted(self.cases_of):
-            cells = [self.operator_cell(operator, device) for device in self.devices]
-            if not all(cell.startswith("all ") for cell in cells):
-                yield [operator, *cells]
-
-    def as_json(self) -> dict:
-        """The seed, versions, cases and outcomes as plain data."""
-        return {
-            "suite": "tflite",
-            "seed": self.seed,
-            "litert": LITE_RT.version,
-            "tflite": version("tflite"),
-            "devices": list(self.devices),
-            "cases": [asdict(case) for case in self.cases],
-            "outcomes": [asdict(outcome) for outcome in self.outcomes],
-        }
+    def versions(self) -> Mapping[str, str]:
+        return {"litert": LITE_RT.version, "tflite": version("tflite")}

@@ -47,6 +47,8 @@ _SETTINGS = {
     "DepthwiseConvolution": "convolution_param",
     "ConvolutionDepthwise": "convolution_param",
     "Normalize": "norm_param",
+    "PSROIPooling": "psroi_pooling_param",
+    "ROIPooling": "roi_pooling_param",
     "ReLU": "relu_param",
 }
 """Where the field of a kind's settings is not called after it."""

@@ -124,6 +124,13 @@ def eltwise(node: CaffeNode, build: Build) -> SSAValue:
     return result
 
 
+def axpy(node: CaffeNode, build: Build) -> SSAValue:
+    """a * x + y, with one a for each channel. Of SENet."""
+    a, x, y = node.operand(0), node.operand(1), node.operand(2)
+    factors = build.reshape(a, [*build.all_sizes(x)[:2], *[1] * (build.rank(x) - 2)])
+    return build.binary("add", build.binary("mul", x, factors), y)
+
+
 def scale(node: CaffeNode, build: Build) -> SSAValue:
     """x times the second operand or weights along some axes, and a bias."""
     x = node.operand(0)
@@ -186,6 +193,7 @@ CONVERTERS = {
     "Log": log,
     "Threshold": threshold,
     "Eltwise": eltwise,
+    "Axpy": axpy,
     "Scale": scale,
     "Bias": bias,
 }

@@ -50,4 +50,18 @@ def padding(node: CaffeNode, build: Build) -> SSAValue:
     return build.padded(x, [0, 0, pad, pad], [0, 0, pad, pad])
 
 
-CONVERTERS = {"Interp": interp, "Padding": padding}
+def reorg(node: CaffeNode, build: Build) -> SSAValue:
+    """A square of pixels as channels, in the order of Darknet, of which YOLO is: it takes the
+    image for one with more channels than it has."""
+    x, stride = node.operand(0), node.own.integer("stride", 2)
+    images, channels, height, width = build.sizes(x, range(4), "a reorganization")
+    inner = channels // (stride * stride) if stride > 0 else 0
+    if inner * stride * stride != channels or height % stride or width % stride:
+        raise Unsupported(f"{channels} channels of {height} by {width} in squares of {stride}")
+    apart = build.reshape(x, [images, inner, height, stride, width, stride])
+    turned = build.transpose(apart, [0, 3, 5, 1, 2, 4])
+    sizes = [images, channels * stride * stride, height // stride, width // stride]
+    return build.reshape(turned, sizes)
+
+
+CONVERTERS = {"Interp": interp, "Padding": padding, "Reorg": reorg}

@@ -8,8 +8,10 @@ Source: src/caffe/layers/pooling_layer.cpp of BVLC/caffe.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
@@ -36,13 +38,18 @@ def pooling(node: CaffeNode, build: Build) -> SSAValue:
     pads = pair(node.own, "pad", 0)
     is_ceiled = _is_ceiled(node)
     images = build.sizes(x, [2, 3], "pooling")
-    ends = []
+    ends, outside = [], []
     for size, width, stride, pad in zip(images, sizes, strides, pads, strict=True):
         if pad >= width:
             raise ValueError(f"a padding of {pad} for windows of {width}")
-        positions = _positions(size, width, stride, pad, is_ceiled)
-        ends.append(max((positions - 1) * stride + width - size - pad, 0))
-    return _pooled(x, kind, sizes, strides, pads, ends, build)
+        positions = _positions(size, width, stride, pad, is_ceiled, is_padded=any(pads))
+        inside = min(positions, -(-(size + pad) // stride))
+        outside.append(positions - inside)
+        ends.append(max((inside - 1) * stride + width - size - pad, 0))
+    y = _pooled(x, kind, sizes, strides, pads, ends, build)
+    # Windows that begin behind the image have no element: nothing was greater, or 0 / 0.
+    none = math.nan if kind == "average" else -float(np.finfo(np.float32).max)
+    return build.padded(y, [0, 0, 0, 0], [0, 0, *outside], none)
 
 
 def _is_ceiled(node: CaffeNode) -> bool:
@@ -51,12 +58,15 @@ def _is_ceiled(node: CaffeNode) -> bool:
     return node.own.word("round_mode", "CEIL") in ("CEIL", "0")
 
 
-def _positions(size: int, width: int, stride: int, pad: int, is_ceiled: bool) -> int:
+def _positions(
+    size: int, width: int, stride: int, pad: int, is_ceiled: bool, is_padded: bool
+) -> int:
+    """How many windows there are. Where an axis has a padding, none begins behind it on any."""
     room = size + 2 * pad - width
     if room < 0:
         raise ValueError(f"a window of {width} does not fit into {size} + 2 x {pad}")
     count = (-(-room // stride) if is_ceiled else room // stride) + 1
-    if pad and (count - 1) * stride >= size + pad:
+    if is_padded and (count - 1) * stride >= size + pad:
         count -= 1
     return count
 

@@ -3,6 +3,7 @@
 Convolution, InnerProduct    products.py       Pooling            pooling.py
 ReLU, Eltwise, Scale         elementwise.py    BatchNorm, LRN     normalization.py
 Concat, Reshape, Slice       movement.py       Interp, Padding    images.py
+PriorBox, DetectionOutput    detection.py      ROIPooling         regions.py
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.caffe.layers import (
+    detection,
     elementwise,
     images,
     movement,
     normalization,
     pooling,
     products,
+    regions,
 )
 from explorer.importers.caffe.layers.node import CaffeNode
 
@@ -38,6 +41,8 @@ def converters() -> dict[str, Convert]:
         **normalization.CONVERTERS,
         **movement.CONVERTERS,
         **images.CONVERTERS,
+        **regions.CONVERTERS,
+        **detection.CONVERTERS,
     }
     return {kind: _of_flat_graphs(convert) for kind, convert in found.items()}
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.importers.building import regions as regions_of
 from explorer.importers.building.windows import (
     Window,
     average_pooled,
@@ -19,7 +20,6 @@ from explorer.importers.building.windows import (
 from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
-from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 
 
@@ -101,52 +101,10 @@ def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, .
 
 @converts("MaxRoiPool")
 def max_region_pool(node: Node, build: Build) -> SSAValue:
-    """(N, C, H, W), regions (R, 5) as image x1 y1 x2 y2  ->  (R, C, height, width).
-
-    Every region, in whole pixels with both its ends, is divided into bins that may share rows and
-    columns; the greatest of each, 0 for a bin outside of the image. The greatest of a rectangle is
-    that of its rows' columns. Girshick, "Fast R-CNN", 2015.
-    """
+    """The greatest of each bin of each region."""
     x, regions = node.operand(0), node.operand(1)
     bins = node.integers("pooled_shape")
     if bins is None or len(bins) != 2 or build.rank(x) != 4:
         raise ValueError(f"regions of an image {build.shape(x)} in bins {bins}")
-    images = build.cast(build.reshape(build.slice(regions, 1, 0, 1), [-1]), np.int64)
-    result = build.value(GatherOp, [x, images], axis=0)  # (R, C, H, W)
-    lowest = build.scalar_like(-np.inf, x)
-    # Where rows, and then columns, stand in (R, C, bins, H, W) and (R, C, height, bins, W).
-    for axis, first, others in ((2, 2, [1, 4]), (3, 1, [1, 2])):
-        begin, end = _bins(node, regions, first, bins[axis - 2], build)  # (R, bins)
-        (size,) = build.sizes(x, [axis], "MaxRoiPool")
-        pixels = build.weight(np.arange(size, dtype=build.dtype(regions)))
-        behind = build.binary("less_equal", build.unsqueeze(begin, [2]), pixels)
-        before = build.binary("less", pixels, build.unsqueeze(end, [2]))
-        inside = build.binary("and", behind, before)  # (R, bins, size)
-        apart = build.unsqueeze(result, [axis])
-        candidates = build.select(build.unsqueeze(inside, others), apart, lowest)
-        result = build.reduce("max", candidates, [axis + 1])
-    is_empty = build.binary("equal", result, lowest)
-    return build.select(is_empty, build.scalar_like(0, x), result)
-
-
-def _bins(
-    node: Node, regions: SSAValue, first: int, bins: int, build: Build
-) -> tuple[SSAValue, SSAValue]:
-    """Begins and ends of the bins along an axis, in pixels: (R, bins). Columns `first` and two
-    behind hold the region's ends."""
-    ends = []
-    for column in (first, first + 2):
-        place = build.scaled(
-            build.slice(regions, 1, column, column + 1), node.number("spatial_scale", 1.0)
-        )
-        size = build.binary("add", build.unary("abs", place), build.scalar_like(0.5, place))
-        ends.append(build.binary("mul", build.unary("floor", size), build.unary("sign", place)))
-    one = build.scalar_like(1, regions)
-    length = build.binary("add", build.binary("sub", ends[1], ends[0]), one)
-    step = build.binary("div", build.binary("max", length, one), build.scalar_like(bins, regions))
-    numbers = np.arange(bins + 1, dtype=build.dtype(regions))
-    begin, end = (
-        build.unary(kind, build.binary("mul", step, build.weight(part)))
-        for kind, part in (("floor", numbers[:-1]), ("ceil", numbers[1:]))
-    )
-    return build.binary("add", begin, ends[0]), build.binary("add", end, ends[0])
+    scale = node.number("spatial_scale", 1.0)
+    return regions_of.max_region_pool(x, regions, (bins[0], bins[1]), scale, build)

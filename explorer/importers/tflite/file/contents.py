@@ -49,6 +49,7 @@ class Tensor:
     """What it holds from the beginning; a view of the file. None for what is computed."""
     is_variable: bool = False
     is_sparse: bool = False
+    """Whether the file leaves out zeros, which `data` has."""
 
     @property
     def is_quantized(self) -> bool:

@@ -31,6 +31,7 @@ from explorer.importers.tflite.file.contents import (
     TfliteContent,
 )
 from explorer.importers.tflite.file.flatbuffer import Reader, names_of
+from explorer.importers.tflite.file.sparse import dense, levels_of
 from explorer.importers.tflite.file.states import states_of
 from explorer.importers.tflite.file.text import operator_text
 from explorer.ir.operation import PropertyValue
@@ -201,7 +202,10 @@ class _File:
         is_sparse = sparsity is not None
         stored = self._data(table.Buffer())
         data = None
-        if stored is not None and not is_sparse:
+        if stored is not None and is_sparse:
+            levels, block_map = levels_of(sparsity, self.reader)
+            data = dense(stored.view(_dtype(element_type)), shape, levels, block_map, name)
+        elif stored is not None:
             data = _array(stored, element_type, shape, name)
         return Tensor(
             index=index,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 
 from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Region, SSAValue
@@ -33,12 +34,19 @@ ConvertNode = Callable[[TfliteNode, Build], Results]
 def converters(others: Mapping[str, ConvertNode]) -> dict[str, ConvertNode]:
     """Those of the operators that call; `others` are those of what may stand in a subgraph."""
     known = dict(others)
-    known |= {
-        "IF": lambda node, build: _branch(node, _Calls(known, node, build)),
-        "WHILE": lambda node, build: _loop(node, _Calls(known, node, build)),
-        "STABLEHLO_COMPOSITE": lambda node, build: _composite(node, _Calls(known, node, build)),
-    }
-    return {name: known[name] for name in ("IF", "WHILE", "STABLEHLO_COMPOSITE")}
+    made = {name: _with_calls(convert, known) for name, convert in _CALLING.items()}
+    known |= made
+    return made
+
+
+def _with_calls(
+    convert: Callable[[TfliteNode, _Calls], Results], known: Mapping[str, ConvertNode]
+) -> ConvertNode:
+    @wraps(convert)
+    def converted(node: TfliteNode, build: Build) -> Results:
+        return convert(node, _Calls(known, node, build))
+
+    return converted
 
 
 def _branch(node: TfliteNode, calls: _Calls) -> Results:
@@ -88,6 +96,9 @@ def _loop(node: TfliteNode, calls: _Calls) -> Results:
 def _composite(node: TfliteNode, calls: _Calls) -> Results:
     """What an operator of another program consists of."""
     return calls.inline(calls.graph("decomposition_subgraph_index"), calls.operands)
+
+
+_CALLING = {"IF": _branch, "WHILE": _loop, "STABLEHLO_COMPOSITE": _composite}
 
 
 def _one(values: Sequence[SSAValue], build: Build) -> SSAValue:

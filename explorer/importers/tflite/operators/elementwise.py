@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators import quantized_pairs
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import (
     centered_numbers,
@@ -90,11 +91,15 @@ _ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
 
 def binary(node: TfliteNode, build: Build) -> SSAValue:
-    """Both operands, broadcast."""
+    """Both operands, broadcast; quantized ones are compared by what they stand for."""
+    kind = _BINARY[node.operator]
+    if node.is_quantized and kind in _COMPARISONS:
+        return quantized_pairs.compared(node, kind, build)
     node.require_plain()
-    return build.binary(_BINARY[node.operator], node.plain(0), node.plain(1))
+    return build.binary(kind, node.plain(0), node.plain(1))
 
 
+_COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 _BINARY = {
     "POW": "pow",
     "FLOOR_MOD": "mod",
@@ -124,13 +129,15 @@ _EXTREMA = {"MAXIMUM": "max", "MINIMUM": "min"}
 
 def not_equal(node: TfliteNode, build: Build) -> SSAValue:
     """Whether both operands differ."""
-    node.require_plain()
+    if node.is_quantized:
+        return build.unary("not", quantized_pairs.compared(node, "equal", build))
     return build.unary("not", build.binary("equal", node.plain(0), node.plain(1)))
 
 
 def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
     """(a - b)^2"""
-    node.require_plain()
+    if node.is_quantized:
+        return quantized_pairs.squared_difference(node, build)
     difference = build.binary("sub", node.plain(0), node.plain(1))
     return build.binary("mul", difference, difference)
 
@@ -261,19 +268,29 @@ def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
 
 
 def atan2(node: TfliteNode, build: Build) -> SSAValue:
-    """The angle of the point (second operand, first operand), between -pi and pi."""
+    """The angle of the point (second operand, first operand), between -pi and pi.
+
+    The sign of a zero says on which side of an axis the point lies, as in C.
+    """
     node.require_plain()
     y, x = node.plain(0), node.plain(1)
     zero, half_turn = build.scalar_like(0, x), build.scalar_like(np.pi, x)
-    is_left = build.binary("less", x, zero)
-    is_below = build.binary("less", y, zero)
+    is_left, is_below = (_has_minus(value, build) for value in (x, y))
     steep = build.binary("mul", build.unary("sign", y), build.scalar_like(np.pi / 2, x))
-    is_upright = build.binary("equal", x, zero)
-    divisor = build.select(is_upright, build.scalar_like(1, x), x)
+    is_zero, is_level = (build.binary("equal", value, zero) for value in (x, y))
+    divisor = build.select(is_zero, build.scalar_like(1, x), x)
     angle = build.unary("atan", build.binary("div", y, divisor))
     turn = build.select(is_below, build.unary("neg", half_turn), half_turn)
     turned = build.select(is_left, build.binary("add", angle, turn), angle)
+    is_upright = build.binary("and", is_zero, build.unary("not", is_level))
     return build.select(is_upright, steep, turned)
+
+
+def _has_minus(x: SSAValue, build: Build) -> SSAValue:
+    """Whether the sign of a float is set."""
+    whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
+    bits = build.value(BitcastOp, [x], to=element_type_from_numpy(whole))
+    return build.binary("less", bits, build.scalar_like(0, bits))
 
 
 def bitcast(node: TfliteNode, build: Build) -> SSAValue:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.quantized_types import as_stored
-from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import divided_away, stored_as
-from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images
+from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images, kind_of
+from explorer.importers.tflite.operators.schemes import DOUBLE
 from explorer.importers.tflite.operators.windows import same_padding
+from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.support.taps import Taps, without_zeros
+from explorer.ir.types import QuantizedType, element_type_of
 
 
 def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
@@ -149,11 +155,42 @@ def transpose_conv(node: TfliteNode, build: Build) -> SSAValue:
 
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
     """
+    sizes = node.integers_of(0, "the shape of the result", build)
+    x, filters = as_images(node, 2, build), build.known(node.plain(1), "filters")
+    if node.result_kind is not None:
+        return x.result(_transposed_integers(node, x, filters, sizes[1:3], build), build)
+    node.require_plain()
+    bias = node.plain(3) if node.has(3) else None
+    y = _transposed(node, x, filters, bias, sizes[1:3], build)
+    return x.result(activated(y, node.activation, build), build)
+
+
+def _transposed_integers(
+    node: TfliteNode, x: Images, filters: np.ndarray, sizes: list[int], build: Build
+) -> SSAValue:
+    """Zeros between pixels are the zero point; sums are rounded as those of CONV_2D."""
+    source, weight, to = kind_of(node.tensor(2)), kind_of(node.tensor(1)), node.result_kind
+    if source is None or weight is None or to is None or node.tensor(2).element_type == "int16":
+        raise Unsupported(f"of {node.tensor(2).element_type} it cannot be imported yet")
+    strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
+    is_same = node.options.get("padding", "SAME") == "SAME"
+    bias = node.plain(3) if node.has(3) else None
+    sums = _spread_conv(x.value, filters, bias, sizes, strides, is_same, build, weight)
+    by = RequantizationAttr.get(to, DOUBLE, limits(to, node.activation))
+    return build.value(RequantizeOp, [sums], by=by)
+
+
+def conv_3d_transpose(node: TfliteNode, build: Build) -> SSAValue:
+    """As TRANSPOSE_CONV, of volumes; filters are (d, h, w, O, C)."""
     node.require_plain()
     sizes = node.integers_of(0, "the shape of the result", build)
+    filters = np.moveaxis(build.known(node.plain(1), "filters"), -2, 0)
+    if any(node.integer(f"dilation_{axis}_factor", 1) != 1 for axis in "dhw"):
+        raise Unsupported("dilations, which the kernel does not look at")
+    strides = [node.integer(f"stride_{axis}", 1) for axis in "dhw"]
     bias = node.plain(3) if node.has(3) else None
-    x = as_images(node, 2, build)
-    y = _transposed(node, x, build.known(node.plain(1), "filters"), bias, sizes[1:3], build)
+    x, is_same = as_images(node, 2, build), node.options.get("padding", "SAME") == "SAME"
+    y = _spread_conv(x.value, filters, bias, sizes[1:4], strides, is_same, build)
     return x.result(activated(y, node.activation, build), build)
 
 
@@ -201,16 +238,19 @@ def _spread_conv(
     filters: np.ndarray,
     bias: SSAValue | None,
     sizes: list[int],
-    strides: tuple[int, int],
+    strides: Sequence[int],
     is_same: bool,
     build: Build,
+    kind: QuantizedType | None = None,
 ) -> SSAValue:
-    """`filters`: (O, h, w, C). What no window reaches at the end is bias alone."""
-    if filters.ndim != 4:
-        raise ValueError(f"filters of {filters.ndim} axes")
-    known = build.sizes(x, [2, 3], "a transposed convolution")
-    low, high = [0, 0], [0, 0]
-    for axis in range(2):
+    """`filters`: (O, h, w, C), quantized ones of `kind`, as x then is. What no window reaches
+    at the end is bias alone."""
+    rank = build.rank(x) - 2
+    if filters.ndim != rank + 2 or len(sizes) != rank:
+        raise ValueError(f"filters of {filters.ndim} axes for an image of {rank + 2}")
+    known = build.sizes(x, range(2, 2 + rank), "a transposed convolution")
+    low, high = [0] * rank, [0] * rank
+    for axis in range(rank):
         width, stride = filters.shape[1 + axis], strides[axis]
         cut = same_padding(sizes[axis], width, stride) if is_same else 0
         reached = (known[axis] - 1) * stride + 1
@@ -218,22 +258,26 @@ def _spread_conv(
         high[axis] = sizes[axis] + width - 1 - reached - low[axis]
     if min(*low, *high) < 0:
         raise Unsupported(f"a transposed convolution to {sizes} of images of {known}")
+    source = element_type_of(x)
+    between = int(source.zero_point_array[0]) if isinstance(source, QuantizedType) else 0
     spread = build.value(
         PadOp,
-        [x, None],
+        [as_stored(x, build), None],
         low=[0, 0, *low],
         high=[0, 0, *high],
-        interior=[0, 0, strides[0] - 1, strides[1] - 1],
-        value=0.0,
+        interior=[0, 0, *(stride - 1 for stride in strides)],
+        value=float(between),
     )
-    mirrored = np.ascontiguousarray(np.transpose(filters[:, ::-1, ::-1], (0, 3, 1, 2)))
-    weight = build.weight(mirrored)
+    if isinstance(source, QuantizedType):
+        spread = as_quantized(spread, source, build)
+    mirrored = np.ascontiguousarray(np.moveaxis(np.flip(filters, tuple(range(1, rank + 1))), -1, 1))
+    weight = build.weight(mirrored, "", kind)
     return build.value(
         ConvOp,
         [spread, weight, bias, None],
-        strides=[1, 1],
-        pads=[0] * 4,
-        dilations=[1, 1],
+        strides=[1] * rank,
+        pads=[0] * (2 * rank),
+        dilations=[1] * rank,
         group=1,
     )
 
@@ -242,5 +286,6 @@ CONVERTERS = {
     "RESIZE_BILINEAR": resize_bilinear,
     "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
     "TRANSPOSE_CONV": transpose_conv,
+    "CONV_3D_TRANSPOSE": conv_3d_transpose,
     "custom.Convolution2DTransposeBias": transposed_with_bias,
 }

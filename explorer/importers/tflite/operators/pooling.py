@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build
+from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import kept_within, stored_as
@@ -63,6 +63,39 @@ def l2_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(activated(pooled, node.activation, build), build)
 
 
+def reduce_window(node: TfliteNode, build: Build) -> SSAValue:
+    """Windows over any axes reduced to one element each, which begins as the second operand.
+
+    Axis by axis: the order of the elements does not matter.
+    """
+    node.require_plain()
+    name = str(node.options.get("reduce_function", ""))
+    if name not in _REDUCED:
+        raise Unsupported(f"windows reduced by {name or 'nothing'}")
+    kind, y = _REDUCED[name], node.plain(0)
+    sizes, strides, dilations = (node.integers_of(2 + k, "a window", build) for k in range(3))
+    if len(sizes) != build.rank(y) or min(*sizes, *strides, *dilations) < 1:
+        raise ValueError(f"windows of {sizes} with strides {strides} and dilations {dilations}")
+    for axis, (width, stride, apart) in enumerate(zip(sizes, strides, dilations, strict=True)):
+        (size,) = build.sizes(y, [axis], "a window")
+        count = (size - (width - 1) * apart - 1) // stride + 1
+        if count < 1:
+            raise ValueError(f"a window of {width} over an axis of {size}")
+        reach = (count - 1) * stride + 1
+        parts = [
+            build.slices(y, {axis: (k * apart, k * apart + reach, stride)}) for k in range(width)
+        ]
+        y = parts[0]
+        for part in parts[1:]:
+            y = build.binary(kind, y, part)
+    return build.binary(kind, y, build.reshape(node.plain(1), []))
+
+
+_REDUCED = {
+    "ADD": "add", "MUL": "mul", "MINIMUM": "min", "MAXIMUM": "max", "ALL": "and", "ANY": "or",
+}  # fmt: skip
+
+
 def _window(node: TfliteNode, x: SSAValue, build: Build) -> Window:
     sizes = node.integer("filter_height"), node.integer("filter_width")
     return window_of(node, x, sizes, build)
@@ -86,4 +119,5 @@ CONVERTERS = {
     "MAX_POOL_2D": max_pool_2d,
     "AVERAGE_POOL_2D": average_pool_2d,
     "L2_POOL_2D": l2_pool_2d,
+    "REDUCE_WINDOW": reduce_window,
 }

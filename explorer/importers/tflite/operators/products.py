@@ -32,6 +32,8 @@ from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.types import QuantizedType
 
+MOST_ROWS = 64
+"""Of hybrid products: each is made bytes by itself."""
 BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
 """Of hybrid products: their scale is known in a run only."""
 
@@ -161,8 +163,6 @@ def _convolved(
 
 def _weight(node: TfliteNode, build: Build) -> SSAValue:
     """The second operand; Unsupported where it has no form beside the first."""
-    if node.tensor(1).is_sparse:
-        raise Unsupported("sparse weights")
     if _is_hybrid(node):
         return as_quantized(as_stored(node.plain(1), build), BYTES, build)
     return node.operand(1, build)
@@ -186,9 +186,14 @@ def _left(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, SSAVal
         raise Unsupported("a hybrid product with a scale for each filter")
     if weight.storage != BYTES.storage or node.integer("asymmetric_quantize_inputs"):
         raise Unsupported("a hybrid product with zero points")
-    if build.size(x, 0) != 1:
-        raise Unsupported("a hybrid product of several rows or images, each with its own scale")
-    stored, scale, _ = build.operation(DynamicQuantizeOp, [x], symmetric=True).results
+    (rows,) = build.sizes(x, [0], "a hybrid product")
+    if not 0 < rows <= MOST_ROWS:
+        raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
+    parts = [build.slice(x, 0, row, row + 1) if rows > 1 else x for row in range(rows)]
+    made = [build.operation(DynamicQuantizeOp, [part], symmetric=True).results for part in parts]
+    ones = [1] * build.rank(x)
+    scales = [build.reshape(scale, ones) if rows > 1 else scale for _, scale, _ in made]
+    scale, stored = build.concat(scales, 0), build.concat([part for part, _, _ in made], 0)
     factor = build.scalar_like(float(weight.scale_array[0]), scale)
     return as_quantized(stored, BYTES, build), build.binary("mul", scale, factor)
 

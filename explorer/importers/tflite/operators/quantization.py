@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.integers import kept_within, stored_as
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.tables import looked_up, requantized
@@ -55,4 +56,9 @@ def dequantize(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(DequantizeOp, [node.operand(0, build)], to=Float32Type())
 
 
-CONVERTERS = {"QUANTIZE": quantize, "DEQUANTIZE": dequantize}
+def densify(node: TfliteNode, build: Build) -> SSAValue:
+    """Weights with their zeros, as which they were read."""
+    return as_stored(node.operand(0, build), build)
+
+
+CONVERTERS = {"QUANTIZE": quantize, "DEQUANTIZE": dequantize, "DENSIFY": densify}

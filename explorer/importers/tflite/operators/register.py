@@ -30,6 +30,7 @@ from explorer.importers.tflite.operators import (
     signal,
     stablehlo,
     states,
+    suppression,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, typed
 
@@ -53,6 +54,7 @@ def converters() -> dict[str, Convert]:
         **selection.CONVERTERS,
         **stablehlo.CONVERTERS,
         **signal.CONVERTERS,
+        **suppression.CONVERTERS,
     }
     found |= control.converters(found)
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}

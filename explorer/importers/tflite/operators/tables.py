@@ -81,6 +81,14 @@ def _relu(
     return np.clip(moved, *limits(to, name))
 
 
+def _absolute(
+    node: TfliteNode, numbers: np.ndarray, source: QuantizedType, to: QuantizedType
+) -> np.ndarray:
+    magnitude = np.abs(centered(numbers, source))
+    quotient = float(source.scale_array[0] / to.scale_array[0])  # of singles
+    return scaled(magnitude, quotient) + int(to.zero_point_array[0])
+
+
 def _leaky_relu(
     node: TfliteNode, numbers: np.ndarray, source: QuantizedType, to: QuantizedType
 ) -> np.ndarray:
@@ -198,6 +206,7 @@ def _divided_by_power(x: np.ndarray, exponent: int) -> np.ndarray:
 
 TABLES: dict[str, Tabulate] = {
     "QUANTIZE": requantized,
+    "ABS": _absolute,
     "RELU": partial(_relu, "RELU"),
     "RELU6": partial(_relu, "RELU6"),
     "RELU_0_TO_1": partial(_relu, "RELU_0_TO_1"),

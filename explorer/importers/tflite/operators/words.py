@@ -23,7 +23,7 @@ from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.integers import kept_within, shifted
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.types import QuantizedType
+from explorer.ir.types import QuantizedType, numpy_dtype
 
 LEAST, MOST = -(1 << 15), (1 << 15) - 1
 NUMBERS = np.arange(LEAST, MOST + 1, dtype=np.int64)
@@ -36,7 +36,8 @@ def looked_up_words(
     """Entries of a table of all numbers of 16 bits, in their order; of the type `to` if given."""
     index = build.cast(as_stored(x, build), np.int64)
     place = build.binary("sub", index, build.scalar_like(LEAST, index))
-    found = build.value(GatherOp, [build.weight(table.astype(np.int16), name), place], axis=0)
+    dtype = np.dtype(np.int16) if to is None else numpy_dtype(to)
+    found = build.value(GatherOp, [build.weight(table.astype(dtype), name), place], axis=0)
     return found if to is None else as_quantized(found, to, build)
 
 

@@ -45,6 +45,7 @@ from explorer.ir.top.support.quantized_scalars import (
     centered_scalar,
     fixed_point_scalar,
     fixed_point_tables,
+    limited_scalar,
 )
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape_of, tensor_type
 
@@ -180,10 +181,7 @@ class FixedPointOp(ElementwiseOperation):
         }[kind]()
         if "result" in factors:
             result = fixed_point_scalar(result.convert(I32), how, *factors["result"])
-        zero = int(self.by.to.zero_point_array[0])
-        low, high = self.by.limits
-        limited = (result + zero if zero else result).maximum(low).minimum(high)
-        return limited.convert(I32).convert(self.by.to.storage)
+        return limited_scalar(result, self.by)
 
     def label(self) -> str:
         return f"{self.kind.data} in fixed point"

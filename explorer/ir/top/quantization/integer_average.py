@@ -127,8 +127,8 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         (x,) = inputs
         sizes = static_shape(self.input)[2:]
         names = ("n", "c", *SPATIAL[RANK])
-        loops = dict(zip(names, static_shape(self.output), strict=True))
-        window = dict(zip(WINDOW[RANK], self.get("window"), strict=True))
+        loops: dict[str, int] = dict(zip(names, static_shape(self.output), strict=True))
+        window: dict[str, int] = dict(zip(WINDOW[RANK], self.get("window"), strict=True))
         sums = scratch(k, "sums", static_shape(self.output), I32)
         pads, strides = self.get("pads"), self.get("strides")
 

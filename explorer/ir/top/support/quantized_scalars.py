@@ -156,21 +156,38 @@ def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Sc
         limited = scaled.maximum(float(low - zero)).minimum(float(high - zero))
         rounded = _rounded(limited, how.rounding).convert(I32)
         return (rounded + zero if zero else rounded).convert(attribute.to.storage)
-    shifted = fixed_point_scalar(sum_, how, *factors)
-    limited = (shifted + zero if zero else shifted).maximum(low).minimum(high)
-    return limited.convert(I32).convert(attribute.to.storage)
+    return limited_scalar(fixed_point_scalar(sum_, how, *factors), attribute)
+
+
+def limited_scalar(scaled: Scalar, attribute: RequantizationAttr) -> Scalar:
+    """A scaled integer (i32, i64) with its zero point, within the limits. These come first: what is
+    limited has room for a zero point."""
+    (low, high), zero = attribute.limits, int(attribute.to.zero_point_array[0])
+    limited = scaled.maximum(low - zero).minimum(high - zero).convert(I32)
+    return (limited + zero if zero else limited).convert(attribute.to.storage)
 
 
 def fixed_point_scalar(x: Scalar, how: Requantization, *factors: Scalar) -> Scalar:
-    """x (i32) * ratio by a scheme of integers, as i64."""
+    """x (i32) * ratio by a scheme of integers, as i64, or i32 where the scheme has no more bits."""
+    if how.scheme == "doubling_high_multiply":
+        return _doubled(x, *factors)
     multiplier, shift = (factor.convert(I64) for factor in factors)
-    wide = x.convert(I64)
-    if how.scheme != "doubling_high_multiply":
-        return _shifted(wide * multiplier, shift, how.rounding)
-    lift = (shift.constant(DOUBLED_BITS) - shift).maximum(0)
-    lifted = wide.shift_left(lift).convert(I32).convert(I64)
-    high = (lifted * multiplier + 2 ** (DOUBLED_BITS - 1)).shift_right(DOUBLED_BITS)
-    return _shifted(high, (shift - DOUBLED_BITS).maximum(0), "nearest_away_from_zero")
+    return _shifted(x.convert(I64) * multiplier, shift, how.rounding)
+
+
+def _doubled(x: Scalar, multiplier: Scalar, shift: Scalar) -> Scalar:
+    """`doubling_high_multiply` in 32 bits and without a comparison, so that vectors compute it.
+
+    The second rounding is gemmlowp's `RoundingDivideByPOT`: what is shifted out is more than half a
+    unit, or below zero half a unit, where the difference has the sign -1.
+    """
+    lifted = x.shift_left((shift.constant(DOUBLED_BITS) - shift).maximum(0))
+    high = lifted.high_product(multiplier)
+    bits = (shift - DOUBLED_BITS).maximum(0)
+    mask = shift.constant(1).shift_left(bits) - 1
+    sign_bits = I32.width.data - 1
+    half = mask.shift_right(1) - high.shift_right(sign_bits)
+    return high.shift_right(bits) - (half - high.logical_and(mask)).shift_right(sign_bits)
 
 
 def _rounded(x: Scalar, rounding: Rounding) -> Scalar:

@@ -31,6 +31,7 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.convolution import operands_of
+from explorer.kernels.schedules.integers.byte_tiles import byte_tile_of, why_byte_tiles
 from explorer.kernels.schedules.integers.kinds import keep_offsets
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
@@ -39,6 +40,7 @@ from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.mark import parallel, unroll
+from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
 from explorer.kernels.steps.pack import Pack
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
@@ -113,6 +115,12 @@ def schedule_integer_matmul(
         costs = replace(costs, core=replace(costs.core, vector_registers=SPLITTING_REGISTERS))
     best = choose(work, costs)
     why = explain(best, work, costs)
+    tiles_why = why_byte_tiles(machine, rows, blocks, depth)
+    legal = ("dot", MATRIX) if SPLITS_SIGNS not in nest.function.attributes else ("dot",)
+    wanted = MATRIX if tiles_why and MATRIX in legal else "dot"
+    by = choices.word("instruction", wanted, legal, tiles_why or "no matrix instruction fits")
+    if by == MATRIX:
+        best, why = byte_tile_of(machine, rows, blocks), tiles_why
     tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)
     most = MOST_UPDATES // tile_rows
     vectors = choices.number(
@@ -123,6 +131,7 @@ def schedule_integer_matmul(
     tiles = _cut_into_tiles(schedule, row_pieces(rows, tile_rows), vectors, lanes, loops)
     leading: list[str] = []
     inside: list[str] = []
+    by_matrix: list[str] = []
     for row, column in tiles:
         s = row.suffix + column.suffix
         if not is_packed:
@@ -134,7 +143,11 @@ def schedule_integer_matmul(
         schedule.apply(reorder, order=" ".join([*around, f"kg{s}", *tile, f"ku{s}"]))
         schedule.apply(accumulate, at=f"kg{s}", buffer=operands.result)
         leading.extend(around)
-        inside.extend([*mp, *nv])
+        is_matrix = by == MATRIX and bool(mp) and column.width == lanes and column.tile > 1
+        if is_matrix:
+            by_matrix.append(s)
+        else:
+            inside.extend([*mp, *nv])
     fuse_around(schedule, operands.result, choices)
     contract_scratch(schedule)
     if not is_packed:
@@ -145,6 +158,8 @@ def schedule_integer_matmul(
         if column.width > 1:
             schedule.apply(dot, lanes=f"ni{s}", products=f"ku{s}")
             schedule.apply(vectorize, loop=f"ni{s}")
+        if s in by_matrix:
+            schedule.apply(matrix_tiles, loop=f"kg{s}")
     if inside:
         schedule.apply(unroll, loops=" ".join(inside))
     schedule.apply(parallel, loops=" ".join(leading))

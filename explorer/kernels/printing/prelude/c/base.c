@@ -149,6 +149,12 @@ INLINE $scalar absolute_$suffix($scalar value)
     return value < 0 ? -value : value;
 }
 
+//! high_product scalar integer
+INLINE $scalar high_product_$suffix($scalar a, $scalar b)
+{
+    return ($scalar)(((int64_t)a * b + 0x40000000) >> 31);
+}
+
 //! floor_divide scalar integer
 INLINE $scalar floor_divide_$suffix($scalar dividend, $scalar divisor)
 {

@@ -28,6 +28,30 @@ INLINE $vector ${vector}_from_int$lanes(int$lanes wide)
 #endif
 }
 
+//! high_product vector integer
+// Instructions multiply every second number: those of even places first, then those of odd ones. Of
+// the products bits 31 to 62 are the result; the two shifts bring them where they belong.
+INLINE $vector high_product_$vector($vector a, $vector b)
+{
+#if !defined(__clang__) && ($lanes == 8 && defined(__AVX2__) || $lanes == 16 && defined(__AVX512F__))
+    typedef uint64_t wide __attribute__((vector_size($bytes)));
+    const $vector odd_a = ($vector)((wide)a >> 32), odd_b = ($vector)((wide)b >> 32);
+#if $lanes == 8
+    const wide even = (wide)__builtin_ia32_pmuldq256(a, b) + 0x40000000;
+    const wide odd = (wide)__builtin_ia32_pmuldq256(odd_a, odd_b) + 0x40000000;
+#else
+    typedef long long longs __attribute__((vector_size($bytes)));
+    const wide even = (wide)__builtin_ia32_pmuldq512_mask(a, b, (longs){0}, -1) + 0x40000000;
+    const wide odd = (wide)__builtin_ia32_pmuldq512_mask(odd_a, odd_b, (longs){0}, -1) + 0x40000000;
+#endif
+    return ($vector)((even >> 31 & 0xffffffff) | (odd << 1 & 0xffffffff00000000));
+#else
+    typedef int64_t wide __attribute__((vector_size(2 * $bytes)));
+    const wide product = __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide);
+    return __builtin_convertvector((product + 0x40000000) >> 31, $vector);
+#endif
+}
+
 //! dot vector integer: dot_product
 // Four bytes times four bytes of every lane, added to its sum: `four` holds unsigned bytes,
 // `filters` signed ones. One instruction where there is one (VNNI, Arm's usdot); where both have to be

@@ -82,6 +82,12 @@ static inline $scalar absolute_$suffix($scalar value)
     return value < 0 ? -value : value;
 }
 
+//! high_product scalar integer
+static inline $scalar high_product_$suffix($scalar a, $scalar b)
+{
+    return ($scalar)(((long)a * b + 0x40000000) >> 31);
+}
+
 //! floor_divide scalar integer
 static inline $scalar floor_divide_$suffix($scalar dividend, $scalar divisor)
 {

@@ -42,6 +42,13 @@ static inline $vector minimum_$vector($vector a, $vector b)
     return select(b, a, (a < b) | (a != a));
 }
 
+//! high_product vector integer
+static inline $vector high_product_$vector($vector a, $vector b)
+{
+    const long$lanes product = convert_long$lanes(a) * convert_long$lanes(b) + 0x40000000L;
+    return convert_$vector(product >> 31);
+}
+
 //! maximum vector integer
 static inline $vector maximum_$vector($vector a, $vector b)
 {

@@ -1,0 +1,91 @@
+"""Boxes that detectors find: decoded from what was predicted, the best kept where many overlap.
+
+    decoded(deltas, priors, ...)        (N, P, 4) and (1, P, 4)  ->  (N, P, 4), corners x y x y
+    best(boxes, scores, ...)            (G, P, 4) and (G, P)     ->  the best K of each group
+    kept(boxes, scores, ...)            (G, K)                   ->  -inf for what another one hides
+
+Only the suppression itself has results whose number data decide; their sizes are known again as
+soon as they stand in the table of all candidates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
+from explorer.ir.top.reductions.reduction import TopKOp
+from explorer.ir.top.selection import NonMaxSuppressionOp
+
+
+def decoded(deltas: SSAValue, priors: SSAValue, code: str, border: float, build: Build) -> SSAValue:
+    """Boxes out of what was predicted of each prior box, by the code of SSD: CORNER, CENTER_SIZE
+    or CORNER_SIZE. border: 1 where a box of pixels ends at its last pixel, else 0.
+
+    Source: DecodeBBox in src/caffe/util/bbox_util.cpp of SSD (Liu et al., 2016).
+    """
+    low, high = (_last(priors, at, at + 2, build) for at in (0, 2))
+    first, second = (_last(deltas, at, at + 2, build) for at in (0, 2))
+    if code == "CORNER":
+        return build.binary("add", priors, deltas)
+    size = build.binary("sub", high, low)
+    if border:
+        size = build.binary("add", size, build.scalar_like(border, size))
+    first = build.binary("mul", first, size)
+    if code == "CORNER_SIZE":
+        ends = (build.binary("add", low, first), _sum(high, second, size, build))
+        return build.concat(ends, build.rank(deltas) - 1)
+    center = build.binary("add", low, build.scaled(size, 0.5))
+    center = build.binary("add", first, center)
+    half = build.scaled(build.binary("mul", build.unary("exp", second), size), 0.5)
+    ends = [build.binary(kind, center, half) for kind in ("sub", "add")]
+    return build.concat(ends, build.rank(deltas) - 1)
+
+
+def clipped(boxes: SSAValue, least: SSAValue, most: SSAValue, build: Build) -> SSAValue:
+    """Within corners of (x, y, x, y)."""
+    return build.binary("max", build.binary("min", boxes, most), least)
+
+
+def best(boxes: SSAValue, scores: SSAValue, most: int, build: Build) -> tuple[SSAValue, SSAValue]:
+    """The boxes (G, K, 4) of the K best scores (G, K), best first."""
+    groups, count = build.sizes(scores, [0, 1], "the best boxes")
+    number = count if most < 0 else min(most, count)
+    chosen = build.operation(TopKOp, [scores], k=number, axis=1, largest=True)
+    places = build.expand(build.unsqueeze(chosen.indices, [2]), [groups, number, 4])
+    return build.value(GatherElementsOp, [boxes, places], axis=1), chosen.values
+
+
+def kept(
+    boxes: SSAValue, scores: SSAValue, overlap: float, threshold: float, border: float, build: Build
+) -> SSAValue:
+    """Scores (G, K) with -inf for boxes (G, K, 4) that overlap a better one of their group too
+    much, or whose score is not above the threshold. A box that ends before it begins is empty."""
+    groups, count = build.sizes(scores, [0, 1], "boxes that overlap")
+    low, high = (_last(boxes, at, at + 2, build) for at in (0, 2))
+    behind = build.binary("add", high, build.scalar_like(border, high)) if border else high
+    behind = build.select(build.binary("less", high, low), low, behind)
+    rows = build.value(
+        NonMaxSuppressionOp,
+        [build.concat([low, behind], 2), build.unsqueeze(scores, [1])],
+        limit=count,
+        overlap=overlap,
+        threshold=threshold,
+        is_centered=False,
+    )
+    group, box = (build.reshape(build.slice(rows, 1, at, at + 1), [-1]) for at in (0, 2))
+    flat = build.binary("mul", group, build.weight(np.array(count, np.int64)))
+    flat = build.binary("add", flat, box)
+    found = build.value(GatherOp, [build.reshape(scores, [-1]), flat], axis=0)
+    none = build.weight(np.full(groups * count, -np.inf, np.float32))
+    made = build.value(ScatterElementsOp, [none, flat, found], axis=0, reduction="none")
+    return build.reshape(made, [groups, count])
+
+
+def _last(x: SSAValue, begin: int, end: int, build: Build) -> SSAValue:
+    return build.slice(x, build.rank(x) - 1, begin, end)
+
+
+def _sum(a: SSAValue, b: SSAValue, factor: SSAValue, build: Build) -> SSAValue:
+    return build.binary("add", a, build.binary("mul", b, factor))

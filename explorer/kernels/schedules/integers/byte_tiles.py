@@ -1,0 +1,43 @@
+"""When products of bytes are given to matrix instructions, and in which tiles.
+
+AMX multiplies 16 rows of 64 bytes with 64 rows of 16 columns in 16 cycles, as many products as 128
+of the widest dot products: two tiles of columns share each tile of rows. Arm's `usmmla` does 2 x 2
+sums of 8 products: 8 rows x 2 vectors are 16 registers of sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.kernels.cost.tiles import Tile
+from explorer.kernels.schedules.machine import Machine
+
+
+@dataclass(frozen=True)
+class Instruction:
+    rows: int
+    """Of the result that it needs at least."""
+    depth: int
+    """Products of a sum that it needs at least."""
+    why: str
+
+
+INSTRUCTIONS = {
+    "amx": Instruction(16, 64, "tiles of 16 x 16 sums, 64 products of each in 16 cycles (AMX)"),
+    "i8mm": Instruction(8, 8, "2 x 2 sums, 8 products of each at a time (i8mm)"),
+}
+VECTORS = 2
+
+
+def why_byte_tiles(machine: Machine, rows: int, vectors: int, depth: int) -> str:
+    """The reason for matrix instructions; empty where the core has none that the product fills."""
+    found = INSTRUCTIONS.get(machine.byte_tiles)
+    if found is None or rows < found.rows or depth < found.depth or vectors < VECTORS:
+        return ""
+    return found.why
+
+
+def byte_tile_of(machine: Machine, rows: int, vectors: int) -> Tile:
+    """A tile of sums: as many rows as one instruction takes, or all there are."""
+    wanted = INSTRUCTIONS.get(machine.byte_tiles, INSTRUCTIONS["amx"]).rows
+    return Tile(min(wanted, rows), min(VECTORS, vectors))

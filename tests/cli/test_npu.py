@@ -1,0 +1,58 @@
+"""Commands on networks for NPUs: check counts, compile emits, simulate and disassemble read."""
+
+import json
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.quantization.table import write_thresholds
+
+
+@pytest.fixture(scope="module")
+def quantized(sample_models, tmp_path_factory):
+    """A small network, its table as a file, and a digit."""
+    folder = tmp_path_factory.mktemp("quantized")
+    model = sample_models / "digits_mlp.onnx"
+    images = np.load(sample_models / "digits_test.npz")["images"]
+    table = explorer.calibrate(model, {"image": images[:20]}, method="min-max", corrections=(),
+                               arithmetic="integer")  # fmt: skip
+    write_thresholds(folder / "table.json", table)
+    np.savez(folder / "x.npz", image=images[200:201])
+    return model, folder / "table.json", folder / "x.npz"
+
+
+def test_check_counts_what_the_machine_did(explorer_command, quantized):
+    model, table, x = quantized
+    options = ("--target", "odd-12x20", "--quantize", table, "--input", x)
+    finished = explorer_command("check", model, *options, "--json")
+    assert finished.status == 0, finished.errors
+    found = json.loads(finished.output)
+    assert found["passed"] and found["bit_exact"]
+    assert found["cycles"] == found["predicted_cycles"] > 0
+    assert found["bytes"] > found["macs"] > 0 and 0 < found["utilization"] < 1
+    assert {one["reason"] for one in found["host_operations"]} == {"it reads or makes floats"}
+
+
+def test_what_compile_emits_is_simulated_and_listed(explorer_command, quantized, tmp_path):
+    model, table, _ = quantized
+    out, y = tmp_path / "out", tmp_path / "y.npz"
+    options = ("--target", "odd-12x20", "--quantize", table)
+    finished = explorer_command("compile", model, *options, "--emit", out, "--base", "480")
+    assert finished.status == 0, finished.errors
+    assert "it reads or makes floats" in finished.output
+    (entry,) = json.loads((out / "layout.json").read_text())["inputs"]
+    given = tmp_path / "integers.npz"
+    np.savez(given, **{entry["name"]: np.ones(entry["shape"], entry["type"])})
+    finished = explorer_command("simulate", out, "--input", given, "--output", y)
+    assert finished.status == 0, finished.errors
+    assert "cycles of odd-12x20" in finished.output and y.exists()
+    assert "multiply" in explorer_command("disassemble", out).output
+    (out / "program.bin").write_bytes(b"")
+    finished = explorer_command("simulate", out, "--input", given)
+    assert finished.status == 2 and "program.bin: its bytes are not those" in finished.errors
+
+
+def test_nothing_is_emitted_for_a_processor(explorer_command, quantized, tmp_path):
+    finished = explorer_command("compile", quantized[0], "--emit", tmp_path / "out")
+    assert finished.status == 2 and "cpu is not driven by instructions" in finished.errors

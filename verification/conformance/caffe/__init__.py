@@ -1,0 +1,1 @@
+"""Random Caffe nets of one layer, judged by OpenCV."""

@@ -257,7 +257,6 @@ CONVERTERS = {
     "addr": add_outer,
     "dot": dot,
     "vdot": dot,
-    "inner": dot,
     "linalg_vecdot": vector_dot,
     "bilinear": bilinear,
     "einsum": einstein_sum,

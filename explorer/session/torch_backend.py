@@ -68,7 +68,7 @@ def _needs_gradient(value: Any) -> bool:
 
 def _with_backward(graph: Any, example_inputs: Sequence[Any], options: dict[str, Any]) -> Run:
     """Both passes as functional graphs of ATen, of which the first is compiled."""
-    from functorch.compile import make_boxed_func  # pyright: ignore[reportAttributeAccessIssue]
+    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]
     from torch._dynamo.backends.common import aot_autograd
 
     def forward(inner: Any, inputs: Sequence[Any]) -> Run:

@@ -16,10 +16,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli import arguments as options
-from explorer.cli.latency import OPENVINO, OURS, PEERS, REFERENCE
+from explorer.cli.latency import OPENVINO, OURS, PEERS, REFERENCE, TORCH, TORCH_COMPILE
 from explorer.cli.terminal import Progress, print_json, print_lines, print_note
 from explorer.errors import InputError
 
@@ -149,10 +149,11 @@ def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:
     from explorer.references.interface import reference_of
 
     reference = reference_of(model).name
-    own = (REFERENCE, reference.lower())
+    is_of_torch = model.format == "pytorch"
+    own = (REFERENCE, reference.lower(), *([TORCH] if is_of_torch else []))
     found = [reference if name in own else name for name in names]
     for name in found:
-        if name not in (reference, OPENVINO):
+        if name not in (reference, OPENVINO) and not (is_of_torch and name == TORCH_COMPILE):
             raise InputError(
                 f"{name} runs no {model.format} models", hint=f"--against {REFERENCE}: {reference}"
             )
@@ -169,10 +170,13 @@ def open_peers(
     """Those that were asked for; the stack closes them."""
     from explorer.cli.latency.open_vino import OpenVino
     from explorer.cli.latency.reference import ReferenceSide
+    from explorer.cli.latency.torch_compile import TorchCompile
 
+    # Any: classes of sides, which are made alike
+    kinds: dict[str, Any] = {OPENVINO: OpenVino, TORCH_COMPILE: TorchCompile}
     found: list[Side] = []
     for name in names:
-        kind = OpenVino if name == OPENVINO else ReferenceSide
+        kind = kinds.get(name, ReferenceSide)
         found.append(stack.enter_context(kind(model, inputs, threads)))
     return found
 

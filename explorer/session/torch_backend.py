@@ -68,7 +68,7 @@ def _needs_gradient(value: Any) -> bool:
 
 def _with_backward(graph: Any, example_inputs: Sequence[Any], options: dict[str, Any]) -> Run:
     """Both passes as functional graphs of ATen, of which the first is compiled."""
-    from functorch.compile import make_boxed_func
+    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]
     from torch._dynamo.backends.common import aot_autograd
 
     def forward(inner: Any, inputs: Sequence[Any]) -> Run:
@@ -142,8 +142,8 @@ class _Compiled:
         ]
         if any(tensor.is_complex() or tensor.is_sparse for tensor in tensors):
             return self._graph
+        program = torch.export.export(bound, tuple(free)).run_decompositions({})
         try:
-            program = torch.export.export(bound, tuple(free)).run_decompositions({})
             run = _whole(read_live(program), self._options)
         except UnsupportedError as error:
             warnings.warn(f"some nodes stay PyTorch's: {error.problems[0]}", stacklevel=2)
@@ -163,6 +163,7 @@ def _is_outdated(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
 def _bound(graph: Any, inputs: Sequence[Any], fixed: set[int]) -> Any:
     """A module of the graph that takes tensors only; parameters are its own, numbers constants."""
     import torch
+    from torch.fx.traceback import preserve_node_meta
 
     class Bound(torch.nn.Module):
         def __init__(self) -> None:
@@ -183,7 +184,7 @@ def _bound(graph: Any, inputs: Sequence[Any], fixed: set[int]) -> Any:
                 for index in range(len(inputs))
             ]
             # Node by node, so that the lines of Python that made them stay known.
-            with torch.fx.traceback.preserve_node_meta():
+            with preserve_node_meta():
                 return torch.fx.Interpreter(graph).run(*values)
 
     return Bound()

@@ -1,7 +1,7 @@
 """`explorer conformance`: test cases on all devices, and the report of it.
 
 The suite `onnx` is onnx's own cases; `tflite` and `caffe` are random models of one operator, judged
-by LiteRT and OpenCV.
+by LiteRT and OpenCV; `pytorch` is the samples of PyTorch's operator tests, judged by eager.
 
     explorer conformance --device CPU --only '^test_conv'
     explorer conformance --jobs 2 --json outcomes.json --report docs/conformance.md
@@ -39,13 +39,17 @@ NOT_SOUND = 1
 DEFAULT_PER_OPERATOR = 4
 SEEDED = ("tflite", "caffe")
 """Suites of random models."""
+PYTORCH = "pytorch"
 ALL = "all"
 UNSOUND = ("crashed", "hung", "finding")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--suite", choices=("onnx", *SEEDED), default="onnx", help="whose cases (default: onnx)"
+        "--suite",
+        choices=("onnx", *SEEDED, PYTORCH),
+        default="onnx",
+        help="whose cases (default: onnx)",
     )
     parser.add_argument(
         "--device",
@@ -73,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.count,
         metavar="N",
         help="of random models: cases of each operator (default: 4)",
+    )
+    parser.add_argument(
+        "--decomposed",
+        action="store_true",
+        help="suite pytorch: programs after run_decompositions()",
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write all random models")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome")
@@ -110,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.device not in (ALL, "CPU"):
             raise InputError(f"--sanitize is for generated C, not for {arguments.device}")
         devices = ("CPU",)
-    suite = _seeded_suite(arguments) if arguments.suite in SEEDED else _onnx_suite(arguments)
+    suite = _suite(arguments)
     pattern = _pattern(arguments.only)
     cases = [case for case in suite.cases if pattern.search(case.name)]
     if not cases:
@@ -227,6 +236,7 @@ def _command(arguments: argparse.Namespace) -> str:
     """The command as the report names it."""
     parts = ["explorer conformance"]
     parts += [f"--suite {arguments.suite}"] if arguments.suite != "onnx" else []
+    parts += ["--decomposed"] if arguments.decomposed else []
     parts += [f"--seed {arguments.seed}"] if arguments.seed is not None else []
     parts += [f"--per-op {arguments.per_op}"] if arguments.per_op is not None else []
     parts += [f"--device {arguments.device}"] if arguments.device != ALL else []
@@ -235,3 +245,27 @@ def _command(arguments: argparse.Namespace) -> str:
     parts += ["--sanitize"] if arguments.sanitize else []
     parts += [f"--report {arguments.report.name}"] if arguments.report is not None else []
     return " ".join(parts)
+
+
+def _pytorch_suite(arguments: argparse.Namespace) -> _Suite:
+    from explorer.references.torch_graph import EXTRA, torch_version
+
+    if not torch_version():
+        raise InputError("torch is not installed", hint=f"pip install {EXTRA!r} expecttest")
+    from verification.conformance.pytorch.report import PytorchReport
+    from verification.conformance.pytorch.suite import load_cases
+
+    for option in ("group", "sanitize", "oracle", "seed", "per_op", "keep"):
+        if getattr(arguments, option):
+            raise InputError(f"--{option.replace('_', '-')} is not for the suite pytorch")
+    return _Suite(
+        cases=load_cases(arguments.decomposed),
+        report=partial(PytorchReport, title=_command(arguments)),
+        child_arguments=["--pytorch", "decomposed" if arguments.decomposed else "exported"],
+    )
+
+
+def _suite(arguments: argparse.Namespace) -> _Suite:
+    if arguments.suite == PYTORCH:
+        return _pytorch_suite(arguments)
+    return _seeded_suite(arguments) if arguments.suite in SEEDED else _onnx_suite(arguments)

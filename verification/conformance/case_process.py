@@ -2,6 +2,7 @@
 
     python -m verification.conformance.case_process REPLY_FD [--sanitize]
     python -m verification.conformance.case_process REPLY_FD --suite tflite --seed 1 [--keep FOLDER]
+    python -m verification.conformance.case_process REPLY_FD --pytorch decomposed
 
     parent  ── {"case": "test_add", "group": "node", "device": "CPU"} ──▶  child
             ◀── the `Outcome` as one line of JSON ──────────────────────
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--suite", choices=("onnx", "tflite", "caffe"), default="onnx")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--pytorch", choices=("exported", "decomposed"))
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="explorer-cases-") as folder,
@@ -49,7 +51,10 @@ def main() -> None:
             # For this process alone: a compiler that it starts needs no sanitizer.
             os.environ.pop("LD_PRELOAD", None)
         opener = guarded_opener(Path(folder)) if arguments.sanitize else open_here
-        suite: RunsCases = Suite(opener) if arguments.suite == "onnx" else _seeded(arguments)
+        if arguments.pytorch is not None:
+            suite: RunsCases = _exported(arguments)
+        else:
+            suite = Suite(opener) if arguments.suite == "onnx" else _seeded(arguments)
         for line in sys.stdin:
             request = json.loads(line)
             outcome = suite.run(request["case"], request["group"], request["device"])
@@ -66,6 +71,12 @@ def _seeded(arguments: argparse.Namespace) -> RunsCases:
     from verification.conformance.tflite.suite import Suite as TfliteSuite
 
     return TfliteSuite(arguments.seed, arguments.keep)
+
+
+def _exported(arguments: argparse.Namespace) -> RunsCases:
+    from verification.conformance.pytorch.suite import Suite as PytorchSuite  # needs torch
+
+    return PytorchSuite(arguments.pytorch == "decomposed")
 
 
 if __name__ == "__main__":

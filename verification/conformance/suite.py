@@ -57,6 +57,8 @@ STATUSES = {
     "crashed": "the process was ended by a signal",
     "hung": "the time limit was reached",
     "illegal": "the reference refuses every model that was drawn",
+    "not exported": "torch.export takes none of the samples",
+    "random": "eager gives other numbers the second time",
     "finding": "a sanitizer found an error in the generated code",
 }
 

@@ -8,7 +8,10 @@ OPENCV = "opencv"
 OPENVINO = "openvino"
 LITERT = "LiteRT"
 """With XNNPACK, as its users run TFLite models."""
+TORCH = "torch"
+TORCH_COMPILE = "torch.compile"
+"""PyTorch as it is, and what its own compiler makes of the graph (inductor)."""
 EXACT = "exact"
 """The reference with products of bytes that are right without VNNI, too."""
-PEERS = (REFERENCE, ONNXRUNTIME, LITERT.lower(), OPENCV, OPENVINO)
+PEERS = (REFERENCE, ONNXRUNTIME, LITERT.lower(), OPENCV, OPENVINO, TORCH, TORCH_COMPILE)
 """As the command line has them; a reference by its name runs models of its own format only."""

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.slices import TO_THE_END
 from explorer.ir.top.pooling import PoolOp
 
 
@@ -87,7 +88,6 @@ def transposed_conv(
     weight: (C, M / group, window...). extra: elements more at the ends of the result.
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
     """
-    filters = build.known(weight, "the weight of a transposed convolution")
     rank = window.rank
     low = [window.reach(a) - 1 - window.begins[a] for a in range(rank)]
     high = [window.reach(a) - 1 - window.ends[a] + extra[a] for a in range(rank)]
@@ -107,7 +107,11 @@ def transposed_conv(
             for (axis, (start, stop, _)), size in zip(ends.items(), known, strict=True)
         }
         spread = build.slices(spread, bounds)
-    mirrored = build.weight(_mirrored(filters, group), f"{build.name_of(weight)}.mirrored")
+    filters = build.knowledge.needed(weight)
+    if filters is None:
+        mirrored = _mirrored_in_a_run(weight, group, build)
+    else:
+        mirrored = build.weight(_mirrored(filters, group), f"{build.name_of(weight)}.mirrored")
     ones, zeros = (1,) * rank, (0,) * rank
     plain = Window(window.sizes, ones, window.dilations, zeros, zeros)
     return conv(spread, mirrored, bias, plain, group, build)
@@ -119,6 +123,17 @@ def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
     grouped = filters.reshape(group, channels // group, per_group, *sizes)
     swapped = np.swapaxes(grouped, 1, 2).reshape(group * per_group, channels // group, *sizes)
     return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))
+
+
+def _mirrored_in_a_run(weight: SSAValue, group: int, build: Build) -> SSAValue:
+    """The same of filters that are computed."""
+    known = build.sizes(weight, range(build.rank(weight)), "a transposed convolution")
+    channels, per_group, *sizes = known
+    grouped = build.reshape(weight, [group, channels // group, per_group, *sizes])
+    swapped = build.transpose(grouped, [0, 2, 1, *range(3, 3 + len(sizes))])
+    filters = build.reshape(swapped, [group * per_group, channels // group, *sizes])
+    backwards = (-1, -TO_THE_END, -1)
+    return build.slices(filters, dict.fromkeys(range(2, 2 + len(sizes)), backwards))
 
 
 # -- pools -----------------------------------------------------------------------------------------

@@ -137,9 +137,8 @@ def _name_of(argument: Argument) -> str:
 
 def argument_of(json: Mapping[str, Any], depth: int = 0) -> Argument:
     """The only entry of a union. ModelError for one that is not known."""
-    ((kind, value),) = [(k, v) for k, v in json.items() if v is not None or k == "as_none"] or [
-        ("as_none", True)
-    ]
+    entries = [(kind, value) for kind, value in json.items() if value is not None]
+    ((kind, value),) = entries or [("as_none", {})]
     if kind == "as_graph":
         return graph_of(value["graph"], depth + 1)
     decode = _DECODERS.get(kind)

@@ -199,6 +199,12 @@ def _sinc(x: SSAValue, build: Build) -> SSAValue:
     return build.select(is_zero, build.scalar_like(1, x), quotient)
 
 
+def _normal_distribution(x: SSAValue, build: Build) -> SSAValue:
+    """(1 + erf(x / sqrt(2))) / 2"""
+    part = build.unary("erf", build.scaled(x, math.sqrt(0.5)))
+    return build.scaled(build.binary("add", part, build.scalar_like(1, x)), 0.5)
+
+
 def _entropy(x: SSAValue, build: Build) -> SSAValue:
     """-x log x; 0 at 0, minus infinity below."""
     value = build.unary("neg", build.binary("mul", x, build.unary("log", x)))
@@ -224,6 +230,7 @@ _FORMULAS: dict[str, _Formula] = {
     "sinc": _sinc,
     "special_sinc": _sinc,
     "special_entr": _entropy,
+    "special_ndtr": _normal_distribution,
 }
 _KEEPING_FORMULAS: dict[str, _Formula] = {
     "square": _square,
@@ -253,6 +260,14 @@ def expm1(node: AtenNode, build: Build) -> SSAValue:
     middle = build.binary("mul", build.unary("neg", mirrored), build.unary("exp", x))
     is_negative = build.binary("less", x, build.scalar_like(0, x))
     return build.select(is_above, above, build.select(is_negative, near, middle))
+
+
+def angle(node: AtenNode, build: Build) -> SSAValue:
+    """Half a turn for negative numbers, 0 for others."""
+    x = as_float(node.operand("self"), build)
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    turned = build.select(is_negative, build.scalar_like(math.pi, x), build.scalar_like(0, x))
+    return build.select(build.unary("is_nan", x), x, turned)
 
 
 def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
@@ -289,8 +304,8 @@ def logit(node: AtenNode, build: Build) -> SSAValue:
 
 # fmt: off
 _BINARY = {
-    "mul": "mul", "multiply": "mul", "maximum": "max", "minimum": "min", "fmod": "fmod",
-    "remainder": "mod",
+    "mul": "mul", "multiply": "mul", "maximum": "max", "minimum": "min", "max": "max",
+    "min": "min", "fmod": "fmod", "remainder": "mod",
 }
 _COMPARISONS = {
     "eq": "equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
@@ -323,12 +338,14 @@ def binary(node: AtenNode, build: Build) -> SSAValue:
 
 def add(node: AtenNode, build: Build) -> SSAValue:
     """self + alpha other"""
-    return _sum("add", *promoted(node, _PAIR, build), node, build)
+    left, right = promoted(node, _PAIR, build)
+    return _sum("add", left, right, node, build)
 
 
 def subtract(node: AtenNode, build: Build) -> SSAValue:
     """self - alpha other"""
-    return _sum("sub", *promoted(node, _PAIR, build), node, build)
+    left, right = promoted(node, _PAIR, build)
+    return _sum("sub", left, right, node, build)
 
 
 def reversed_subtract(node: AtenNode, build: Build) -> SSAValue:
@@ -619,13 +636,21 @@ CONVERTERS = {
     "signbit": sign_bit,
     "expm1": expm1,
     "special_expm1": expm1,
+    "angle": angle,
     "nan_to_num": nan_to_num,
     "logit": logit,
     "special_logit": logit,
-    **dict.fromkeys(_overloads(_BINARY, *_TENSORS), binary),
+    **{
+        f"{name}{o}": binary
+        for name in _BINARY
+        if name not in ("max", "min")
+        for o in ("", *_TENSORS)
+    },
     **dict.fromkeys(_overloads(_COMPARISONS, *_TENSORS), compare),
     **dict.fromkeys(_overloads(_BITS, *_TENSORS), bitwise),
     **dict.fromkeys(_overloads(_SHIFTS, *_TENSORS, ".Tensor_Scalar"), shift),
+    "max.other": binary,
+    "min.other": binary,
     **dict.fromkeys(_LOGICAL, logical),
     "add.Tensor": add,
     "add.Scalar": add,

@@ -266,7 +266,7 @@ def unbind(node: AtenNode, build: Build) -> list[SSAValue]:
 def diagonal(node: AtenNode, build: Build) -> SSAValue:
     """The elements of a matrix whose column is as far behind their row as `offset`; they become
     the last axis."""
-    x = node.operand("self")
+    x = node.operand("self" if node.has("self") else "A")
     rank, offset = build.rank(x), node.integer("offset", build, 0)
     axes = [build.axis(node.integer(f"dim{i}", build, d), rank) for i, d in ((1, 0), (2, 1))]
     if "linalg" in node.call.target:
@@ -407,6 +407,46 @@ def at_least(node: AtenNode, build: Build) -> SSAValue:
     """With axes of size 1 until there are 1, 2 or 3."""
     rank = int(node.call.target.split("_")[1][0])
     return _at_least(node.operand("self"), rank, "", build)
+
+
+def meshgrid(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Each vector along an axis of its own, repeated along those of the others."""
+    tensors = [build.reshape(t, [-1]) for t in node.tensors("tensors")]
+    swaps = node.text("indexing", "ij") == "xy" and len(tensors) > 1
+    order = [1, 0, *range(2, len(tensors))] if swaps else list(range(len(tensors)))
+    sizes = [build.all_sizes(tensors[axis])[0] for axis in order]
+    found = []
+    for number, tensor in enumerate(tensors):
+        shape: list[Size] = [1] * len(tensors)
+        shape[order.index(number)] = -1
+        found.append(build.expand(build.reshape(tensor, shape), sizes))
+    return found
+
+
+def diagonal_blocks(node: AtenNode, build: Build) -> SSAValue:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    blocks = [_at_least(t, 2, "vstack", build) for t in _of_one_type(node, build)]
+    widths = [build.sizes(block, [1], "blocks")[0] for block in blocks]
+    rows = [
+        build.padded(block, [0, sum(widths[:i])], [0, sum(widths[i + 1 :])])
+        for i, block in enumerate(blocks)
+    ]
+    return build.concat(rows, 0)
+
+
+def sum_to_size(node: AtenNode, build: Build) -> SSAValue:
+    """Summed along the axes that a shape would broadcast."""
+    x, sizes = node.operand("self"), node.integers("size", build)
+    extra = build.rank(x) - len(sizes)
+    x = build.reduce("sum", x, range(extra))
+    axes = [a for a, size in enumerate(sizes) if size == 1 and build.size(x, a) != 1]
+    return build.reduce("sum", x, axes, True)
+
+
+def all_at_least(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Each tensor with axes of size 1 until there are 1, 2 or 3."""
+    rank = int(node.call.target.split("_")[1][0])
+    return [_at_least(tensor, rank, "", build) for tensor in node.tensors("tensors")]
 
 
 def _of_one_type(node: AtenNode, build: Build) -> list[SSAValue]:
@@ -707,6 +747,11 @@ CONVERTERS = {
     "atleast_1d": at_least,
     "atleast_2d": at_least,
     "atleast_3d": at_least,
+    **{f"atleast_{d}d.Sequence": all_at_least for d in (1, 2, 3)},
+    "meshgrid": meshgrid,
+    "meshgrid.indexing": meshgrid,
+    "block_diag": diagonal_blocks,
+    "sum_to_size": sum_to_size,
     "repeat": repeat,
     "tile": repeat,
     "repeat_interleave.self_int": repeat_each,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.einsum import einsum
 from explorer.importers.building.windows import Window, conv, transposed_conv
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import common_dtype
@@ -191,6 +192,24 @@ def squared_distances(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("pow", total, build.scalar_like(1 / p, total))
 
 
+def einstein_sum(node: AtenNode, build: Build) -> SSAValue:
+    """Two operands at a time, each pair as a matrix product."""
+    return einsum(node.text("equation"), node.tensors("tensors"), build)
+
+
+def inner(node: AtenNode, build: Build) -> SSAValue:
+    """Sums of products along the last axes; a number times a tensor where one has no axes."""
+    x, y = node.operand("self"), node.operand("other")
+    if not build.rank(x) or not build.rank(y):
+        return build.binary("mul", x, y)
+    if build.rank(y) == 1 or build.rank(x) == 1:
+        first, second = (x, y) if build.rank(y) == 1 else (y, x)
+        return matrix_product(first, second, build)
+    rows = build.reshape(y, [-1, build.all_sizes(y)[-1]])
+    product = matrix_product(x, build.transpose(rows, [1, 0]), build)
+    return build.reshape(product, [*build.all_sizes(x)[:-1], *build.all_sizes(y)[:-1]])
+
+
 def chain(node: AtenNode, build: Build) -> SSAValue:
     """The product of several matrices, from the left."""
     factors = node.tensors("matrices" if node.has("matrices") else "tensors")
@@ -238,9 +257,10 @@ CONVERTERS = {
     "addr": add_outer,
     "dot": dot,
     "vdot": dot,
-    "inner": dot,
     "linalg_vecdot": vector_dot,
     "bilinear": bilinear,
+    "einsum": einstein_sum,
+    "inner": inner,
     "chain_matmul": chain,
     "linalg_multi_dot": chain,
     "kron": kronecker,

@@ -1,0 +1,1 @@
+"""Samples of PyTorch's own operator tests, exported and judged by eager."""

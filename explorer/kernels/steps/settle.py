@@ -95,4 +95,5 @@ def _settle(nest: LoopNest, array: memref.AllocaOp, reader: affine.ForOp, name: 
     assert block is not None
     block.insert_ops_before([settled, copy], reader)
     for load in loads:
+        assert isinstance(load, affine.LoadOp)  # its subscripts are linear, and it is no store
         redirect(load, settled.memref, forms)

@@ -275,6 +275,8 @@ def gather(rows, width, count):
 def _activation(value, name):
     if name == "relu":
         return value.maximum(0.0)
+    if name == "exponential":
+        return value.unary(math.ExpOp)
     if name == "relu6":
         return value.maximum(0.0).minimum(6.0)
     if name == "leaky":

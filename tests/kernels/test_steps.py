@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import NameLoc, f32
 from explorer.ir.compute import KernelBuilder
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of
+from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import blocked_pack, pack
@@ -463,3 +464,19 @@ def test_unroll_of_a_long_loop_is_refused():
     nest = matrix_product(columns=600)
     with pytest.raises(ScheduleError, match="n has 600 iterations, at most 512"):
         unroll(nest, "n")
+
+
+def test_settled_sums_leave_their_registers_before_they_are_used():
+    """Sums that a function is applied to are handed over; the numbers are the same."""
+    function = samples.matmul(7, 8, 32, activation="exponential")
+    machine = Machine(vector_floats=8, language="c")
+    scheduled = schedule_kernel(function, machine, {})
+    (call,) = [step for step in scheduled.steps if step.name == "settle"]
+    arrays = samples.random_arguments(function)
+    before, after = scheduled.steps[scheduled.steps.index(call) - 1 :][:2]
+    outputs = [samples.run_nest(step.function, dict(arrays))["y"] for step in (before, after)]
+    np.testing.assert_array_equal(*outputs)
+    assert "settled" in str(after.function)
+    assert "settled" not in str(before.function)
+    plain = schedule_kernel(samples.matmul(7, 8, 32, activation="relu"), machine, {})
+    assert "settle" not in [step.name for step in plain.steps]

@@ -20,6 +20,7 @@ from xdsl.dialects import affine, arith, func, math, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from explorer.ir.loop_dialect import NormalCdfOp
 from explorer.ir.types import numpy_dtype
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import (
@@ -93,6 +94,12 @@ class Counts:
             self.instructions[name] += value * times
         self.most_registers = max(self.most_registers, other.most_registers)
         self.busy += other.busy * times
+
+
+def is_function(op: Operation) -> bool:
+    """Whether an operation is a polynomial of many multiply-adds, and of as many constants."""
+    is_cheap = isinstance(op, (*CHEAP_FUNCTIONS, *DIVISIONS))
+    return isinstance(op, NormalCdfOp) or (op.dialect_name() == "math" and not is_cheap)
 
 
 def extent_or_guess(loop: affine.ForOp) -> int:
@@ -202,7 +209,7 @@ class _Counter:
             repeats *= EXTREME_INSTRUCTIONS
         elif isinstance(op, DIVISIONS):
             cost = float(self.core.division_cycles * self.core.arithmetic_units)
-        elif op.dialect_name() == "math" and not isinstance(op, CHEAP_FUNCTIONS):
+        elif is_function(op):
             cost = FUNCTION_CYCLES
         parts = self._parts(kind)
         if isinstance(op, vector.ReductionOp):

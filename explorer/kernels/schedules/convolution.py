@@ -118,7 +118,7 @@ def schedule_convolution(
     for suffix, points in zip(tails, points_of(tile, width), strict=False):
         at = reduction.split()[-1] + suffix
         hold_vectors(schedule, machine, at, operands.weight, points, vectors)
-    fuse_around(schedule, operands.result, choices)
+    fuse_around(schedule, operands.result, choices, machine)
     pack_arguments(schedule, packs)
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
     vectorize_lanes(schedule, tails)

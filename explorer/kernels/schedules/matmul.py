@@ -173,7 +173,7 @@ def schedule_matmul(
         leading.extend(outer)
         unrolled.extend([*mp, *nv, *([f"ku{s}"] if depth_unroll > 1 else [])])
         vectorized.extend(ni)
-    fuse_around(schedule, operands.result, choices)
+    fuse_around(schedule, operands.result, choices, machine)
     if nest.roles[operands.right] == "weight":
         tile_vectors = vectors if blocks else 1
         schedule.pack(operands.right, weight_pack(nest, operands.right, tile_vectors, lanes))

@@ -8,6 +8,7 @@ for ..: y = max(y, 0)
 
 from __future__ import annotations
 
+from explorer.kernels.cost.counting import is_function
 from explorer.kernels.cost.rules import should_hold
 from explorer.kernels.loops.lowering import innermost_operations
 from explorer.kernels.printing.languages import language_named
@@ -17,8 +18,11 @@ from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.registers import hold
 from explorer.kernels.steps.restructure import split
+from explorer.kernels.steps.settle import settle
 from explorer.kernels.steps.vectorize import can_vectorize
 
+SUMS = "acc"
+"""What `accumulate` calls the registers of a tile."""
 MOST_UPDATES = 256
 """Multiply-adds that are written out in one body; more only makes the program large."""
 
@@ -47,8 +51,13 @@ def hold_vectors(
         schedule.apply(hold, at=at, buffer=buffer)
 
 
-def fuse_around(schedule: Schedule, result: str, choices: Choices) -> None:
-    """Bias into the initial tile, residual and activation into the final one."""
+def fuse_around(
+    schedule: Schedule, result: str, choices: Choices, machine: Machine | None = None
+) -> None:
+    """Bias into the initial tile, residual and activation into the final one.
+
+    `machine`: where sums are in registers, for functions of them to be kept apart from them.
+    """
     nest = schedule.nest
     if nest.statements("init"):
         schedule.apply(fuse_producer, statement="init", buffer=result)
@@ -59,5 +68,8 @@ def fuse_around(schedule: Schedule, result: str, choices: Choices) -> None:
         legal, why = ("fused", "separate"), "what follows the sums is applied in registers"
     else:
         legal, why = ("separate",), "it has no vector form, and would make the tile scalar"
+    crowds = any(map(is_function, innermost_operations(epilogues[0])))
     if choices.word("epilogue", legal[0], legal, why) == "fused":
         schedule.apply(fuse_consumer, statement="epilogue", buffer=result)
+        if crowds and machine and language_named(machine.language).holds_vectors:
+            schedule.attempt(settle, buffer=SUMS)

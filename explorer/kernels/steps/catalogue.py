@@ -23,6 +23,7 @@ from explorer.kernels.steps.pack import pack
 from explorer.kernels.steps.pipeline import pipeline
 from explorer.kernels.steps.registers import accumulate, hold, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
+from explorer.kernels.steps.settle import settle
 from explorer.kernels.steps.tensor_cores import tensor_cores
 from explorer.kernels.steps.transpose import transpose
 from explorer.kernels.steps.vectorize import vectorize
@@ -38,6 +39,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             merge,
             accumulate,
             hold,
+            settle,
             rfactor,
             fuse_producer,
             fuse_consumer,

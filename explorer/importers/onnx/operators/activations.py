@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.onnx.program.build import Build
+from explorer.importers.building.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
 
 _DEFAULTS: Mapping[str, Mapping[str, float]] = {

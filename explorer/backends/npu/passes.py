@@ -91,7 +91,7 @@ class TileLayers(Pass):
                 f"{self.machine.name} computes with integers, and nothing in this model is "
                 "quantized",
                 hint="quantize first: explorer calibrate MODEL --data DATA.npz --arithmetic "
-                "integer -o TABLE.json, then --quantize TABLE.json",
+                "integer -o TABLE, then --quantize TABLE",
             )
         if problems:
             raise UnsupportedError(

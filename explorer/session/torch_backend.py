@@ -129,7 +129,7 @@ class _Compiled:
         import torch
 
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        if any(tensor.device.type != "cpu" for tensor in tensors):
+        if any(not tensor.is_cpu for tensor in tensors):
             warnings.warn(
                 "explorer runs on the processor; this graph stays PyTorch's", stacklevel=2
             )

@@ -43,6 +43,8 @@ EVENT_JSON = {
     "flops": 0,
     "bytes_moved": 0,
     "cycles": 0,
+    "start_cycle": 0,
+    "end_cycle": 0,
     "waited_cycles": 0,
     "cause": "",
 }

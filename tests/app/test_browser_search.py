@@ -34,7 +34,7 @@ def test_candidates_appear_as_they_are_measured_and_one_becomes_a_branch(
     ).not_to_have_count(0)
     dots = pane.locator(".candidate")
     assert dots.count() >= 2
-    dots.first.hover()
+    dots.last.hover()  # drawn above all others, however near they are
     expect(pane.get_by_role("tooltip")).to_contain_text("measured")
     other = pane.locator(".candidate:not(.mark-default-schedule)").first
     other.focus()

@@ -332,3 +332,51 @@ def test_joined_tensors_have_one_element_type(tmp_path: Path):
     numbers = np.arange(4).reshape(1, 4)
     (found,) = ex.interpret(model, {"x": X, "i": numbers}).values()
     np.testing.assert_array_equal(found, np.concatenate([X, numbers]).astype(np.float32))
+
+
+def test_an_empty_batch_has_no_blocks(tmp_path: Path):
+    program = Program({"x": ("float32", [0, 3, 4, 5])})
+    y = program.call(
+        "aten.im2col.default",
+        {"self": ref("x"), **{k: ints(v, v) for k, v in _BLOCKS.items()}},
+        "float32",
+        [0, 12, 12],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"x": np.zeros((0, 3, 4, 5), np.float32)}).values()
+    assert found.shape == (0, 12, 12)
+
+
+_BLOCKS = {"kernel_size": 2, "dilation": 1, "padding": 0, "stride": 1}
+
+
+@pytest.mark.parametrize("width", [0, 1])
+def test_a_number_without_axes_unfolds_to_one_axis(width: int, tmp_path: Path):
+    program = Program({"x": ("float32", [])})
+    settings = {"dimension": 0, "size": width, "step": 1}
+    y = program.call(
+        "aten.unfold.default",
+        {"self": ref("x"), **{k: {"as_int": v} for k, v in settings.items()}},
+        "float32",
+        [width],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"x": np.array(3, np.float32)}).values()
+    np.testing.assert_array_equal(found, np.full(width, 3, np.float32))
+
+
+def test_tensordot_sums_over_pairs_of_axes_and_repeats_single_ones(tmp_path: Path):
+    program = Program({"x": ("float32", [2, 3, 4]), "y": ("float32", [5, 1, 3])})
+    y = program.call(
+        "aten.tensordot.default",
+        {"self": ref("x"), "other": ref("y"), "dims_self": ints(-1, 1), "dims_other": ints(1, 2)},
+        "float32",
+        [2, 5],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    values = np.random.default_rng(2)
+    x = values.normal(size=(2, 3, 4)).astype(np.float32)
+    other = values.normal(size=(5, 1, 3)).astype(np.float32)
+    (found,) = ex.interpret(model, {"x": x, "y": other}).values()
+    repeated = np.repeat(other, 4, axis=1)
+    np.testing.assert_allclose(found, np.einsum("abc,dcb->ad", x, repeated), rtol=1e-5, atol=1e-5)

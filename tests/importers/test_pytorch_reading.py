@@ -380,3 +380,36 @@ def test_tensordot_sums_over_pairs_of_axes_and_repeats_single_ones(tmp_path: Pat
     (found,) = ex.interpret(model, {"x": x, "y": other}).values()
     repeated = np.repeat(other, 4, axis=1)
     np.testing.assert_allclose(found, np.einsum("abc,dcb->ad", x, repeated), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_biases", [False, True])
+def test_a_cell_of_a_recurrent_layer_is_one_step(has_biases: bool, tmp_path: Path):
+    values = np.random.default_rng(3)
+    shapes = {"w_ih": (12, 4), "w_hh": (12, 3), "b_ih": (12,), "b_hh": (12,)}
+    shapes = shapes if has_biases else {k: v for k, v in shapes.items() if k[0] == "w"}
+    weights = {k: values.normal(size=v).astype(np.float32) for k, v in shapes.items()}
+    states = {name: values.normal(size=(3, 3)).astype(np.float32) for name in "hc"}
+    program = Program(
+        {"x": ("float32", [3, 4]), **dict.fromkeys("hc", ("float32", [3, 3]))}, weights
+    )
+    h = program.call(
+        "aten.lstm_cell.default",
+        {"input": ref("x"), "hx": refs("h", "c"), **{k: ref(f"p_{k}") for k in weights}},
+        "float32",
+        [3, 3],
+    )
+    c = "next_c"
+    program.values[c] = program.values[h]
+    program.nodes[-1]["outputs"].append(ref(c))
+    model = ex.load(program.write(tmp_path / "net.pt2", [h, c]))
+    found = list(ex.interpret(model, {"x": X, **states}).values())
+    gates = X @ weights["w_ih"].T + states["h"] @ weights["w_hh"].T
+    gates = gates + weights["b_ih"] + weights["b_hh"] if has_biases else gates
+    i, f, g, o = np.split(gates, 4, axis=1)
+    cell = states["c"] * _logistic(f) + _logistic(i) * np.tanh(g)
+    np.testing.assert_allclose(found[1], cell, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0], _logistic(o) * np.tanh(cell), rtol=1e-5, atol=1e-6)
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))

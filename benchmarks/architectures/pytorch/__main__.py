@@ -9,7 +9,8 @@ means all. Each goes in a child process with limits of time and memory through t
 file, our reader, the compiler for the processor, and a run that is compared with eager, within 1e-4
 of the largest number of each output. What became of it is in the journal as soon as it is known, a
 JSON object a line: a run that was interrupted goes on where it was. `--again STATUS` repeats those
-of one outcome, `--again all` everything.
+of one outcome, `--again all` everything; `--known` judges nothing, and makes the tables of what the
+journal has.
 
 torchvision, timm and transformers are not installed with the project; they may lie in a FOLDER:
 
@@ -25,6 +26,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib.metadata import distributions
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))  # of `verification`
@@ -49,6 +51,8 @@ STATUSES = {
 OUTSIDE = ("not exported",)
 """Outcomes that say nothing of this compiler."""
 
+PACKAGES = ("torch", "torchvision", "timm", "transformers")
+
 Row = dict[str, object]
 """A line of the journal."""
 
@@ -58,13 +62,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="libraries or architectures")
     parser.add_argument("--journal", type=Path, help="known results are not made again")
     parser.add_argument("--again", default="", metavar="STATUS", help="these are; or `all`")
+    parser.add_argument("--known", action="store_true", help="only what the journal has")
     parser.add_argument("--packages", type=Path, action="append", default=[], metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=180, help="of one (default: 180)")
     parser.add_argument("--gigabytes", type=int, default=12, help="of a process (default: 12)")
-    parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the tables")
+    parser.add_argument("--report", type=Path, metavar="FILE.md", help="write the page")
     chosen = parser.parse_args(arguments)
     names = _names(chosen.names, parser)
     known = _read(chosen.journal)
+    if chosen.known:
+        names = [name for name in names if name in known]
     missing = [
         name
         for name in names
@@ -87,8 +94,29 @@ def main(arguments: Sequence[str]) -> int:
     lines = tables([known[name] for name in names])
     print("\n".join(lines))
     if chosen.report is not None:
-        write_file(chosen.report, ("\n".join(lines) + "\n").encode())
+        head = page_head(len(names), chosen.packages)
+        write_file(chosen.report, ("\n".join([*head, *lines]) + "\n").encode())
     return 0
+
+
+def page_head(count: int, packages: Sequence[Path]) -> list[str]:
+    """What the tables show, of how many, and by which versions."""
+    found = distributions(path=[*sys.path, *map(str, packages)])
+    versions = {d.name: d.version for d in found if d.name in PACKAGES}
+    return [
+        "# PyTorch's architectures",
+        "",
+        "Made by `python benchmarks/architectures/pytorch --journal architectures.jsonl --report "
+        "docs/architectures-pytorch.md` with "
+        + ", ".join(f"{name} {versions[name]}" for name in PACKAGES if name in versions)
+        + ". Each network has seeded random weights and goes through `torch.export` into a file, "
+        "the explorer's reader and compiler for `cpu`, and a run that is compared with PyTorch's "
+        "eager mode: floats within 1e-4 of the largest number of each output, all else equal. "
+        "Images are of 64 x 64 where a network takes any size, and those of transformers have two "
+        "narrow layers: what is asked is whether operators are known and right. "
+        f"{count} of the {len(all_names())} networks of the list have been judged.",
+        "",
+    ]
 
 
 def _names(asked: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:

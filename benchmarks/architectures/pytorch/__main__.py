@@ -94,27 +94,28 @@ def main(arguments: Sequence[str]) -> int:
     lines = tables([known[name] for name in names])
     print("\n".join(lines))
     if chosen.report is not None:
-        head = page_head(len(names), chosen.packages)
+        head = page_head(len(names), chosen)
         write_file(chosen.report, ("\n".join([*head, *lines]) + "\n").encode())
     return 0
 
 
-def page_head(count: int, packages: Sequence[Path]) -> list[str]:
+def page_head(count: int, chosen: argparse.Namespace) -> list[str]:
     """What the tables show, of how many, and by which versions."""
-    found = distributions(path=[*sys.path, *map(str, packages)])
+    found = distributions(path=[*sys.path, *map(str, chosen.packages)])
     versions = {d.name: d.version for d in found if d.name in PACKAGES}
     return [
         "# PyTorch's architectures",
         "",
-        "Made by `python benchmarks/architectures/pytorch --journal architectures.jsonl --report "
-        "docs/architectures-pytorch.md` with "
+        "Made by `python benchmarks/architectures/pytorch --journal architectures.jsonl "
+        f"{'--known ' * chosen.known}--report docs/architectures-pytorch.md` with "
         + ", ".join(f"{name} {versions[name]}" for name in PACKAGES if name in versions)
         + ". Each network has seeded random weights and goes through `torch.export` into a file, "
         "the explorer's reader and compiler for `cpu`, and a run that is compared with PyTorch's "
         "eager mode: floats within 1e-4 of the largest number of each output, all else equal. "
         "Images are of 64 x 64 where a network takes any size, and those of transformers have two "
         "narrow layers: what is asked is whether operators are known and right. "
-        f"{count} of the {len(all_names())} networks of the list have been judged.",
+        f"{count} of the {len(all_names())} networks of the list have been judged"
+        f"{'; without `--known` the command goes on with the others' * chosen.known}.",
         "",
     ]
 

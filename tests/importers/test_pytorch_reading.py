@@ -332,3 +332,84 @@ def test_joined_tensors_have_one_element_type(tmp_path: Path):
     numbers = np.arange(4).reshape(1, 4)
     (found,) = ex.interpret(model, {"x": X, "i": numbers}).values()
     np.testing.assert_array_equal(found, np.concatenate([X, numbers]).astype(np.float32))
+
+
+def test_an_empty_batch_has_no_blocks(tmp_path: Path):
+    program = Program({"x": ("float32", [0, 3, 4, 5])})
+    y = program.call(
+        "aten.im2col.default",
+        {"self": ref("x"), **{k: ints(v, v) for k, v in _BLOCKS.items()}},
+        "float32",
+        [0, 12, 12],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"x": np.zeros((0, 3, 4, 5), np.float32)}).values()
+    assert found.shape == (0, 12, 12)
+
+
+_BLOCKS = {"kernel_size": 2, "dilation": 1, "padding": 0, "stride": 1}
+
+
+@pytest.mark.parametrize("width", [0, 1])
+def test_a_number_without_axes_unfolds_to_one_axis(width: int, tmp_path: Path):
+    program = Program({"x": ("float32", [])})
+    settings = {"dimension": 0, "size": width, "step": 1}
+    y = program.call(
+        "aten.unfold.default",
+        {"self": ref("x"), **{k: {"as_int": v} for k, v in settings.items()}},
+        "float32",
+        [width],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"x": np.array(3, np.float32)}).values()
+    np.testing.assert_array_equal(found, np.full(width, 3, np.float32))
+
+
+def test_tensordot_sums_over_pairs_of_axes_and_repeats_single_ones(tmp_path: Path):
+    program = Program({"x": ("float32", [2, 3, 4]), "y": ("float32", [5, 1, 3])})
+    y = program.call(
+        "aten.tensordot.default",
+        {"self": ref("x"), "other": ref("y"), "dims_self": ints(-1, 1), "dims_other": ints(1, 2)},
+        "float32",
+        [2, 5],
+    )
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    values = np.random.default_rng(2)
+    x = values.normal(size=(2, 3, 4)).astype(np.float32)
+    other = values.normal(size=(5, 1, 3)).astype(np.float32)
+    (found,) = ex.interpret(model, {"x": x, "y": other}).values()
+    repeated = np.repeat(other, 4, axis=1)
+    np.testing.assert_allclose(found, np.einsum("abc,dcb->ad", x, repeated), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_biases", [False, True])
+def test_a_cell_of_a_recurrent_layer_is_one_step(has_biases: bool, tmp_path: Path):
+    values = np.random.default_rng(3)
+    shapes = {"w_ih": (12, 4), "w_hh": (12, 3), "b_ih": (12,), "b_hh": (12,)}
+    shapes = shapes if has_biases else {k: v for k, v in shapes.items() if k[0] == "w"}
+    weights = {k: values.normal(size=v).astype(np.float32) for k, v in shapes.items()}
+    states = {name: values.normal(size=(3, 3)).astype(np.float32) for name in "hc"}
+    program = Program(
+        {"x": ("float32", [3, 4]), **dict.fromkeys("hc", ("float32", [3, 3]))}, weights
+    )
+    h = program.call(
+        "aten.lstm_cell.default",
+        {"input": ref("x"), "hx": refs("h", "c"), **{k: ref(f"p_{k}") for k in weights}},
+        "float32",
+        [3, 3],
+    )
+    c = "next_c"
+    program.values[c] = program.values[h]
+    program.nodes[-1]["outputs"].append(ref(c))
+    model = ex.load(program.write(tmp_path / "net.pt2", [h, c]))
+    found = list(ex.interpret(model, {"x": X, **states}).values())
+    gates = X @ weights["w_ih"].T + states["h"] @ weights["w_hh"].T
+    gates = gates + weights["b_ih"] + weights["b_hh"] if has_biases else gates
+    i, f, g, o = np.split(gates, 4, axis=1)
+    cell = states["c"] * _logistic(f) + _logistic(i) * np.tanh(g)
+    np.testing.assert_allclose(found[1], cell, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0], _logistic(o) * np.tanh(cell), rtol=1e-5, atol=1e-6)
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))

@@ -51,14 +51,15 @@ def test_a_step_of_difference_is_wrong(monkeypatch: pytest.MonkeyPatch):
     assert Suite(seed=3).run("ADD-1", "ADD", "INTERPRETER").status == "wrong"
 
 
-def test_the_command_keeps_models_and_says_the_seed(tmp_path: Path):
+def test_the_command_keeps_models_and_says_the_seed_of_a_sample(tmp_path: Path):
     words = ["--suite", "tflite", "--device", "INTERPRETER", "--only", "^ABS-", "--seed", "6"]
-    files = ["--per-op", "1", "--json", str(tmp_path / "o.json"), "--keep", str(tmp_path / "kept")]
-    assert main(["conformance", *words, *files]) == 0
+    sample = ["--per-op", "2", "--every", "2"]
+    files = ["--json", str(tmp_path / "o.json"), "--keep", str(tmp_path / "kept")]
+    assert main(["conformance", *words, *sample, *files]) == 0
     report = json.loads((tmp_path / "o.json").read_text())
 
     assert (report["suite"], report["seed"]) == ("tflite", 6)
-    assert [outcome["status"] for outcome in report["outcomes"]] == ["passed"]
+    assert [(o["case"], o["status"]) for o in report["outcomes"]] == [("ABS-0", "passed")]
     assert (tmp_path / "kept" / "ABS-0.tflite").read_bytes()[4:8] == b"TFL3"
 
 

@@ -8,6 +8,7 @@ by LiteRT and OpenCV; `pytorch` is the samples of PyTorch's operator tests, judg
     explorer conformance --device CPU --sanitize
     explorer conformance --suite tflite --seed 5 --per-op 20 --only CONV --keep models/
     explorer conformance --suite caffe --seed 5 --per-op 20 --device CPU
+    explorer conformance --suite pytorch --decomposed --device INTERPRETER --every 4
 
 Cases run in child processes with a time limit: a crash or a hang is one result among others.
 Status 1 when a sanitizer found something or a process crashed or hung.
@@ -59,6 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--only", metavar="PATTERN", default="", help="cases whose name has this regular expression"
+    )
+    parser.add_argument(
+        "--every",
+        type=options.count,
+        default=1,
+        metavar="N",
+        help="a sample: the first of each N cases",
     )
     parser.add_argument(
         "--group",
@@ -121,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         devices = ("CPU",)
     suite = _suite(arguments)
     pattern = _pattern(arguments.only)
-    cases = [case for case in suite.cases if pattern.search(case.name)]
+    cases = [case for case in suite.cases if pattern.search(case.name)][:: arguments.every]
     if not cases:
         raise InputError(f"no case has {arguments.only!r} in its name")
     asked: list[str] = [*devices]

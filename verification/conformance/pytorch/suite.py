@@ -25,13 +25,13 @@ from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.file.reading import PytorchContent
 from explorer.onnx_backend.backend import TARGETS
 from verification.conformance.coverage import not_generated
+from verification.conformance.pytorch.comparing import require_equal
 from verification.conformance.suite import Case, Outcome, judge, open_here
 
 GROUPS = ("as exported", "decomposed")
 SAMPLES = 3
 MOST_SAMPLES = 200
 """That are drawn to choose from."""
-TOLERANCE = 1e-4
 
 
 class NotJudged(Exception):
@@ -166,7 +166,7 @@ def _run(
     assert isinstance(content, PytorchContent), model.format
     names = [argument.name for argument in content.returned if isinstance(argument, Ref)]
     if device == "INTERPRETER":
-        _compare(ex.interpret(model, inputs), names, expected)
+        require_equal(ex.interpret(model, inputs), names, expected)
         return None
     compilation = compile_model(model, TARGETS[device])
     executable = open_here(compilation)
@@ -174,19 +174,5 @@ def _run(
         found = executable.run(dict(inputs))
     finally:
         executable.close()
-    _compare(found, names, expected)
+    require_equal(found, names, expected)
     return not_generated(compilation, frozenset())
-
-
-def _compare(found: Any, names: Sequence[str], expected: Sequence[Any]) -> None:
-    for name, tensor in zip(names, expected, strict=True):
-        ours, right = np.asarray(found[name]), tensor.detach().resolve_conj().numpy()
-        if (ours.dtype, ours.shape) != (right.dtype, right.shape):
-            raise AssertionError(
-                f"{name} is {ours.dtype} {ours.shape}, {right.dtype} {right.shape} expected"
-            )
-        if right.dtype.kind == "f":
-            largest = float(np.max(np.abs(right), initial=0, where=np.isfinite(right)))
-            np.testing.assert_allclose(ours, right, rtol=0, atol=TOLERANCE * largest)
-        else:
-            np.testing.assert_array_equal(ours, right)

@@ -129,7 +129,8 @@ def image_to_columns(node: AtenNode, build: Build) -> SSAValue:
     places = _block_places(node, image, build)
     top, left = _pair(node.integers("padding", build, [0]))
     padded = build.padded(x, [0, 0, top, left], [0, 0, top, left])
-    flat = build.reshape(padded, [Axis(x, 0), channels, -1])
+    pixels = (image[0] + 2 * top) * (image[1] + 2 * left)
+    flat = build.reshape(padded, [Axis(x, 0), channels, pixels])  # of an empty batch, too
     columns = build.gather(flat, places, 2)
     y = build.reshape(columns, [Axis(x, 0), channels * places.shape[0], places.shape[1]])
     return build.squeeze(y, [0]) if is_single else y

@@ -335,8 +335,10 @@ def unfold(node: AtenNode, build: Build) -> SSAValue:
     """Parts of an axis, each `step` behind the one before, as a new last axis."""
     x = node.operand("self")
     rank = build.rank(x)
-    axis = build.axis(node.integer("dimension", build), rank)
     width, step = node.integer("size", build), node.integer("step", build)
+    if not rank:  # a number has one part: itself, or nothing of it
+        return build.slices(build.reshape(x, [1]), {0: (0, width, 1)})
+    axis = build.axis(node.integer("dimension", build), rank)
     (size,) = build.sizes(x, [axis], "parts that overlap")
     starts = np.arange(0, size - width + 1, step)
     places = starts[:, np.newaxis] + np.arange(width)

@@ -8,6 +8,7 @@ aten.conv2d, convolution    (O, C / group, h, w)   top.conv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 
 from xdsl.ir import SSAValue
 
@@ -197,6 +198,34 @@ def einstein_sum(node: AtenNode, build: Build) -> SSAValue:
     return einsum(node.text("equation"), node.tensors("tensors"), build)
 
 
+def tensordot(node: AtenNode, build: Build) -> SSAValue:
+    """Sums of products along pairs of axes; the other axes of the first, then of the second.
+
+    An axis of size 1 is repeated to the size of its partner.
+    """
+    x, y = node.operand("self"), node.operand("other")
+    ranks = build.rank(x), build.rank(y)
+    summed = [
+        [build.axis(axis, rank) for axis in node.integers(name, build)]
+        for name, rank in zip(("dims_self", "dims_other"), ranks, strict=True)
+    ]
+    letters = iter(ascii_letters)
+    left, right = ([next(letters) for _ in range(rank)] for rank in ranks)
+    for a, b in zip(*summed, strict=True):
+        right[b] = left[a]
+        x, y = _single_summed(x, y, a, b, build), _single_summed(y, x, b, a, build)
+    kept = [label for a, label in enumerate(left) if a not in summed[0]]
+    kept += [label for b, label in enumerate(right) if b not in summed[1]]
+    equation = f"{''.join(left)},{''.join(right)}->{''.join(kept)}"
+    return einsum(equation, [x, y], build)
+
+
+def _single_summed(x: SSAValue, y: SSAValue, a: int, b: int, build: Build) -> SSAValue:
+    """x with its axis `a` summed up, where y has only one number for all of it in its axis `b`."""
+    sizes = build.shape(x), build.shape(y)
+    return build.reduce("sum", x, [a], keepdims=True) if sizes[0][a] != 1 == sizes[1][b] else x
+
+
 def inner(node: AtenNode, build: Build) -> SSAValue:
     """Sums of products along the last axes; a number times a tensor where one has no axes."""
     x, y = node.operand("self"), node.operand("other")
@@ -260,6 +289,7 @@ CONVERTERS = {
     "linalg_vecdot": vector_dot,
     "bilinear": bilinear,
     "einsum": einstein_sum,
+    "tensordot": tensordot,
     "inner": inner,
     "chain_matmul": chain,
     "linalg_multi_dot": chain,

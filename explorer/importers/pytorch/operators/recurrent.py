@@ -2,6 +2,7 @@
 
 aten.lstm.input(x, (h, c), weights, has_biases, layers, ...)     weights of gates i f g o
 aten.gru.input                                                   r z n
+aten.lstm_cell(x, (h, c), w_ih, w_hh, b_ih, b_hh)                a layer of one step
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def layers(node: AtenNode, build: Build) -> list[SSAValue]:
             index = layer * (2 if both else 1) + backwards
             own = weights[index * per_direction : (index + 1) * per_direction]
             initial = [_part(state, index, build) for state in states]
-            y, last = _direction(name, kind, x, initial, own, node, bool(backwards), build)
+            y, last = _direction(name, kind, x, initial, own, bool(backwards), build)
             outputs.append(y)
             lasts.append(last)
         x = build.concat(outputs, 2)
@@ -62,6 +63,18 @@ def layers(node: AtenNode, build: Build) -> list[SSAValue]:
         for number in range(len(states))
     ]
     return [build.transpose(x, [1, 0, 2]) if is_batched else x, *ends]
+
+
+def cell(node: AtenNode, build: Build) -> list[SSAValue]:
+    """One step of one layer: x is (N, I), each state (N, H)."""
+    name = node.call.target.removeprefix("aten.").split("_cell")[0]
+    x = build.unsqueeze(node.operand("input"), [0])
+    initial = node.tensors("hx")
+    weights = [node.operand("w_ih"), node.operand("w_hh")]
+    biases = [node.optional("b_ih"), node.optional("b_hh")]
+    weights += [bias for bias in biases if bias is not None]
+    _, last = _direction(name, name.split("_")[0], x, initial, weights, False, build)
+    return list(last)
 
 
 def _require_plain(node: AtenNode) -> None:
@@ -77,14 +90,12 @@ def _direction(
     x: SSAValue,
     initial: Sequence[SSAValue],
     weights: Sequence[SSAValue],
-    node: AtenNode,
     is_backwards: bool,
     build: Build,
 ) -> tuple[SSAValue, State]:
     """One direction of a layer. weights: (gates * hidden, inputs), (gates * hidden, hidden), and
     with biases two vectors."""
-    has_biases = node.flag("has_biases")
-    if len(weights) != (4 if has_biases else 2):
+    if len(weights) not in (2, 4):  # one more, with or without biases
         raise Unsupported("a projection of the state")
     order = _ORDERS[kind]
     (rows,) = build.sizes(weights[1], [0], "a recurrent layer")
@@ -92,7 +103,7 @@ def _direction(
     own, recurrent = (_reordered(w, order, hidden, build) for w in weights[:2])
     zeros = build.weight(np.zeros(rows, build.dtype(x)))
     outer, inner = zeros, zeros
-    if has_biases:
+    if len(weights) == 4:
         outer, inner = (_reordered(w, order, hidden, build) for w in weights[2:])
     kept = build.slice(inner, 0, rows - hidden, rows)
     if kind == "gru":  # the new gate's bias belongs inside the reset
@@ -142,4 +153,8 @@ CONVERTERS = {
     "gru.input": layers,
     "rnn_tanh.input": layers,
     "rnn_relu.input": layers,
+    "lstm_cell": cell,
+    "gru_cell": cell,
+    "rnn_tanh_cell": cell,
+    "rnn_relu_cell": cell,
 }

@@ -93,6 +93,36 @@ def test_a_switched_tensor_is_rounded_and_so_are_the_weights_beside_it(
     assert found == pytest.approx(by_hand(model, examples, x, r), abs=2e-6)
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "h = Cast <to = 10> (y) r16 = Reshape (h, shape)",
+        "m = Reshape (y, shape) h = Transpose <perm = [1, 0, 2]> (m) r16 = Cast <to = 10> (h)",
+    ],
+)
+def test_logits_are_found_behind_moves_and_casts_of_the_probabilities(tmp_path, ending, examples):
+    graph = PRODUCT.replace("(float[1,3] y)", "(float16[3,1,1] r16)")
+    graph = graph.replace("w2> {", "w2, int64[3] shape> {").replace("(l)\n", f"(l)\n  {ending}\n")
+    shape = [3, 1, 1] if ending.startswith("h") else [1, 3, 1]
+    model = source_model(tmp_path, graph, shape=np.array(shape))
+    with Simulator(simulated_program(model, returns_logits=True), workers=1) as simulator:
+        simulator.set({})
+        (found,) = simulator.outputs(examples)
+    exact = by_hand(model, examples)
+    assert found.reshape(exact.shape) == pytest.approx(exact, abs=2e-6)
+
+
+def test_a_softmax_whose_result_something_computes_with_is_no_end(tmp_path, examples):
+    graph = PRODUCT.replace("(float[1,3] y)", "(float[1,3] z)").replace(
+        "(l)\n", "(l) z = Neg (y)\n"
+    )
+    model = source_model(tmp_path, graph)
+    with Simulator(simulated_program(model, returns_logits=True), workers=1) as simulator:
+        simulator.set({})
+        (found,) = simulator.outputs(examples)
+    assert found.sum(axis=-1) == pytest.approx(-1, abs=1e-6)
+
+
 def test_switching_back_gives_the_very_same_numbers(simulator, examples):
     simulator.set({})
     (before,) = simulator.outputs(examples)

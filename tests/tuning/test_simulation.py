@@ -1,6 +1,7 @@
 """Simulated quantization: one program, whose thresholds and weights are switched while it runs."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from explorer.ir.top.quantization.simulated import UNQUANTIZED
 from explorer.quantization.methods import Range
 from explorer.quantization.quantize_tensors import INT16, type_of
 from explorer.quantization.table import Threshold, ThresholdTable
-from explorer.tuning.refining import LEAST_GAIN, Measured, is_better, kind_of, measured
+from explorer.tuning.refining import LEAST_GAIN, Measured, affordable, is_better, kind_of, measured
 from explorer.tuning.simulation import (
     Simulator,
     parameters_of,
@@ -162,6 +163,19 @@ def test_parameters_are_those_of_the_type():
     assert scale == pytest.approx(3 / 255)
     assert parameters_of(type_of(Threshold("x", 2.0, -1.0, 2.0), INT16))[1:] == (-32768, 32767)
     assert parameters_of(None) == UNQUANTIZED
+
+
+@pytest.mark.parametrize(
+    ("macs", "examples", "expected"),
+    [
+        (36, 100, (64, 12)),
+        (5 * 10**9, 100, (8, 2)),  # 20 runs for each of both tensors
+        (5 * 10**9, 3, (3, 2)),
+        (10**12, 100, (8, 0)),
+    ],
+)
+def test_large_programs_try_fewer_ranges_not_fewer_examples(simulator, macs, examples, expected):
+    assert affordable(replace(simulator.program, total_macs=macs), examples) == expected
 
 
 def test_noise_counts_all_examples_and_large_errors_alike():

@@ -119,16 +119,28 @@ class Made:
 
 def judged(result: Result, actual: Outputs, exact: Outputs, case: Case) -> Result:
     found, right = largest(actual), largest(exact)
-    has_labels = case.labels is not None
-    return replace(
+    result = replace(
         result,
         count=len(found),
         sqnr_db=min(decibels(noise_to_signal(actual, exact)), 999.0),
         cosine=float(np.mean([cosine(a, b) for a, b in zip(actual, exact, strict=True)])),
-        differ=tuple(int(k) for k in np.flatnonzero(found != right)),
-        accuracy=float(np.mean(found == case.labels) * 100) if has_labels else None,
-        exact_accuracy=float(np.mean(right == case.labels) * 100) if has_labels else None,
+        differ=numbers_of(found != right),
     )
+    if case.labels is None:
+        return result
+    was_right, is_right = right == case.labels, found == case.labels
+    return replace(
+        result,
+        accuracy=float(np.mean(is_right) * 100),
+        exact_accuracy=float(np.mean(was_right) * 100),
+        lost=numbers_of(was_right & ~is_right),
+        won=numbers_of(is_right & ~was_right),
+    )
+
+
+def numbers_of(chosen: np.ndarray) -> tuple[int, ...]:
+    """Which of (N,) booleans are true."""
+    return tuple(int(k) for k in np.flatnonzero(chosen))
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -39,6 +39,10 @@ class Result:
     """Per cent; None without labels."""
     exact_accuracy: float | None = None
     """The float model's."""
+    lost: tuple[int, ...] | None = None
+    """Examples that the float model answers right and this one does not; None without labels."""
+    won: tuple[int, ...] | None = None
+    """The other way round."""
     problem: str = ""
 
 
@@ -51,7 +55,8 @@ class Journal:
         if path is not None and path.is_file():
             for line in path.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
-                self._keep(Result(**{**row, "differ": tuple(row["differ"])}))
+                lists = {name: tuple(v) for name, v in row.items() if isinstance(v, list)}
+                self._keep(Result(**{**row, **lists}))
 
     @property
     def results(self) -> list[Result]:
@@ -103,7 +108,7 @@ def table(
         lines.append(_row([*cells, *map(_cell, row)]))
     shown = [known[m, n] for m in models for n in methods if (m, n) in known]
     problems = [f"{r.model}, {r.method}: {r.problem}" for r in shown if r.problem]
-    return [*lines, "", *_against(shown, peers), "", *problems]
+    return [*lines, "", *_against(shown, peers), *_losses(shown), "", *problems]
 
 
 def _cell(result: Result | None) -> str:
@@ -139,6 +144,21 @@ def _against(results: Sequence[Result], peers: Sequence[str]) -> list[str]:
         lines += ["", f"above the best peer's SQNR: {above} of {len(gains)} models"]
         lines[-1] += f", {np.mean(gains):+.1f} dB on average"
     return lines
+
+
+def _losses(results: Sequence[Result]) -> list[str]:
+    """Points of accuracy that ours loses, with the interval of the same examples."""
+    lines = []
+    for r in results:
+        if r.method != OURS or r.problem or r.lost is None or r.won is None:
+            continue
+        low, high = paired_interval(r.lost, r.won, r.count)
+        points = (len(r.lost) - len(r.won)) / r.count * 100
+        words = f"right only in floats {len(r.lost)}, only in integers {len(r.won)} of {r.count}"
+        lines.append(
+            f"{r.model}: {points:+.2f} points lost, 95 % {low:+.2f} to {high:+.2f} ({words})"
+        )
+    return ["", *lines] if lines else []
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.constants import constant
@@ -26,9 +27,11 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import value_name
+from explorer.ir.top.casting import CastOp
 from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
+from explorer.ir.types import element_type_of
 from explorer.quantization.choosing import moved_from, quantizable_tensors
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.quantize_tensors import weight_type
@@ -69,13 +72,28 @@ class SimulateTensors(Pass):
         end = function.body.block.last_op
         assert end is not None
         for index, value in enumerate(end.operands):
-            softmax = value.owner
-            if isinstance(softmax, SimulateQuantizationOp):
-                softmax = softmax.input.owner
-            if self.returns_logits and isinstance(softmax, SoftmaxOp):
+            softmax = final_softmax(value)
+            if self.returns_logits and softmax is not None:
                 with events.rewrite("logits", softmax, "its operand is returned"):
                     rewriter.set_operand(end, index, softmax.input)
         return events.rewrites
+
+
+def final_softmax(value: SSAValue) -> SoftmaxOp | None:
+    """The softmax whose probabilities a result holds, maybe moved, in another float type, or
+    rounded; None where it holds something else."""
+    while True:
+        value = moved_from(value)
+        owner = value.owner
+        if isinstance(owner, SoftmaxOp):
+            return owner
+        is_rounded = isinstance(owner, SimulateQuantizationOp) or (
+            isinstance(owner, CastOp)
+            and all(isinstance(element_type_of(v), AnyFloat) for v in (owner.input, owner.output))
+        )
+        if not is_rounded:
+            return None
+        value = owner.input
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ BITS = 8
 FACTORS = (0.7, 0.85, 0.93, 1.08, 1.2)
 """Of the ends of a range that was chosen: what else is tried."""
 MOST_EXAMPLES = 64
-LEAST_EXAMPLES = 4
+LEAST_EXAMPLES = 8
+"""However large the program is, if there are as many: what is best for four of them need not be for
+others. Fewer ranges are tried then."""
 MOST_CANDIDATES = 12
 """Of a tensor."""
 BUDGET_MACS = 2e11

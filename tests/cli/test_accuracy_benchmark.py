@@ -31,6 +31,16 @@ def test_a_run_goes_on_and_tries_again_what_failed(tmp_path):
     assert Journal(path).results == [BEST, replace(BEST, method="kl")]
 
 
+def test_points_lost_are_those_of_the_same_examples(tmp_path):
+    path = tmp_path / "journal.json"
+    Journal(path).add(replace(BEST, lost=(1, 2, 3, 4, 5, 6), won=(50,)))
+    (kept,) = Journal(path).results
+    lines = table([kept, replace(kept, method="a")], ("m",), (OURS, "a"), ("a",))
+    found = [line for line in lines if "points lost" in line]
+    words = "right only in floats 6, only in integers 1 of 100"
+    assert found == [f"m: +5.00 points lost, 95 % -0.45 to +10.25 ({words})"]
+
+
 def test_pairs_that_agree_say_nothing():
     """b = 6 and c = 1 of 100: (5 +- 1.96 sqrt(8 - 25 / 102)) / 102."""
     shared = [90, 91, 92]

@@ -1,6 +1,7 @@
 """Simulated quantization: one program, whose thresholds and weights are switched while it runs."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from explorer.ir.top.quantization.simulated import UNQUANTIZED
 from explorer.quantization.methods import Range
 from explorer.quantization.quantize_tensors import INT16, type_of
 from explorer.quantization.table import Threshold, ThresholdTable
-from explorer.tuning.refining import LEAST_GAIN, Measured, is_better, kind_of, measured
+from explorer.tuning.refining import LEAST_GAIN, Measured, affordable, is_better, kind_of, measured
 from explorer.tuning.simulation import (
     Simulator,
     parameters_of,
@@ -93,6 +94,36 @@ def test_a_switched_tensor_is_rounded_and_so_are_the_weights_beside_it(
     assert found == pytest.approx(by_hand(model, examples, x, r), abs=2e-6)
 
 
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "h = Cast <to = 10> (y) r16 = Reshape (h, shape)",
+        "m = Reshape (y, shape) h = Transpose <perm = [1, 0, 2]> (m) r16 = Cast <to = 10> (h)",
+    ],
+)
+def test_logits_are_found_behind_moves_and_casts_of_the_probabilities(tmp_path, ending, examples):
+    graph = PRODUCT.replace("(float[1,3] y)", "(float16[3,1,1] r16)")
+    graph = graph.replace("w2> {", "w2, int64[3] shape> {").replace("(l)\n", f"(l)\n  {ending}\n")
+    shape = [3, 1, 1] if ending.startswith("h") else [1, 3, 1]
+    model = source_model(tmp_path, graph, shape=np.array(shape))
+    with Simulator(simulated_program(model, returns_logits=True), workers=1) as simulator:
+        simulator.set({})
+        (found,) = simulator.outputs(examples)
+    exact = by_hand(model, examples)
+    assert found.reshape(exact.shape) == pytest.approx(exact, abs=2e-6)
+
+
+def test_a_softmax_whose_result_something_computes_with_is_no_end(tmp_path, examples):
+    graph = PRODUCT.replace("(float[1,3] y)", "(float[1,3] z)").replace(
+        "(l)\n", "(l) z = Neg (y)\n"
+    )
+    model = source_model(tmp_path, graph)
+    with Simulator(simulated_program(model, returns_logits=True), workers=1) as simulator:
+        simulator.set({})
+        (found,) = simulator.outputs(examples)
+    assert found.sum(axis=-1) == pytest.approx(-1, abs=1e-6)
+
+
 def test_switching_back_gives_the_very_same_numbers(simulator, examples):
     simulator.set({})
     (before,) = simulator.outputs(examples)
@@ -132,6 +163,19 @@ def test_parameters_are_those_of_the_type():
     assert scale == pytest.approx(3 / 255)
     assert parameters_of(type_of(Threshold("x", 2.0, -1.0, 2.0), INT16))[1:] == (-32768, 32767)
     assert parameters_of(None) == UNQUANTIZED
+
+
+@pytest.mark.parametrize(
+    ("macs", "examples", "expected"),
+    [
+        (36, 100, (64, 12)),
+        (5 * 10**9, 100, (8, 2)),  # 20 runs for each of both tensors
+        (5 * 10**9, 3, (3, 2)),
+        (10**12, 100, (8, 0)),
+    ],
+)
+def test_large_programs_try_fewer_ranges_not_fewer_examples(simulator, macs, examples, expected):
+    assert affordable(replace(simulator.program, total_macs=macs), examples) == expected
 
 
 def test_noise_counts_all_examples_and_large_errors_alike():

@@ -110,8 +110,10 @@ def _kernel(kernel: KernelRecord, statements: set[str]) -> dict[str, Found]:
 
 
 def _known_statements(trace: Trace) -> set[str]:
-    """Tags that lead to an operation: those of kernels that something launches."""
+    """Tags that lead to an operation: those of statements of kernels that something launches, and
+    operations themselves, where what a kernel is made of has no statements (instructions)."""
     launched = {kernel.name for kernel in trace.kernels if kernel.operations}
+    operations = {name for kernel in trace.kernels for name in kernel.operations}
     tags = {
         tag
         for kernel in trace.kernels
@@ -119,7 +121,7 @@ def _known_statements(trace: Trace) -> set[str]:
         for line_tags in text.owners
         for tag in line_tags
     }
-    return {tag for tag in tags if tag.rpartition("/")[0] in launched}
+    return {tag for tag in tags if tag.rpartition("/")[0] in launched or tag in operations}
 
 
 def _tagged_lines(

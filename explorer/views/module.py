@@ -21,6 +21,7 @@ from explorer.views.theme import (
     DIFFERENCES,
     FAMILIES,
     SCHEDULES,
+    STALLS,
     TIERS,
     UNKNOWN_FAMILY,
     UNSUPPORTED,
@@ -38,6 +39,7 @@ STYLES = (
     "measures.css",
     "model.css",
     "timeline.css",
+    "stalls.css",
     "accuracy.css",
     "quantization.css",
     "sensitivity.css",
@@ -92,7 +94,7 @@ def _style() -> str:
         f" --edge: var(--explorer-{look.name}-edge); --ink: var(--explorer-{look.name}-ink); }}"
         for prefix, looks in (
             ("family", FAMILIES),
-            ("mark", (*DIFFERENCES, *SCHEDULES, UNSUPPORTED)),
+            ("mark", (*DIFFERENCES, *SCHEDULES, *STALLS, UNSUPPORTED)),
             ("ink", (*DIFFERENCES, *TIERS, UNSUPPORTED)),
         )
         for look in looks
@@ -107,6 +109,7 @@ def _looks() -> dict[str, object]:
         "verdicts": _table(VERDICTS),
         "differences": _table(DIFFERENCES),
         "tiers": _table(TIERS),
+        "stalls": _table(STALLS),
         "unsupported": _table([UNSUPPORTED])[0],
         "scale": [cividis(step / (SCALE_STEPS - 1)) for step in range(SCALE_STEPS)],
     }

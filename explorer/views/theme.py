@@ -238,6 +238,16 @@ OTHER_SCHEDULE = _look("other-schedule", "a schedule that was tried", "●", GRE
 
 SCHEDULES = (DEFAULT_SCHEDULE, CHOSEN_SCHEDULE, OTHER_SCHEDULE)
 
+STALLS = (
+    _look("fetch", "the instruction was not fetched yet", "─", GREY),
+    _look("token", "another queue has to give its token first", "╱", REDDISH_PURPLE),
+    _look("room", "the queue that gets its token has no room for one", "│", BLUISH_GREEN),
+    _look("channel", "every channel of the DMA engine is busy", "╲", ORANGE),
+    _look("bank", "a bank of a scratchpad is in use", "┼", VERMILLION),
+)
+"""What instructions wait for, by the name that the simulator has for it; the glyph is the pattern
+that the wait is hatched with."""
+
 UNSUPPORTED = _look("unsupported", "cannot be imported", "⊘", VERMILLION, dashes="2 2")
 
 ADDED = _look("added", "new after the pass", "+", BLUISH_GREEN)
@@ -269,7 +279,7 @@ def dark_counterparts() -> dict[str, str]:
     roles = ("background", "raised", "border", "text", "quiet", "line", "accent")
     pairs = [(getattr(LIGHT, role), getattr(DARK, role)) for role in roles]
     hues = (ORANGE, SKY_BLUE, BLUISH_GREEN, YELLOW, BLUE, VERMILLION, REDDISH_PURPLE, GREY)
-    looks = (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, UNSUPPORTED)
+    looks = (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, *STALLS, UNSUPPORTED)
     used = dict.fromkeys((*hues, *(look.hue for look in looks)))
     tones = [(tone_of(hue, LIGHT), tone_of(hue, DARK)) for hue in used]
     for role in ("ink", "edge", "fill"):
@@ -291,7 +301,7 @@ def css_variables(surface: Surface) -> dict[str, str]:
         f"--explorer-{role}": getattr(surface, role)
         for role in ("background", "raised", "border", "text", "quiet", "line", "accent")
     }
-    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, UNSUPPORTED):
+    for look in (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, *STALLS, UNSUPPORTED):
         tone = look.tone(surface)
         variables[f"--explorer-{look.name}-fill"] = tone.fill
         variables[f"--explorer-{look.name}-edge"] = tone.edge

@@ -33,7 +33,18 @@ def prose_of(notebook) -> str:
 
 
 def test_the_course_is_complete():
-    assert [p.stem[:2] for p in LESSONS] == ["01", "02", "03", "04", "05", "06", "07", "08", "09"]
+    assert [p.stem[:2] for p in LESSONS] == [
+        "01",
+        "02",
+        "03",
+        "04",
+        "05",
+        "06",
+        "07",
+        "08",
+        "09",
+        "10",
+    ]
     assert [p.name for p in SOLUTIONS] == [p.name for p in WITH_EXERCISES]
 
 

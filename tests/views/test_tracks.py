@@ -115,7 +115,7 @@ def test_passes_follow_one_another_with_their_recorded_times(trace: Trace):
 
 def test_a_launch_says_what_it_is_and_what_was_predicted(parted: Trace):
     track = timeline_payload(parted)["groups"][0]["tracks"][0]
-    name, kind, _, _, label, operation, kernel, _, _, predicted, *_, facts = track["spans"][0]
+    name, kind, _, _, label, operation, kernel, _, _, predicted, *_, facts, _ = track["spans"][0]
     assert (name, kind, operation, kernel, predicted) == (
         "conv_1",
         "launch",

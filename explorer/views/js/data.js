@@ -383,16 +383,19 @@ export class TraceData {
           bytes,
           gbytes: decode(gbytes),
         })),
-        events: raw.events.map(([name, operation, kernel, lane, start, end, flops, bytes]) => ({
-          name,
-          operation,
-          kernel,
-          lane,
-          start,
-          end,
-          flops,
-          bytes,
-        })),
+        events: raw.events.map(
+          ([name, operation, kernel, lane, start, end, flops, bytes, cycles]) => ({
+            name,
+            operation,
+            kernel,
+            lane,
+            start,
+            end,
+            flops,
+            bytes,
+            cycles: cycles ?? 0,
+          }),
+        ),
       };
     });
   }

@@ -12,6 +12,7 @@ export const LOOK: {
   verdicts: Look[];
   differences: Look[];
   tiers: Look[];
+  stalls: Look[];
   unsupported: Look;
   scale: string[];
 };

@@ -104,7 +104,17 @@ def profile_payload(profile: ProfileRecord) -> Json:
         "peakGbytes": number(profile.peak_gbytes_per_second),
         "caches": [[c.name, c.size_bytes, number(c.gbytes_per_second)] for c in profile.caches],
         "events": [
-            [e.name, e.operation, e.kernel, e.lane, e.start_ns, e.end_ns, e.flops, e.bytes_moved]
+            [
+                e.name,
+                e.operation,
+                e.kernel,
+                e.lane,
+                e.start_ns,
+                e.end_ns,
+                e.flops,
+                e.bytes_moved,
+                e.cycles,
+            ]
             for e in profile.events
         ],
     }

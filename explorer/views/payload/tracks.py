@@ -13,21 +13,22 @@ can be looked at is folded, and says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from explorer.results import Graph, TimedEvent, Trace
 from explorer.results.runs.events import ProfileRecord, ThreadShare
 from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.numbers import format_count, format_exact
+from explorer.views.payload.counted_spans import Clock, clock_of, counted_facts, stalls_of
 from explorer.views.payload.text import Json
 
 LAUNCH, HOST_WORK, TRANSFER = "launch", "host", "transfer"
-OVERHEAD, WAITING = "overhead", "waiting"
-"""Gaps: nothing runs anywhere; another track runs."""
+OVERHEAD, WAITING, STALL = "overhead", "waiting", "stall"
+"""Gaps: nothing runs anywhere; another track runs; an instruction waits for what is known."""
 PASS, FOLDED = "pass", "folded"
 SHARE = "share"
 """Of a launch: what one of several threads did. It is the launch's work seen again."""
-GAPS = (OVERHEAD, WAITING)
+GAPS = (OVERHEAD, WAITING, STALL)
 HOST = "host"
 MOST_SPANS = 10_000
 """Of one track: the longest stay as they are, neighbours among the others become one."""
@@ -40,7 +41,7 @@ class Span:
     name: str
     """What is done: an operation's identity, a transfer, a pass."""
     kind: str
-    """launch, share, host, transfer, overhead, waiting, pass or folded."""
+    """launch, share, host, transfer, overhead, waiting, stall, pass or folded."""
     start_ns: int
     end_ns: int
     label: str = ""
@@ -57,6 +58,8 @@ class Span:
     """Of several: what they take together; None: its whole length."""
     facts: tuple[tuple[str, str], ...] = ()
     """(what, value) for people: the cause of a wait, what a prediction rests on, cycles."""
+    cause: str = ""
+    """Of a stall: fetch, token, room, channel or bank."""
 
     @property
     def length_ns(self) -> int:
@@ -77,13 +80,16 @@ class TrackGroup:
     name: str
     """inference or compiler."""
     tracks: tuple[Track, ...]
+    clock: Clock | None = None
+    """Of a machine whose cycles are counted."""
 
 
 def groups_of(trace: Trace) -> tuple[TrackGroup, ...]:
     """The inference where it was measured, and the passes."""
     groups = []
     if trace.profile is not None:
-        groups.append(TrackGroup("inference", _lanes(trace, trace.profile)))
+        clock = clock_of(trace.profile.events)
+        groups.append(TrackGroup("inference", _lanes(trace, trace.profile, clock), clock))
     return (*groups, TrackGroup("compiler", (Track("passes", tuple(_passes(trace))),)))
 
 
@@ -112,7 +118,11 @@ def timeline_payload(trace: Trace) -> Json:
     """Groups of tracks for the page. A span is a list in the order of `Span`'s fields."""
     return {
         "groups": [
-            {"name": group.name, "tracks": [_track_payload(track) for track in group.tracks]}
+            {
+                "name": group.name,
+                "tracks": [_track_payload(track) for track in group.tracks],
+                "clock": None if group.clock is None else asdict(group.clock),
+            }
             for group in groups_of(trace)
         ],
         "flows": [list(pair) for pair in flows_of(trace)],
@@ -126,7 +136,8 @@ def _track_payload(track: Track) -> Json:
         "total": len(track.spans),
         "spans": [
             [s.name, s.kind, s.start_ns, s.end_ns, s.label, s.operation, s.kernel, s.flops,
-             s.bytes_moved, s.predicted_ns, s.count, s.busy_ns, [list(fact) for fact in s.facts]]
+             s.bytes_moved, s.predicted_ns, s.count, s.busy_ns, [list(fact) for fact in s.facts],
+             s.cause]
             for s in spans
         ],
     }  # fmt: skip
@@ -135,7 +146,7 @@ def _track_payload(track: Track) -> Json:
 # -- the inference ---------------------------------------------------------------------------------
 
 
-def _lanes(trace: Trace, profile: ProfileRecord) -> tuple[Track, ...]:
+def _lanes(trace: Trace, profile: ProfileRecord, clock: Clock | None) -> tuple[Track, ...]:
     labels = {n.id: n.label for n in trace.snapshots[-1].graph.nodes} if trace.snapshots else {}
     costs = {cost.kernel: cost for cost in trace.costs}
     names = list(dict.fromkeys(event.lane for event in profile.events))
@@ -149,8 +160,10 @@ def _lanes(trace: Trace, profile: ProfileRecord) -> tuple[Track, ...]:
         facts = [("from", event.name)] if event.name not in ("", event.operation) else []
         if cost is not None:
             facts.append(("predicted bound", cost.bound))
+        if event.end_cycle:
+            facts = counted_facts(event)
         return Span(
-            name=event.operation or event.name,
+            name=event.name if event.end_cycle else event.operation or event.name,
             kind=_kind(event),
             start_ns=event.start_ns,
             end_ns=event.end_ns,
@@ -164,18 +177,12 @@ def _lanes(trace: Trace, profile: ProfileRecord) -> tuple[Track, ...]:
         )
 
     end = max((event.end_ns for event in profile.events), default=0)
-    tracks = [
-        Track(
-            name,
-            tuple(
-                sorted(
-                    [*map(span, events), *_gaps(name, lanes, end)],
-                    key=lambda s: (s.start_ns, s.end_ns),
-                )
-            ),
-        )
-        for name, events in lanes.items()
-    ]
+    tracks = []
+    for name, events in lanes.items():
+        stalls = _stalls(events, clock)
+        known = sorted([*events, *stalls], key=lambda e: e.start_ns)
+        spans = [*map(span, events), *stalls, *_gaps(name, {**lanes, name: known}, end)]
+        tracks.append(Track(name, tuple(sorted(spans, key=lambda s: (s.start_ns, s.end_ns)))))
     return (*tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
 
 
@@ -209,8 +216,22 @@ def _kind(event: TimedEvent) -> str:
     return LAUNCH if event.kernel else TRANSFER
 
 
+def _stalls(events: Sequence[TimedEvent], clock: Clock | None) -> list[Span]:
+    return [
+        Span(
+            name=f"waits for {stall.cause}",
+            kind=STALL,
+            start_ns=stall.start_ns,
+            end_ns=stall.end_ns,
+            facts=(("waited", format_count(stall.cycles, "cycle")),),
+            cause=stall.cause,
+        )
+        for stall in ([] if clock is None else stalls_of(events, clock))
+    ]
+
+
 def _gaps(
-    name: str, lanes: Mapping[str, Sequence[TimedEvent | ThreadShare]], end: int
+    name: str, lanes: Mapping[str, Sequence[TimedEvent | ThreadShare | Span]], end: int
 ) -> Iterator[Span]:
     """What lies between the events of a lane: waiting while another lane runs, else overhead."""
     others = sorted(

@@ -5,6 +5,7 @@ import pytest
 import explorer
 from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
+from explorer.results.coverage import level_coverages
 from explorer.views.static.profile import profile_text
 
 
@@ -33,6 +34,11 @@ def test_instructions_belong_to_nodes_of_the_model(compiled):
     ]  # fmt: skip
     lines = dict(zip(program.source.owners, program.source.lines, strict=True))
     assert lines[(convolutions[0].operation,)].startswith("store outputs")
+
+
+def test_every_instruction_leads_to_its_operation(compiled):
+    coverages = {found.level: found for found in level_coverages(compiled("odd-12x20").trace())}
+    assert coverages["source"].linkable == coverages["source"].linked > 100
 
 
 def test_tensors_share_global_memory(compiled):

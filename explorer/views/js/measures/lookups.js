@@ -30,6 +30,13 @@ export async function lookupsView(app) {
           "The program is built, or taken from the cache, when its times are measured.",
         ),
       };
+    if (app.data.head.has.profile)
+      return {
+        node: emptyState(
+          "Nothing had to be built",
+          "The program ran, and no compiler was asked for it: the machine takes it as it is.",
+        ),
+      };
     return {
       node: emptyState(
         "Nothing was built",

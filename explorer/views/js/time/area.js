@@ -3,30 +3,36 @@
 import {button, element, sortableTable} from "../ground/dom.js";
 import {countText, percentText, secondsText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
-import {sumsOf} from "./spans.js";
+import {unitsOf} from "./cycles.js";
+import {isOnHost, sumsOf} from "./spans.js";
 
 // area: {from, to} in nanoseconds; `onclose` takes the mark away.
 export function areaSums(app, group, {from, to}, onclose) {
   const sums = sumsOf(group.tracks, from, to);
   const isCompiler = group.name === "compiler";
   const noun = isCompiler ? ["pass", "passes"] : ["span", "spans"];
-  const seconds = (time) => secondsText(time / 1e9);
+  const units = unitsOf(group.clock);
+  const ofHost = new Set(
+    group.tracks.filter(({spans}) => spans.some(isOnHost)).map(({name}) => name),
+  );
+  const lengthOf = (time, isMeasured) =>
+    isMeasured ? secondsText(time / 1e9) : units.length(time);
   return element(
     "div",
     {class: "area-sums"},
     element(
       "div",
       {class: "subject-name"},
-      element("strong", {}, `${seconds(to - from)} marked`),
-      element("span", {class: "quiet-text"}, `from ${seconds(from)}`),
+      element("strong", {}, `${units.length(to - from)} marked`),
+      element("span", {class: "quiet-text"}, `from ${units.at(from)}`),
       element("span", {class: "grow"}),
       button("×", "take the mark away (Esc)", onclose, {class: "icon"}),
     ),
     element(
       "p",
       {class: "area-total"},
-      `${countText(sums.count, ...noun)}, ${seconds(sums.work)} of work`,
-      sums.predicted ? `, ${seconds(sums.predicted)} predicted` : "",
+      `${countText(sums.count, ...noun)}, ${units.length(sums.work)} of work`,
+      sums.predicted ? `, ${units.length(sums.predicted)} predicted` : "",
     ),
     sums.tracks.map((track) =>
       element(
@@ -34,8 +40,8 @@ export function areaSums(app, group, {from, to}, onclose) {
         {class: "quiet-text area-track"},
         element("span", {}, track.name),
         ` busy ${percentText(track.work / (to - from))}`,
-        track.waiting ? `, waits ${seconds(track.waiting)}` : "",
-        track.overhead ? `, overhead ${seconds(track.overhead)}` : "",
+        track.waiting ? `, waits ${lengthOf(track.waiting, ofHost.has(track.name))}` : "",
+        track.overhead ? `, overhead ${lengthOf(track.overhead, ofHost.has(track.name))}` : "",
       ),
     ),
     sortableTable(
@@ -47,7 +53,12 @@ export function areaSums(app, group, {from, to}, onclose) {
           exact: (row) => row.name,
         },
         {title: "count", number: true, value: (row) => row.count, text: (row) => String(row.count)},
-        {title: "time", number: true, value: (row) => row.time, text: (row) => seconds(row.time)},
+        {
+          title: "time",
+          number: true,
+          value: (row) => row.time,
+          text: (row) => lengthOf(row.time, row.isOnHost),
+        },
         {
           title: "share",
           number: true,

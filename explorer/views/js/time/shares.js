@@ -18,17 +18,19 @@ export function shareBars(app, profile, by) {
     const sources = data.launchSources.get(event.operation) ?? data.sourcesOf(event.operation);
     const key =
       by === "kernel" ? event.kernel || event.name : sources.join("\n") || "no node of the model";
-    if (!groups.has(key)) groups.set(key, {key, sources, events: [], time: 0, flops: 0});
+    if (!groups.has(key)) groups.set(key, {key, sources, events: [], time: 0, flops: 0, cycles: 0});
     const group = groups.get(key);
     group.events.push(event);
     group.time += event.end - event.start;
     group.flops += event.flops;
+    group.cycles += event.cycles;
     total += event.end - event.start;
   }
   const sorted = [...groups.values()].sort((a, b) => b.time - a.time);
   const most = sorted[0]?.time || 1;
   const rows = sorted.slice(0, MOST_SHARES).map((group) => {
     const names = by === "kernel" ? [group.key] : group.key.split("\n");
+    const noun = group.cycles ? ["event"] : ["launch", "launches"];
     const bar = element("span", {
       class: `share-bar family-${familyOf(data, group.events[0].operation)}`,
     });
@@ -38,7 +40,7 @@ export function shareBars(app, profile, by) {
       {
         type: "button",
         class: "share-row",
-        title: `${names.join("\n")}\n${countText(group.events.length, "launch", "launches")}`,
+        title: `${names.join("\n")}\n${countText(group.events.length, ...noun)}`,
         onclick: () => app.select(group.events[0].operation, "dock"),
         onmouseenter: () =>
           app.hover.set(
@@ -59,7 +61,7 @@ export function shareBars(app, profile, by) {
       element(
         "span",
         {class: "number mono", title: `${group.time} ns`},
-        secondsText(group.time / 1e9),
+        group.cycles ? countText(group.cycles, "cycle") : secondsText(group.time / 1e9),
       ),
       element("span", {class: "number mono"}, percentText(group.time / total)),
       element(

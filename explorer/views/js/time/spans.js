@@ -1,13 +1,13 @@
 // Tracks of spans as the page has them: what ran when, gaps included, and who read what whom made.
 
-// {groups: [{name, end, tracks: [{name, total, spans: [{name, kind, start, end, label, operation,
-//   kernel, flops, bytes, predicted, count, busy, facts}]}]}], makers, readers}; times in
-// nanoseconds from the start of the group (payload/tracks.py).
+// {groups: [{name, end, clock, tracks: [{name, total, spans: [{name, kind, start, end, label,
+//   operation, kernel, flops, bytes, predicted, count, busy, facts, cause}]}]}], makers, readers};
+// times in nanoseconds from the start of the group (payload/tracks.py), clock as of cycles.js.
 export function decodeTracks(raw) {
-  const groups = raw.groups.map(({name, tracks}) => {
+  const groups = raw.groups.map(({name, tracks, clock}) => {
     const made = tracks.map((track) => ({...track, spans: track.spans.map(decodeSpan)}));
     const end = made.reduce((latest, {spans}) => Math.max(latest, spans.at(-1)?.end ?? 0), 1);
-    return {name, tracks: made, end};
+    return {name, tracks: made, end, clock: clock ?? null};
   });
   const makers = new Map(), // operation -> those that make what it reads
     readers = new Map();
@@ -22,12 +22,17 @@ export function decodeTracks(raw) {
 
 function decodeSpan(raw) {
   const [name, kind, start, end, label, operation, kernel, flops, bytes, predicted] = raw;
-  const [count, busy, facts] = raw.slice(10);
+  const [count, busy, facts, cause] = raw.slice(10);
   const own = {name, kind, start, end, label, operation, kernel, flops, bytes, predicted};
-  return {...own, count, busy: busy ?? end - start, facts};
+  return {...own, count, busy: busy ?? end - start, facts, cause};
 }
 
-export const isGap = ({kind}) => kind === "overhead" || kind === "waiting";
+const GAPS = new Set(["overhead", "waiting", "stall"]);
+
+export const isGap = ({kind}) => GAPS.has(kind);
+
+/** Whether it was measured in time, also beside a machine whose cycles are counted. */
+export const isOnHost = ({kind}) => kind === "host" || kind === "transfer";
 
 /** What a thread did of a launch: that launch's work seen again. */
 export const isShare = ({kind}) => kind === "share";
@@ -69,7 +74,7 @@ export function sumsOf(tracks, from, to) {
       const length = span.end - span.start;
       const share = length ? (Math.min(to, span.end) - Math.max(from, span.start)) / length : 1;
       if (isGap(span)) {
-        own[span.kind] += share * length;
+        own[span.kind === "overhead" ? "overhead" : "waiting"] += share * length;
         continue;
       }
       const time = share * span.busy;
@@ -79,7 +84,8 @@ export function sumsOf(tracks, from, to) {
       if (span.predicted === null) sums.predicted = null;
       else if (sums.predicted !== null) sums.predicted += share * span.predicted;
       const key = span.kernel || (span.kind === "host" ? span.label || span.name : span.name);
-      if (!kernels.has(key)) kernels.set(key, {name: key, count: 0, time: 0, operations: []});
+      if (!kernels.has(key))
+        kernels.set(key, {name: key, count: 0, time: 0, isOnHost: isOnHost(span), operations: []});
       const kernel = kernels.get(key);
       kernel.count += span.count;
       kernel.time += time;

@@ -7,6 +7,7 @@ import {button, element, tabRow} from "../ground/dom.js";
 import {saveText} from "../ground/download.js";
 import {launchesOf, notMeasured} from "../measures/launches.js";
 import {countText, secondsText} from "../ground/numbers.js";
+import {stallLegend} from "./cycles.js";
 import {shareBars} from "./shares.js";
 import {decodeTracks, isGap, isShare, spanText} from "./spans.js";
 import {trackPlot} from "./track_plot.js";
@@ -52,17 +53,19 @@ const isLaunch = (span) => !isGap(span) && !isShare(span);
 function factsOf(profile, tracks) {
   const flops = profile.events.reduce((sum, event) => sum + event.flops, 0);
   const spans = tracks.groups[0].tracks.flatMap(({spans}) => spans.filter(isLaunch));
+  const {clock} = tracks.groups[0];
   const known = spans.filter(({predicted}) => predicted !== null);
   const predicted = known.reduce((sum, span) => sum + span.predicted, 0);
   return [
+    clock ? countText(clock.cycles, "cycle") : "",
     `${secondsText(profile.milliseconds / 1e3)} per inference`,
     known.length
       ? `${secondsText(predicted / 1e9)} predicted` +
         (known.length < spans.length ? ` of ${countText(known.length, "launch", "launches")}` : "")
       : "",
-    countText(profile.threads, "thread"),
+    clock ? "" : countText(profile.threads, "thread"),
     launchesText(profile.events),
-    `median of ${profile.repeats}`,
+    clock ? "the same in every run" : `median of ${profile.repeats}`,
     flops
       ? `${(flops / (profile.milliseconds * 1e6)).toFixed(1)} ` +
         `GFLOP/s${profile.peakGflops ? ` of ${profile.peakGflops.toFixed(0)}` : ""}`
@@ -72,11 +75,13 @@ function factsOf(profile, tracks) {
 
 // Copies to and from a device are events too, but no kernel runs in them.
 function launchesText(events) {
-  const launches = events.filter((event) => event.kernel).length;
+  const counted = events.filter((event) => event.cycles).length;
+  const launches = events.filter((event) => event.kernel && !event.cycles).length;
   const transfers = events.filter((event) => !event.kernel && !event.operation).length;
-  const others = events.length - launches - transfers;
+  const others = events.length - counted - launches - transfers;
   return [
-    countText(launches, "launch", "launches"),
+    counted ? countText(counted, "event") : "",
+    launches || !counted ? countText(launches, "launch", "launches") : "",
     others ? `${countText(others, "operation")} on the host` : "",
     transfers ? countText(transfers, "transfer") : "",
   ]
@@ -112,7 +117,8 @@ function timeBars(app, profile, tracks) {
         for (const other of plots) other.resized();
       },
     });
-    scroll.append(plot.node);
+    const legend = stallLegend(group);
+    scroll.append(plot.node, ...(legend ? [legend] : []));
     return plot;
   });
   host.append(scroll, side);

@@ -1,7 +1,6 @@
 // Spans, gaps and predictions of tracks on a canvas, and arrows from maker to reader.
 
-import {secondsText} from "../ground/numbers.js";
-import {canvasText, familyOf, niceTicks} from "../ground/plot.js";
+import {canvasText, familyOf} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
 import {firstAfter, isGap, spanText} from "./spans.js";
 
@@ -29,20 +28,26 @@ export function rowsOf(tracks) {
   });
 }
 
-// plot: of plot.js; view: {from, to}; scale: {limit, x}; line: {at, text} or null
-export function paintTracks(plot, context, {data, tracks, rows, view, scale, line}) {
+// plot: of plot.js; view: {from, to}; scale: {limit, x}; line: {at, text} or null; units: of
+// cycles.js
+export function paintTracks(plot, context, {data, tracks, rows, view, scale, line, units}) {
   const [, height] = plot.size();
   const {limit, x} = scale;
   context.font = "10.5px system-ui, sans-serif";
-  for (const tick of niceTicks(view.to, 6, view.from)) {
+  for (const [tick, text] of units.ticks(view)) {
     context.fillStyle = plot.colour("border");
     context.fillRect(x(tick), 0, 1, height);
     context.fillStyle = plot.colour("quiet");
-    context.fillText(tick === 0 ? "0" : secondsText(tick / 1e9), x(tick) + 4, AXIS_PIXELS / 2);
+    context.fillText(text, x(tick) + 4, AXIS_PIXELS / 2);
   }
   context.font = "11px system-ui, sans-serif";
   const colours = colouring(plot, data);
-  const hatch = hatching(plot, context);
+  const hatches = new Map(); // cause of a stall, or "" -> what it is filled with
+  const hatch = ({kind, cause}) => {
+    const key = kind === "stall" ? cause : "";
+    if (!hatches.has(key)) hatches.set(key, hatching(plot, context, key));
+    return hatches.get(key);
+  };
   tracks.forEach(({spans}, index) => {
     const row = rows[index];
     context.fillStyle = plot.colour("raised");
@@ -86,32 +91,50 @@ function colouring(plot, data) {
   };
 }
 
-// Slanted lines: waiting is no work.
-function hatching(plot, context) {
+// Lines of a tile of 8 pixels, by the cause of a stall: [x, y, x, y] of each.
+const SLANTED = [-8, 0, 8].map((shift) => [shift, 8, shift + 8, 0]);
+const LEVEL = [[0, 4, 8, 4]];
+const UPRIGHT = [[4, 0, 4, 8]];
+const PATTERNS = {
+  fetch: LEVEL,
+  token: SLANTED,
+  room: UPRIGHT,
+  channel: SLANTED.map(([left, bottom, right, top]) => [left, top, right, bottom]),
+  bank: [...LEVEL, ...UPRIGHT],
+};
+
+// Lines: waiting is no work. Those of a stall have the colour and the direction of its cause.
+function hatching(plot, context, cause) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
   const pen = tile.getContext("2d");
   if (!pen) return plot.colour("border");
-  pen.strokeStyle = plot.colour("line");
-  pen.globalAlpha = 0.6;
-  for (const shift of [-8, 0, 8]) {
+  const colour = plot.colour(`${cause}-edge`);
+  if (colour) {
+    pen.fillStyle = plot.colour(`${cause}-fill`);
+    pen.fillRect(0, 0, 8, 8);
+  }
+  pen.strokeStyle = colour || plot.colour("line");
+  pen.globalAlpha = colour ? 1 : 0.6;
+  for (const [left, bottom, right, top] of PATTERNS[cause] ?? SLANTED) {
     pen.beginPath();
-    pen.moveTo(shift, 8);
-    pen.lineTo(shift + 8, 0);
+    pen.moveTo(left, bottom);
+    pen.lineTo(right, top);
     pen.stroke();
   }
   return context.createPattern(tile, "repeat") ?? plot.colour("border");
 }
 
 function paintGap(plot, context, hatch, span, row, left, right) {
-  const isWaiting = span.kind === "waiting";
+  const isStall = span.kind === "stall";
+  const isWaiting = isStall || span.kind === "waiting";
   const width = right - left;
   if (width < 0.5) return;
   const [top, height] = isWaiting ? [row.top + 4, row.bar - 8] : [row.top + row.bar / 2 - 1, 2];
-  context.fillStyle = isWaiting ? hatch : plot.colour("line");
+  context.fillStyle = isWaiting ? hatch(span) : plot.colour("line");
   context.fillRect(left, top, width, height);
   if (!isWaiting || width < 2 * SHORTEST_LABEL) return;
-  const text = fitted(`waits: ${span.facts[0]?.[1] ?? ""}`, width);
+  const text = fitted(isStall ? span.name : `waits: ${span.facts[0]?.[1] ?? ""}`, width);
   context.fillStyle = plot.colour("raised");
   context.fillRect(left + 4, row.top + 4, context.measureText(text).width + 6, row.bar - 8);
   context.fillStyle = plot.colour("quiet");

@@ -5,7 +5,8 @@ import {element, replace} from "../ground/dom.js";
 import {countText, percentText, secondsText} from "../ground/numbers.js";
 import {canvasPlot, moveTip, placed, tipElement} from "../ground/plot.js";
 import {clip} from "../ground/scene.js";
-import {firstAfter, isGap, spanText} from "./spans.js";
+import {unitsOf} from "./cycles.js";
+import {firstAfter, isGap, isOnHost, spanText} from "./spans.js";
 import {timeWindow} from "./time_window.js";
 import {AXIS_PIXELS, SHORTEST_LABEL, paintFlows, paintTracks, rowsOf} from "./track_painting.js";
 
@@ -32,6 +33,7 @@ export function trackPlot(app, group, options) {
   const {tracks} = group;
   const {host, line, marked, isCurrent, choose, onarea} = options;
   const rows = rowsOf(tracks);
+  const units = unitsOf(group.clock);
   const view = timeWindow(Math.max(group.end, line?.at ?? 0), () => paint());
   const {move, zoom, all, fit} = view;
   const work = tracks.reduce((sum, {spans}) => sum + spans.filter((s) => !isGap(s)).length, 0);
@@ -118,7 +120,7 @@ export function trackPlot(app, group, options) {
   function paint() {
     const context = plot.begin();
     if (!context) return;
-    paintTracks(plot, context, {data, tracks, rows, view, scale: scale(), line});
+    paintTracks(plot, context, {data, tracks, rows, view, scale: scale(), line, units});
     const flows = flowsOfSelection();
     paintFlows(plot, context, flows, scale());
     plot.node.dataset.arrows = String(flows.length);
@@ -252,7 +254,7 @@ export function trackPlot(app, group, options) {
     }
     tip.hidden = !over;
     if (!over) return;
-    replace(tip, tipOf(over[0], view.end));
+    replace(tip, tipOf(over[0], view.end, units));
     moveTip(tip, host, event);
   });
   plot.node.addEventListener("pointerleave", () => {
@@ -360,7 +362,7 @@ export function trackPlot(app, group, options) {
   };
 }
 
-function tipOf(span, end) {
+function tipOf(span, end, units) {
   const time = span.end - span.start;
   const row = (...children) => element("div", {}, ...children);
   return [
@@ -369,7 +371,8 @@ function tipOf(span, end) {
       ? row(element("span", {class: "mono"}, span.kernel))
       : null,
     row(
-      `${secondsText(time / 1e9)} from ${secondsText(span.start / 1e9)}, ` +
+      `${isOnHost(span) ? secondsText(time / 1e9) : units.length(time)} from ` +
+        `${units.at(span.start)}, ` +
         `${percentText(time / end)} of all`,
     ),
     span.predicted === null

@@ -51,6 +51,7 @@ STYLES = (
     "open_dialog.css",
     "file_pairs.css",
     "ports.css",
+    "python.css",
     "ir_editor.css",
     "narrow.css",
 )

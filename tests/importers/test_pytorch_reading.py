@@ -66,6 +66,7 @@ def test_a_program_is_read_with_its_names_and_lines(tmp_path: Path):
         ("/home/ann/torch/net.py", True),
         ("C:\\Users\\ann\\nn\\net.py", True),
         ("C:\\Python\\Lib\\site-packages\\torch\\nn\\modules\\linear.py", False),
+        ("<ipython-input-3-1f0>", True),
         ("/opt/lib/torch/_higher_order_ops/scan.py", False),
         ("<eval_with_key>.7", False),
     ],

@@ -21,7 +21,8 @@ MOST_FRAMES = 16
 _LOCAL = re.compile(r"^L\['\w+'\]\.?")
 """What Dynamo calls the module itself in front of a path."""
 _LIBRARY = re.compile(
-    r"(^|[/\\])torch[/\\](_\w+|autograd|export|functional\.py|fx|nn|overrides\.py|utils)([/\\.]|$)|^<"
+    r"(^|[/\\])torch[/\\](_\w+|autograd|export|functional\.py|fx|nn|overrides\.py|utils)([/\\.]|$)"
+    r"|^<(eval_with_key|frozen|string)"
 )
 """Files of PyTorch, wherever it is installed, and code that it made."""
 _FRAME = re.compile(r'^\s*File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})$')

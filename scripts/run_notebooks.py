@@ -3,11 +3,13 @@
     python scripts/run_notebooks.py notebooks other/lesson.ipynb --limit-seconds 300
 
 A folder stands for the notebooks in it. Each runs in a kernel of its own, in its own folder, as
-JupyterLab would run it. The files on disk are only read: outputs are thrown away.
+JupyterLab would run it. The files on disk are only read: outputs are thrown away. A notebook whose
+metadata name a package that is not installed (`"explorer": {"needs": ["torch"]}`) is skipped.
 """
 
 import argparse
 import asyncio
+import importlib.util
 import re
 import sys
 import tempfile
@@ -37,6 +39,9 @@ def main() -> int:
 
     failures = 0
     for path in notebooks:
+        if missing := missing_packages(path):
+            print(f"{path}: skipped, {', '.join(missing)} is not installed", flush=True)
+            continue
         started = time.monotonic()
         try:
             cells = asyncio.run(execute(path, arguments.limit_seconds))
@@ -60,6 +65,13 @@ def find_notebooks(paths: list[Path]) -> list[Path]:
             inside = sorted(path.rglob("*.ipynb"))
             found.extend(p for p in inside if ".ipynb_checkpoints" not in p.parts)
     return found
+
+
+def missing_packages(path: Path) -> list[str]:
+    """What the notebook cannot do without, of what is not installed here."""
+    notebook = nbformat.read(path, as_version=4)
+    needs = notebook.metadata.get("explorer", {}).get("needs", [])
+    return [name for name in needs if importlib.util.find_spec(name) is None]
 
 
 async def execute(path: Path, limit_seconds: float) -> int:

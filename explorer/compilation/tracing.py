@@ -21,6 +21,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.deferring import Later, deferring
+from explorer.results.source import source_lines
 from explorer.results.trace import SnapshotRecord
 
 
@@ -92,6 +93,7 @@ def model_record(model: SourceModel) -> ModelRecord:
         inputs=tuple((v.name, _describe(v)) for v in model.inputs),
         outputs=tuple((v.name, _describe(v)) for v in model.outputs),
         source_nodes=tuple((n.name, n.operator, n.text) for n in model.nodes),
+        source_lines=source_lines((n.name, n.places) for n in model.nodes if n.places),
         judge=_judge(model),
         differences=format_named(model.format).differences,
     )

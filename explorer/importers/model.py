@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from explorer.ir.rewriting import Rewrite
     from explorer.ir.types import Dim, Shape
     from explorer.ir.weights import Weights
+    from explorer.results.source import SourcePlace
 
 _BATCH_NAME = re.compile(r"batch|^n$", re.IGNORECASE)
 
@@ -44,6 +45,9 @@ class SourceNode:
     operator: str
     text: str
     """One line: operands, attributes and results."""
+    places: tuple[SourcePlace, ...] = ()
+    """Lines of the author's program, from the outermost call to the one that made the node; empty
+    where the format keeps none."""
 
 
 @dataclass(frozen=True, eq=False)

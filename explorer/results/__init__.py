@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         KernelSearch,
         SearchResult,
     )
-    from explorer.results.source import SourceText
+    from explorer.results.source import SourceLine, SourcePlace, SourceText
     from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
 
 __all__ = [
@@ -124,6 +124,8 @@ __all__ = [
     "SessionProgram",
     "SessionRecord",
     "SearchResult",
+    "SourceLine",
+    "SourcePlace",
     "SourceText",
     "TensorDetail",
     "TensorError",
@@ -155,7 +157,7 @@ _HOMES = {
         "QuantizationRecord QuantizedTensor RangeCandidate Saturation ValueHistogram WeightRanges"
     ),
     "runs.sessions": "SessionCall SessionProgram SessionRecord",
-    "source": "SourceText",
+    "source": "SourceLine SourcePlace SourceText",
     "trace": "TRACE_VERSION ModelRecord Trace",
     "runs.tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",
 }

@@ -18,7 +18,7 @@ from explorer.results.runs.lookups import ProgramLookup
 from explorer.results.runs.ports import PortsRecord
 from explorer.results.runs.quantization import QuantizationRecord
 from explorer.results.runs.tuning import CostEstimate, KernelSearch
-from explorer.results.source import SourceText
+from explorer.results.source import SourceLine, SourceText
 
 TRACE_VERSION = 1
 
@@ -36,6 +36,8 @@ class ModelRecord:
     outputs: tuple[tuple[str, str], ...]
     source_nodes: tuple[tuple[str, str, str], ...] = ()
     """(name, operator, text) of every node of the source model, for the source pane."""
+    source_lines: tuple[SourceLine, ...] = ()
+    """Lines of the author's program, where the format keeps them."""
     judge: str = ""
     """Who is right about it: `onnxruntime, optimizations off`; empty where nobody is known."""
     differences: tuple[str, ...] = ()

@@ -53,6 +53,7 @@ STYLES = (
     "open_dialog.css",
     "file_pairs.css",
     "ports.css",
+    "python.css",
     "ir_editor.css",
     "narrow.css",
 )

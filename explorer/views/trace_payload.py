@@ -54,7 +54,7 @@ from explorer.views.payload.measures import (
     number,
     profile_payload,
 )
-from explorer.views.payload.model import problems_payload
+from explorer.views.payload.model import problems_payload, source_lines_payload
 from explorer.views.payload.passes import (
     checks_of_passes,
     makers_payload,
@@ -169,6 +169,7 @@ def trace_payload(
     makers["measures"] = partial(measures_payload, trace)
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
+    makers["source_lines"] = partial(source_lines_payload, trace)
     views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
     late = {}
     for view, make in views:

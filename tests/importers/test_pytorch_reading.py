@@ -19,6 +19,8 @@ import explorer as ex
 from explorer.errors import ExplorerError, InputError, ModelError, UnsupportedError
 from explorer.importers.model import bind_dimensions
 from explorer.importers.pytorch.file.expressions import size_of
+from explorer.importers.pytorch.file.provenance import provenance_of
+from explorer.results import SourcePlace
 from tests.importers.pytorch_models import Program, archive, ints, number, ref, refs
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -48,14 +50,31 @@ def test_a_program_is_read_with_its_names_and_lines(tmp_path: Path):
     model = ex.load(program.write(tmp_path / "net.pt2", [y]))
     (node,) = model.nodes
     assert (node.name, node.operator) == ("head/linear", "aten.linear")
-    assert node.text == (
-        "linear = aten.linear(x, head.weight)    # nets/net.py:7  y = self.head(x)"
-    )
+    assert node.text == "linear = aten.linear(x, head.weight)    # head (Linear)"
+    assert node.places == (SourcePlace("nets/net.py", 7, "y = self.head(x)"),)
     assert list(model.constants) == ["head.weight"] and model.parameters == 20
     np.testing.assert_array_equal(model.constants["head.weight"], WEIGHT)
     assert not model.constants["head.weight"].flags.writeable
     (y,) = ex.interpret(model, {"x": X}).values()
     np.testing.assert_allclose(y, X @ WEIGHT.T, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_own"),
+    [
+        ("/home/ann/modules/net.py", True),
+        ("/home/ann/torch/net.py", True),
+        ("C:\\Users\\ann\\nn\\net.py", True),
+        ("C:\\Python\\Lib\\site-packages\\torch\\nn\\modules\\linear.py", False),
+        ("<ipython-input-3-1f0>", True),
+        ("/opt/lib/torch/_higher_order_ops/scan.py", False),
+        ("<eval_with_key>.7", False),
+    ],
+)
+def test_the_authors_lines_are_told_from_those_of_pytorch(file: str, is_own: bool):
+    trace = f'  File "/a/b.py", line 1, in f\n    g()\n  File "{file}", line 2, in g\n    h()'
+    found = provenance_of({"stack_trace": trace})
+    assert [frame.line for frame in found.own_frames] == ([1, 2] if is_own else [1])
 
 
 def test_neither_reading_nor_compiling_loads_torch(tmp_path: Path):

@@ -17,6 +17,7 @@ FOLDER = REPOSITORY / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTIONS = sorted(FOLDER.glob("solutions/*.ipynb"))
 EXPLORE = "-explore"
+OPTIONAL = {"ai_edge_litert", "cv2", "torch"}
 WITH_EXERCISES = [p for p in LESSONS if not p.name.startswith("01")]
 
 
@@ -33,18 +34,7 @@ def prose_of(notebook) -> str:
 
 
 def test_the_course_is_complete():
-    assert [p.stem[:2] for p in LESSONS] == [
-        "01",
-        "02",
-        "03",
-        "04",
-        "05",
-        "06",
-        "07",
-        "08",
-        "09",
-        "10",
-    ]
+    assert [p.stem[:2] for p in LESSONS] == [f"{number:02}" for number in range(1, 12)]
     assert [p.name for p in SOLUTIONS] == [p.name for p in WITH_EXERCISES]
 
 
@@ -78,6 +68,19 @@ def test_what_a_notebook_imports_of_ours_is_there(path):
         for alias in node.names:
             if not hasattr(module, alias.name):
                 importlib.import_module(f"{node.module}.{alias.name}")
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_a_notebook_says_which_optional_package_it_cannot_do_without(path):
+    """`make test-notebooks` leaves it out where the package is missing."""
+    notebook = nbformat.read(path, as_version=4)
+    imported = {
+        alias.name.split(".")[0]
+        for node in ast.walk(ast.parse(code_of(notebook)))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    assert notebook.metadata.get("explorer", {}).get("needs", []) == sorted(imported & OPTIONAL)
 
 
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)

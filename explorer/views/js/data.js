@@ -407,6 +407,24 @@ export class TraceData {
     });
   }
 
+  // Lines of the author's program, files by their first use; [] where the format keeps none.
+  // nodes: those that a line made itself; all: with those of the lines that it calls
+  sourceLines() {
+    return this.once("source lines", async () => {
+      const names = [...(await this.sourceNodes()).keys()];
+      return (await this.chunk("source_lines")).map(([file, number, text, nodes, called]) => {
+        const all = [...nodes, ...called].sort((a, b) => a - b);
+        return {
+          file,
+          number,
+          text,
+          nodes: nodes.map((index) => names[index]),
+          all: all.map((index) => names[index]),
+        };
+      });
+    });
+  }
+
   // The model's operators, family by family; nodes by the identities that they have at first.
   operators() {
     return this.once("operators", async () =>

@@ -1,6 +1,7 @@
 """The model's operators and what of it cannot be imported, as data for the explorer.
 
-operators    [[domain, operator, version, family, nodes, made, parameters, problems], ...]
+operators       [[domain, operator, version, family, nodes, made, parameters, problems], ...]
+source_lines    [[file, line, text, nodes, called], ...]
 """
 
 from __future__ import annotations
@@ -35,3 +36,18 @@ def problems_payload(trace: Trace) -> Json:
         "of": trace.model.nodes,
         "reasons": [list(pair) for pair in trace.problems],
     }
+
+
+def source_lines_payload(trace: Trace) -> Json:
+    """Lines of the author's program; nodes by their indices in the chunk `source`."""
+    index = {name: at for at, (name, *_) in enumerate(trace.model.source_nodes)}
+    return [
+        [
+            line.place.file,
+            line.place.line,
+            line.place.text,
+            [index[name] for name in line.nodes if name in index],
+            [index[name] for name in line.called if name in index],
+        ]
+        for line in trace.model.source_lines
+    ]

@@ -67,6 +67,8 @@ class Frame:
     line: int
     function: str
     text: str
+    is_library: bool = False
+    """A line of PyTorch itself."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,15 @@ class Provenance:
     """From the outermost to the innermost."""
 
     @property
+    def own_frames(self) -> tuple[Frame, ...]:
+        """Lines that are not PyTorch's own; the innermost where all of them are."""
+        own = tuple(frame for frame in self.frames if not frame.is_library)
+        return own or self.frames[-1:]
+
+    @property
     def frame(self) -> Frame | None:
-        """The innermost line that is not PyTorch's own."""
-        own = [f for f in self.frames if not f.file.startswith(_PYTORCH)]
-        return (own or list(self.frames) or [None])[-1]
-
-
-_PYTORCH = ("modules/", "nn/", "torch/", "fx/", "passes/", "_functorch/", "_export/", "<eval")
+        """The innermost line of the author's."""
+        return (self.own_frames or (None,))[-1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -19,6 +20,11 @@ LONGEST_TEXT = 200
 MOST_FRAMES = 16
 _LOCAL = re.compile(r"^L\['\w+'\]\.?")
 """What Dynamo calls the module itself in front of a path."""
+_LIBRARY = re.compile(
+    r"(^|[/\\])torch[/\\](_\w+|autograd|export|functional\.py|fx|nn|overrides\.py|utils)([/\\.]|$)"
+    r"|^<(eval_with_key|frozen|string)"
+)
+"""Files of PyTorch, wherever it is installed, and code that it made."""
 _FRAME = re.compile(r'^\s*File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})$')
 
 
@@ -52,11 +58,12 @@ def _frames(trace: str) -> tuple[Frame, ...]:
         match = _FRAME.match(line)
         if match is not None:
             file, number, function = match.groups()
-            frames.append(Frame(_shown(file), int(number), function, ""))
+            is_library = _LIBRARY.search(file) is not None
+            frames.append(Frame(_shown(file), int(number), function, "", is_library))
         elif frames and not frames[-1].text and line.strip():
             last = frames[-1]
             text = line.strip()[:LONGEST_TEXT]
-            frames[-1] = Frame(last.file, last.line, last.function, text)
+            frames[-1] = replace(last, text=text)
     return tuple(frames[-MOST_FRAMES:])
 
 

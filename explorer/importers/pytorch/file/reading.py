@@ -30,7 +30,7 @@ from explorer.importers.pytorch.file.program import (
     references,
     renamed,
 )
-from explorer.importers.pytorch.file.text import line_of
+from explorer.importers.pytorch.file.text import line_of, places_of
 from explorer.importers.pytorch.file.versions import Step, Versioned, versioned
 from explorer.importers.pytorch.file.weights import weights_of
 from explorer.ir.types import ELEMENT_TYPES, Dim
@@ -97,7 +97,7 @@ def _read(model: Mapping[str, Any], constants: dict[str, np.ndarray], path: Path
         opset=f"schema {SCHEMA}.{model['schema_version'].get('minor')}",
         inputs=tuple(_input(name, graph) for name in (*signature.inputs, *kept)),
         outputs=tuple(_value(n, graph.types.get(tensors.get(n, n))) for n in dict.fromkeys(shown)),
-        nodes=tuple(SourceNode(c.name, c.target, line_of(c)) for c in graph.calls),
+        nodes=tuple(SourceNode(c.name, c.target, line_of(c), places_of(c)) for c in graph.calls),
         parameters=sum(array.size for array in constants.values()),
         content=content,
         tensors=tuple(name for step in flow.steps for name in step.outputs if name),

@@ -1,6 +1,6 @@
-"""A call as people read it: operands, settings, results, and the line of Python that made it.
+"""A call as people read it: operands, settings, results, its module, and its lines of Python.
 
-relu = aten.relu(conv2d)    # models/resnet.py:95  x = self.relu(x)
+relu = aten.relu(conv2d)    # layer1.0.relu (ReLU)          models/resnet.py:95  x = self.relu(x)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from explorer.importers.pytorch.file.program import (
     Word,
 )
 from explorer.ir.operation import PropertyValue
+from explorer.results.source import SourcePlace
 
 LONGEST = 400
 
@@ -26,8 +27,19 @@ def line_of(call: Call) -> str:
     ]
     text = f"{results} = {call.target}({', '.join(settings)})"
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    place = place_of(call)
-    return f"{text}    # {place}" if place else text
+    module = module_of(call)
+    return f"{text}    # {module}" if module else text
+
+
+def places_of(call: Call) -> tuple[SourcePlace, ...]:
+    """The author's lines that were running, from the outermost call to the one that made it."""
+    return tuple(SourcePlace(f.file, f.line, f.text) for f in call.provenance.own_frames)
+
+
+def module_of(call: Call) -> str:
+    """`layer1.0.relu (ReLU)`; empty where nothing says it."""
+    module, kind = call.provenance.module, call.provenance.module_class
+    return f"{module} ({kind})" if module and kind else module
 
 
 def place_of(call: Call) -> str:
@@ -57,11 +69,9 @@ def settings_of(call: Call) -> dict[str, PropertyValue]:
         for name, a in call.arguments.items()
         if not _is_operand(a) and not isinstance(a, Graph)
     }
-    frame, module = call.provenance.frame, call.provenance.module
-    if frame is not None:
-        found["python"] = place_of(call)
-    if module:
-        found["module"] = f"{module} ({call.provenance.module_class})"
+    for name, text in (("python", place_of(call)), ("module", module_of(call))):
+        if text:
+            found[name] = text
     return found
 
 

@@ -15,7 +15,7 @@ const FOLLOW_MILLISECONDS = 80;
 const BLOCKS_AROUND = 2; // made above and below what is in sight
 
 // entries: [{line, owners, kind, language}], kind: "" or added, removed, changed, fold (a note, no
-// line); language where it is another one than the text's;
+// line); language, number and look (a class) where they are others than the text's;
 // hueOf(owners): the number of a statement's colour; lookOf(owners): a class for the line
 export function entriesOf(text) {
   return text.lines.map((line, index) => ({line, owners: text.owners[index], kind: ""}));
@@ -51,7 +51,10 @@ export function codePane({
   onpick,
 }) {
   const longest = entries.reduce((most, entry) => Math.max(most, entry.line.length), 0);
-  const digits = String(entries.length + firstNumber - 1).length;
+  const digits = entries.reduce(
+    (most, {number}) => Math.max(most, String(number ?? "").length),
+    String(entries.length + firstNumber - 1).length,
+  );
   const inner = element("div", {class: "code-lines"});
   inner.style.width = `max(100%, calc(${longest + digits + 5}ch + 24px))`;
   const blocks = [];
@@ -75,12 +78,12 @@ export function codePane({
   const makeRow = (index) => {
     const entry = entries[index];
     const hue = hueOf && entry.owners.length ? hueOf(entry.owners) : null;
-    const look = lookOf ? ` ${lookOf(entry.owners)}` : "";
+    const look = entry.look ?? (lookOf ? lookOf(entry.owners) : "");
     const states = `${marked.has(index) ? " marked" : ""}${hovered.has(index) ? " hovered" : ""}`;
     return element(
       "div",
       {
-        class: `line ${entry.kind}${look}${states}`,
+        class: `line ${entry.kind} ${look}${states}`,
         "data-index": index,
         "data-number": entry.number ?? index + firstNumber,
         "data-hue": hue,

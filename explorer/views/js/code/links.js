@@ -5,6 +5,7 @@ import {codeBar, codePane} from "./code.js";
 import {element, emptyState} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip, safeName} from "../ground/scene.js";
+import {underLines} from "./python_lines.js";
 
 const MOST_MISSING = 10;
 const LEVEL_TITLES = {
@@ -189,40 +190,44 @@ export async function modelView(app, context) {
   const wanted = new Set(
     record?.sources ?? context.here.flatMap((id) => graph.nodes.get(id)?.sources ?? []),
   );
+  const entryOf = ([name, {operator, text}]) => ({
+    line: text || `${name}: ${operator}`,
+    owners: [name],
+    kind: "",
+    title: ever.has(name)
+      ? ""
+      : "nothing of it came into the program: its value was known when the file was read",
+  });
+  const lines = await data.sourceLines();
+  const entries = lines.length ? underLines(nodes, lines, entryOf) : nodes.map(entryOf);
   const pane = codePane({
-    entries: nodes.map(([name, {operator, text}]) => ({
-      line: text || `${name}: ${operator}`,
-      owners: [name],
-      kind: "",
-      title: ever.has(name)
-        ? ""
-        : "nothing of it came into the program: its value was known when the file was read",
-    })),
+    entries,
     language: "node",
     label: "nodes of the model",
     lookOf: ([name]) =>
       opsOf.has(name) ? familyClass(graph.nodes.get(mainOf(opsOf.get(name), graph))) : "gone",
-    onhover: ([name]) =>
+    onhover: (names) =>
       app.hover.set(
-        name === undefined ? [] : [...(opsOf.get(name) ?? []), ...data.launchesOf(name)],
+        names.flatMap((name) => [...(opsOf.get(name) ?? []), ...data.launchesOf(name)]),
         [],
-        {nodes: name === undefined ? [] : [name], from: pane},
+        {nodes: names, from: pane},
       ),
-    onpick: ([name]) => app.selectSource(name),
+    // Of a line of Python that made many, the first of which something is left.
+    onpick: (names) => app.selectSource(names.find((name) => opsOf.has(name)) ?? names[0]),
   });
-  const text = {lines: nodes.map(([, node]) => node.text)};
+  const text = {lines: entries.map(({line}) => line)};
   return {
     panes: [
       {
         pane,
-        isMarked: (owners) => wanted.has(owners[0]),
+        isMarked: (owners) => owners.some((name) => wanted.has(name)),
         linked: ({operations, nodes: hovered}) => {
           const names = new Set(
             hovered.size
               ? hovered
               : [...operations].flatMap((id) => graph.nodes.get(id)?.sources ?? data.sourcesOf(id)),
           );
-          return names.size ? ([name]) => names.has(name) : null;
+          return names.size ? (owners) => owners.some((name) => names.has(name)) : null;
         },
       },
     ],
@@ -231,7 +236,9 @@ export async function modelView(app, context) {
       {class: "code-host"},
       codeBar(
         app,
-        `${countText(nodes.length, "node")} of ${clip(data.head.model.name, 40)}`,
+        lines.length
+          ? `${countText(lines.length, "line")} of Python, ${countText(nodes.length, "node")}`
+          : `${countText(nodes.length, "node")} of ${clip(data.head.model.name, 40)}`,
         text,
         await linkShare(app, "model"),
       ),

@@ -4,6 +4,7 @@
 import {button, element, replace} from "../ground/dom.js";
 import {leaveOut} from "../branches/draft.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
+import {pythonRow} from "../code/python_lines.js";
 import {rowsTable} from "../code/rows.js";
 import {ruleLink} from "../code/rule.js";
 import {clip, safeName} from "../ground/scene.js";
@@ -91,6 +92,7 @@ async function subjectLines(app, context) {
           )
         : null,
     ),
+    pythonRow(app, await data.sourceLines(), record.sources),
     element(
       "div",
       {class: "origin-row"},

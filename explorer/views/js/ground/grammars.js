@@ -58,8 +58,9 @@ export const GRAMMARS = {
   docstring: grammar({string: /.+/}),
   "docstring-end": grammar({string: /^.*?"""/}),
   node: grammar({
+    comment: / {4}# .*/,
     string: /"(?:[^"\\]|\\.)*"/,
-    word: /(?<= = )[A-Za-z]\w*(?=\()/,
+    word: /(?<= = )[A-Za-z][\w.]*(?=\()/,
     number: /(?<=[ [(,])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?=[,\])}])/,
   }),
 };

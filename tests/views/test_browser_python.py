@@ -1,0 +1,99 @@
+"""A line of Python and what was made of it, both ways, in a real browser."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.results import Trace
+from tests.importers.pytorch_models import Program, ref
+
+pytestmark = pytest.mark.browser
+
+UPPER, LOWER = ".tab-body:not(.beside)", ".tab-body.beside"
+CALLER = """  File "/home/ann/nets/net.py", line 20, in forward
+    x = self.block(x)
+"""
+LINE = """  File "/home/ann/nets/net.py", line {}, in forward
+    {}
+  File "/opt/torch/nn/modules/module.py", line 9, in forward
+    return F.f(x)
+"""
+PRODUCT = CALLER + LINE.format(7, "y = torch.relu(self.first(x))")
+SUM = LINE.format(21, "return x.exp() + 1")
+
+
+@pytest.fixture(scope="module")
+def python_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """x -> linear, relu on one line that another one calls; exp and add on a line of the caller."""
+    kind = ("float32", [3, 4])
+    program = Program({"x": kind}, {"first.weight": np.eye(4, dtype=np.float32)})
+    x = program.call(
+        "aten.linear.default",
+        {"input": ref("x"), "weight": ref("p_first.weight")},
+        *kind,
+        name="linear",
+        trace=PRODUCT,
+        module="L__self__,,Net;L__self___first,first,torch.nn.Linear",
+    )
+    x = program.call("aten.relu.default", {"self": ref(x)}, *kind, name="relu", trace=PRODUCT)
+    x = program.call("aten.exp.default", {"self": ref(x)}, *kind, name="exp", trace=SUM)
+    x = program.call(
+        "aten.add.Tensor",
+        {"self": ref(x), "other": {"as_int": 1}},
+        *kind,
+        name="add",
+        trace=SUM,
+    )
+    path = program.write(tmp_path_factory.mktemp("python") / "net.pt2", [x])
+    return ex.compile(path).trace()
+
+
+def test_nodes_stand_under_the_lines_that_made_them(opened: Any, python_trace: Trace):
+    watched = opened(python_trace, link="pass=1&tab=model")
+    watched.page.wait_for_selector(".python-line")
+    assert watched.names(f"{UPPER} .line") == [
+        "nets/net.py",
+        "y = torch.relu(self.first(x))",
+        "    linear = aten.linear(x, first.weight)    # first (Linear)",
+        "    relu = aten.relu(linear)",
+        "x = self.block(x)",
+        "return x.exp() + 1",
+        "    exp = aten.exp(relu)",
+        "    add = aten.add.Tensor(exp, other=1)",
+    ]
+    numbers = watched.page.locator(".python-line").evaluate_all(
+        "lines => lines.map((line) => line.dataset.number)"
+    )
+    assert numbers == ["7", "20", "21"]
+    assert watched.is_clean(), watched
+
+
+def test_a_line_marks_what_was_made_of_it_and_of_what_it_calls(opened: Any, python_trace: Trace):
+    watched = opened(python_trace, link="pass=1&tab=model&beside=true")
+    page = watched.page
+    page.wait_for_selector(f"{LOWER} .line")
+    page.locator(".python-line", has_text="self.block(x)").hover()
+    for name in ("linear", "relu"):
+        page.wait_for_selector(f'.node.hovered[data-id="{name}1"]')
+    expect(page.locator(".node.hovered")).to_have_count(2)
+    ir = watched.names(f"{LOWER} .line.hovered")
+    assert any("top.matmul" in line for line in ir) and not any('"exp"' in line for line in ir)
+
+
+def test_the_ir_and_the_kernel_lead_back_to_their_line(opened: Any, python_trace: Trace):
+    watched = opened(python_trace, link="pass=1&tab=model&beside=true")
+    page = watched.page
+    page.locator(f"{LOWER} .line", has_text="%exp1 = ").hover()
+    page.wait_for_selector(".python-line.hovered")
+    assert watched.names(".python-line.hovered") == ["return x.exp() + 1"]
+    page.locator(".python-line", has_text="x.exp()").click()
+    expect(page.locator(".python-of")).to_have_text("net.py:21return x.exp() + 1")
+    page.get_by_role("tab", name="C", exact=True).click()
+    page.locator(f"{UPPER} .line", has_text="expf").first.wait_for()
+    page.locator(".python-of").click()
+    page.wait_for_selector(".python-line.marked")
+    assert watched.names(".python-line.marked") == ["return x.exp() + 1"]
+    assert watched.is_clean(), watched

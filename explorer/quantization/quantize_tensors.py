@@ -111,7 +111,7 @@ class QuantizeTensors(Pass):
             raise InputError(
                 f"the table lacks {len(missing)} tensors of the model: {listed(missing)}",
                 file=self.table.path,
-                hint="explorer calibrate makes a table of all (with --arithmetic integer for a target "
+                hint="explorer calibrate makes a table of all (--arithmetic integer for a target "
                 "without floats); mode F32 keeps one a float",
             )
 

@@ -97,7 +97,10 @@ def add_quantization(parser: argparse.ArgumentParser) -> None:
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--target", default="cpu", metavar="T", help="cpu, opencl or a .toml file (default: cpu)"
+        "--target",
+        default="cpu",
+        metavar="T",
+        help="a name that `explorer targets` lists, or a .toml file (default: cpu)",
     )
 
 

@@ -59,8 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
             device.kind,
             device.name,
             str(device.compute_units),
-            format_bytes(device.memory_bytes),
-            str(device.vector_floats),
+            # A simulated machine may leave its memory open, and has no floats.
+            format_bytes(device.memory_bytes) if device.memory_bytes else "–",
+            str(device.vector_floats or "–"),
             f"{device.driver} {device.version}".strip(),
             "usable" if device.usable else f"refused: {device.refusal}",
         )

@@ -56,3 +56,9 @@ def test_what_compile_emits_is_simulated_and_listed(explorer_command, quantized,
 def test_nothing_is_emitted_for_a_processor(explorer_command, quantized, tmp_path):
     finished = explorer_command("compile", quantized[0], "--emit", tmp_path / "out")
     assert finished.status == 2 and "cpu is not driven by instructions" in finished.errors
+
+
+def test_devices_leave_open_what_a_simulated_machine_has_not(explorer_command):
+    finished = explorer_command("devices")
+    (line,) = [line for line in finished.output.splitlines() if " tiny-8 " in line]
+    assert line.split()[:5] == ["npu", "tiny-8", "512", "–", "–"]

@@ -87,11 +87,9 @@ def final_softmax(value: SSAValue) -> SoftmaxOp | None:
         owner = value.owner
         if isinstance(owner, SoftmaxOp):
             return owner
-        is_rounded = isinstance(owner, SimulateQuantizationOp) or (
-            isinstance(owner, CastOp)
-            and all(isinstance(element_type_of(v), AnyFloat) for v in (owner.input, owner.output))
-        )
-        if not is_rounded:
+        if not isinstance(owner, SimulateQuantizationOp | CastOp):
+            return None
+        if not all(isinstance(element_type_of(v), AnyFloat) for v in (owner.input, owner.output)):
             return None
         value = owner.input
 

@@ -55,8 +55,9 @@ def model(net: Any, image: Any) -> SourceModel:
 def test_a_module_is_a_model_with_the_lines_of_its_class(model: SourceModel):
     conv = next(node for node in model.nodes if node.operator == "aten.conv2d")
     assert conv.name == "conv/conv2d"
-    assert "# session/test_torch_backend.py:" in conv.text
-    assert conv.text.endswith("  y = torch.relu_(self.norm(self.conv(x))).mean((2, 3))")
+    assert conv.text.endswith("# conv (Conv2d)")
+    assert conv.places[-1].file == "session/test_torch_backend.py"
+    assert conv.places[-1].text == "y = torch.relu_(self.norm(self.conv(x))).mean((2, 3))"
     assert list(model.constants)[:2] == ["conv.weight", "conv.bias"]
 
 
@@ -176,7 +177,7 @@ def test_a_compiled_module_gives_what_eager_gives(fast: Any, net: Any, image: An
         assert last is not None
         conv = next(node for node in last.model.nodes if node.operator == "aten.conv2d")
         assert conv.name == "conv/conv2d"
-        assert conv.text.endswith("  y = torch.relu_(self.norm(self.conv(x))).mean((2, 3))")
+        assert conv.places[-1].text == "y = torch.relu_(self.norm(self.conv(x))).mean((2, 3))"
         net.head.weight.mul_(2)
         torch.testing.assert_close(fast(image)[0], net(image)[0])
         assert ex.last_compilation() is not last

@@ -17,6 +17,8 @@ _OF_MODULES = {
     "products": "convolution",
     "attention": "convolution",
     "movement": "movement",
+    "parts": "movement",
+    "joining": "movement",
     "indexing": "movement",
     "creation": "weight",
     "reductions": "reduction",

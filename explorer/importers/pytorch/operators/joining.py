@@ -1,0 +1,219 @@
+"""Tensors joined and repeated: concatenations, stacks, repetitions and turns."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Size
+from explorer.importers.pytorch.file.program import Ref
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import promoted_types
+from explorer.ir.top.movement.slices import TO_THE_END
+
+
+def cat(node: AtenNode, build: Build) -> SSAValue:
+    """Tensors one behind the other along an axis, in one element type."""
+    tensors = _of_one_type(node, build)
+    kept = [t for t in tensors if build.shape(t) != (0,)] or tensors[:1]
+    axis = build.axis(node.integer("dim", build, 0), build.rank(kept[0]))
+    return build.concat(kept, axis)
+
+
+def stack(node: AtenNode, build: Build) -> SSAValue:
+    """Tensors side by side along a new axis."""
+    tensors = _of_one_type(node, build)
+    axis = build.axis(node.integer("dim", build, 0), build.rank(tensors[0]) + 1)
+    return build.concat([build.unsqueeze(t, [axis]) for t in tensors], axis)
+
+
+def stack_axis(node: AtenNode, build: Build) -> SSAValue:
+    """Rows, columns or planes beside each other (hstack, vstack, dstack, column_stack)."""
+    kind = node.call.target.removeprefix("aten.")
+    tensors = _of_one_type(node, build)
+    least = {"hstack": 1, "vstack": 2, "dstack": 3, "column_stack": 2}[kind]
+    full = [_at_least(t, least, kind, build) for t in tensors]
+    axis = {"hstack": 0 if build.rank(full[0]) == 1 else 1, "vstack": 0, "dstack": 2}.get(kind, 1)
+    return build.concat(full, axis)
+
+
+def _at_least(x: SSAValue, rank: int, kind: str, build: Build) -> SSAValue:
+    own = build.rank(x)
+    if own >= rank:
+        return x
+    if kind == "column_stack":
+        return build.reshape(x, [-1, 1])
+    if own == 0:
+        return build.reshape(x, [1] * rank)
+    sizes = build.all_sizes(x)
+    if own == 1:
+        return build.reshape(x, {1: sizes, 2: [1, *sizes], 3: [1, *sizes, 1]}[rank])
+    return build.reshape(x, [*sizes, 1])
+
+
+def at_least(node: AtenNode, build: Build) -> SSAValue:
+    """With axes of size 1 until there are 1, 2 or 3."""
+    rank = int(node.call.target.split("_")[1][0])
+    return _at_least(node.operand("self"), rank, "", build)
+
+
+def meshgrid(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Each vector along an axis of its own, repeated along those of the others."""
+    tensors = [build.reshape(t, [-1]) for t in node.tensors("tensors")]
+    swaps = node.text("indexing", "ij") == "xy" and len(tensors) > 1
+    order = [1, 0, *range(2, len(tensors))] if swaps else list(range(len(tensors)))
+    sizes = [build.all_sizes(tensors[axis])[0] for axis in order]
+    found = []
+    for number, tensor in enumerate(tensors):
+        shape: list[Size] = [1] * len(tensors)
+        shape[order.index(number)] = -1
+        found.append(build.expand(build.reshape(tensor, shape), sizes))
+    return found
+
+
+def diagonal_blocks(node: AtenNode, build: Build) -> SSAValue:
+    """Matrices along the diagonal of a larger one, zeros elsewhere."""
+    blocks = [_at_least(t, 2, "vstack", build) for t in _of_one_type(node, build)]
+    widths = [build.sizes(block, [1], "blocks")[0] for block in blocks]
+    rows = [
+        build.padded(block, [0, sum(widths[:i])], [0, sum(widths[i + 1 :])])
+        for i, block in enumerate(blocks)
+    ]
+    return build.concat(rows, 0)
+
+
+def sum_to_size(node: AtenNode, build: Build) -> SSAValue:
+    """Summed along the axes that a shape would broadcast."""
+    x, sizes = node.operand("self"), node.integers("size", build)
+    extra = build.rank(x) - len(sizes)
+    x = build.reduce("sum", x, range(extra))
+    axes = [a for a, size in enumerate(sizes) if size == 1 and build.size(x, a) != 1]
+    return build.reduce("sum", x, axes, True)
+
+
+def all_at_least(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Each tensor with axes of size 1 until there are 1, 2 or 3."""
+    rank = int(node.call.target.split("_")[1][0])
+    return [_at_least(tensor, rank, "", build) for tensor in node.tensors("tensors")]
+
+
+def _of_one_type(node: AtenNode, build: Build) -> list[SSAValue]:
+    tensors = node.tensors("tensors")
+    if not tensors:
+        raise ValueError("no tensors to join")
+    dtype = build.dtype(tensors[0])
+    for tensor in tensors[1:]:
+        dtype = promoted_types(dtype, build.dtype(tensor))
+    return [build.cast(tensor, dtype) for tensor in tensors]
+
+
+def repeat(node: AtenNode, build: Build) -> SSAValue:
+    """The whole tensor so many times along each axis."""
+    x, counts = (
+        node.operand("self"),
+        node.integers("repeats" if node.has("repeats") else "dims", build),
+    )
+    rank = max(len(counts), build.rank(x))
+    counts = [*[1] * (rank - len(counts)), *counts]
+    sizes = [*[1] * (rank - build.rank(x)), *build.all_sizes(x)]
+    x = build.reshape(x, sizes) if len(sizes) != build.rank(x) else x
+    for axis, count in enumerate(counts):
+        if count == 0:
+            x = build.slice(x, axis, 0, 0)
+        elif count > 1:
+            x = build.concat([x] * count, axis)
+    return x
+
+
+def repeat_each(node: AtenNode, build: Build) -> SSAValue:
+    """Each element so many times, one behind the other."""
+    x = node.operand("self")
+    if not node.has("dim"):
+        x = build.reshape(x, [-1])
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    (size,) = build.sizes(x, [axis], "elements that are repeated")
+    repeats = node.argument("repeats")
+    if isinstance(repeats, Ref) and repeats.name not in node.numbers:
+        counts = np.array(
+            build.integers(node.operand("repeats"), "how often elements are repeated")
+        )
+        counts = np.broadcast_to(counts, (size,))
+    else:
+        counts = np.full(size, node.integer("repeats", build))
+    return build.gather(x, np.repeat(np.arange(size), counts), axis)
+
+
+def flip(node: AtenNode, build: Build) -> SSAValue:
+    """Some axes backwards."""
+    x = node.operand("self")
+    rank = build.rank(x)
+    listed = {"fliplr": [1], "flipud": [0]}.get(node.call.target.removeprefix("aten."))
+    axes = listed if listed is not None else node.integers("dims", build)
+    return (
+        build.slices(x, dict.fromkeys(build.axes(axes, rank), (-1, -TO_THE_END, -1))) if axes else x
+    )
+
+
+def roll(node: AtenNode, build: Build) -> SSAValue:
+    """Elements that leave an axis at its end come in at its beginning."""
+    x = node.operand("self")
+    shape = build.all_sizes(x)
+    axes = node.integers("dims", build, [])
+    shifts = node.integers("shifts", build)
+    flat = not axes
+    if flat:
+        x, axes = build.reshape(x, [-1]), [0]
+    for axis, shift in zip(axes, shifts, strict=True):
+        axis = build.axis(axis, build.rank(x))
+        (size,) = build.sizes(x, [axis], "elements that go round")
+        if size and shift % size:
+            cut = size - shift % size
+            x = build.concat([build.slice(x, axis, cut, size), build.slice(x, axis, 0, cut)], axis)
+    return build.reshape(x, shape) if flat else x
+
+
+def rotate(node: AtenNode, build: Build) -> SSAValue:
+    """A plane of two axes, turned by quarters."""
+    x, turns = node.operand("self"), node.integer("k", build, 1) % 4
+    rank = build.rank(x)
+    first, second = (build.axis(a, rank) for a in node.integers("dims", build, [0, 1]))
+    order = list(range(rank))
+    order[first], order[second] = second, first
+
+    def backwards(value: SSAValue, *axes: int) -> SSAValue:
+        return build.slices(value, dict.fromkeys(axes, (-1, -TO_THE_END, -1)))
+
+    if turns == 1:
+        return build.transpose(backwards(x, second), order)
+    if turns == 2:
+        return backwards(x, first, second)
+    return backwards(build.transpose(x, order), second) if turns == 3 else x
+
+
+CONVERTERS = {
+    "cat": cat,
+    "concat": cat,
+    "concatenate": cat,
+    "stack": stack,
+    "hstack": stack_axis,
+    "vstack": stack_axis,
+    "dstack": stack_axis,
+    "column_stack": stack_axis,
+    "atleast_1d": at_least,
+    "atleast_2d": at_least,
+    "atleast_3d": at_least,
+    "meshgrid": meshgrid,
+    "meshgrid.indexing": meshgrid,
+    "block_diag": diagonal_blocks,
+    "sum_to_size": sum_to_size,
+    "repeat": repeat,
+    "tile": repeat,
+    "repeat_interleave.self_int": repeat_each,
+    "repeat_interleave.self_Tensor": repeat_each,
+    "flip": flip,
+    "fliplr": flip,
+    "flipud": flip,
+    "roll": roll,
+    "rot90": rotate,
+    **{f"atleast_{d}d.Sequence": all_at_least for d in (1, 2, 3)},
+}

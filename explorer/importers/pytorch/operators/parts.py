@@ -1,0 +1,249 @@
+"""Parts of a tensor: places, slices, pieces, diagonals and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
+
+
+def select(node: AtenNode, build: Build) -> SSAValue:
+    """The elements at one place of an axis."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    index = node.integer("index", build)
+    return at_place(x, axis, index, build)
+
+
+def at_place(x: SSAValue, axis: int, index: int, build: Build) -> SSAValue:
+    size = build.size(x, axis)
+    if size is not None and not -size <= index < size:
+        raise ValueError(f"place {index} of an axis with {size} elements")
+    stop = index + 1 if index != -1 else TO_THE_END
+    return build.squeeze(build.slice(x, axis, index, stop), [axis])
+
+
+def slice_axis(node: AtenNode, build: Build) -> SSAValue:
+    """Every step-th element from start to end."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    return sliced(node, x, axis, build)
+
+
+def sliced(node: AtenNode, x: SSAValue, axis: int, build: Build) -> SSAValue:
+    start, stop = node.size("start", 0), node.size("end", TO_THE_END)
+    step = node.integer("step", build, 1)
+    bounds = [
+        build.knowledge.integers(b) if isinstance(b, SSAValue) else [b] for b in (start, stop)
+    ]
+    if all(b is not None for b in bounds):
+        low, high = (int(b[0]) for b in bounds if b is not None)  # pyright: ignore
+        if low == 0 and step == 1 and high >= TO_THE_END:
+            return x
+        return build.slices(x, {axis: (low, min(high, TO_THE_END), step)})
+    vectors = [build.shape_vector([b]) for b in (start, stop)]
+    steps = build.weight(np.array([step], np.int64))
+    return build.value(SliceOp, [x, *vectors, steps], axes=[axis])
+
+
+def narrow(node: AtenNode, build: Build) -> SSAValue:
+    """Some elements of an axis, by the first one and their number."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    start, length = node.integer("start", build), node.integer("length", build)
+    if start < 0:
+        (size,) = build.sizes(x, [axis], "a part counted from the end")
+        start += size
+    return build.slice(x, axis, start, start + length)
+
+
+def split(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Parts of one size along an axis; the last may be smaller. Or of sizes that are listed."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    name = next(n for n in ("split_sizes", "split_size") if node.has(n))
+    listed = node.integers(name, build)
+    if isinstance(node.argument(name), tuple):
+        return parts_of(x, axis, listed, build)
+    (size,) = build.sizes(x, [axis], "parts of one size")
+    step = listed[0]
+    if step < 1:
+        raise ValueError(f"parts of {step} elements")
+    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
+
+
+def parts_of(x: SSAValue, axis: int, sizes: Sequence[int], build: Build) -> list[SSAValue]:
+    ends = list(accumulate(sizes))
+    return [build.slice(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def chunk(node: AtenNode, build: Build) -> list[SSAValue]:
+    """So many parts along an axis, of one size but for the last."""
+    x, count = node.operand("self"), node.integer("chunks", build)
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    (size,) = build.sizes(x, [axis], "equal parts")
+    step = max(-(-size // count), 1)
+    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
+
+
+def tensor_split(node: AtenNode, build: Build) -> list[SSAValue]:
+    """So many parts along an axis, as even as possible; or parts between places."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    (size,) = build.sizes(x, [axis], "even parts")
+    if node.has("indices"):
+        places = [p + size if p < 0 else min(p, size) for p in node.integers("indices", build)]
+        starts, ends = [0, *places], [*places, size]
+        return [build.slice(x, axis, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
+    count = node.integer("sections", build)
+    rest = size % count
+    return parts_of(x, axis, [size // count + (i < rest) for i in range(count)], build)
+
+
+def unbind(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The elements at each place of an axis."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    (size,) = build.sizes(x, [axis], "a list of its parts")
+    return [at_place(x, axis, index, build) for index in range(size)]
+
+
+def diagonal(node: AtenNode, build: Build) -> SSAValue:
+    """The elements of a matrix whose column is as far behind their row as `offset`; they become
+    the last axis."""
+    x = node.operand("self" if node.has("self") else "A")
+    rank, offset = build.rank(x), node.integer("offset", build, 0)
+    axes = [build.axis(node.integer(f"dim{i}", build, d), rank) for i, d in ((1, 0), (2, 1))]
+    if "linalg" in node.call.target:
+        axes = [
+            build.axis(node.integer("dim1", build, -2), rank),
+            build.axis(node.integer("dim2", build, -1), rank),
+        ]
+    rest = [axis for axis in range(rank) if axis not in axes]
+    moved = build.transpose(x, [*rest, *axes])
+    rows, columns = build.sizes(moved, [rank - 2, rank - 1], "a diagonal")
+    first_row, first_column = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - first_row, columns - first_column), 0)
+    places = (np.arange(count) + first_row) * columns + np.arange(count) + first_column
+    flat = build.reshape(moved, [*build.all_sizes(moved)[: rank - 2], rows * columns])
+    return build.gather(flat, places, rank - 2)
+
+
+def diagonal_matrix(node: AtenNode, build: Build) -> SSAValue:
+    """A matrix with the last axis as a diagonal, zeros elsewhere."""
+    x, offset = node.operand("self"), node.integer("offset", build, 0)
+    rank = build.rank(x) + 1
+    (size,) = build.sizes(x, [rank - 2], "a diagonal")
+    width = size + abs(offset)
+    is_on = np.eye(width, k=offset, dtype=np.bool_)
+    padded = x
+    if offset:
+        low, high = [0] * (rank - 1), [0] * (rank - 1)
+        (low if offset > 0 else high)[-1] = abs(offset)
+        padded = build.padded(x, low, high)
+    spread = build.unsqueeze(padded, [rank - 2])
+    matrix = build.select(build.weight(is_on), spread, build.scalar_like(0, x))
+    axes = [build.axis(node.integer(n, build, d), rank) for n, d in (("dim1", -2), ("dim2", -1))]
+    rows, columns = (rank - 2, rank - 1)
+    order: list[int] = [-1] * rank
+    order[axes[0]], order[axes[1]] = rows, columns
+    rest = iter(range(rank - 2))
+    return build.transpose(matrix, [next(rest) if axis < 0 else axis for axis in order])
+
+
+def diag(node: AtenNode, build: Build) -> SSAValue:
+    """A vector as a diagonal, or a matrix' diagonal."""
+    x = node.operand("self")
+    offset = node.integer("diagonal", build, 0)
+    if build.rank(x) == 1:
+        (size,) = build.sizes(x, [0], "a diagonal")
+        is_on = build.weight(np.eye(size + abs(offset), k=offset, dtype=np.bool_))
+        low, high = ([abs(offset)], [0]) if offset > 0 else ([0], [abs(offset)])
+        row = build.unsqueeze(build.padded(x, low, high), [0])
+        return build.select(is_on, row, build.scalar_like(0, x))
+    rows, columns = build.sizes(x, [0, 1], "a diagonal")
+    places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
+    return build.gather(build.reshape(x, [-1]), np.array(places, np.int64), 0)
+
+
+def triangle(node: AtenNode, build: Build) -> SSAValue:
+    """Zeros above (tril) or below (triu) a diagonal of the last two axes."""
+    x, offset = node.operand("self"), node.integer("diagonal", build, 0)
+    rank = build.rank(x)
+    rows, columns = build.sizes(x, [rank - 2, rank - 1], "a triangle")
+    full = np.ones((rows, columns), np.bool_)
+    kept = np.tril(full, offset) if "tril" in node.call.target else np.triu(full, offset)
+    return build.select(build.weight(kept), x, build.scalar_like(0, x))
+
+
+def unfold(node: AtenNode, build: Build) -> SSAValue:
+    """Parts of an axis, each `step` behind the one before, as a new last axis."""
+    x = node.operand("self")
+    rank = build.rank(x)
+    width, step = node.integer("size", build), node.integer("step", build)
+    if not rank:  # a number has one part: itself, or nothing of it
+        return build.slices(build.reshape(x, [1]), {0: (0, width, 1)})
+    axis = build.axis(node.integer("dimension", build), rank)
+    (size,) = build.sizes(x, [axis], "parts that overlap")
+    starts = np.arange(0, size - width + 1, step)
+    places = starts[:, np.newaxis] + np.arange(width)
+    gathered = build.gather(x, places, axis)
+    order = [a for a in range(rank + 1) if a != axis + 1]
+    return build.transpose(gathered, [*order, axis + 1])
+
+
+def strided(node: AtenNode, build: Build) -> SSAValue:
+    """Elements by steps through the tensor as a row, which has to be the file's own order."""
+    x = node.operand("self")
+    sizes, steps = node.integers("size", build), node.integers("stride", build)
+    known = build.sizes(x, range(build.rank(x)), "strides")
+    count = int(np.prod(known))
+    places = np.full((), node.integer("storage_offset", build, 0))
+    for size, step in zip(sizes, steps, strict=True):
+        places = places[..., np.newaxis] + np.arange(size) * step
+    if places.size and int(places.max()) >= count:
+        raise Unsupported("strides through more than the tensor itself")
+    if places.size == count and (places.reshape(-1) == np.arange(count)).all():
+        return build.reshape(x, list(sizes))
+    return build.gather(build.reshape(x, [-1]), places, 0)
+
+
+CONVERTERS = {
+    "select.int": select,
+    "select_copy.int": select,
+    "slice.Tensor": slice_axis,
+    "slice_copy.Tensor": slice_axis,
+    "narrow": narrow,
+    "narrow_copy": narrow,
+    "split.Tensor": split,
+    "split.sizes": split,
+    "split": split,
+    "split_copy.Tensor": split,
+    "split_with_sizes": split,
+    "split_with_sizes_copy": split,
+    "unsafe_split.Tensor": split,
+    "unsafe_split_with_sizes": split,
+    "chunk": chunk,
+    "unsafe_chunk": chunk,
+    "tensor_split.sections": tensor_split,
+    "tensor_split.indices": tensor_split,
+    "unbind.int": unbind,
+    "unbind_copy.int": unbind,
+    "diagonal": diagonal,
+    "diagonal_copy": diagonal,
+    "linalg_diagonal": diagonal,
+    "diag_embed": diagonal_matrix,
+    "diag": diag,
+    "tril": triangle,
+    "triu": triangle,
+    "as_strided": strided,
+    "as_strided_copy": strided,
+    "unfold": unfold,
+    "unfold_copy": unfold,
+}

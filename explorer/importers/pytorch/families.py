@@ -13,6 +13,7 @@ from functools import lru_cache
 
 _OF_MODULES = {
     "elementwise": "elementwise",
+    "unary": "elementwise",
     "activations": "elementwise",
     "products": "convolution",
     "attention": "convolution",

@@ -1,4 +1,4 @@
-"""Elementwise calls: one number in, one number out, broadcast as NumPy does.
+"""Elementwise calls of two tensors and more, broadcast as NumPy does.
 
 aten.add.Tensor(x, y, alpha=2)      x + 2 y
 aten.div.Tensor(i, j)               whole numbers become float32 first
@@ -7,7 +7,6 @@ aten.div.Tensor(i, j)               whole numbers become float32 first
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -17,288 +16,11 @@ from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import (
     as_float,
     as_value,
-    category,
     common_dtype,
     promoted,
 )
+from explorer.importers.pytorch.operators.unary import plain_name, rsqrt, square, truncated
 from explorer.ir.top.elementwise import SelectOp
-
-# -- one operand -----------------------------------------------------------------------------------
-
-# fmt: off
-_FLOAT_UNARY = {
-    "sigmoid": "sigmoid", "special_expit": "sigmoid", "tanh": "tanh", "erf": "erf",
-    "special_erf": "erf", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos",
-    "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
-    "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "reciprocal": "reciprocal",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
-    "arctanh": "atanh", "silu": "silu", "mish": "mish", "hardswish": "hard_swish",
-}
-_UNARY = {"relu": "relu", "abs": "abs", "absolute": "abs", "neg": "neg", "negative": "neg"}
-_OF_WHOLE = {"floor": "floor", "ceil": "ceil", "round": "round"}
-# fmt: on
-
-
-def float_unary(node: AtenNode, build: Build) -> SSAValue:
-    """A function of real numbers; whole ones become float32."""
-    kind = _FLOAT_UNARY[_plain_name(node)]
-    return build.unary(kind, as_float(node.operand("self"), build))
-
-
-def unary(node: AtenNode, build: Build) -> SSAValue:
-    """A function that keeps the type of numbers."""
-    return build.unary(_UNARY[_plain_name(node)], node.operand("self"))
-
-
-def rounded(node: AtenNode, build: Build) -> SSAValue:
-    """Rounds to whole numbers, which whole numbers are already."""
-    x = node.operand("self")
-    return build.unary(_OF_WHOLE[_plain_name(node)], x) if build.is_float(x) else x
-
-
-def round_decimals(node: AtenNode, build: Build) -> SSAValue:
-    """Rounds to a number of decimals: what is scaled by a power of ten is rounded."""
-    x, decimals = node.operand("self"), node.integer("decimals", build, 0)
-    power = float(10.0 ** abs(decimals))
-    scalar = build.scalar_like(power, x)
-    first, second = ("mul", "div") if decimals >= 0 else ("div", "mul")
-    return build.binary(second, build.unary("round", build.binary(first, x, scalar)), scalar)
-
-
-def trunc(node: AtenNode, build: Build) -> SSAValue:
-    """Rounds towards zero."""
-    return _truncated(node.operand("self"), build)
-
-
-def _truncated(x: SSAValue, build: Build) -> SSAValue:
-    if not build.is_float(x):
-        return x
-    whole = build.unary("floor", build.unary("abs", x))
-    return build.binary("mul", whole, build.unary("sign", x))
-
-
-def frac(node: AtenNode, build: Build) -> SSAValue:
-    """x minus its whole part."""
-    x = node.operand("self")
-    return build.binary("sub", x, _truncated(x, build))
-
-
-def sign(node: AtenNode, build: Build) -> SSAValue:
-    """-1, 0 or 1"""
-    x = node.operand("self")
-    if category(build.dtype(x)) == 0:
-        return x
-    return build.unary("sign", x)
-
-
-def logical_not(node: AtenNode, build: Build) -> SSAValue:
-    """True where x is 0."""
-    return build.unary("not", build.cast(node.operand("self"), np.bool_))
-
-
-def bitwise_not(node: AtenNode, build: Build) -> SSAValue:
-    """All bits turned."""
-    x = node.operand("self")
-    return build.unary("not" if build.dtype(x) == np.bool_ else "bit_not", x)
-
-
-def is_nan(node: AtenNode, build: Build) -> SSAValue:
-    """True where x is not a number; whole numbers always are."""
-    x = node.operand("self")
-    if not build.is_float(x):
-        return build.binary("and", build.cast(x, np.bool_), build.weight(np.array(False)))
-    return build.unary("is_nan", x)
-
-
-def is_infinite(node: AtenNode, build: Build) -> SSAValue:
-    """True where x is infinite, of either sign or of one."""
-    x, name = as_float(node.operand("self"), build), _plain_name(node)
-    positive, negative = name != "isneginf", name != "isposinf"
-    return build.unary("is_infinite", x, float(positive), float(negative))
-
-
-def is_finite(node: AtenNode, build: Build) -> SSAValue:
-    """True where x is a number and not infinite."""
-    x = as_float(node.operand("self"), build)
-    other = build.binary("or", build.unary("is_infinite", x, 1.0, 1.0), build.unary("is_nan", x))
-    return build.unary("not", other)
-
-
-def sign_bit(node: AtenNode, build: Build) -> SSAValue:
-    """True where x is negative, and where it is -0."""
-    x = node.operand("self")
-    if not build.is_float(x):
-        return build.binary("less", x, build.scalar_like(0, x))
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    # 1 / -0 is minus infinity.
-    inverse = build.unary("reciprocal", x)
-    is_zero = build.binary("equal", x, build.scalar_like(0, x))
-    below = build.binary("less", inverse, build.scalar_like(0, x))
-    return build.binary("or", is_negative, build.binary("and", is_zero, below))
-
-
-_Formula = Callable[[SSAValue, Build], SSAValue]
-
-
-def _of_scaled(kind: str, before: float, after: float) -> _Formula:
-    """after * kind(before * x)"""
-
-    def formula(x: SSAValue, build: Build) -> SSAValue:
-        return build.scaled(build.unary(kind, build.scaled(x, before)), after)
-
-    return formula
-
-
-def _plus(kind: str, added: float, is_before: bool) -> _Formula:
-    """kind(x + added), or kind(x) + added"""
-
-    def formula(x: SSAValue, build: Build) -> SSAValue:
-        if is_before:
-            return build.unary(kind, build.binary("add", x, build.scalar_like(added, x)))
-        y = build.unary(kind, x)
-        return build.binary("add", y, build.scalar_like(added, y))
-
-    return formula
-
-
-def _times(factor: float) -> _Formula:
-    return lambda x, build: build.scaled(x, factor)
-
-
-def _square(x: SSAValue, build: Build) -> SSAValue:
-    return build.binary("mul", x, x)
-
-
-def _rsqrt(x: SSAValue, build: Build) -> SSAValue:
-    return build.unary("reciprocal", build.unary("sqrt", x))
-
-
-def _erfc(x: SSAValue, build: Build) -> SSAValue:
-    return build.binary("sub", build.scalar_like(1, x), build.unary("erf", x))
-
-
-def _softsign(x: SSAValue, build: Build) -> SSAValue:
-    magnitude = build.unary("abs", x)
-    return build.binary("div", x, build.binary("add", magnitude, build.scalar_like(1, x)))
-
-
-def _log_sigmoid(x: SSAValue, build: Build) -> SSAValue:
-    """-softplus(-x)"""
-    return build.unary("neg", build.unary("softplus", build.unary("neg", x)))
-
-
-def _tanhshrink(x: SSAValue, build: Build) -> SSAValue:
-    return build.binary("sub", x, build.unary("tanh", x))
-
-
-def _sinc(x: SSAValue, build: Build) -> SSAValue:
-    """sin(pi x) / (pi x), 1 at 0."""
-    angle = build.scaled(x, math.pi)
-    quotient = build.binary("div", build.unary("sin", angle), angle)
-    is_zero = build.binary("equal", x, build.scalar_like(0, x))
-    return build.select(is_zero, build.scalar_like(1, x), quotient)
-
-
-def _normal_distribution(x: SSAValue, build: Build) -> SSAValue:
-    """(1 + erf(x / sqrt(2))) / 2"""
-    part = build.unary("erf", build.scaled(x, math.sqrt(0.5)))
-    return build.scaled(build.binary("add", part, build.scalar_like(1, x)), 0.5)
-
-
-def _entropy(x: SSAValue, build: Build) -> SSAValue:
-    """-x log x; 0 at 0, minus infinity below."""
-    value = build.unary("neg", build.binary("mul", x, build.unary("log", x)))
-    zero = build.scalar_like(0, x)
-    value = build.select(build.binary("equal", x, zero), zero, value)
-    below = build.binary("less", x, zero)
-    return build.select(below, build.scalar_like(-math.inf, x), value)
-
-
-_FORMULAS: dict[str, _Formula] = {
-    "log2": _of_scaled("log", 1.0, 1 / math.log(2)),
-    "log10": _of_scaled("log", 1.0, 1 / math.log(10)),
-    "exp2": _of_scaled("exp", math.log(2), 1.0),
-    "special_exp2": _of_scaled("exp", math.log(2), 1.0),
-    "log1p": _plus("log", 1.0, True),
-    "special_log1p": _plus("log", 1.0, True),
-    "rsqrt": _rsqrt,
-    "erfc": _erfc,
-    "special_erfc": _erfc,
-    "rad2deg": _times(180 / math.pi),
-    "deg2rad": _times(math.pi / 180),
-    "log_sigmoid": _log_sigmoid,
-    "sinc": _sinc,
-    "special_sinc": _sinc,
-    "special_entr": _entropy,
-    "special_ndtr": _normal_distribution,
-}
-_KEEPING_FORMULAS: dict[str, _Formula] = {
-    "square": _square,
-    "softsign": _softsign,
-    "tanhshrink": _tanhshrink,
-}
-
-
-def formula(node: AtenNode, build: Build) -> SSAValue:
-    """A function of real numbers that other functions make up."""
-    return _FORMULAS[_plain_name(node)](as_float(node.operand("self"), build), build)
-
-
-def keeping_formula(node: AtenNode, build: Build) -> SSAValue:
-    """A function that other functions make up, and that keeps the type of numbers."""
-    return _KEEPING_FORMULAS[_plain_name(node)](node.operand("self"), build)
-
-
-def expm1(node: AtenNode, build: Build) -> SSAValue:
-    """exp(x) - 1, with its digits near 0: ELU below it."""
-    x = as_float(node.operand("self"), build)
-    above = _plus("exp", -1.0, False)(x, build)
-    is_above = build.binary("greater", x, build.scalar_like(1, x))
-    near = build.unary("elu", build.binary("min", x, build.scalar_like(0, x)), 1.0)
-    # Between 0 and 1: e^x - 1 = (1 - e^-x) e^x.
-    mirrored = build.unary("elu", build.unary("neg", build.unary("relu", x)), 1.0)
-    middle = build.binary("mul", build.unary("neg", mirrored), build.unary("exp", x))
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    return build.select(is_above, above, build.select(is_negative, near, middle))
-
-
-def angle(node: AtenNode, build: Build) -> SSAValue:
-    """Half a turn for negative numbers, 0 for others."""
-    x = as_float(node.operand("self"), build)
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    turned = build.select(is_negative, build.scalar_like(math.pi, x), build.scalar_like(0, x))
-    return build.select(build.unary("is_nan", x), x, turned)
-
-
-def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
-    """Numbers in the place of what is none, and of the infinities."""
-    x = node.operand("self")
-    if not build.is_float(x):
-        return x
-    info = np.finfo(build.dtype(x))
-    nan, high, low = (
-        default if node.argument(name) is None else node.number(name)
-        for name, default in (
-            ("nan", 0.0),
-            ("posinf", float(info.max)),
-            ("neginf", float(info.min)),
-        )
-    )
-    result = build.select(build.unary("is_infinite", x, 1.0, 0.0), build.scalar_like(high, x), x)
-    below = build.unary("is_infinite", x, 0.0, 1.0)
-    result = build.select(below, build.scalar_like(low, x), result)
-    return build.select(build.unary("is_nan", x), build.scalar_like(nan, x), result)
-
-
-def logit(node: AtenNode, build: Build) -> SSAValue:
-    """log(x / (1 - x)), x kept from 0 and 1 by eps."""
-    x = as_float(node.operand("self"), build)
-    if node.has("eps"):
-        eps = node.number("eps")
-        x = build.unary("clip", x, eps, 1 - eps)
-    rest = build.binary("sub", build.scalar_like(1, x), x)
-    return build.unary("log", build.binary("div", x, rest))
-
 
 # -- two operands ----------------------------------------------------------------------------------
 
@@ -328,7 +50,7 @@ _PAIR = ("self", "other")
 def binary(node: AtenNode, build: Build) -> SSAValue:
     """Both in one element type."""
     left, right = promoted(node, _PAIR, build)
-    kind = _BINARY[_plain_name(node)]
+    kind = _BINARY[plain_name(node)]
     if kind == "mul" and build.dtype(left) == np.bool_:
         kind = "and"
     if kind in ("max", "min") and build.dtype(left) == np.bool_:
@@ -368,7 +90,7 @@ def divide(node: AtenNode, build: Build) -> SSAValue:
     if not mode:
         return build.binary("div", as_float(left, build), as_float(right, build))
     if mode == "trunc":
-        return _truncated(build.binary("div", left, right), build)
+        return truncated(build.binary("div", left, right), build)
     return _floor_divided(left, right, build)
 
 
@@ -407,14 +129,14 @@ def power(node: AtenNode, build: Build) -> SSAValue:
         if known is not None and build.is_float(base):
             return build.unary(known, base)
         if exponent == -0.5 and build.is_float(base):
-            return _rsqrt(base, build)
+            return rsqrt(base, build)
     return build.binary("pow", base, as_value(node, "exponent", dtype, build))
 
 
 def compare(node: AtenNode, build: Build) -> SSAValue:
     """A comparison, true or false."""
     left, right = promoted(node, _PAIR, build)
-    return build.binary(_COMPARISONS[_plain_name(node)], left, right)
+    return build.binary(_COMPARISONS[plain_name(node)], left, right)
 
 
 def not_equal(node: AtenNode, build: Build) -> SSAValue:
@@ -429,26 +151,26 @@ def logical(node: AtenNode, build: Build) -> SSAValue:
         build.cast(as_value(node, name, common_dtype(node, [name], build), build), np.bool_)
         for name in _PAIR
     ]
-    return build.binary(_LOGICAL[_plain_name(node)], *operands)
+    return build.binary(_LOGICAL[plain_name(node)], *operands)
 
 
 def bitwise(node: AtenNode, build: Build) -> SSAValue:
     """Bit by bit; truth values are one bit."""
     left, right = promoted(node, _PAIR, build)
-    kind = _BITS[_plain_name(node)]
+    kind = _BITS[plain_name(node)]
     return build.binary(kind if build.dtype(left) == np.bool_ else f"bit_{kind}", left, right)
 
 
 def shift(node: AtenNode, build: Build) -> SSAValue:
     """Bits moved to the left or to the right."""
     left, right = promoted(node, _PAIR, build)
-    return build.binary(_SHIFTS[_plain_name(node)], left, right)
+    return build.binary(_SHIFTS[plain_name(node)], left, right)
 
 
 def number_or_other(node: AtenNode, build: Build) -> SSAValue:
     """The larger or the smaller; where one of them is not a number, the other."""
     left, right = promoted(node, _PAIR, build)
-    kind = "max" if _plain_name(node) == "fmax" else "min"
+    kind = "max" if plain_name(node) == "fmax" else "min"
     result = build.binary(kind, left, right)
     if not build.is_float(left):
         return result
@@ -474,7 +196,7 @@ def atan2(node: AtenNode, build: Build) -> SSAValue:
 def hypot(node: AtenNode, build: Build) -> SSAValue:
     """The length of (self, other)."""
     left, right = promoted(node, _PAIR, build)
-    squares = build.binary("add", _square(left, build), _square(right, build))
+    squares = build.binary("add", square(left, build), square(right, build))
     return build.unary("sqrt", squares)
 
 
@@ -489,7 +211,7 @@ def copy_sign(node: AtenNode, build: Build) -> SSAValue:
 def x_log_y(node: AtenNode, build: Build) -> SSAValue:
     """self log(other), 0 where self is 0."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    if _plain_name(node).endswith("log1py"):
+    if plain_name(node).endswith("log1py"):
         y = build.binary("add", y, build.scalar_like(1, y))
     zero = build.scalar_like(0, x)
     product = build.binary("mul", x, build.unary("log", y))
@@ -500,7 +222,7 @@ def x_log_y(node: AtenNode, build: Build) -> SSAValue:
 def log_add_exp(node: AtenNode, build: Build) -> SSAValue:
     """log(e^self + e^other), or of powers of 2: the larger, and what the smaller adds to it."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    unit = math.log(2) if _plain_name(node) == "logaddexp2" else 1.0
+    unit = math.log(2) if plain_name(node) == "logaddexp2" else 1.0
     distance = build.unary("abs", build.binary("sub", x, y))
     # softplus(-d) = log(1 + e^-d)
     rest = build.unary("softplus", build.scaled(distance, -unit))
@@ -589,7 +311,7 @@ def lerp(node: AtenNode, build: Build) -> SSAValue:
 def add_product(node: AtenNode, build: Build) -> SSAValue:
     """self + value tensor1 tensor2, or the quotient of both"""
     x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
-    kind = "mul" if _plain_name(node) == "addcmul" else "div"
+    kind = "mul" if plain_name(node) == "addcmul" else "div"
     term = build.scaled(build.binary(kind, first, second), node.number("value", 1.0))
     return build.binary("add", x, term)
 
@@ -602,44 +324,13 @@ def masked_fill(node: AtenNode, build: Build) -> SSAValue:
     return build.value(SelectOp, [mask, value, x])
 
 
-def _plain_name(node: AtenNode) -> str:
-    """The function of a call, without `aten`, its overload, and what says that it writes."""
-    name = node.call.target.removeprefix("aten.").split(".")[0]
-    return name if name.endswith("__") else name.rstrip("_")
-
-
-def _overloads(names: dict[str, str] | dict[str, _Formula], *overloads: str) -> list[str]:
+def _overloads(names: dict[str, str], *overloads: str) -> list[str]:
     return [f"{name}{overload}" for name in names for overload in ("", *overloads)]
 
 
 _TENSORS = (".Tensor", ".Scalar", ".Scalar_Tensor", ".Tensor_Scalar", ".Tensor_Tensor")
 
 CONVERTERS = {
-    **dict.fromkeys(_FLOAT_UNARY, float_unary),
-    **dict.fromkeys(_UNARY, unary),
-    **dict.fromkeys(_OF_WHOLE, rounded),
-    **dict.fromkeys(_FORMULAS, formula),
-    **dict.fromkeys(_KEEPING_FORMULAS, keeping_formula),
-    "round.decimals": round_decimals,
-    "trunc": trunc,
-    "fix": trunc,
-    "frac": frac,
-    "sign": sign,
-    "sgn": sign,
-    "logical_not": logical_not,
-    "bitwise_not": bitwise_not,
-    "isnan": is_nan,
-    "isinf": is_infinite,
-    "isposinf": is_infinite,
-    "isneginf": is_infinite,
-    "isfinite": is_finite,
-    "signbit": sign_bit,
-    "expm1": expm1,
-    "special_expm1": expm1,
-    "angle": angle,
-    "nan_to_num": nan_to_num,
-    "logit": logit,
-    "special_logit": logit,
     **{
         f"{name}{o}": binary
         for name in _BINARY

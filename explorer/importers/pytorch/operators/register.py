@@ -36,11 +36,13 @@ from explorer.importers.pytorch.operators import (
     recurrent,
     reductions,
     sizes,
+    unary,
 )
 from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
 from explorer.importers.pytorch.operators.written import ConvertNode, written
 
 _FAMILIES = (
+    unary,
     elementwise,
     activations,
     products,

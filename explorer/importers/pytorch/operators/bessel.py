@@ -1,0 +1,179 @@
+"""Bessel functions of the orders 0 and 1, computed in doubles: series near 0, asymptotic ones far.
+
+aten.special_i0e(x)                 e^-|x| I0(x)
+aten.special_bessel_y1(x)           nothing below 0, minus infinity at it
+
+Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 9.1.10 to 9.1.13, 9.2.5,
+9.2.6, 9.6.10 to 9.6.13, 9.7.1 and 9.7.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build
+from explorer.importers.pytorch.operators.special import (
+    Formula,
+    in_doubles,
+    of_x,
+    plus,
+    polynomial,
+    where_less,
+)
+from explorer.importers.pytorch.operators.unary import square
+
+_FAR = 15.0
+"""Where asymptotic series take over from those of powers, which lose e^15 of 1e16 here."""
+_FAR_K = 10.0
+"""The same for K, whose series lose e^20."""
+_POWERS, _INVERSE_POWERS = 40, 14
+
+
+def _harmonic(count: int) -> float:
+    return math.fsum(1 / k for k in range(1, count + 1))
+
+
+def _near(x: SSAValue, order: int, sign: float, has_harmonics: bool, build: Build) -> SSAValue:
+    """The sum of (sign x^2 / 4)^k / (k! (k + order)!), each times H_k + H_(k + order) if asked."""
+    coefficients = []
+    for k in range(_POWERS):
+        factor = _harmonic(k) + _harmonic(k + order) if has_harmonics else 1.0
+        divisor = math.factorial(k) * math.factorial(k + order)
+        coefficients.append(sign**k * factor / divisor)
+    return polynomial(coefficients, build.scaled(square(x, build), 0.25), build)
+
+
+def _first(x: SSAValue, order: int, sign: float, build: Build) -> SSAValue:
+    """I (sign 1) or J (sign -1) near 0."""
+    series = _near(x, order, sign, False, build)
+    return build.binary("mul", series, build.scaled(x, 0.5)) if order else series
+
+
+def _second(x: SSAValue, order: int, sign: float, build: Build) -> SSAValue:
+    """K, or -pi / 2 Y, near 0: logarithms of x and the first kind."""
+    logarithm = plus(build.unary("log", build.scaled(x, 0.5)), np.euler_gamma, build)
+    main = build.binary("mul", logarithm, _first(x, order, sign, build))
+    rest = build.scaled(_near(x, order, sign, True, build), 0.5)
+    if not order:
+        return build.binary("sub", rest, main)
+    rest = build.binary("mul", rest, build.scaled(x, 0.5))
+    inverse = build.unary("reciprocal", x)
+    if sign > 0:
+        return build.binary("add", inverse, build.binary("sub", main, rest))
+    return build.binary("add", inverse, build.binary("sub", rest, main))
+
+
+def _expansion(order: int) -> list[float]:
+    """Numbers before x^-k: (4 n^2 - 1) (4 n^2 - 9) ... / (k! 8^k)"""
+    found = [1.0]
+    for k in range(1, _INVERSE_POWERS):
+        found.append(found[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
+    return found
+
+
+def _inverse_root(x: SSAValue, build: Build) -> SSAValue:
+    return build.unary("reciprocal", build.unary("sqrt", x))
+
+
+def _split(x: SSAValue, bound: float, build: Build) -> tuple[SSAValue, SSAValue]:
+    """What near and what far formulas may compute with."""
+    limit = build.scalar_like(bound, x)
+    return build.binary("min", x, limit), build.binary("max", x, limit)
+
+
+def _modified_first(order: int, is_scaled: bool, x: SSAValue, build: Build) -> SSAValue:
+    size = build.unary("abs", x)
+    near, far = _split(size, _FAR, build)
+    fading = build.unary("exp", build.unary("neg", near))
+    low = build.binary("mul", _first(near, order, 1.0, build), fading)
+    numbers = [(-1) ** k * a for k, a in enumerate(_expansion(order))]
+    high = polynomial(numbers, build.unary("reciprocal", far), build)
+    high = build.binary("mul", high, _inverse_root(build.scaled(far, 2 * math.pi), build))
+    value = where_less(size, _FAR, low, high, build)
+    if not is_scaled:
+        value = build.binary("mul", value, build.unary("exp", size))
+    return build.binary("mul", value, build.unary("sign", x)) if order else value
+
+
+def _modified_second(order: int, is_scaled: bool, x: SSAValue, build: Build) -> SSAValue:
+    near, far = _split(x, _FAR_K, build)
+    low = _second(near, order, 1.0, build)
+    high = polynomial(_expansion(order), build.unary("reciprocal", far), build)
+    root = build.scaled(_inverse_root(far, build), math.sqrt(math.pi / 2))
+    high = build.binary("mul", high, root)
+    if is_scaled:
+        low = build.binary("mul", low, build.unary("exp", near))
+    else:
+        high = build.binary("mul", high, build.unary("exp", build.unary("neg", far)))
+    return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high, build), build)
+
+
+def _right_of_zero(x: SSAValue, limit: float, value: SSAValue, build: Build) -> SSAValue:
+    """The value; a limit at 0, and nothing left of it."""
+    left = build.scalar_like(math.nan, x)
+    is_zero = build.binary("equal", x, build.scalar_like(0, x))
+    value = build.select(is_zero, build.scalar_like(limit, x), value)
+    return where_less(x, 0.0, left, value, build)
+
+
+def _waves(order: int, is_second: bool, x: SSAValue, build: Build) -> SSAValue:
+    """J and Y far from 0: waves that fade with the root of x."""
+    inverse = build.unary("reciprocal", x)
+    even, odd = (
+        [(-1) ** k * a for k, a in enumerate(_expansion(order)[first::2])] for first in (0, 1)
+    )
+    squared = square(inverse, build)
+    p = polynomial(even, squared, build)
+    q = build.binary("mul", polynomial(odd, squared, build), inverse)
+    phase = plus(x, -(2 * order + 1) * math.pi / 4, build)
+    sine, cosine = (build.unary(kind, phase) for kind in ("sin", "cos"))
+    if is_second:
+        wave = build.binary("add", build.binary("mul", p, sine), build.binary("mul", q, cosine))
+    else:
+        wave = build.binary("sub", build.binary("mul", p, cosine), build.binary("mul", q, sine))
+    root = build.scaled(_inverse_root(x, build), math.sqrt(2 / math.pi))
+    return build.binary("mul", wave, root)
+
+
+def _bessel_first(order: int, x: SSAValue, build: Build) -> SSAValue:
+    size = build.unary("abs", x)
+    near, far = _split(size, _FAR, build)
+    low, high = _first(near, order, -1.0, build), _waves(order, False, far, build)
+    value = where_less(size, _FAR, low, high, build)
+    return build.binary("mul", value, build.unary("sign", x)) if order else value
+
+
+def _bessel_second(order: int, x: SSAValue, build: Build) -> SSAValue:
+    near, far = _split(x, _FAR, build)
+    low = build.scaled(_second(near, order, -1.0, build), -2 / math.pi)
+    value = where_less(x, _FAR, low, _waves(order, True, far, build), build)
+    return _right_of_zero(x, -math.inf, value, build)
+
+
+def _both_orders(name: str, formula: Callable[..., SSAValue], *settings: bool) -> dict:
+    """{"i0": ..., "i1": ...} for "i#"."""
+    return {name.replace("#", str(n)): partial(formula, n, *settings) for n in (0, 1)}
+
+
+_OF_SELF: dict[str, Formula] = {
+    "i0": partial(_modified_first, 0, False),
+    **_both_orders("special_i#", _modified_first, False),
+    **_both_orders("special_i#e", _modified_first, True),
+    **_both_orders("special_modified_bessel_i#", _modified_first, False),
+    **_both_orders("special_modified_bessel_k#", _modified_second, False),
+    **_both_orders("special_bessel_j#", _bessel_first),
+    **_both_orders("special_bessel_y#", _bessel_second),
+}
+_OF_X: dict[str, Formula] = _both_orders(
+    "special_scaled_modified_bessel_k#", _modified_second, True
+)
+
+CONVERTERS = {
+    **{name: in_doubles(formula) for name, formula in _OF_SELF.items()},
+    **{name: of_x(formula) for name, formula in _OF_X.items()},
+}

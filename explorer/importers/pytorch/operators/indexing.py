@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Undecided, Unsupported
+from explorer.importers.building.build import Build, Undecided
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
@@ -171,70 +171,7 @@ def index_put(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(written, back)
 
 
-# -- scatter ---------------------------------------------------------------------------------------
-
-_REDUCTIONS = {
-    "sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min",
-}  # fmt: skip
-
-
-def scatter(node: AtenNode, build: Build) -> SSAValue:
-    """Values written into an axis, each at a place of its own; or added, multiplied, compared."""
-    x, places = node.operand("self"), node.operand("index")
-    word = node.text("reduce") or ("add" if "scatter_add" in node.call.target else "")
-    if word and word not in _REDUCTIONS:
-        raise Unsupported(f"reduce={word!r}")
-    if node.has("include_self") and not node.flag("include_self"):
-        raise Unsupported("a reduction that leaves out what was there")
-    rank = build.rank(x)
-    if node.has("src"):
-        values = build.cast(node.operand("src"), build.dtype(x))
-    else:
-        values = as_value(node, "value", build.dtype(x), build)
-        values = build.expand(values, build.all_sizes(places)) if build.rank(places) else values
-    if not rank:
-        x, places, values = (build.reshape(v, [1]) for v in (x, places, values))
-    axis = build.axis(node.integer("dim", build), max(rank, 1))
-    sizes = build.shape(places)
-    if build.shape(values) != sizes and build.rank(values) == len(sizes):
-        known = build.sizes(places, range(len(sizes)), "what is scattered")
-        values = build.slices(values, {a: (0, n, 1) for a, n in enumerate(known)})
-    reduction = _REDUCTIONS.get(word, "none")
-    result = build.value(ScatterElementsOp, [x, places, values], axis=axis, reduction=reduction)
-    return result if rank else build.reshape(result, [])
-
-
-def index_write(node: AtenNode, build: Build) -> SSAValue:
-    """Slices written, or added, at some places of an axis."""
-    x, places = node.operand("self"), node.operand("index")
-    rank = build.rank(x)
-    axis = build.axis(node.integer("dim", build), max(rank, 1))
-    name = next(n for n in ("source", "value") if node.has(n))
-    values = as_value(node, name, build.dtype(x), build)
-    places = build.reshape(places, [-1])
-    if not rank:
-        x = build.reshape(x, [1])
-    shape = build.all_sizes(x)
-    shape[axis] = build.all_sizes(places)[0]
-    values = build.reshape(values, [1]) if not build.rank(values) and not rank else values
-    values = expanded(values, shape, build)
-    is_added = "index_add" in node.call.target
-    if is_added:
-        values = build.scaled(values, node.number("alpha", 1.0))
-    along = build.reshape(places, [-1 if a == axis else 1 for a in range(max(rank, 1))])
-    indices = build.expand(along, shape)
-    reduction = "add" if is_added else "none"
-    result = build.value(ScatterElementsOp, [x, indices, values], axis=axis, reduction=reduction)
-    return result if rank else build.reshape(result, [])
-
-
-def put(node: AtenNode, build: Build) -> SSAValue:
-    """Values written, or added, at places of the tensor as a row."""
-    x, places, values = (node.operand(name) for name in ("self", "index", "source"))
-    flat = [build.reshape(v, [-1]) for v in (x, places, values)]
-    reduction = "add" if node.flag("accumulate") else "none"
-    written = build.value(ScatterElementsOp, flat, axis=0, reduction=reduction)
-    return build.reshape(written, build.all_sizes(x))
+# -- parts that are replaced ----------------------------------------------------------------------
 
 
 def select_scatter(node: AtenNode, build: Build) -> SSAValue:
@@ -394,16 +331,6 @@ CONVERTERS = {
     "_unsafe_index.Tensor": index,
     "index_put": index_put,
     "_unsafe_index_put": index_put,
-    **dict.fromkeys(
-        [f"scatter.{o}" for o in ("src", "value", "reduce", "value_reduce")]
-        + ["scatter_add", "scatter_reduce.two"],
-        scatter,
-    ),
-    "index_copy": index_write,
-    "index_add": index_write,
-    "index_fill.int_Scalar": index_write,
-    "index_fill.int_Tensor": index_write,
-    "put": put,
     "select_scatter": select_scatter,
     "slice_scatter": slice_scatter,
     "diagonal_scatter": diagonal_scatter,

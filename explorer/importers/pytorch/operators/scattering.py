@@ -1,0 +1,133 @@
+"""Writing elements at places of an axis: as they are, or joined with what was there.
+
+aten.scatter.src(x, 1, i, v)                top.scatter_elements
+aten.scatter_reduce.two(x, 1, i, v, "mean")     sums by counts
+aten.index_reduce(x, 0, i, v, "amax")           the same for whole slices
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import as_value
+from explorer.ir.top.indexing import ScatterElementsOp
+
+_REDUCTIONS = {
+    "sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min",
+    "mean": "add",
+}  # fmt: skip
+
+
+def scatter(node: AtenNode, build: Build) -> SSAValue:
+    """Values written into an axis, each at a place of its own; or added, multiplied, compared."""
+    x, places = node.operand("self"), node.operand("index")
+    word = node.text("reduce") or ("add" if "scatter_add" in node.call.target else "")
+    rank = build.rank(x)
+    if node.has("src"):
+        values = build.cast(node.operand("src"), build.dtype(x))
+    else:
+        values = as_value(node, "value", build.dtype(x), build)
+        values = build.expand(values, build.all_sizes(places)) if build.rank(places) else values
+    if not rank:
+        x, places, values = (build.reshape(v, [1]) for v in (x, places, values))
+    axis = build.axis(node.integer("dim", build), max(rank, 1))
+    sizes = build.shape(places)
+    if build.shape(values) != sizes and build.rank(values) == len(sizes):
+        known = build.sizes(places, range(len(sizes)), "what is scattered")
+        values = build.slices(values, {a: (0, n, 1) for a, n in enumerate(known)})
+    result = _joined(x, places, values, axis, word, node.flag("include_self", True), build)
+    return result if rank else build.reshape(result, [])
+
+
+def _joined(
+    x: SSAValue,
+    places: SSAValue,
+    values: SSAValue,
+    axis: int,
+    word: str,
+    includes_own: bool,
+    build: Build,
+) -> SSAValue:
+    """x with values joined to it by a reduction; without what was there where any is written."""
+    if word and word not in _REDUCTIONS:
+        raise Unsupported(f"reduce={word!r}")
+    kind = _REDUCTIONS.get(word, "none")
+
+    def written(base: SSAValue, number: float, reduction: str) -> SSAValue:
+        numbers = build.expand(build.scalar_like(number, base), build.all_sizes(places))
+        return build.value(
+            ScatterElementsOp, [base, places, numbers], axis=axis, reduction=reduction
+        )
+
+    base = x if includes_own else written(x, _neutral(kind, build.dtype(x)), "none")
+    result = build.value(ScatterElementsOp, [base, places, values], axis=axis, reduction=kind)
+    if word != "mean":
+        return result
+    if not build.is_float(x):
+        raise Unsupported("averages of whole numbers")
+    ones = build.expand(build.scalar_like(1, x), build.all_sizes(x))
+    counts = written(ones if includes_own else written(ones, 0, "none"), 1, "add")
+    return build.binary("div", result, counts)
+
+
+def _neutral(kind: str, dtype: np.dtype) -> float:
+    """What a reduction leaves other numbers as they are with."""
+    if kind in ("none", "add", "mul"):
+        return 1 if kind == "mul" else 0
+    if dtype.kind not in "iu":
+        return -math.inf if kind == "max" else math.inf
+    return int(np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max)
+
+
+def index_write(node: AtenNode, build: Build) -> SSAValue:
+    """Slices written, or joined with what was there, at some places of an axis."""
+    x, places = node.operand("self"), node.operand("index")
+    rank = build.rank(x)
+    axis = build.axis(node.integer("dim", build), max(rank, 1))
+    name = next(n for n in ("source", "value") if node.has(n))
+    values = as_value(node, name, build.dtype(x), build)
+    places = build.reshape(places, [-1])
+    if not rank:
+        x = build.reshape(x, [1])
+    shape = build.all_sizes(x)
+    shape[axis] = build.all_sizes(places)[0]
+    values = build.reshape(values, [1]) if not build.rank(values) and not rank else values
+    values = expanded(values, shape, build)
+    is_added = "index_add" in node.call.target
+    if is_added:
+        values = build.scaled(values, node.number("alpha", 1.0))
+    along = build.reshape(places, [-1 if a == axis else 1 for a in range(max(rank, 1))])
+    indices = build.expand(along, shape)
+    word = node.text("reduce") or ("add" if is_added else "")
+    result = _joined(x, indices, values, axis, word, node.flag("include_self", True), build)
+    return result if rank else build.reshape(result, [])
+
+
+def put(node: AtenNode, build: Build) -> SSAValue:
+    """Values written, or added, at places of the tensor as a row."""
+    x, places, values = (node.operand(name) for name in ("self", "index", "source"))
+    flat = [build.reshape(v, [-1]) for v in (x, places, values)]
+    reduction = "add" if node.flag("accumulate") else "none"
+    written = build.value(ScatterElementsOp, flat, axis=0, reduction=reduction)
+    return build.reshape(written, build.all_sizes(x))
+
+
+CONVERTERS = {
+    **dict.fromkeys(
+        [f"scatter.{o}" for o in ("src", "value", "reduce", "value_reduce")]
+        + ["scatter_add", "scatter_reduce.two"],
+        scatter,
+    ),
+    "index_copy": index_write,
+    "index_add": index_write,
+    "index_reduce": index_write,
+    "index_fill.int_Scalar": index_write,
+    "index_fill.int_Tensor": index_write,
+    "put": put,
+}

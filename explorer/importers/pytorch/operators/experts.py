@@ -1,0 +1,52 @@
+"""Products of groups of rows, each with weights of its own: mixtures of experts.
+
+aten._grouped_mm(x, weights, ends)      rows in front of ends[0] times weights[0], up to ends[1] ...
+
+How many rows a group has only a run decides, so that every row is multiplied by every group's
+weights, and one of these products is kept.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.attention_scores import counted
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+
+
+def grouped_product(node: AtenNode, build: Build) -> SSAValue:
+    """(rows, n) by (groups, n, m); or as many matrices as there are groups, without ends."""
+    names = list(node.call.arguments)
+    x, weights = node.operand(names[0]), node.operand(names[1])
+    if node.has("bias") or build.rank(weights) != 3:
+        raise Unsupported("a grouped product with a bias, or whose groups are columns")
+    ends = node.optional("offs")
+    product = _product_of_groups(x, weights, ends, build)
+    return build.cast(product, node.dtype("out_dtype") or build.dtype(x))
+
+
+def _product_of_groups(
+    x: SSAValue, weights: SSAValue, ends: SSAValue | None, build: Build
+) -> SSAValue:
+    if ends is None and build.rank(x) == 3:
+        return build.matmul(x, weights)
+    if ends is None or build.rank(x) != 2:
+        raise Unsupported(f"groups of a tensor with {build.rank(x)} axes")
+    (groups,) = build.sizes(weights, [0], "groups")
+    rows = counted(x, 0, build)
+    ends = build.cast(ends, build.dtype(rows))
+    begins = build.padded(build.slice(ends, 0, 0, groups - 1), [1], [0])
+    is_in = build.binary(
+        "and",
+        build.binary("less_equal", build.unsqueeze(begins, [1]), rows),
+        build.binary("less", rows, build.unsqueeze(ends, [1])),
+    )
+    products = build.matmul(build.unsqueeze(x, [0]), weights)
+    zero = build.scalar_like(0, products)
+    return build.reduce("sum", build.select(build.unsqueeze(is_in, [2]), products, zero), [0])
+
+
+CONVERTERS = {"_grouped_mm": grouped_product}
+OF_LIBRARIES = {"transformers.grouped_mm_fallback": grouped_product}
+"""The same product where ATen's is not for the element type."""

@@ -1,0 +1,103 @@
+"""Determinants, powers and norms of matrices that need no decomposition.
+
+aten.linalg_slogdet(A)              sign(det A), log|det A|
+aten.linalg_norm(A, 1)              the largest sum of a column
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.reductions import p_norm
+from explorer.ir.top.determinant import DeterminantOp
+
+
+def determinant(node: AtenNode, build: Build) -> SSAValue:
+    """Of every matrix in the last two axes."""
+    return build.value(DeterminantOp, [node.operand("A" if node.has("A") else "self")])
+
+
+def log_determinant(node: AtenNode, build: Build) -> SSAValue:
+    """The logarithm of the determinant; nothing where it is negative."""
+    return build.unary("log", determinant(node, build))
+
+
+def sign_and_logarithm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The determinant's sign, and the logarithm of its size."""
+    found = determinant(node, build)
+    return [build.unary("sign", found), build.unary("log", build.unary("abs", found))]
+
+
+def decomposed_determinant(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The determinant without the factors that PyTorch finds it by."""
+    node.require_unused(1, "the factors of a matrix")
+    return [determinant(node, build)]
+
+
+def decomposed_sign_and_logarithm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Its sign and the logarithm of its size, without these factors."""
+    node.require_unused(2, "the factors of a matrix")
+    return sign_and_logarithm(node, build)
+
+
+def powers(node: AtenNode, build: Build) -> SSAValue:
+    """x^0, x^1, ... as a new last axis, as many as x has elements in its last or as asked for."""
+    x = node.operand("x")
+    x = x if build.rank(x) else build.reshape(x, [1])
+    count = node.integer("N", build, build.size(x, build.rank(x) - 1) or 0)
+    one = build.expand(build.scalar_like(1, x), build.all_sizes(x))
+    columns = [one]
+    for _ in range(1, count):
+        columns.append(build.binary("mul", columns[-1], x))
+    axis = build.rank(x)
+    return build.concat([build.unsqueeze(column, [axis]) for column in columns], axis)
+
+
+def norm(node: AtenNode, build: Build) -> SSAValue:
+    """Of vectors along one axis or of all elements, of matrices along two."""
+    x, keeps, rank = node.operand("self"), node.flag("keepdim"), build.rank(node.operand("self"))
+    dtype = node.dtype()
+    x = x if dtype is None else build.cast(x, dtype)
+    order = node.argument("ord")
+    axes = [build.axis(a, rank) for a in node.integers("dim", build, range(rank))] if rank else []
+    is_matrix = len(axes) == 2 and (order is not None or node.call.target.endswith("str_ord"))
+    if not is_matrix:
+        p = 2.0 if order is None else node.number("ord")
+        return p_norm(x, p, axes, keeps, build)
+    if order in (None, "fro"):
+        return p_norm(x, 2.0, axes, keeps, build)
+    if not isinstance(order, int | float) or abs(order) == 2:
+        raise Unsupported(f"a norm of singular values, ord={order}")
+    return _sums_of_lines(x, float(order), (axes[0], axes[1]), keeps, build)
+
+
+def _sums_of_lines(
+    x: SSAValue, order: float, axes: tuple[int, int], keeps: bool, build: Build
+) -> SSAValue:
+    """The largest or least sum of sizes: of columns (1, -1) or of rows (infinity)."""
+    summed, compared = axes if abs(order) == 1 else reversed(axes)
+    if abs(order) != 1 and not math.isinf(order):
+        raise ValueError(f"a matrix has no norm {order}")
+    sums = build.reduce("l1", x, [summed], True)
+    result = build.reduce("max" if order > 0 else "min", sums, [compared], True)
+    return result if keeps else build.squeeze(result, axes)
+
+
+CONVERTERS = {
+    "linalg_det": determinant,
+    "det": determinant,
+    "logdet": log_determinant,
+    "_linalg_det": decomposed_determinant,
+    "_linalg_slogdet": decomposed_sign_and_logarithm,
+    "linalg_slogdet": sign_and_logarithm,
+    "slogdet": sign_and_logarithm,
+    "linalg_vander": powers,
+    "linalg_norm": norm,
+    "linalg_norm.ord_str": norm,
+    "linalg_matrix_norm": norm,
+    "linalg_matrix_norm.str_ord": norm,
+}

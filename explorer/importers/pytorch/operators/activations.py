@@ -33,6 +33,11 @@ def random_leaky_relu(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("leaky_relu", node.operand("self"), slope)
 
 
+def noiseless_leaky_relu(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The same, and the noise as it was."""
+    return [random_leaky_relu(node, build), node.operand("noise")]
+
+
 def elu(node: AtenNode, build: Build) -> SSAValue:
     """scale x, or scale alpha (exp(input_scale x) - 1) where x is negative."""
     x = node.operand("self")
@@ -117,6 +122,8 @@ def prelu(node: AtenNode, build: Build) -> SSAValue:
     """x, or x times its channel's slope where it is negative."""
     x = node.operand("self" if node.has("self") else "input")
     slope = node.operand("weight")
+    if build.rank(slope) == 0:
+        return build.binary("prelu", x, slope)
     if build.size(slope, 0) != 1 and build.rank(slope) == 1:
         slope = build.reshape(slope, [-1, *[1] * (build.rank(x) - 2)])
     elif build.rank(x) == 0:
@@ -150,6 +157,17 @@ def softmax(node: AtenNode, build: Build) -> SSAValue:
     return build.value(SoftmaxOp, [x], axis=axis, logarithm=is_logarithm)
 
 
+def safe_softmax(node: AtenNode, build: Build) -> SSAValue:
+    """As softmax, with zeros where an axis has nothing but minus infinity."""
+    result, x = softmax(node, build), node.operand("self")
+    if not build.rank(x):
+        return result
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    greatest = build.reduce("max", x, [axis], True)
+    is_masked = build.unary("is_infinite", greatest, 0.0, 1.0)
+    return build.select(is_masked, build.scalar_like(0, result), result)
+
+
 def dropout(node: AtenNode, build: Build) -> SSAValue:
     """Nothing happens where the module is evaluated."""
     if node.flag("train") and node.number("p", 0.5) > 0:
@@ -169,6 +187,7 @@ CONVERTERS = {
     "gelu": gelu,
     "leaky_relu": leaky_relu,
     "rrelu": random_leaky_relu,
+    "rrelu_with_noise_functional": noiseless_leaky_relu,
     "elu": elu,
     "celu": celu,
     "selu": selu,
@@ -187,7 +206,7 @@ CONVERTERS = {
     "_softmax": softmax,
     "_log_softmax": softmax,
     "special_log_softmax": softmax,
-    "_safe_softmax": softmax,
+    "_safe_softmax": safe_softmax,
     "dropout": dropout,
     "feature_dropout": dropout,
     "alpha_dropout": dropout,

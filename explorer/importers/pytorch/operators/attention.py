@@ -28,7 +28,7 @@ def attention(node: AtenNode, build: Build) -> SSAValue:
     elif bias is not None:
         bias = build.cast(bias, build.dtype(query))
     if node.flag("is_causal"):
-        order = causal(query, key, None, build)
+        order = causal(_with_heads(query, build), _with_heads(key, build), None, build)
         mask = order if mask is None else build.binary("and", mask, order)
     shapes = {build.shape(x)[: -3 if rank > 2 else -2] for x in (query, key, value)}
     if len(shapes) > 1:
@@ -41,6 +41,12 @@ def fused_attention(node: AtenNode, build: Build) -> list[SSAValue]:
     if any(name in node.used for name in node.call.results[1:] if name):
         raise Unsupported("what its backward pass needs")
     return [attention(node, build)]
+
+
+def _with_heads(x: SSAValue, build: Build) -> SSAValue:
+    """(batch, heads, positions, size), as far as x has these axes."""
+    missing = 4 - build.rank(x)
+    return build.unsqueeze(x, range(missing)) if missing > 0 else x
 
 
 def _broadcast(tensors: list[SSAValue], build: Build) -> list[SSAValue]:

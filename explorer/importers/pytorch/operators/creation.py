@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Size, Unsupported
 from explorer.importers.pytorch.file.program import Argument, Ref
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.importers.pytorch.operators.promotion import constant_of
+from explorer.importers.pytorch.operators.promotion import as_value, constant_of
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.shapes import RangeOp
 
@@ -76,7 +76,7 @@ def constant_like(node: AtenNode, build: Build) -> SSAValue:
 
 def scalar_tensor(node: AtenNode, build: Build) -> SSAValue:
     """A number as a tensor without axes."""
-    name = next(iter(node.call.arguments))
+    name = node.first()
     return _number(node, node.argument(name), node.result_dtype(), build)
 
 
@@ -105,11 +105,27 @@ def _plain(argument: Argument) -> int | float:
 def linspace(node: AtenNode, build: Build) -> SSAValue:
     """So many numbers from start to end, evenly apart, or their powers of a base."""
     dtype = node.result_dtype()
+    if any(isinstance(node.argument(name), Ref) for name in ("start", "end")):
+        return build.cast(_between(node, build), dtype)
     start, end = (_plain(node.argument(name)) for name in ("start", "end"))
     numbers = np.linspace(start, end, node.integer("steps", build))
     if "logspace" in node.call.target:
         numbers = node.number("base", 10.0) ** numbers
     return build.weight(numbers.astype(dtype))
+
+
+def _between(node: AtenNode, build: Build) -> SSAValue:
+    """The same, in doubles, of a start or an end that only a run knows: by their shares."""
+    start, end = (as_value(node, name, np.dtype(np.float64), build) for name in ("start", "end"))
+    shares = np.linspace(0, 1, node.integer("steps", build))
+    parts = [
+        build.binary("mul", value, build.weight(weights))
+        for value, weights in ((start, 1 - shares), (end, shares))
+    ]
+    numbers = build.binary("add", *parts)
+    if "logspace" not in node.call.target:
+        return numbers
+    return build.binary("pow", build.scalar_like(node.number("base", 10.0), numbers), numbers)
 
 
 def eye(node: AtenNode, build: Build) -> SSAValue:
@@ -192,6 +208,9 @@ _RANDOM = [
     "multinomial",
     "uniform",
     "normal.float_float",
+    "normal.Tensor_float",
+    "normal.float_Tensor",
+    "normal.Tensor_Tensor",
     "exponential",
     "poisson",
     "normal",
@@ -214,8 +233,11 @@ CONVERTERS = {
     "arange": arange,
     "arange.start": arange,
     "arange.start_step": arange,
-    "linspace": linspace,
-    "logspace": linspace,
+    **{
+        f"{kind}space{overload}": linspace
+        for kind in ("lin", "log")
+        for overload in ("", ".Tensor_Tensor", ".Tensor_Scalar", ".Scalar_Tensor")
+    },
     "eye": eye,
     "eye.m": eye,
     "tril_indices": triangle_places,

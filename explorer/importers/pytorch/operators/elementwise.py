@@ -19,7 +19,13 @@ from explorer.importers.pytorch.operators.promotion import (
     common_dtype,
     promoted,
 )
-from explorer.importers.pytorch.operators.unary import plain_name, rsqrt, square, truncated
+from explorer.importers.pytorch.operators.unary import (
+    log_plus_one,
+    plain_name,
+    rsqrt,
+    square,
+    truncated,
+)
 from explorer.ir.top.elementwise import SelectOp
 
 # -- two operands ----------------------------------------------------------------------------------
@@ -115,6 +121,8 @@ def _floor_divided(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
 def power(node: AtenNode, build: Build) -> SSAValue:
     """self ^ exponent"""
     dtype = common_dtype(node, ("self", "exponent"), build)
+    if plain_name(node) == "float_power":
+        dtype = node.result_dtype()
     exponent = node.argument("exponent")
     base = as_value(node, "self", dtype, build)
     if isinstance(exponent, int | float) and not isinstance(exponent, bool):
@@ -211,10 +219,10 @@ def copy_sign(node: AtenNode, build: Build) -> SSAValue:
 def x_log_y(node: AtenNode, build: Build) -> SSAValue:
     """self log(other), 0 where self is 0."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    if plain_name(node).endswith("log1py"):
-        y = build.binary("add", y, build.scalar_like(1, y))
+    is_plus_one = plain_name(node).endswith("log1py")
+    log = log_plus_one(y, build) if is_plus_one else build.unary("log", y)
     zero = build.scalar_like(0, x)
-    product = build.binary("mul", x, build.unary("log", y))
+    product = build.binary("mul", x, log)
     product = build.select(build.binary("equal", x, zero), zero, product)
     return build.select(build.unary("is_nan", y), y, product)
 

@@ -32,6 +32,11 @@ def upsample(node: AtenNode, build: Build) -> SSAValue:
     else:
         targets = [floor(s * (f or 1.0)) for s, f in zip(known, scales, strict=True)]
     is_aligned = node.flag("align_corners")
+    if is_aligned and name.endswith("_aa"):  # only the distance of pixels is that of corners
+        if 1 in targets or 1 in known:
+            raise Unsupported("aligned corners of a single pixel")
+        scales = [(t - 1) / (s - 1) for s, t in zip(known, targets, strict=True)]
+        is_aligned = False
     axes = [
         ResizedAxis(axis, size, target, target / size if scale is None else scale)
         for axis, (size, target, scale) in enumerate(zip(known, targets, scales, strict=True), 2)

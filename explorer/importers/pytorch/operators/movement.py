@@ -19,7 +19,7 @@ from explorer.ir.types import element_type_from_numpy
 def same(node: AtenNode, build: Build) -> SSAValue:
     """The tensor itself: what is copied has no meaning here."""
     del build
-    return node.operand(next(iter(node.call.arguments)))
+    return node.operand(node.first())
 
 
 def view(node: AtenNode, build: Build) -> SSAValue:
@@ -156,6 +156,17 @@ def move_axes(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(x, order)
 
 
+def half_turned(node: AtenNode, build: Build) -> SSAValue:
+    """What stands first along axes comes to their middle, or back: halves change places."""
+    x = node.operand("self")
+    axes = node.integers("dim", build, range(build.rank(x)))
+    for axis in build.axes(axes, build.rank(x)):
+        (size,) = build.sizes(x, [axis], "halves")
+        half = size // 2 if "ifft" in node.call.target else -(size // 2)
+        x = build.gather(x, (np.arange(size) + half) % max(size, 1), axis)
+    return x
+
+
 # -- padding ---------------------------------------------------------------------------------------
 
 
@@ -191,8 +202,9 @@ def _copied(size: int, low: int, high: int, mode: str) -> np.ndarray:
     places = np.arange(-low, size + high)
     if mode in ("replicate", "replication"):
         return np.clip(places, 0, size - 1)
-    if mode == "circular":
-        return places % size
+    if mode == "circular":  # what negative pads cut off is no part of the circle
+        inside = np.arange(max(-low, 0), size - max(-high, 0))
+        return inside[np.arange(-max(low, 0), len(inside) + max(high, 0)) % len(inside)]
     if mode not in ("reflect", "reflection"):
         raise Unsupported(f"mode {mode!r}")
     places = np.abs(places)
@@ -312,6 +324,9 @@ CONVERTERS = {
     "numpy_T": reversed_axes,
     "mT": matrix_transpose,
     "mH": matrix_transpose,
+    "matrix_H": matrix_transpose,
+    "fft_fftshift": half_turned,
+    "fft_ifftshift": half_turned,
     "adjoint": matrix_transpose,
     "permute": permute,
     "permute_copy": permute,

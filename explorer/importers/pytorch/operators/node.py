@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from typing import TypeGuard
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -58,6 +60,26 @@ class AtenNode(FileNode):
 
     def has(self, name: str) -> bool:
         return self.argument(name) is not None
+
+    def first(self) -> str:
+        """The name of the first argument."""
+        return self.one_of(*self.call.arguments)
+
+    def one_of(self, *names: str) -> str:
+        """The first of these that was given. ValueError where none was."""
+        found = next(filter(self.has, names), None)
+        if found is None:
+            raise ValueError(f"{' or '.join(names) or 'an operand'} is missing")
+        return found
+
+    def require_unused(self, first: int, what: str) -> None:
+        """Unsupported where something takes the results from `first` on, which are not made."""
+        if self.results_used(first):
+            raise Unsupported(what)
+
+    def results_used(self, first: int) -> bool:
+        """Whether something takes a result from `first` on."""
+        return any(name in self.used for name in self.call.results[first:])
 
     # -- tensors -----------------------------------------------------------------------------------
     def operand(self, name: str) -> SSAValue:
@@ -149,7 +171,7 @@ class AtenNode(FileNode):
 
     def result_dtype(self, index: int = 0) -> np.dtype:
         """What the file says of a result."""
-        kind = self.types.get(self.call.results[index])
+        kind = self.types.get(next(iter(self.call.results[index:]), ""))
         if kind is None:
             raise ValueError("the file does not say of which type the result is")
         return dtype_of(kind.element_type)
@@ -163,16 +185,20 @@ class AtenNode(FileNode):
     def _known(self, found: Argument, name: str, build: Build) -> int:
         if isinstance(found, Ref):
             return build.integers(self.given[found.name], name)[0]
-        if not isinstance(found, int | float):
+        if not _is_finite(found):
             raise ValueError(f"{name} is {found!r}; a whole number expected")
         return int(found)
 
     def _size(self, found: Argument, name: str) -> Size:
         if isinstance(found, Ref):
             return self.given[found.name]
-        if not isinstance(found, int | float):
+        if not _is_finite(found):
             raise ValueError(f"{name} is {found!r}; a size expected")
         return int(found)
+
+
+def _is_finite(argument: Argument) -> TypeGuard[int | float]:
+    return isinstance(argument, int) or (isinstance(argument, float) and isfinite(argument))
 
 
 def dtype_of(name: str) -> np.dtype:

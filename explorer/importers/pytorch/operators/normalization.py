@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.build import Axis, Build
+from explorer.importers.pytorch.file.versions import statistics_of
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
@@ -21,8 +22,18 @@ from explorer.ir.top.reductions.normalization import (
 )
 
 
-def batch_norm(node: AtenNode, build: Build) -> SSAValue:
-    """By the statistics of channels that the module holds, or that the batch has."""
+def batch_norm(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
+    """By the statistics of channels that the module holds, or that the batch has.
+
+    A module that trains gives what its own become, too: see `file.versions.statistics_of`.
+    """
+    if statistics_of(node.call):
+        y, _, _, *changed = _updated(node, [], build)
+        return [y, *changed]
+    return _normalized(node, build)
+
+
+def _normalized(node: AtenNode, build: Build) -> SSAValue:
     x = node.operand("input")
     is_training = node.flag("training") or not node.has("running_mean")
     epsilon = node.number("eps", 1e-5)
@@ -41,27 +52,71 @@ def batch_norm(node: AtenNode, build: Build) -> SSAValue:
 
 def native_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
     """The result, and what a backward pass would need: nothing where the module is evaluated."""
-    x = node.operand("input")
-    is_training = node.flag("training") or "functional" in node.call.target
-    if is_training and "no_training" not in node.call.target:
-        y, *statistics = _trained(node, x, build)
-        return [y, *statistics]
+    if statistics_of(node.call):
+        return _updated(node, [], build)
+    if node.flag("training") and "no_training" not in node.call.target:
+        y, mean, variance = _trained(node, build)
+        return [y, mean, _spread(variance, node, build)]
     nothing = build.weight(np.zeros(0, np.float32))
-    return [batch_norm(node, build), nothing, nothing]
+    return [_normalized(node, build), nothing, nothing]
 
 
-def _trained(node: AtenNode, x: SSAValue, build: Build) -> list[SSAValue]:
-    """By the batch's own statistics, which are results, too."""
-    if "functional" in node.call.target:
-        raise Unsupported("statistics that change: export the module in evaluation mode")
+def functional_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The same, and the module's statistics as they are afterwards."""
+    if node.flag("training"):
+        return _updated(node, [], build)
+    return [*native_batch_norm(node, build), *_held(node)]
+
+
+def updating_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The same of a module that trains; behind what a backward pass needs PyTorch has a reserve."""
+    return _updated(node, [build.weight(np.zeros(0, np.uint8))], build)
+
+
+def _updated(node: AtenNode, reserve: list[SSAValue], build: Build) -> list[SSAValue]:
+    """By the batch's own statistics, of which the module's become a share: momentum.
+
+    Its variance is that of n elements, n / (n - 1) times that of a batch which is all there is.
+    """
+    y, mean, variance = _trained(node, build)
+    x, momentum = node.operand("input"), node.number("momentum")
+    sizes = build.sizes(x, range(build.rank(x)), "statistics that change")
+    count = int(np.prod([size for axis, size in enumerate(sizes) if axis != 1]))
+    found = [mean, build.scaled(variance, count / (count - 1) if count > 1 else np.inf)]
+    changed = [
+        build.binary(
+            "add",
+            build.scaled(own, 1 - momentum),
+            build.cast(build.scaled(new, momentum), build.dtype(own)),
+        )
+        for own, new in zip(_held(node), found, strict=True)
+    ]
+    return [y, mean, _spread(variance, node, build), *reserve, *changed]
+
+
+def _held(node: AtenNode) -> list[SSAValue]:
+    return [node.operand("running_mean"), node.operand("running_var")]
+
+
+def _trained(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """By the batch's own mean and variance, which are given, too: one number for each channel."""
+    x = node.operand("input")
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean, spread = _statistics(x, axes, node.number("eps", 1e-5), build)
+    mean = build.reduce("mean", x, axes, True)
+    apart = build.binary("sub", x, mean)
+    variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
     channels = _channels(x, build)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
-    normalized = build.binary("mul", build.binary("sub", x, mean), spread)
+    normalized = build.binary("mul", apart, _spread(variance, node, build))
     y = _scaled_by_channels(normalized, scale, shift, build)
-    return [y, build.reshape(mean, [channels]), build.reshape(spread, [channels])]
+    return y, build.reshape(mean, [channels]), build.reshape(variance, [channels])
+
+
+def _spread(variance: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+    """1 / sqrt(variance + epsilon)"""
+    epsilon = build.scalar_like(node.number("eps", 1e-5), variance)
+    return build.unary("reciprocal", build.unary("sqrt", build.binary("add", variance, epsilon)))
 
 
 def _channels(x: SSAValue, build: Build) -> int:
@@ -155,7 +210,7 @@ def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSA
 def instance_norm(node: AtenNode, build: Build) -> SSAValue:
     """Each channel of each image by its own statistics, or by those that the module holds."""
     if not node.flag("use_input_stats", True):
-        return batch_norm(node, build)
+        return _normalized(node, build)
     x = node.operand("input")
     channels = _channels(x, build)
     parameters = [
@@ -215,6 +270,8 @@ CONVERTERS = {
     "_native_batch_norm_legit_no_training": native_batch_norm,
     "_native_batch_norm_legit.no_stats": native_batch_norm,
     "_native_batch_norm_legit": native_batch_norm,
+    "_native_batch_norm_legit_functional": functional_batch_norm,
+    "_batch_norm_with_update_functional": updating_batch_norm,
     "native_batch_norm": native_batch_norm,
     "layer_norm": layer_norm,
     "native_layer_norm": native_layer_norm,

@@ -67,7 +67,7 @@ def split(node: AtenNode, build: Build) -> list[SSAValue]:
     """Parts of one size along an axis; the last may be smaller. Or of sizes that are listed."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, 0), build.rank(x))
-    name = next(n for n in ("split_sizes", "split_size") if node.has(n))
+    name = node.one_of("split_sizes", "split_size")
     listed = node.integers(name, build)
     if isinstance(node.argument(name), tuple):
         return parts_of(x, axis, listed, build)
@@ -92,10 +92,16 @@ def chunk(node: AtenNode, build: Build) -> list[SSAValue]:
     return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
 
 
+_ALONG = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
+
+
 def tensor_split(node: AtenNode, build: Build) -> list[SSAValue]:
     """So many parts along an axis, as even as possible; or parts between places."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    axis = _ALONG.get(node.call.target.split(".")[1], node.integer("dim", build, 0))
+    if axis == 1 and build.rank(x) == 1:  # hsplit of a row
+        axis = 0
+    axis = build.axis(axis, build.rank(x))
     (size,) = build.sizes(x, [axis], "even parts")
     if node.has("indices"):
         places = [p + size if p < 0 else min(p, size) for p in node.integers("indices", build)]
@@ -158,9 +164,10 @@ def diagonal_matrix(node: AtenNode, build: Build) -> SSAValue:
 
 
 def diag(node: AtenNode, build: Build) -> SSAValue:
-    """A vector as a diagonal, or a matrix' diagonal."""
-    x = node.operand("self")
-    offset = node.integer("diagonal", build, 0)
+    """A vector as a diagonal, or a matrix' diagonal; `diagflat`: all elements as a vector."""
+    x, is_flat = node.operand("self"), "diagflat" in node.call.target
+    offset = node.integer("offset" if is_flat else "diagonal", build, 0)
+    x = build.reshape(x, [-1]) if is_flat else x
     if build.rank(x) == 1:
         (size,) = build.sizes(x, [0], "a diagonal")
         is_on = build.weight(np.eye(size + abs(offset), k=offset, dtype=np.bool_))
@@ -233,6 +240,7 @@ CONVERTERS = {
     "unsafe_chunk": chunk,
     "tensor_split.sections": tensor_split,
     "tensor_split.indices": tensor_split,
+    **{f"{name}.{o}": tensor_split for name in _ALONG for o in ("int", "array")},
     "unbind.int": unbind,
     "unbind_copy.int": unbind,
     "diagonal": diagonal,
@@ -240,6 +248,7 @@ CONVERTERS = {
     "linalg_diagonal": diagonal,
     "diag_embed": diagonal_matrix,
     "diag": diag,
+    "diagflat": diag,
     "tril": triangle,
     "triu": triangle,
     "as_strided": strided,

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.build import Build
 from explorer.importers.building.windows import Window, average_pooled, pooled, power_pooled
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.ir.top.indexing import ScatterElementsOp
+from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp
+from explorer.ir.top.reductions.reduction import ArgOp
 
 
 def _rank(node: AtenNode) -> int:
@@ -131,7 +132,7 @@ def _adaptive(node: AtenNode, kind: str, build: Build) -> list[SSAValue]:
                 results.append(pooled("max_position", x, window, zeros, None, build))
             return results
         if has_places:
-            return [_uneven_maximum(x, known, targets, build), *_no_places(node, build)]
+            return _uneven_maxima(x, known, targets, node.results_used(1), build)
         for axis, (size, target) in enumerate(zip(known, targets, strict=True), 2):
             x = _uneven_average(x, axis, size, target, build)
         return [x]
@@ -155,24 +156,54 @@ def _uneven_average(x: SSAValue, axis: int, size: int, target: int, build: Build
     return build.transpose(product, order)
 
 
-def _uneven_maximum(
-    x: SSAValue, known: Sequence[int], targets: Sequence[int], build: Build
-) -> SSAValue:
+def _uneven_maxima(
+    x: SSAValue, known: Sequence[int], targets: Sequence[int], has_places: bool, build: Build
+) -> list[SSAValue]:
+    """Maxima of windows of different sizes, and where the first of them stands in its plane."""
+    if has_places:
+        return _placed_maxima(x, known, targets, build)
     for axis, (size, target) in enumerate(zip(known, targets, strict=True), 2):
         parts = [
             build.reduce("max", build.slice(x, axis, begin, end), [axis], True)
             for begin, end in _bounds(size, target)
         ]
         x = build.concat(parts, axis)
-    return x
+    return [x]
 
 
-def _no_places(node: AtenNode, build: Build) -> list[SSAValue]:
-    """Where maxima of uneven windows stand is not told; nobody may ask for it."""
-    del build
-    if len(node.call.results) > 1 and node.call.results[1] in node.used:
-        raise Unsupported("the places of maxima of windows of different sizes")
-    return []
+def _placed_maxima(
+    x: SSAValue, known: Sequence[int], targets: Sequence[int], build: Build
+) -> list[SSAValue]:
+    """All windows side by side, as long as the longest: shorter ones repeat their last element."""
+    rank, lead = len(known), build.all_sizes(x)[:2]
+    positions = np.zeros((), np.int64)
+    for i, (size, target) in enumerate(zip(known, targets, strict=True)):
+        bounds = _bounds(size, target)
+        longest = max(end - begin for begin, end in bounds)
+        taken = np.array([[min(b + k, e - 1) for k in range(longest)] for b, e in bounds])
+        x = build.gather(x, taken, 2 + 2 * i)
+        positions = np.expand_dims(positions, (-1, -2)) * size + taken
+    order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
+    positions = positions.transpose(order).reshape(*targets, -1)
+    windows = build.transpose(x, [0, 1, *(2 + axis for axis in order)])
+    windows = build.reshape(windows, [*lead, *targets, -1])
+    last = 2 + rank
+    first = build.value(ArgOp, [windows], kind="max", axis=last, keepdims=True, select_last=False)
+    table = build.expand(build.weight(positions), [*lead, *positions.shape])
+    places = build.squeeze(build.value(GatherElementsOp, [table, first], axis=last), [last])
+    return [build.reduce("max", windows, [last]), places]
+
+
+def max_pool_gradient(node: AtenNode, build: Build) -> SSAValue:
+    """What each result gets goes to where its maximum stood; from several windows it is summed."""
+    x, places, given = (node.operand(name) for name in ("self", "indices", "grad_output"))
+    lead = build.all_sizes(x)[: build.rank(x) - 2]
+    zeros, places, given = (
+        build.reshape(v, [*lead, -1])
+        for v in (build.expand(build.scalar_like(0, x), build.all_sizes(x)), places, given)
+    )
+    total = build.value(ScatterElementsOp, [zeros, places, given], axis=len(lead), reduction="add")
+    return build.reshape(total, build.all_sizes(x))
 
 
 def unpool(node: AtenNode, build: Build) -> SSAValue:
@@ -197,5 +228,6 @@ CONVERTERS = {
     **{f"adaptive_avg_pool{d}d": adaptive_average_pool for d in (1, 2, 3)},
     **{f"_adaptive_avg_pool{d}d": adaptive_average_pool for d in (2, 3)},
     **{f"adaptive_max_pool{d}d": adaptive_max_pool for d in (1, 2, 3)},
+    "max_pool2d_with_indices_backward": max_pool_gradient,
     **{f"max_unpool{d}d": unpool for d in (2, 3)},
 }

@@ -174,6 +174,16 @@ def bilinear(node: AtenNode, build: Build) -> SSAValue:
     return y if bias is None else build.binary("add", y, bias)
 
 
+def trilinear(node: AtenNode, build: Build) -> SSAValue:
+    """The product of three tensors with new axes of their own, summed over some axes."""
+    factors = [
+        build.unsqueeze(node.operand(f"i{n}"), sorted(node.integers(f"expand{n}", build, [])))
+        for n in (1, 2, 3)
+    ]
+    product = build.binary("mul", build.binary("mul", factors[0], factors[2]), factors[1])
+    return build.reduce("sum", product, node.integers("sumdim", build, []))
+
+
 def squared_distances(node: AtenNode, build: Build) -> SSAValue:
     """The distances of all rows of one matrix from all of another, by any norm."""
     x, y = node.operand("x1"), node.operand("x2")
@@ -288,6 +298,7 @@ CONVERTERS = {
     "vdot": dot,
     "linalg_vecdot": vector_dot,
     "bilinear": bilinear,
+    "_trilinear": trilinear,
     "einsum": einstein_sum,
     "tensordot": tensordot,
     "inner": inner,

@@ -22,12 +22,18 @@ from explorer.importers.pytorch.file.versions import is_write
 from explorer.importers.pytorch.operators import (
     activations,
     attention,
+    bessel,
     control,
     creation,
     elementwise,
+    embeddings,
+    encoder_layers,
+    experts,
     images,
     indexing,
     joining,
+    linear_algebra,
+    losses,
     movement,
     normalization,
     parts,
@@ -35,7 +41,10 @@ from explorer.importers.pytorch.operators import (
     products,
     recurrent,
     reductions,
+    scattering,
     sizes,
+    special,
+    statistics,
     unary,
 )
 from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
@@ -47,6 +56,8 @@ _FAMILIES = (
     activations,
     products,
     attention,
+    encoder_layers,
+    experts,
     movement,
     parts,
     joining,
@@ -54,16 +65,27 @@ _FAMILIES = (
     normalization,
     pooling,
     indexing,
+    embeddings,
     creation,
     images,
     recurrent,
+    losses,
+    scattering,
+    statistics,
+    special,
+    bessel,
+    linear_algebra,
 )
 
 
 @lru_cache(maxsize=1)
 def known() -> dict[str, ConvertNode]:
     """By target: `aten.add.Tensor`."""
-    found: dict[str, ConvertNode] = {**sizes.CONVERTERS, **control.CONVERTERS}
+    found: dict[str, ConvertNode] = {
+        **sizes.CONVERTERS,
+        **control.CONVERTERS,
+        **experts.OF_LIBRARIES,
+    }
     for family in _FAMILIES:
         found |= {f"aten.{name}": convert for name, convert in family.CONVERTERS.items()}
     return found

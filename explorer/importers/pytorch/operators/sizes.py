@@ -75,12 +75,12 @@ def extreme(node: AtenNode, build: Build) -> SSAValue:
 
 def to_float(node: AtenNode, build: Build) -> SSAValue:
     """As a number of double precision."""
-    return build.cast(_value(node, next(iter(node.call.arguments)), build), np.float64)
+    return build.cast(_value(node, node.first(), build), np.float64)
 
 
 def to_integer(node: AtenNode, build: Build) -> SSAValue:
     """As a whole number: rounded towards zero, downwards or upwards."""
-    value = _value(node, next(iter(node.call.arguments)), build)
+    value = _value(node, node.first(), build)
     kind = node.call.target.split(".")[1]
     if kind in ("floor", "ceil") and build.is_float(value):
         value = build.unary(kind, value)
@@ -89,12 +89,12 @@ def to_integer(node: AtenNode, build: Build) -> SSAValue:
 
 def to_bool(node: AtenNode, build: Build) -> SSAValue:
     """Whether a number is other than 0."""
-    return build.cast(_value(node, next(iter(node.call.arguments)), build), np.bool_)
+    return build.cast(_value(node, node.first(), build), np.bool_)
 
 
 def square_root(node: AtenNode, build: Build) -> SSAValue:
     """The square root of a number, in double precision."""
-    value = _value(node, next(iter(node.call.arguments)), build)
+    value = _value(node, node.first(), build)
     return build.unary("sqrt", build.cast(value, np.float64))
 
 

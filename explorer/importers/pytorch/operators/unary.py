@@ -10,10 +10,8 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.importers.pytorch.operators.promotion import (
-    as_float,
-    category,
-)
+from explorer.importers.pytorch.operators.promotion import as_float, category
+from explorer.ir.top.elementwise import UnaryOp
 
 
 def plain_name(node: AtenNode) -> str:
@@ -107,6 +105,12 @@ def is_nan(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("is_nan", x)
 
 
+def is_real(node: AtenNode, build: Build) -> SSAValue:
+    """True: there are no complex numbers here."""
+    x = build.cast(node.operand("self"), np.bool_)
+    return build.binary("or", x, build.weight(np.array(True)))
+
+
 def is_infinite(node: AtenNode, build: Build) -> SSAValue:
     """True where x is infinite, of either sign or of one."""
     x, name = as_float(node.operand("self"), build), plain_name(node)
@@ -142,18 +146,6 @@ def _of_scaled(kind: str, before: float, after: float) -> _Formula:
 
     def formula(x: SSAValue, build: Build) -> SSAValue:
         return build.scaled(build.unary(kind, build.scaled(x, before)), after)
-
-    return formula
-
-
-def _plus(kind: str, added: float, is_before: bool) -> _Formula:
-    """kind(x + added), or kind(x) + added"""
-
-    def formula(x: SSAValue, build: Build) -> SSAValue:
-        if is_before:
-            return build.unary(kind, build.binary("add", x, build.scalar_like(added, x)))
-        y = build.unary(kind, x)
-        return build.binary("add", y, build.scalar_like(added, y))
 
     return formula
 
@@ -211,13 +203,31 @@ def _entropy(x: SSAValue, build: Build) -> SSAValue:
     return build.select(below, build.scalar_like(-math.inf, x), value)
 
 
+def log_plus_one(x: SSAValue, build: Build) -> SSAValue:
+    """log(1 + x) with its digits near 0: log(u) x / (u - 1), where u is the sum as it was rounded.
+
+    Source: D. Goldberg, "What every computer scientist should know about floating-point
+    arithmetic" (1991), theorem 4. Of e^y it is softplus(y).
+    """
+    made = x.owner
+    if isinstance(made, UnaryOp) and made.kind.data == "exp":
+        return build.unary("softplus", made.input)
+    one = build.scalar_like(1, x)
+    u = build.binary("add", one, x)
+    log = build.unary("log", u)
+    near = build.binary("mul", log, build.binary("div", x, build.binary("sub", u, one)))
+    near = build.select(build.binary("equal", u, one), x, near)
+    # Of so large a number, the infinite one among them, 1 is no digit.
+    return build.select(build.binary("equal", u, x), log, near)
+
+
 _FORMULAS: dict[str, _Formula] = {
     "log2": _of_scaled("log", 1.0, 1 / math.log(2)),
     "log10": _of_scaled("log", 1.0, 1 / math.log(10)),
     "exp2": _of_scaled("exp", math.log(2), 1.0),
     "special_exp2": _of_scaled("exp", math.log(2), 1.0),
-    "log1p": _plus("log", 1.0, True),
-    "special_log1p": _plus("log", 1.0, True),
+    "log1p": log_plus_one,
+    "special_log1p": log_plus_one,
     "rsqrt": rsqrt,
     "erfc": _erfc,
     "special_erfc": _erfc,
@@ -249,12 +259,13 @@ def keeping_formula(node: AtenNode, build: Build) -> SSAValue:
 def expm1(node: AtenNode, build: Build) -> SSAValue:
     """exp(x) - 1, with its digits near 0: ELU below it."""
     x = as_float(node.operand("self"), build)
-    above = _plus("exp", -1.0, False)(x, build)
+    y = build.unary("exp", x)
+    above = build.binary("sub", y, build.scalar_like(1, y))
     is_above = build.binary("greater", x, build.scalar_like(1, x))
     near = build.unary("elu", build.binary("min", x, build.scalar_like(0, x)), 1.0)
     # Between 0 and 1: e^x - 1 = (1 - e^-x) e^x.
     mirrored = build.unary("elu", build.unary("neg", build.unary("relu", x)), 1.0)
-    middle = build.binary("mul", build.unary("neg", mirrored), build.unary("exp", x))
+    middle = build.binary("mul", build.unary("neg", mirrored), y)
     is_negative = build.binary("less", x, build.scalar_like(0, x))
     return build.select(is_above, above, build.select(is_negative, near, middle))
 
@@ -312,6 +323,7 @@ CONVERTERS = {
     "logical_not": logical_not,
     "bitwise_not": bitwise_not,
     "isnan": is_nan,
+    "isreal": is_real,
     "isinf": is_infinite,
     "isposinf": is_infinite,
     "isneginf": is_infinite,

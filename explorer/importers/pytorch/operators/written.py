@@ -34,7 +34,7 @@ def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> l
         raise Unsupported("it writes into what may or may not share its storage with others")
     made = convert(node, build)
     result = made if isinstance(made, SSAValue) else next(iter(made))
-    target = node.operand(next(iter(node.call.arguments)))
+    target = node.operand(node.first())
     result = build.cast(result, build.dtype(target))
     if build.shape(result) != build.shape(target):
         result = expanded(result, build.all_sizes(target), build)

@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from explorer.errors import ModelError
+from explorer.importers.pytorch.file.fields import DAMAGED, EXPORT_AGAIN, checked
 
 MODEL = "models/model.json"
 MOST_JSON_BYTES = 512 << 20
 """Of the graph: a program of 100,000 nodes has about 100 MB."""
 MOST_MEMBERS = 200_000
 _LOCAL_HEADER_BYTES = 30
-_EXPORT_AGAIN = (
-    "export it again: torch.export.save(torch.export.export(module.eval(), (example,)), 'net.pt2')"
-)
 
 
 class Archive:
@@ -39,7 +37,7 @@ class Archive:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             if len(members) > MOST_MEMBERS:
-                raise ModelError(f"an archive of {len(members):,} members", hint=_EXPORT_AGAIN)
+                raise ModelError(f"an archive of {len(members):,} members", hint=EXPORT_AGAIN)
             self._content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         models = [m.filename for m in members if m.filename.endswith(f"/{MODEL}")]
         if not models:
@@ -54,14 +52,21 @@ class Archive:
     def has(self, name: str) -> bool:
         return name in self._members
 
-    def json(self, name: str) -> Any:  # Any: JSON
+    def json(self, name: str) -> dict[str, Any]:  # Any: JSON
+        """The object in a member. ModelError for what is none."""
         content = self.view(name)
         if len(content) > MOST_JSON_BYTES:
             raise ModelError(
                 f"{name} has {len(content):,} bytes; at most {MOST_JSON_BYTES:,} are read",
                 hint="the file may be damaged",
             )
-        return json.loads(bytes(content))
+        try:
+            found = json.loads(bytes(content))
+        except RecursionError as error:
+            raise ModelError(f"{name} is nested too deep", hint=DAMAGED) from error
+        except ValueError as error:
+            raise ModelError(f"{name} is no JSON: {error}", hint=DAMAGED) from error
+        return checked(found, dict, name)
 
     def view(self, name: str) -> memoryview:
         """A member's bytes. ModelError where there is none, or it is not stored as it is."""
@@ -69,12 +74,12 @@ class Archive:
         if member is None:
             raise ModelError(
                 f"{name!r} is not in the archive",
-                hint="its parts were renamed, lie outside of it, or are missing; " + _EXPORT_AGAIN,
+                hint="its parts were renamed, lie outside of it, or are missing; " + EXPORT_AGAIN,
             )
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
             raise ModelError(
                 f"{name!r} is compressed or encrypted, which torch.export.save never does",
-                hint=_EXPORT_AGAIN,
+                hint=EXPORT_AGAIN,
             )
         at = member.header_offset
         header = bytes(self._content[at : at + _LOCAL_HEADER_BYTES])
@@ -99,6 +104,6 @@ def _refuse(members: list[str]) -> None:
         )
     if names & {"serialized_exported_program.json", "serialized_exported_program"}:
         raise ModelError(
-            "an archive of torch.export before 2.6, whose weights are pickled", hint=_EXPORT_AGAIN
+            "an archive of torch.export before 2.6, whose weights are pickled", hint=EXPORT_AGAIN
         )
-    raise ModelError(f"there is no {MODEL} in it", hint=_EXPORT_AGAIN)
+    raise ModelError(f"there is no {MODEL} in it", hint=EXPORT_AGAIN)

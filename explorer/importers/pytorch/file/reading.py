@@ -16,10 +16,18 @@ from typing import Any  # JSON
 
 import numpy as np
 
-from explorer.errors import ModelError
+from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.model import SourceModel, SourceNode, SourceValue, State
 from explorer.importers.pytorch.file.archive import MODEL, Archive
 from explorer.importers.pytorch.file.decoding import argument_of, graph_of
+from explorer.importers.pytorch.file.fields import (
+    DAMAGED,
+    checked,
+    entry,
+    field,
+    optional,
+    required,
+)
 from explorer.importers.pytorch.file.inlining import inlined
 from explorer.importers.pytorch.file.program import (
     Argument,
@@ -62,22 +70,24 @@ def load(path: Path) -> SourceModel:
 
 
 def _check_schema(model: Mapping[str, Any]) -> None:
-    version = model["schema_version"]
-    if version["major"] != SCHEMA:
+    version = field(model, "schema_version", dict)
+    major = field(version, "major", int, "the schema's version")
+    if major != SCHEMA:
         raise ModelError(
-            f"its schema is {version['major']}.{version.get('minor')}; {SCHEMA} is read",
+            f"its schema is {major}.{version.get('minor')}; {SCHEMA} is read",
             hint="export it again with torch 2.13",
         )
 
 
 def _read(model: Mapping[str, Any], constants: dict[str, np.ndarray], path: Path) -> SourceModel:
-    module = model["graph_module"]
-    graph = inlined(graph_of(module["graph"]))
-    signature = _signature(module["signature"], graph, constants)
+    module = field(model, "graph_module", dict)
+    graph = inlined(graph_of(field(module, "graph", dict)))
+    specified = field(module, "signature", dict)
+    signature = _signature(specified, graph, constants)
     graph = _with_names(graph, signature.names)
     flow = versioned(graph)
     returned = tuple(renamed(argument, signature.names) for argument in flow.outputs)
-    states, returned = _states(module["signature"], signature, flow, returned, constants)
+    states, returned = _states(specified, signature, flow, returned, constants)
     kept = [state.input for state in states]
     shown = [name for argument in returned for name in references(argument)]
     shown += [state.output for state in states]
@@ -103,7 +113,7 @@ def _read(model: Mapping[str, Any], constants: dict[str, np.ndarray], path: Path
         tensors=tuple(name for step in flow.steps for name in step.outputs if name),
         constants={name: array for name, array in constants.items() if name not in kept},
         states=states,
-        ranges=_ranges(model.get("range_constraints") or {}),
+        ranges=_ranges(optional(model, "range_constraints", dict, {})),
     )
 
 
@@ -125,24 +135,29 @@ def _signature(
     fixed: dict[str, Argument] = {}
     names: dict[str, str] = {}
     taken = set(graph.types) | {name for call in graph.calls for name in call.results}
-    for spec in json["input_specs"]:
-        ((kind, found),) = [(k, v) for k, v in spec.items() if v is not None]
+    for spec in field(json, "input_specs", list, "the signature"):
+        kind, found = entry(spec, "an input's specification")
         if kind == "user_input":
-            argument = argument_of(found["arg"])
+            argument = argument_of(required(found, "arg", "an input"))
             if isinstance(argument, Ref):
                 inputs.append(argument.name)
         elif kind == "constant_input":
-            fixed[str(found["name"])] = argument_of(found["value"])
+            name = field(found, "name", str, "an input")
+            fixed[name] = argument_of(required(found, "value", f"input {name!r}"))
         elif kind in _NAMES:
-            graph_name, name = str(found["arg"]["name"]), str(found[_NAMES[kind]])
+            name = field(found, _NAMES[kind], str, f"a {kind}")
+            given = field(found, "arg", dict, f"{kind} {name!r}")
+            graph_name = field(given, "name", str, f"{kind} {name!r}")
             if name not in constants:
                 raise ModelError(f"{kind} {name!r} is not in the archive")
+            if graph_name not in graph.types:
+                raise ModelError(f"the graph has no type for {kind} {name!r}", hint=DAMAGED)
             _check_type(name, constants[name], graph.types[graph_name])
             names[graph_name] = name
             if name in taken:
                 raise ModelError(f"{kind} {name!r} and a node have one name")
         else:
-            raise ModelError(
+            raise UnsupportedError(
                 f"the module takes what is no tensor: {kind}",
                 hint="only tensors and numbers can be compiled",
             )
@@ -161,7 +176,7 @@ def _check_type(name: str, array: np.ndarray, kind: ValueType) -> None:
         raise ModelError(
             f"{name!r} is {array.dtype.name} of shape {array.shape} in the archive, and "
             f"{kind.element_type} of shape {kind.sizes} in the graph",
-            hint="the file is damaged",
+            hint=DAMAGED,
         )
 
 
@@ -180,10 +195,15 @@ def _states(
         name: version for name, version in flow.changed.items() if name in constants
     }
     others: list[Argument] = []
-    for spec, argument in zip(json["output_specs"], returned, strict=True):
-        ((kind, found),) = [(k, v) for k, v in spec.items() if v is not None]
+    specs = field(json, "output_specs", list, "the signature")
+    if len(specs) != len(returned):
+        raise ModelError(
+            f"the signature has {len(specs)} outputs, and the graph {len(returned)}", hint=DAMAGED
+        )
+    for spec, argument in zip(specs, returned, strict=True):
+        kind, found = entry(spec, "an output's specification")
         if kind in ("buffer_mutation", "parameter_mutation") and isinstance(argument, Ref):
-            name = str(found["buffer_name" if kind == "buffer_mutation" else "parameter_name"])
+            name = field(found, kind.replace("mutation", "name"), str, "an output")
             if name not in constants:
                 raise ModelError(f"{name!r}, which changes, is not in the archive")
             ends[name] = argument.name
@@ -235,6 +255,7 @@ def _ranges(json: Mapping[str, Any]) -> dict[str, tuple[int, int | None]]:
     """The least and the greatest size of each symbol."""
     found: dict[str, tuple[int, int | None]] = {}
     for name, bounds in json.items():
+        bounds = checked(bounds, dict, f"the range of {name!r}")
         low, high = bounds.get("min_val"), bounds.get("max_val")
         low = low if isinstance(low, int) else 0
         found[str(name)] = max(low, 0), high if isinstance(high, int) else None

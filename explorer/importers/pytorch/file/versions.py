@@ -24,6 +24,7 @@ from explorer.importers.pytorch.file.program import (
 )
 from explorer.importers.pytorch.file.views import Unclear, view_of
 
+_NORMALIZATIONS = ("aten.batch_norm", "aten._native_batch_norm_legit", "aten.native_batch_norm")
 _NO_WRITES = ("aten.detach_", "aten.requires_grad_")
 
 
@@ -89,6 +90,17 @@ def is_write(call: Call) -> bool:
     return is_operator or (name.endswith("_") and not name.endswith("__"))
 
 
+def statistics_of(call: Call) -> tuple[str, ...]:
+    """Running mean and variance that a batch normalization changes as it trains, by their names.
+
+    They become further results of the call, as no overload says that it writes into them.
+    """
+    is_training = call.target in _NORMALIZATIONS and call.arguments.get("training") is True
+    given = [call.arguments.get(name) for name in ("running_mean", "running_var")]
+    names = tuple(argument.name for argument in given if isinstance(argument, Ref))
+    return names if is_training and len(names) == len(given) else ()
+
+
 class _Walk:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -118,7 +130,12 @@ class _Walk:
             return self._write(index, call, current, inputs)
         self._note_view(call)
         tensors = {name: name for name in call.results if name}
-        return Step(call=current, inputs=inputs, outputs=call.results, tensors=tensors)
+        result = next(filter(None, call.results), call.name)
+        changed = {name: self._unused(f"{name} after {result}") for name in statistics_of(call)}
+        self._current |= changed
+        tensors |= {version: name for name, version in changed.items()}
+        outputs = (*call.results, *changed.values())
+        return Step(call=current, inputs=inputs, outputs=outputs, tensors=tensors)
 
     def _note_view(self, call: Call) -> None:
         try:

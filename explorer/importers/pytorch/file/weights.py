@@ -15,6 +15,7 @@ from explorer.errors import ModelError
 from explorer.importers.building.limits import check_extent
 from explorer.importers.pytorch.file.archive import Archive
 from explorer.importers.pytorch.file.decoding import value_type
+from explorer.importers.pytorch.file.fields import DAMAGED, field
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
 
 LARGEST_REPEATED_BYTES = 1 << 20
@@ -29,10 +30,12 @@ def weights_of(archive: Archive) -> dict[str, np.ndarray]:
         ("data/constants", "model_constants_config.json"),
     ):
         if archive.has(f"{folder}/{config}"):
-            for name, payload in archive.json(f"{folder}/{config}")["config"].items():
-                if str(payload["path_name"]).startswith("custom_obj_"):
+            listed = field(archive.json(f"{folder}/{config}"), "config", dict, config)
+            for name, payload in listed.items():
+                member = field(payload, "path_name", str, f"tensor {name!r}")
+                if member.startswith("custom_obj_"):
                     raise ModelError(f"{name!r} is an object of TorchScript, not a tensor")
-                found[name] = _tensor(archive, name, f"{folder}/{payload['path_name']}", payload)
+                found[name] = _tensor(archive, name, f"{folder}/{member}", payload)
     return found
 
 
@@ -42,13 +45,14 @@ def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]
             f"tensor {name!r} is pickled: reading it would run what is in it",
             hint="export the module again with plain tensors: no quantized ones, no subclasses",
         )
-    json = payload["tensor_meta"]
+    json = field(payload, "tensor_meta", dict, f"tensor {name!r}")
     kind = value_type(json, f"tensor {name!r}")
     if kind.element_type not in ELEMENT_TYPES:
         raise ModelError(f"tensor {name!r} has elements of {kind.element_type}")
     dtype = numpy_dtype(ELEMENT_TYPES[kind.element_type])
     sizes, strides = _numbers(kind.sizes, name), _numbers(kind.strides, name)
-    (offset,) = _numbers((json["storage_offset"].get("as_int"),), name)
+    begin = field(json, "storage_offset", dict, f"tensor {name!r}")
+    offset = field(begin, "as_int", int, f"the offset of tensor {name!r}")
     content = archive.view(member)
     available = len(content) // dtype.itemsize
     check_extent(sizes, dtype.itemsize, f"tensor {name!r}")
@@ -75,5 +79,5 @@ def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]
 
 def _numbers(values: tuple[Any, ...], name: str) -> tuple[int, ...]:
     if not all(isinstance(value, int) for value in values):
-        raise ModelError(f"the shape of tensor {name!r} is not known", hint="the file is damaged")
+        raise ModelError(f"the shape of tensor {name!r} is not known", hint=DAMAGED)
     return tuple(values)

@@ -19,6 +19,7 @@ import explorer
 from explorer.cli.snapshots import used_weights, weights_as_npz, weights_path
 from explorer.errors import ModelError
 from explorer.runtime.child import Child
+from tests.importers.pytorch_models import Program, ref
 from verification.children import answer_all
 from verification.conformance.caffe.models import one_layer
 from verification.conformance.tflite.models import TensorOf, one_operator
@@ -56,6 +57,11 @@ def files(tmp_path_factory, sample_models: Path) -> dict[str, Path]:
     with zipfile.ZipFile(folder / "both.zip", "w") as archive:
         for suffix in (".prototxt", ".caffemodel"):
             archive.write(folder / f"caffe{suffix}", f"net{suffix}")
+    program = Program({"x": ("float32", [2, 4])}, weights={"w": numbers})
+    y = program.call(
+        "aten.linear.default", {"input": ref("x"), "weight": ref("p_w")}, "float32", [2, 3]
+    )
+    program.write(folder / "dense.pt2", [y])
     return {
         path.suffix: path for path in folder.iterdir() if not path.name.endswith(".weights.npz")
     }

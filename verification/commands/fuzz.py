@@ -4,10 +4,10 @@
     explorer fuzz --mutate net.onnx net.nnx in.npz dump/00-import.mlir chip.toml conv_1.json \\
                   --count 20000 --out failures/
 
-Files may be models (.onnx, .tflite, .prototxt, .caffemodel, .zip), traces (.nnx), arrays (.npz),
-IR (.mlir), targets (.toml), and lists of schedule steps (.json), which are called after their
-kernel. Arrays, targets and schedules are for the first .onnx. Each file is damaged in turn, and
-read as the command does that takes such files.
+Files may be models (.onnx, .tflite, .pt2, .prototxt, .caffemodel, .zip), traces (.nnx), arrays
+(.npz), IR (.mlir), targets (.toml), and lists of schedule steps (.json), which are called after
+their kernel. Arrays, targets and schedules are for the first .onnx. Each file is damaged in turn,
+and read as the command does that takes such files.
 
 Everything runs in child processes with limits. Prints how often what happened; what is a defect is
 named with its seed and written to the folder. Status 1 when there was a defect.
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="damaged copies of these: .onnx, .tflite, .prototxt, .caffemodel (each with the other "
-        "one beside it), .zip of both, .nnx, .npz, .mlir, targets (.toml), and schedules "
+        help="damaged copies of these: .onnx, .tflite, .pt2, .prototxt, .caffemodel (each with the "
+        "other one beside it), .zip of both, .nnx, .npz, .mlir, targets (.toml), and schedules "
         "(KERNEL.json); arrays, targets and schedules are for the first .onnx",
     )
     parser.add_argument(

@@ -15,7 +15,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,8 +125,13 @@ def _odd_value(random: np.random.Generator) -> Any:
     return _pick((*values, *ODD_NUMBERS, *ODD_NAMES), random)
 
 
-def damage_archive(content: bytes, random: np.random.Generator) -> bytes:
-    """One member of a zip file is damaged, missing, there twice or under another name."""
+def damage_archive(
+    content: bytes, random: np.random.Generator, methods: Sequence[int] = _METHODS
+) -> bytes:
+    """One member of a zip file is damaged, missing, there twice or under another name.
+
+    `methods`: of compression, of which the copy has any.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [(info.filename, archive.read(info)) for info in archive.infolist()]
@@ -146,11 +151,16 @@ def damage_archive(content: bytes, random: np.random.Generator) -> bytes:
         case _:
             members[index] = (name, _damage_member(name, data, random))
     made = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", _pick(_METHODS, random)) as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(made, "w", _pick(methods, random)) as archive:
         warnings.simplefilter("ignore")  # of a name that is there twice
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name or "x"), data)
     return made.getvalue()
+
+
+def damage_stored_archive(content: bytes, random: np.random.Generator) -> bytes:
+    """The same of an archive that is refused where it is compressed."""
+    return damage_archive(content, random, (zipfile.ZIP_STORED,))
 
 
 def _damage_member(name: str, data: bytes, random: np.random.Generator) -> bytes:
@@ -200,6 +210,7 @@ DAMAGES: dict[str, Damage] = {
     ".prototxt": damage_text,
     ".caffemodel": damage_wire,
     ".zip": damage_archive,
+    ".pt2": damage_stored_archive,
     ".nnx": damage_archive,
     ".npz": damage_archive,
     ".mlir": damage_text,

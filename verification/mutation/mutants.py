@@ -30,6 +30,7 @@ from explorer.compilation import compile_model
 from explorer.errors import ExplorerError
 from explorer.files import is_foreseen
 from explorer.importers import SourceModel, to_top
+from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.inspection.printing import dump
 from explorer.runtime.child import Answer
 
@@ -181,7 +182,8 @@ class Compiled:
 
     def compile(self, model: SourceModel) -> None:
         """Imports the model, and compiles it down to source text if it is another program."""
-        module, weights = to_top(model)
+        batch = {name: 1 for name in symbolic_dimensions(model) if is_batch(model, name)}
+        module, weights = to_top(model, batch)
         digest = hashlib.sha256(dump(module).encode())
         for name in weights:
             if weights[name].size <= SMALL_WEIGHT:

@@ -1,7 +1,7 @@
 """What reading a file of each kind does: the same as the command that takes such files.
 
     .onnx   explorer compile FILE                     imported, compiled, C emitted
-    .tflite, .prototxt, .caffemodel, .zip of these      the same
+    .tflite, .prototxt, .caffemodel, .zip of these, .pt2      the same
     .nnx    explorer show FILE, everything that it shows
     .npz    explorer run MODEL --input FILE, up to the arrays as the model takes them
     .mlir   explorer opt FILE, with some passes
@@ -52,6 +52,7 @@ class Readers:
             ".prototxt": self._compile,
             ".caffemodel": self._compile,
             ".zip": self._compile,
+            ".pt2": self._compile,
             ".nnx": self._trace,
             ".npz": self._arrays,
             ".mlir": self._text,

@@ -17,6 +17,12 @@ import numpy as np
 
 CODES = {"uint8": 1, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bool": 12}
 
+WEIGHT = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+TRACE = """  File "/home/ann/nets/net.py", line 7, in forward
+    y = self.head(x)
+  File "/usr/lib/python3/torch/nn/modules/linear.py", line 134, in forward
+    return F.linear(input, self.weight, self.bias)"""
+
 
 def ref(name: str) -> dict[str, Any]:
     return {"as_tensor": {"name": name}}
@@ -154,3 +160,17 @@ def archive(path: Path, members: Mapping[str, bytes], compression: int = 0) -> P
         for name, content in members.items():
             file.writestr(f"{path.stem}/{name}", content)
     return path
+
+
+def linear_program() -> tuple[Program, str]:
+    program = Program({"x": ("float32", [3, 4])}, {"head.weight": WEIGHT})
+    y = program.call(
+        "aten.linear.default",
+        {"input": ref("x"), "weight": ref("p_head.weight")},
+        "float32",
+        [3, 5],
+        name="linear",
+        trace=TRACE,
+        module="L__self__,,nets.Net;L__self__head,head,torch.nn.modules.linear.Linear",
+    )
+    return program, y

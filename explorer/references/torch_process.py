@@ -28,6 +28,16 @@ from exchange import Exchange  # pyright: ignore[reportMissingImports]  beside t
 from serving import serve  # pyright: ignore[reportMissingImports]
 from timing import time_calls  # pyright: ignore[reportMissingImports]
 
+
+def _grouped_product(x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Rows up to each end times a matrix of their own; zeros behind the last one."""
+    y = x.new_zeros(x.shape[0], weights.shape[2])
+    bounds = [0, *ends.tolist()]
+    for begin, end, weight in zip(bounds, bounds[1:], weights, strict=False):
+        y[begin:end] = x[begin:end] @ weight
+    return y
+
+
 _ATEN = re.compile(r"aten\.(\w+)\.(\w+)")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
@@ -38,6 +48,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         )
     },
     **{f"math.{name}": getattr(math, name) for name in ("floor", "ceil", "trunc")},
+    "transformers.grouped_mm_fallback": _grouped_product,
     "torch.sym_max": max,
     "torch.sym_min": min,
     "torch.sym_float": float,

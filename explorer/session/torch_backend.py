@@ -10,6 +10,11 @@ them is compiled in parts. A graph whose gradients are asked for is split first:
 compiled, its backward pass is torch's, and a warning says so. Parameters that change afterwards are
 noticed, and the graph is compiled again.
 
+A program of the processor has as many threads as torch (`torch.get_num_threads()`) when it is
+compiled, or as the option `threads` says:
+
+    torch.compile(module, backend="explorer", options={"threads": 1})
+
 torch loads this file by its entry point; nothing of ours loads torch otherwise.
 """
 
@@ -48,7 +53,10 @@ def last_compilation() -> Compilation | None:
 
 
 def explorer(graph: Any, example_inputs: Sequence[Any], **options: Any) -> Run:
-    """What torch calls with every graph: what runs it. options: `target`, and those of compile."""
+    """What torch calls with every graph: what runs it.
+
+    options: `threads`, by default torch's; `target`, and all others of `explorer.compile`.
+    """
     import torch
 
     options = dict(options.get("options") or options)
@@ -134,14 +142,18 @@ class _Compiled:
                 "explorer runs on the processor; this graph stays PyTorch's", stacklevel=2
             )
             return self._graph
+        if any(tensor.is_complex() or tensor.is_sparse for tensor in tensors):
+            warnings.warn(
+                "complex and sparse tensors have no form here; this graph stays PyTorch's",
+                stacklevel=2,
+            )
+            return self._graph
         bound = _bound(self._graph, inputs, set(self._fixed))
         free = [
             value
             for index, value in enumerate(inputs)
             if index not in self._fixed and isinstance(value, torch.Tensor)
         ]
-        if any(tensor.is_complex() or tensor.is_sparse for tensor in tensors):
-            return self._graph
         program = torch.export.export(bound, tuple(free)).run_decompositions({})
         try:
             run = _whole(read_live(program), self._options)
@@ -201,9 +213,11 @@ def _whole(model: SourceModel, options: dict[str, Any]) -> Run:
     assert isinstance(content, PytorchContent), model.format
     if model.states:
         raise UnsupportedError("it writes into its buffers", problems=["a buffer that changes"])
-    compilation = compile_model(model, **{"target": "cpu", **options})
+    settings = {"target": "cpu", **options}
+    threads = settings.pop("threads", None)
+    compilation = compile_model(model, **settings)
     _LAST.compilation = compilation
-    executable = compilation.open(isolated=False)
+    executable = compilation.open(_threads(compilation, threads), isolated=False)
     names = [value.name for value in model.inputs]
 
     def run(*tensors: Any) -> Any:
@@ -215,6 +229,15 @@ def _whole(model: SourceModel, options: dict[str, Any]) -> Run:
         ]
 
     return run
+
+
+def _threads(compilation: Compilation, asked: int | None) -> int | None:
+    """As many as were asked for, else as many as torch uses; a driver has its own."""
+    import torch
+
+    if asked is not None:
+        return asked
+    return torch.get_num_threads() if compilation.backend.owns_threads else None
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -50,6 +50,23 @@ def test_one_is_right_one_is_refused_and_neither_is_judged_twice(command, tmp_pa
     assert "1 of the 2" in (tmp_path / "report.md").read_text()
 
 
+def test_both_ways_stand_in_one_journal_and_on_one_page(command, tmp_path, capsys):
+    journal, report = tmp_path / "journal.jsonl", tmp_path / "report.md"
+    journal.write_text('{"name": "plain/perceptron", "status": "right"}')  # of a file
+    arguments = ["plain/perceptron", "plain/fourier_mixer", "--journal", str(journal)]
+    assert command.main([*arguments, "--way", "torch.compile", "--report", str(report)]) == 0
+    assert "1 of the 2 that PyTorch itself runs are right." in capsys.readouterr().out
+    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    assert [(row["way"], row["status"]) for row in rows] == [
+        ("torch.compile", "right"),
+        ("torch.compile", "in part"),
+    ]
+    assert "aten.fft_fft2" in rows[1]["reason"]
+    page = report.read_text()
+    assert "1 of the 1 that torch.export takes are right." in page
+    assert "1 of the 2 that PyTorch itself runs are right." in page
+
+
 def test_what_torch_does_not_export_counts_for_nobody(command):
     rows = [
         {"name": "timm/a", "status": "not exported", "reason": "no module timm"},

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.compilation import Compilation
 from explorer.errors import InputError, ModelError
 from explorer.importers.model import SourceModel
+from explorer.runtime.executable import Executable
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, about itself
 
@@ -196,6 +198,15 @@ def test_what_has_no_form_stays_torch(torch: Any):
     torch.testing.assert_close(found, function(x))
 
 
+def test_complex_tensors_stay_torch_s_which_a_warning_says(torch: Any):
+    from explorer.session.torch_backend import explorer
+
+    x = torch.randn(3, dtype=torch.complex64)
+    with torch.no_grad(), pytest.warns(UserWarning, match="complex .* stays PyTorch's"):
+        found = torch.compile(lambda x: x.abs() + 1, backend=explorer)(x)
+    torch.testing.assert_close(found, x.abs() + 1)
+
+
 def test_gradients_are_torch_s(torch: Any):
     from explorer.session.torch_backend import explorer
 
@@ -208,3 +219,29 @@ def test_gradients_are_torch_s(torch: Any):
     module.zero_grad()
     module(x).square().sum().backward()
     torch.testing.assert_close(found, module.weight.grad)
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 3), ({"threads": 2}, 2)])
+def test_a_program_has_as_many_threads_as_torch_or_as_asked_for(
+    options: dict[str, int], expected: int, torch: Any, monkeypatch: pytest.MonkeyPatch
+):
+    opened: list[Executable] = []
+    open_program = Compilation.open
+
+    def noting(self: Compilation, *args: Any, **kwargs: Any) -> Executable:
+        opened.append(open_program(self, *args, **kwargs))
+        return opened[-1]
+
+    monkeypatch.setattr(Compilation, "open", noting)
+    module, x = torch.nn.Linear(64, 48).eval(), torch.randn(32, 64)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        compiled = torch.compile(module, backend="explorer", options=options)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), module(x))
+    finally:
+        torch.set_num_threads(before)
+    compilation, (executable,) = ex.last_compilation(), opened
+    assert compilation is not None
+    assert executable.profile(compilation.example_inputs()).threads == expected

@@ -7,10 +7,11 @@
 A NAME is a library (`plain`, `torchvision`, `timm`, `transformers`) or one architecture of it; none
 means all. Each goes in a child process with limits of time and memory through torch.export into a
 file, our reader, the compiler for the processor, and a run that is compared with eager, within 1e-4
-of the largest number of each output. What became of it is in the journal as soon as it is known, a
-JSON object a line: a run that was interrupted goes on where it was. `--again STATUS` repeats those
-of one outcome, `--again all` everything; `--known` judges nothing, and makes the tables of what the
-journal has.
+of the largest number of each output; with `--way torch.compile` it is
+`torch.compile(module, backend="explorer")` that is compared. What became of it is in the journal as
+soon as it is known, a JSON object a line: a run that was interrupted goes on where it was. `--again
+STATUS` repeats those of one outcome, `--again all` everything; `--known` judges nothing, and makes
+the tables of what the journal has.
 
 torchvision, timm and transformers are not installed with the project; they may lie in a FOLDER:
 
@@ -40,6 +41,7 @@ from verification.children import answer_all
 CHILD = Path(__file__).resolve().parent / "child.py"
 STATUSES = {
     "right": "all outputs within 1e-4 of eager's",
+    "in part": "so, but some nodes stayed PyTorch's",
     "wrong": "an output differs",
     "refused": "the importer or the compiler says what it does not know",
     "failed": "an error that this project did not foresee, or no program",
@@ -48,6 +50,10 @@ STATUSES = {
     "crashed": "the process was ended by a signal",
     "hung": "the limit of time was reached",
 }
+FILE, COMPILED = "file", "torch.compile"
+WAYS = {FILE: "torch.export takes", COMPILED: "PyTorch itself runs"}
+"""How a network comes to the compiler, and who takes those that are counted."""
+
 OUTSIDE = ("not exported",)
 """Outcomes that say nothing of this compiler."""
 
@@ -60,6 +66,7 @@ Row = dict[str, object]
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="PyTorch's architectures, exported and compiled.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="libraries or architectures")
+    parser.add_argument("--way", choices=list(WAYS), default=FILE, help="default: file")
     parser.add_argument("--journal", type=Path, help="known results are not made again")
     parser.add_argument("--again", default="", metavar="STATUS", help="these are; or `all`")
     parser.add_argument("--known", action="store_true", help="only what the journal has")
@@ -71,16 +78,17 @@ def main(arguments: Sequence[str]) -> int:
     names = _names(chosen.names, parser)
     known = _read(chosen.journal)
     if chosen.known:
-        names = [name for name in names if name in known]
+        names = [name for name in names if (name, chosen.way) in known]
     missing = [
         name
         for name in names
-        if name not in known or chosen.again in ("all", str(known[name]["status"]))
+        if (row := known.get((name, chosen.way))) is None
+        or chosen.again in ("all", str(row["status"]))
     ]
 
     def keep(number: int, answer: Answer, done: int) -> None:
-        row = {"name": missing[number], **answer}
-        known[missing[number]] = row
+        row = {"name": missing[number], "way": chosen.way, **answer}
+        known[missing[number], chosen.way] = row
         if chosen.journal is not None:
             with chosen.journal.open("a", encoding="utf-8") as file:
                 file.write(f"\n{json.dumps(row)}")  # behind a line that was cut off, too
@@ -89,13 +97,15 @@ def main(arguments: Sequence[str]) -> int:
 
     program = (str(CHILD),)
     options = [str(chosen.gigabytes), *map(str, chosen.packages)]
-    requests = [{"name": name} for name in missing]
+    requests = [{"name": name, "way": chosen.way} for name in missing]
     answer_all(requests, lambda: Child(program, options), seconds=chosen.seconds, report=keep)
-    lines = tables([known[name] for name in names])
-    print("\n".join(lines))
+    print("\n".join(tables([known[name, chosen.way] for name in names], chosen.way)))
     if chosen.report is not None:
-        head = page_head(len(names), chosen)
-        write_file(chosen.report, ("\n".join([*head, *lines]) + "\n").encode())
+        rows = {way: [known[n, way] for n in all_names() if (n, way) in known] for way in WAYS}
+        lines = [*page_head(len(rows[FILE]), chosen), *tables(rows[FILE])]
+        if rows[COMPILED]:
+            lines += ["", *compiled_head(len(rows[COMPILED])), *tables(rows[COMPILED], COMPILED)]
+        write_file(chosen.report, ("\n".join(lines) + "\n").encode())
     return 0
 
 
@@ -120,6 +130,17 @@ def page_head(count: int, chosen: argparse.Namespace) -> list[str]:
     ]
 
 
+def compiled_head(count: int) -> list[str]:
+    return [
+        '## `torch.compile(module, backend="explorer")`',
+        "",
+        f"With `--way torch.compile`, the same comparison with eager; {count} have been judged. "
+        "`in part` means that all outputs are right, and that some nodes stayed PyTorch's. "
+        "Recurrent layers go to the backend (`torch._dynamo.config.allow_rnn`).",
+        "",
+    ]
+
+
 def _names(asked: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
     """In the order of the register."""
     every = all_names()
@@ -129,18 +150,18 @@ def _names(asked: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
     return [n for n in every if not asked or n in asked or n.partition("/")[0] in asked]
 
 
-def _read(journal: Path | None) -> dict[str, Row]:
-    """The last row of each; a line that was cut off while it was written is none."""
-    found: dict[str, Row] = {}
+def _read(journal: Path | None) -> dict[tuple[str, str], Row]:
+    """The last row of each name and way; a line that was cut off while it was written is none."""
+    found: dict[tuple[str, str], Row] = {}
     if journal is not None and journal.is_file():
         for line in journal.read_text(encoding="utf-8").splitlines():
             with suppress(json.JSONDecodeError):
                 row = json.loads(line)
-                found[row["name"]] = row
+                found[row["name"], row.get("way", FILE)] = row
     return found
 
 
-def tables(rows: Sequence[Row]) -> list[str]:
+def tables(rows: Sequence[Row], way: str = FILE) -> list[str]:
     """Markdown: outcomes by library, what is refused by operator, and all that is not right."""
     libraries = list(dict.fromkeys(_library(row) for row in rows))
     counts = Counter((_library(row), row["status"]) for row in rows)
@@ -151,7 +172,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
             lines.append(_row([status, *map(str, numbers), str(sum(numbers)), meaning]))
     judged = [row for row in rows if row["status"] not in OUTSIDE]
     right = sum(row["status"] == "right" for row in judged)
-    lines += ["", f"{right} of the {len(judged)} that torch.export takes are right.", ""]
+    lines += ["", f"{right} of the {len(judged)} that {WAYS[way]} are right.", ""]
     operators = Counter(o for row in rows if row["status"] == "refused" for o in _operators(row))
     if operators:
         lines += [*_table(["refused", "architectures"])]

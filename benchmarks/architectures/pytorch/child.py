@@ -2,8 +2,8 @@
 
     python child.py REPLY_FD GIGABYTES [FOLDER ...]
 
-    parent  ── {"name": "plain/lstm"} ──▶  child
-            ◀── the `Result` as JSON ────
+    parent  ── {"name": "plain/lstm", "way": "file"} ──▶  child
+            ◀────────────────── the `Result` as JSON ────
 
 FOLDERs are searched for packages behind those of this environment. After a lack of memory the
 process ends, so that the next one begins with all of it.
@@ -25,16 +25,19 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))  # of compilers that it starts, too
     sys.path.append(str(Path(__file__).resolve().parents[3]))  # of `verification`
     sys.path.extend(folders)
+    import compiled
+    import judged
     import torch
-    from judged import NO_MEMORY, judge
 
+    judges = {"file": judged.judge, "torch.compile": compiled.judge}
     torch.set_num_threads(1)
     with os.fdopen(int(descriptor), "w") as replies:
         for line in sys.stdin:
-            result = judge(json.loads(line)["name"])
+            request = json.loads(line)
+            result = judges[request["way"]](request["name"])
             replies.write(json.dumps(asdict(result)) + "\n")
             replies.flush()
-            if result.status == NO_MEMORY:
+            if result.status == judged.NO_MEMORY:
                 return
 
 

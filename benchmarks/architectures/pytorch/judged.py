@@ -105,19 +105,19 @@ def _judged(name: str, sizes: _Sizes) -> tuple[str, str]:
         except MemoryError:
             return NO_MEMORY, "while exporting"
         except Exception as error:  # torch's exceptions have no base of theirs
-            return NOT_EXPORTED, _line(f"{type(error).__name__}: {error}")
+            return NOT_EXPORTED, one_line(f"{type(error).__name__}: {error}")
         try:
             return RIGHT, _compared(path, inputs, expected, sizes)
         except AssertionError as error:
-            return WRONG, _line(error)
+            return WRONG, one_line(error)
         except UnsupportedError as error:
             return REFUSED, "\n".join(error.problems) or error.message
         except MemoryError:
             return NO_MEMORY, "while compiling or running"
         except ExplorerError as error:
-            return FAILED, _line(f"{type(error).__name__}: {error.message}")
+            return FAILED, one_line(f"{type(error).__name__}: {error.message}")
         except Exception as error:  # a defect of the project is a result here, and not the end
-            return FAILED, _line(f"{type(error).__name__}: {error}")
+            return FAILED, one_line(f"{type(error).__name__}: {error}")
 
 
 def _exported(name: str, path: Path) -> tuple[list[np.ndarray], list[Any]]:
@@ -144,9 +144,9 @@ def _compared(path: Path, given: list[np.ndarray], expected: list[Any], sizes: _
         found = executable.run(inputs)
     finally:
         executable.close()
-    require_equal(found, _outputs(model), expected)
+    require_equal(found, dict(zip(_outputs(model), expected, strict=True)))
     left_out = not_generated(compilation, frozenset())
-    return "" if left_out is None else _line(": ".join(left_out))
+    return "" if left_out is None else one_line(": ".join(left_out))
 
 
 def _outputs(model: SourceModel) -> list[str]:
@@ -155,6 +155,7 @@ def _outputs(model: SourceModel) -> list[str]:
     return [argument.name for argument in content.returned if isinstance(argument, Ref)]
 
 
-def _line(text: object, limit: int = 300) -> str:
+def one_line(text: object, limit: int = 300) -> str:
+    """Without its breaks, and shortened."""
     words = " ".join(str(text).split())
     return words if len(words) <= limit else words[: limit - 1] + "…"

@@ -1,87 +1,19 @@
 """Recurrent layers: one step of each at a time, their states as operands and results.
 
-i = sigmoid(x Wi + h Ri + bi)        f, o likewise        g = tanh(x Wg + h Rg + bg)
-c' = f c + i g        h' = o tanh(c')
+h' = activation(x W + h R + b); LSTMs have a file of their own, `lstm.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import activated
-from explorer.importers.tflite.operators.integer_lstm import integer_lstm
 from explorer.importers.tflite.operators.integer_svdf import integer_svdf
+from explorer.importers.tflite.operators.lstm import LONGEST
 from explorer.importers.tflite.operators.node import TfliteNode
-
-LONGEST = 256
-"""Steps that are written out one after another."""
-GATES = 4
-"""input, forget, cell, output: the order of operands."""
-INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES, STATE, CELL = 1, 5, 12, 18, 19
-LEFT_OUT = {
-    **dict.fromkeys((9, 10, 11), "peepholes"),
-    **dict.fromkeys((16, 17), "a projection"),
-    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
-}
-
-
-def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
-    """An LSTM over a sequence; its states are those behind the last step.
-
-    Source: tensorflow/lite/kernels/lstm_eval.cc, `LstmStepFloat`.
-    """
-    for index, what in LEFT_OUT.items():
-        if node.has(index):
-            raise Unsupported(f"{what} of an LSTM")
-    if not node.has(INPUT_WEIGHTS):
-        raise Unsupported("an LSTM whose input gate is the rest of the forget gate")
-    if node.activation != "TANH":
-        raise Unsupported(f"the activation {node.activation} of an LSTM")
-    x = node.plain(0)
-    time_axis = 0 if node.integer("time_major") else 1
-    (steps,) = build.sizes(x, [time_axis], "the steps of an LSTM")
-    if not 0 < steps <= LONGEST:
-        raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
-    if node.is_quantized:
-        made, hidden, cell = integer_lstm(node, steps, time_axis, build)
-        return [build.concat(made, time_axis), hidden, cell]
-    if node.tensor(INPUT_WEIGHTS).element_type != "float32":
-        raise Unsupported("an LSTM of floats whose weights are bytes")
-    weights, recurrence = (_joined(node, first, build) for first in (1, 5))
-    bias = build.concat([node.plain(BIASES + gate) for gate in range(GATES)], 0)
-    hidden, cell = node.plain(STATE), node.plain(CELL)
-    clip = node.number("cell_clip")
-    made = []
-    for step in range(steps):
-        now = build.squeeze(build.slice(x, time_axis, step, step + 1), [time_axis])
-        gates = build.binary(
-            "add", build.matmul(now, weights, bias), build.matmul(hidden, recurrence)
-        )
-        i, f, g, o = _gates(gates, build)
-        kept = build.binary("mul", f, cell)
-        cell = build.binary("add", kept, build.binary("mul", i, g))
-        if clip > 0:
-            cell = build.unary("clip", cell, -clip, clip)
-        hidden = build.binary("mul", o, build.unary("tanh", cell))
-        made.append(build.unsqueeze(hidden, [time_axis]))
-    return [build.concat(made, time_axis), hidden, cell]
-
-
-def _joined(node: TfliteNode, first: int, build: Build) -> SSAValue:
-    """The weights of all gates, (inputs, gates * hidden): one product makes them all."""
-    parts = [build.known(node.plain(first + gate), "weights") for gate in range(GATES)]
-    return build.weight(np.concatenate(parts).T, f"{node.tensor(first).name}.gates")
-
-
-def _gates(gates: SSAValue, build: Build) -> list[SSAValue]:
-    size = build.sizes(gates, [1], "gates")[0] // GATES
-    parts = [build.slice(gates, 1, gate * size, (gate + 1) * size) for gate in range(GATES)]
-    kinds = ("sigmoid", "sigmoid", "tanh", "sigmoid")
-    return [build.unary(kind, part) for kind, part in zip(kinds, parts, strict=True)]
 
 
 def rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
@@ -145,7 +77,6 @@ def _require_float_weights(node: TfliteNode, *places: int) -> None:
 
 
 CONVERTERS = {
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": unidirectional_sequence_lstm,
     "UNIDIRECTIONAL_SEQUENCE_RNN": rnn,
     "RNN": rnn,
     "SVDF": svdf,

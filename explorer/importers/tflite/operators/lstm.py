@@ -1,0 +1,286 @@
+"""LSTMs: one step at a time, their states as operands and results.
+
+i = sigmoid(norm(x Wi + h Ri + pi c) + bi)      f likewise, o with c'
+g = tanh(norm(x Wg + h Rg) + bg)
+c' = f c + i g        h' = (o tanh(c')) W + b
+
+Peepholes p, the normalization and the projection W, b may be absent; without weights of its own
+the input gate is 1 - f. With weights of bytes each product is hybrid: x, h and what is projected
+become bytes by the range of each row. Source: tensorflow/lite/kernels/lstm_eval.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.tflite.operators.hybrid import (
+    BYTES,
+    rows_as_bytes,
+    rows_from_zero,
+    scale_of_bytes,
+)
+from explorer.importers.tflite.operators.integer_lstm import integer_lstm
+from explorer.importers.tflite.operators.node import TfliteNode
+
+LONGEST = 256
+"""Steps that are written out one after another."""
+INPUT, FORGET, CELL, OUTPUT = range(4)
+"""Gates, in the order of operands."""
+PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
+"""Where each stands among its like."""
+VARIANCE_AT_LEAST = 1e-8
+OF_BYTES_LEFT_OUT = {
+    **dict.fromkeys((9, 10, 11), "peepholes"),
+    **dict.fromkeys((16, 17), "a projection"),
+    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
+}
+Product = Callable[[SSAValue, SSAValue | None], SSAValue]
+"""Rows times weights, and a bias."""
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Indices of the operands of one direction."""
+
+    first: int
+    """The input gate's weights; all but states and normalization follow."""
+    state: int
+    norms: int | None = None
+
+    def inputs(self, gate: int) -> int:
+        return self.first + gate
+
+    def recurrent(self, gate: int) -> int:
+        return self.first + 4 + gate
+
+    def peephole(self, gate: int) -> int:
+        return self.first + 8 + PEEPHOLES[gate]
+
+    def bias(self, gate: int) -> int:
+        return self.first + 11 + gate
+
+    @property
+    def projection(self) -> int:
+        return self.first + 15
+
+
+FORWARD_ONLY = _Places(1, 18, 20)
+FORWARD, BACKWARD = _Places(1, 35), _Places(18, 37)
+AUXILIARY = 39
+
+
+@dataclass(frozen=True)
+class _Layer:
+    gates: Sequence[int]
+    """Those with weights of their own."""
+    from_input: Product
+    from_hidden: Product
+    biases: Mapping[int, SSAValue]
+    peepholes: Mapping[int, SSAValue]
+    norms: Mapping[int, SSAValue]
+    project: Callable[[SSAValue], SSAValue]
+    activation: str
+    clip: float
+
+
+def lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """One step, for each row of a matrix."""
+    if node.options.get("kernel_type", "FULL") not in ("FULL", 0):
+        raise Unsupported("an LSTM with the kernel BASIC")
+    node.require_plain()
+    x = node.plain(0)
+    if build.rank(x) != 2:
+        raise Unsupported(f"an LSTM of one step with operands of {build.rank(x)} axes")
+    layer = _layer(node, FORWARD_ONLY, build)
+    hidden, cell = _step(x, node.plain(18), node.plain(19), layer, build)
+    return [hidden, hidden, cell]
+
+
+def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """An LSTM over a sequence; its states are those behind the last step."""
+    time_axis = 0 if node.integer("time_major") else 1
+    if node.is_quantized:
+        steps = _steps(node, time_axis, build)
+        _require_plain_form(node)
+        made, hidden, cell = integer_lstm(node, steps, time_axis, build)
+        return [build.concat(made, time_axis), hidden, cell]
+    return _sequence(node, FORWARD_ONLY, time_axis, build)
+
+
+def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """One LSTM forwards and another backwards, their results side by side or apart."""
+    node.require_plain()
+    if node.has(AUXILIARY):
+        raise Unsupported("an LSTM with auxiliary inputs")
+    time_axis = 0 if node.integer("time_major") else 1
+    forward, *states = _sequence(node, FORWARD, time_axis, build)
+    backward, *others = _sequence(node, BACKWARD, time_axis, build, is_backward=True)
+    if node.integer("merge_outputs"):
+        return [build.concat([forward, backward], 2), *states, *others]
+    return [forward, backward, *states, *others]
+
+
+def _require_plain_form(node: TfliteNode) -> None:
+    for index, what in OF_BYTES_LEFT_OUT.items():
+        if node.has(index):
+            raise Unsupported(f"{what} of an LSTM of bytes")
+    if not node.has(FORWARD_ONLY.first):
+        raise Unsupported("an LSTM of bytes whose input gate is the rest of the forget gate")
+    if node.activation != "TANH":
+        raise Unsupported(f"the activation {node.activation} of an LSTM of bytes")
+
+
+def _steps(node: TfliteNode, time_axis: int, build: Build) -> int:
+    (steps,) = build.sizes(node.plain(0), [time_axis], "the steps of an LSTM")
+    if not 0 < steps <= LONGEST:
+        raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
+    return steps
+
+
+def _sequence(
+    node: TfliteNode, places: _Places, time_axis: int, build: Build, is_backward: bool = False
+) -> Sequence[SSAValue]:
+    """The hidden state behind every step, and both states behind the last."""
+    x, steps = node.plain(0), _steps(node, time_axis, build)
+    layer = _layer(node, places, build)
+    hidden, cell = node.plain(places.state), node.plain(places.state + 1)
+    made: list[SSAValue] = []
+    for step in reversed(range(steps)) if is_backward else range(steps):
+        now = build.squeeze(build.slice(x, time_axis, step, step + 1), [time_axis])
+        hidden, cell = _step(now, hidden, cell, layer, build)
+        made.append(build.unsqueeze(hidden, [time_axis]))
+    return [build.concat(made[::-1] if is_backward else made, time_axis), hidden, cell]
+
+
+def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:
+    gates = [gate for gate in range(4) if node.has(places.inputs(gate))]
+    if gates not in ([INPUT, FORGET, CELL, OUTPUT], [FORGET, CELL, OUTPUT]):
+        raise ValueError("weights of gates are missing")
+    peepholes = [gate for gate in gates if gate in PEEPHOLES and node.has(places.peephole(gate))]
+    norms: dict[int, SSAValue] = {}
+    if places.norms is not None:
+        first = places.norms
+        norms = {gate: node.plain(first + gate) for gate in gates if node.has(first + gate)}
+    if norms and len(norms) != len(gates):
+        raise ValueError("coefficients of a normalization are missing")
+    return _Layer(
+        gates=gates,
+        from_input=_product(node, [places.inputs(gate) for gate in gates], build),
+        from_hidden=_product(node, [places.recurrent(gate) for gate in gates], build),
+        biases={gate: node.plain(places.bias(gate)) for gate in gates},
+        peepholes={gate: _real(node, places.peephole(gate), build) for gate in peepholes},
+        norms=norms,
+        project=_projection(node, places.projection, build),
+        activation=node.activation,
+        clip=node.number("cell_clip"),
+    )
+
+
+def _product(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:
+    """Rows (N, I) times the weights of these operands, (O, I) each, side by side: (N, O ...)."""
+    tensors = [node.tensor(index) for index in indices]
+    parts = [build.known(node.plain(index), "weights") for index in indices]
+    joined, name = np.ascontiguousarray(np.concatenate(parts).T), f"{tensors[0].name}.gates"
+    if all(tensor.element_type == "float32" for tensor in tensors):
+        weight = build.weight(joined, name)
+        return lambda rows, bias: build.matmul(rows, weight, bias)
+    scales = [scale_of_bytes(tensor) for tensor in tensors]
+    columns = np.repeat(np.array(scales, np.float32), [len(part) for part in parts])
+    weight, factors = build.weight(joined, name, BYTES), build.weight(columns)
+
+    has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
+
+    def hybrid(rows: SSAValue, bias: SSAValue | None) -> SSAValue:
+        stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(rows, build)
+        sums = build.cast(as_stored(build.matmul(stored, weight), build), np.float32)
+        made = build.binary("mul", sums, build.binary("mul", scale, factors))
+        return made if bias is None else build.binary("add", made, bias)
+
+    return hybrid
+
+
+def _real(node: TfliteNode, index: int, build: Build) -> SSAValue:
+    """Weights of floats, or of bytes as the floats that they stand for."""
+    tensor = node.tensor(index)
+    if tensor.element_type == "float32":
+        return node.plain(index)
+    numbers = build.known(node.plain(index), "weights").astype(np.float32)
+    return build.weight(numbers * np.float32(scale_of_bytes(tensor)))
+
+
+def _projection(node: TfliteNode, index: int, build: Build) -> Callable[[SSAValue], SSAValue]:
+    if not node.has(index):
+        return lambda hidden: hidden
+    product, clip = _product(node, [index], build), node.number("proj_clip")
+    bias = node.plain(index + 1) if node.has(index + 1) else None
+
+    def project(hidden: SSAValue) -> SSAValue:
+        made = product(hidden, bias)
+        return build.unary("clip", made, -clip, clip) if clip > 0 else made
+
+    return project
+
+
+def _step(
+    x: SSAValue, hidden: SSAValue, cell: SSAValue, layer: _Layer, build: Build
+) -> tuple[SSAValue, SSAValue]:
+    """x (N, inputs), h (N, outputs), c (N, cells) -> h', c'"""
+    bias = None
+    if not layer.norms:
+        bias = build.concat([layer.biases[gate] for gate in layer.gates], 0)
+    sums = build.binary("add", layer.from_input(x, bias), layer.from_hidden(hidden, None))
+    size = build.sizes(sums, [1], "gates")[0] // len(layer.gates)
+    parts = {
+        gate: build.slice(sums, 1, place * size, (place + 1) * size)
+        for place, gate in enumerate(layer.gates)
+    }
+    f = _opened(FORGET, parts, cell, layer, build)
+    g = activated(_shifted(CELL, parts[CELL], layer, build), layer.activation, build)
+    if INPUT in parts:
+        i = _opened(INPUT, parts, cell, layer, build)
+    else:
+        i = build.binary("sub", build.scalar_like(1.0, f), f)
+    kept = build.binary("mul", f, cell)
+    cell = build.binary("add", kept, build.binary("mul", i, g))
+    if layer.clip > 0:
+        cell = build.unary("clip", cell, -layer.clip, layer.clip)
+    o = _opened(OUTPUT, parts, cell, layer, build)
+    shown = activated(cell, layer.activation, build)
+    return layer.project(build.binary("mul", o, shown)), cell
+
+
+def _opened(
+    gate: int, parts: Mapping[int, SSAValue], cell: SSAValue, layer: _Layer, build: Build
+) -> SSAValue:
+    """How far a gate is open, which may look at the cell."""
+    total = parts[gate]
+    if gate in layer.peepholes:
+        total = build.binary("add", total, build.binary("mul", cell, layer.peepholes[gate]))
+    return build.unary("sigmoid", _shifted(gate, total, layer, build))
+
+
+def _shifted(gate: int, total: SSAValue, layer: _Layer, build: Build) -> SSAValue:
+    """Sums of a gate with the normalization, whose bias stands behind it."""
+    if not layer.norms:
+        return total
+    centered = build.binary("sub", total, build.reduce("mean", total, [1], keepdims=True))
+    squares = build.binary("mul", centered, centered)
+    variance = build.reduce("mean", squares, [1], keepdims=True)
+    variance = build.binary("add", variance, build.scalar_like(VARIANCE_AT_LEAST, variance))
+    normal = build.binary("div", centered, build.unary("sqrt", variance))
+    scaled = build.binary("mul", normal, layer.norms[gate])
+    return build.binary("add", scaled, layer.biases[gate])
+
+
+CONVERTERS = {
+    "LSTM": lstm,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": unidirectional_sequence_lstm,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": bidirectional_sequence_lstm,
+}

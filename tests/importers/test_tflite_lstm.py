@@ -1,0 +1,137 @@
+"""LSTMs of TFLite in all their forms, against LiteRT: results and the states behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.importers.tflite.file.reading import read
+from explorer.references.interface import reference_of
+from tests.importers.tflite_nodes import fixed, floats, random
+from verification.conformance.tflite.models import TensorOf, one_operator
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
+
+BATCH, STEPS, INPUTS, CELLS = 2, 3, 5, 6
+Operands = list[TensorOf | None]
+
+
+def weights(name: str, seed: int, shape: Sequence[int], is_hybrid: bool) -> TensorOf:
+    if not is_hybrid:
+        return fixed(name, random(seed, *shape) / 2, "float32")
+    data = np.random.default_rng(seed).integers(-127, 128, shape).astype(np.int8)
+    return TensorOf(
+        name=name, shape=shape, element_type="int8", scales=[0.006 + seed / 1e4], zeros=[0],
+        data=data,
+    )  # fmt: skip
+
+
+def direction(form: str, name: str, seed: int) -> tuple[Operands, int]:
+    """The weights, biases and projection of one direction; how wide its result is."""
+    is_hybrid, outputs = "hybrid" in form, 4 if "projection" in form else CELLS
+
+    def own(kind: str, shape: Sequence[int]) -> Operands:
+        found: Operands = [
+            weights(f"{name}{kind}{gate}", seed + gate, shape, is_hybrid) for gate in range(4)
+        ]
+        return [None, *found[1:]] if "coupled" in form else found
+
+    looks = [weights(f"{name}p{k}", seed + 9 + k, (CELLS,), is_hybrid) for k in range(3)]
+    peepholes: Operands = [*looks] if "peepholes" in form else [None] * 3
+    if "coupled" in form:
+        peepholes[0] = None
+    biases: Operands = [
+        fixed(f"{name}b{gate}", random(seed + 20 + gate, CELLS), "float32") for gate in range(4)
+    ]
+    if "coupled" in form:
+        biases[0] = None
+    projection: Operands = [None, None]
+    if "projection" in form:
+        projection = [
+            weights(f"{name}j", seed + 30, (outputs, CELLS), is_hybrid),
+            fixed(f"{name}jb", random(seed + 31, outputs), "float32"),
+        ]
+    found = own("w", (CELLS, INPUTS)) + own("r", (CELLS, outputs))
+    return [*found, *peepholes, *biases, *projection], outputs
+
+
+def states(name: str, outputs: int) -> Operands:
+    sizes = {"h": outputs, "c": CELLS}
+    return [
+        replace(floats(f"{name}{kind}", BATCH, size), is_variable=True)
+        for kind, size in sizes.items()
+    ]
+
+
+def compare(
+    kind: str, operands: Operands, shapes: Sequence[Sequence[int]], options: str, **values: object
+) -> None:
+    results = [floats(f"y{k}", *shape) for k, shape in enumerate(shapes)]
+    model = read(memoryview(one_operator(kind, operands, results, options, values)), kind)
+    inputs = {
+        value.name: random(seed, *value.shape) / 2 for seed, value in enumerate(model.inputs, 40)
+    }
+    names = [r.name for r in results] + [state.output for state in model.states]
+    expected = dict(reference_of(model).tensors(model, inputs, names))
+    found = ex.interpret(model, inputs)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "coupled", "peepholes", "projection", "norms", "coupled peepholes projection norms",
+        "hybrid", "hybrid coupled peepholes projection norms", "hybrid zeros projection",
+    ],
+)  # fmt: skip
+def test_an_lstm_of_any_form_is_litert_s(form: str):
+    own, outputs = direction(form, "", 1)
+    norms: Operands = [
+        fixed(f"n{gate}", random(60 + gate, CELLS), "float32") if "norms" in form else None
+        for gate in range(4)
+    ]
+    if "coupled" in form:
+        norms[0] = None
+    compare(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        [floats("x", BATCH, STEPS, INPUTS), *own, *states("", outputs), *norms],
+        [(BATCH, STEPS, outputs)],
+        "UnidirectionalSequenceLSTMOptions",
+        FusedActivationFunction=4, CellClip=0.8, ProjClip=0.7,
+        AsymmetricQuantizeInputs="zeros" in form,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["", "coupled peepholes projection", "hybrid", "hybrid zeros"])
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_an_lstm_of_both_directions_is_litert_s(form: str, is_merged: bool):
+    forward, outputs = direction(form, "f", 1)
+    backward, _ = direction(form, "k", 5)
+    shape = (STEPS, BATCH)
+    compare(
+        "BIDIRECTIONAL_SEQUENCE_LSTM",
+        [
+            floats("x", *shape, INPUTS), *forward, *backward, *states("f", outputs),
+            *states("k", outputs), *[None] * 9,
+        ],
+        [(*shape, 2 * outputs)] if is_merged else [(*shape, outputs)] * 2,
+        "BidirectionalSequenceLSTMOptions",
+        FusedActivationFunction=4, MergeOutputs=is_merged, TimeMajor=True,
+        AsymmetricQuantizeInputs="zeros" in form,
+    )  # fmt: skip
+
+
+def test_an_lstm_of_one_step_is_litert_s():
+    own, outputs = direction("peepholes", "", 1)
+    compare(
+        "LSTM",
+        [floats("x", BATCH, INPUTS), *own, *states("", outputs)],
+        [(BATCH, outputs)],
+        "LSTMOptions",
+        FusedActivationFunction=4, CellClip=0.8,
+    )  # fmt: skip

@@ -5,17 +5,26 @@
 
 Of quantized numbers the sums are requantized, by the roundings of `schemes.py`. Floats times bytes
 are a hybrid product: the floats become bytes by their range first, and the sums floats again.
+Those bytes have zero points where a convolution has a scale for each filter, and where a matrix
+product asks for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
+from explorer.importers.tflite.operators.hybrid import (
+    BYTES,
+    rows_as_bytes,
+    rows_from_zero,
+    scales_of_bytes,
+)
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, HALF, SINGLE
 from explorer.importers.tflite.operators.wide_sums import (
@@ -28,36 +37,27 @@ from explorer.importers.tflite.operators.wide_sums import (
 from explorer.importers.tflite.operators.windows import Window, same_padding, window_of
 from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.linear.convolution import ConvOp
-from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
-from explorer.ir.types import QuantizedType
-
-MOST_ROWS = 64
-"""Of hybrid products: each is made bytes by itself."""
-BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
-"""Of hybrid products: their scale is known in a run only."""
 
 
 def conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     """A convolution of images with their channels last; filters are (O, h, w, C / group)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
-    left, scale = _left(node, x.value, build)
     filters, height, width, depth = build.sizes(weight, range(4), "a convolution")
     channels = build.sizes(x.value, [1], "a convolution")[0]
     if depth < 1 or channels % depth or filters % (channels // depth):
         raise ValueError(f"filters of {depth} channels for images of {channels}")
+    left, scales = _image(node, x.value, filters, channels != depth, build)
     window = window_of(node, x.value, (height, width), build)
     filters_first = build.transpose(weight, [0, 3, 1, 2])
-    y = _convolved(node, left, filters_first, window, channels // depth, scale, build)
+    y = _convolved(node, left, filters_first, window, channels // depth, scales, build)
     return x.result(y, build)
 
 
 def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     """A convolution of each channel by itself; filters are (1, h, w, C * multiplier)."""
     weight = _weight(node, build)
-    if _is_hybrid(node):
-        raise Unsupported("float32 times int8: a hybrid product")
     x = as_images(node, 0, build)
     one, height, width, results = build.sizes(weight, range(4), "a convolution")
     channels = build.sizes(x.value, [1], "a convolution")[0]
@@ -65,7 +65,8 @@ def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
         raise ValueError(f"{results} filters for images of {channels} channels")
     window = window_of(node, x.value, (height, width), build)
     filters_first = build.transpose(weight, [3, 0, 1, 2])
-    y = _convolved(node, x.value, filters_first, window, channels, None, build)
+    left, scales = _image(node, x.value, results, True, build)
+    y = _convolved(node, left, filters_first, window, channels, scales, build)
     return x.result(y, build)
 
 
@@ -108,12 +109,12 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     shape = build.shape(x)
     rows = x if len(shape) == 2 and shape[1] == depth else build.reshape(x, [-1, depth])
     columns = build.transpose(weight, [1, 0])
-    left, scale = _left(node, rows, build)
+    left, scales = _rows(node, rows, build)
     if is_wide(node, weight, build):
         y = wide_sums(node, build.matmul(wide(left, build), wide(columns, build)), SINGLE, build)
     else:
-        y = build.matmul(left, columns, None if scale is not None else _bias(node, build))
-        y = _finished(node, y, SINGLE, scale, build)
+        y = build.matmul(left, columns, None if scales else _bias(node, build))
+        y = _finished(node, y, SINGLE, scales, build)
     if keeps_axes and len(shape) != 2:
         return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
     return y
@@ -141,13 +142,13 @@ def _convolved(
     weight: SSAValue,
     window: Window,
     group: int,
-    scale: SSAValue | None,
+    scales: Sequence[SSAValue],
     build: Build,
 ) -> SSAValue:
     how = HALF if has_wide_bias(node) else DOUBLE
     is_long = is_wide(node, weight, build)
     factors = [wide(value, build) for value in (x, weight)] if is_long else [x, weight]
-    bias = None if is_long or scale is not None else _bias(node, build)
+    bias = None if is_long or scales else _bias(node, build)
     y = build.value(
         ConvOp,
         [*factors, bias, None],
@@ -158,7 +159,7 @@ def _convolved(
     )
     if is_long:
         return wide_sums(node, y, how, build)
-    return _finished(node, y, how, scale, build)
+    return _finished(node, y, how, scales, build)
 
 
 def _weight(node: TfliteNode, build: Build) -> SSAValue:
@@ -176,26 +177,42 @@ def _is_hybrid(node: TfliteNode) -> bool:
     return x is None and weight is not None
 
 
-def _left(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue | None]:
-    """The first operand as it is multiplied; of a hybrid product as bytes, with the scale of the
-    sums. Source: tensorflow/lite/kernels/conv.cc and fully_connected.cc, `EvalHybrid`."""
+def _image(
+    node: TfliteNode, x: SSAValue, filters: int, is_grouped: bool, build: Build
+) -> tuple[SSAValue, Sequence[SSAValue]]:
+    """Images as they are multiplied; of a hybrid product as bytes, with what the sums are then
+    multiplied with, one after the other.
+
+    Source: tensorflow/lite/kernels/conv.cc and depthwise_conv.cc: with groups, or where the scales
+    of filters are not all the same, the bytes have zero points.
+    """
     if not _is_hybrid(node):
-        return x, None
-    weight = kind_of(node.tensor(1))
-    if weight is None or not weight.is_per_tensor or weight.zero_point_array.any():
-        raise Unsupported("a hybrid product with a scale for each filter")
-    if weight.storage != BYTES.storage or node.integer("asymmetric_quantize_inputs"):
-        raise Unsupported("a hybrid product with zero points")
-    (rows,) = build.sizes(x, [0], "a hybrid product")
-    if not 0 < rows <= MOST_ROWS:
-        raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
-    parts = [build.slice(x, 0, row, row + 1) if rows > 1 else x for row in range(rows)]
-    made = [build.operation(DynamicQuantizeOp, [part], symmetric=True).results for part in parts]
-    ones = [1] * build.rank(x)
-    scales = [build.reshape(scale, ones) if rows > 1 else scale for _, scale, _ in made]
-    scale, stored = build.concat(scales, 0), build.concat([part for part, _, _ in made], 0)
-    factor = build.scalar_like(float(weight.scale_array[0]), scale)
-    return as_quantized(stored, BYTES, build), build.binary("mul", scale, factor)
+        return x, ()
+    found = scales_of_bytes(node.tensor(1))
+    if not is_grouped and np.all(found == found[0]):
+        stored, scale = rows_as_bytes(x, build)
+        return stored, [build.binary("mul", scale, build.scalar_like(float(found[0]), scale))]
+    if len(found) != filters:
+        raise Unsupported("a hybrid convolution in groups with one scale for all its filters")
+    stored, scale = rows_from_zero(x, build)
+    factors = build.weight(found.reshape(-1, 1, 1))
+    if node.file.kind == "DEPTHWISE_CONV_2D":
+        return stored, [build.binary("mul", scale, factors)]
+    return stored, [factors, scale]
+
+
+def _rows(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, Sequence[SSAValue]]:
+    """Rows of a matrix as they are multiplied, and scales as `_image` has them.
+
+    Source: tensorflow/lite/kernels/fully_connected.cc, `EvalHybrid`.
+    """
+    if not _is_hybrid(node):
+        return x, ()
+    found = scales_of_bytes(node.tensor(1))
+    factors = build.weight(found if len(found) > 1 else found.reshape(()))
+    has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
+    stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(x, build)
+    return stored, [build.binary("mul", scale, factors)]
 
 
 def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
@@ -208,13 +225,15 @@ def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
 
 
 def _finished(
-    node: TfliteNode, sums: SSAValue, how: Requantization, scale: SSAValue | None, build: Build
+    node: TfliteNode, sums: SSAValue, how: Requantization, scales: Sequence[SSAValue], build: Build
 ) -> SSAValue:
     """Sums as the node's result: with its activation, requantized where they are integers, or with
-    their scale and bias where the product is hybrid."""
+    their scales and bias where the product is hybrid."""
     kind = node.result_kind
-    if scale is not None:
-        real = build.binary("mul", build.cast(as_stored(sums, build), np.float32), scale)
+    if scales:
+        real = build.cast(as_stored(sums, build), np.float32)
+        for scale in scales:
+            real = build.binary("mul", real, scale)
         bias = _bias(node, build)
         if bias is not None:
             along = [1, -1, 1, 1] if build.rank(real) == 4 else [-1]

@@ -1,0 +1,116 @@
+"""Floats as bytes of their own range, for products with weights of bytes.
+
+rows_as_bytes    x f32 (N, ...)  ->  i8 with the zero point 0, and a scale f32 for each of the N
+                 rows or images
+rows_from_zero   the same with zero points: bytes without theirs, which take 16 bits
+
+Source: tensorflow/lite/kernels/conv.cc, depthwise_conv.cc, fully_connected.cc and lstm_eval.cc,
+`EvalHybrid` and `EvalHybridPerChannel`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.quantized_types import as_quantized
+from explorer.importers.tflite.file.contents import Tensor
+from explorer.importers.tflite.operators.node import kind_of
+from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
+from explorer.ir.types import QuantizedType
+
+MOST_ROWS = 64
+"""Each is made bytes by itself."""
+BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
+"""Their scale is known in a run only."""
+FROM_ZERO = QuantizedType.get(IntegerType(16), [1.0], [0])
+"""Bytes without their zero points, which differ between rows: -255 to 255."""
+LEAST, MOST = -128.0, 127.0
+
+
+def rows_as_bytes(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+    """The bytes, and their scales, which broadcast to x."""
+    (rows,) = build.sizes(x, [0], "a hybrid product")
+    if not 0 < rows <= MOST_ROWS:
+        raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
+    parts = [build.slice(x, 0, row, row + 1) if rows > 1 else x for row in range(rows)]
+    made = [build.operation(DynamicQuantizeOp, [part], symmetric=True).results for part in parts]
+    ones = [1] * build.rank(x)
+    scales = [build.reshape(scale, ones) if rows > 1 else scale for _, scale, _ in made]
+    stored = build.concat([part for part, _, _ in made], 0)
+    return as_quantized(stored, BYTES, build), build.concat(scales, 0)
+
+
+def rows_from_zero(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+    """byte - zero point of numbers by the range of their row, and the scales, which broadcast to x.
+
+    The zero point is that end of the bytes' range, less the end of the row's, which errs less.
+    Source: tensorflow/lite/kernels/internal/reference/portable_tensor_utils.cc,
+    `PortableAsymmetricQuantizeFloats`: scale and zero point are found in double, but LiteRT 2.3.0
+    takes the difference of the ends in single.
+    """
+    axes = range(1, build.rank(x))
+    ends = [
+        build.binary(kind, found, build.scalar_like(0, found))
+        for kind in ("min", "max")
+        for found in [build.reduce(kind, x, axes, keepdims=True)]
+    ]
+    span = build.cast(build.binary("sub", ends[1], ends[0]), np.float64)
+    low, high = (build.cast(end, np.float64) for end in ends)
+    steps = build.binary("div", span, build.scalar_like(MOST - LEAST, span))
+    is_zero = build.binary("equal", span, build.scalar_like(0, span))
+    scale = build.select(is_zero, build.scalar_like(1, span), steps)
+    zero = build.cast(_zero_point(low, high, scale, build), np.float32)
+    single = build.cast(scale, np.float32)
+    inverse = build.binary("div", build.scalar_like(1, single), single)
+    moved = build.binary("add", zero, build.binary("mul", x, inverse))
+    stored = build.unary("clip", _rounded_away(moved, build), LEAST, MOST)
+    centered = build.cast(build.binary("sub", stored, zero), np.int16)
+    return as_quantized(centered, FROM_ZERO, build), single
+
+
+def _zero_point(low: SSAValue, high: SSAValue, scale: SSAValue, build: Build) -> SSAValue:
+    (below, least), (above, most) = (
+        (build.binary("div", end, scale), build.scalar_like(byte, end))
+        for end, byte in ((low, LEAST), (high, MOST))
+    )
+    error_below, error_above = (
+        build.binary("add", build.unary("abs", byte), build.unary("abs", steps))
+        for byte, steps in ((least, below), (most, above))
+    )
+    zero = build.select(
+        build.binary("less", error_below, error_above),
+        build.binary("sub", least, below),
+        build.binary("sub", most, above),
+    )
+    return build.unary("clip", _rounded_away(zero, build), LEAST, MOST)
+
+
+def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
+    """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
+    size = build.unary("abs", x)
+    whole = build.unary("floor", size)
+    beyond = build.binary("sub", size, whole)
+    is_less = build.binary("less", beyond, build.scalar_like(0.5, x))
+    one = build.scalar_like(1, x)
+    rounded = build.select(is_less, whole, build.binary("add", whole, one))
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    return build.select(is_negative, build.unary("neg", rounded), rounded)
+
+
+def scale_of_bytes(weight: Tensor) -> float:
+    """The one scale of weights; Unsupported where they have several, or zero points."""
+    scales = scales_of_bytes(weight)
+    if len(scales) > 1:
+        raise Unsupported("a hybrid product with a scale for each filter")
+    return float(scales[0])
+
+
+def scales_of_bytes(weight: Tensor) -> np.ndarray:
+    """The scale of weights, or those of all filters; Unsupported where they have zero points."""
+    kind = kind_of(weight)
+    if kind is None or kind.storage != BYTES.storage or kind.zero_point_array.any():
+        raise Unsupported("a hybrid product of weights with zero points")
+    return kind.scale_array

@@ -117,6 +117,9 @@ class ExaminedModel:
     """Why nodes (by name), inputs or weights cannot be imported."""
     rewrites: tuple[Rewrite, ...] = ()
     """Of the import, where all of it can be."""
+    explanations: Mapping[str, str] = field(default_factory=dict)
+    """What the import makes of nodes, in words, by their identities in `source`; without those
+    that nothing converts."""
 
 
 def bind_dimensions(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:

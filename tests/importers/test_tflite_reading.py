@@ -63,6 +63,17 @@ def test_weights_are_views_of_the_file():
     assert np.shares_memory(weights, np.frombuffer(content, np.uint8))
 
 
+def test_sizes_that_the_signature_leaves_open_have_names():
+    def shape_of_input(shape: tuple[int, ...], signature: tuple[int, ...]):
+        tensors = [TensorOf(name="x", shape=shape, signature=signature)]
+        made = one_operator("ABS", tensors, [TensorOf(name="y", shape=shape)])
+        return read(memoryview(made), "net").inputs[0].shape
+
+    assert shape_of_input((1, 8, 1), (-1, 8, -1)) == ("x.0", 8, "x.2")
+    assert shape_of_input((1, 8), (1, 9)) == (1, 8)
+    assert shape_of_input((1, 8), (-1,)) == (1, 8)
+
+
 def test_tensors_without_a_name_of_their_own_get_one():
     names = ["", "x", "x"]
     content = model_of(

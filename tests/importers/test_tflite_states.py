@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,13 @@ def test_a_resource_of_unknown_contents_is_refused():
 def test_an_initialization_by_a_subgraph_that_is_not_there_is_refused():
     with pytest.raises(ModelError, match="calls subgraph 7 of 1"):
         states_of((graph(operator("CALL_ONCE_0", [], [], init_subgraph_index=7)),))
+
+
+def test_what_a_variable_holds_at_first_takes_no_memory():
+    """A damaged file may say any size; refusing it is for what reads the state."""
+    held = replace(tensor(0, "h", is_variable=True), shape=(1 << 20, 1 << 20))
+    states = states_of((graph(operator("SVDF_0", [held], [tensor(1, "y")])),))
+
+    (state,) = states.found
+    assert state.initial.shape == held.shape
+    assert state.initial.base is not None and state.initial.base.nbytes == 4

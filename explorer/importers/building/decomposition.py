@@ -26,6 +26,7 @@ CONSTANTS = "constants"
 """The rule of constants that no node took with it: what the model returns as it is."""
 
 NOT_EXPLAINED = "Becomes the operations of this compiler that compute the same."
+"""What is said of a node whose converter says nothing of itself."""
 
 
 IMPORT = "import"
@@ -146,6 +147,18 @@ def _delta(
         tuple(r for identity, r in made.items() if identity not in gone),
         tuple((gone[identity], r) for identity, r in made.items() if identity in gone),
     )
+
+
+def explanations(source: ModuleOp, explain: Explain) -> dict[str, str]:
+    """What is said of the nodes by what converts them, by identity; nothing of those that cannot
+    be imported and that no function of ours converts."""
+    found: dict[str, str] = {}
+    for op in operations(source):
+        if isinstance(op, NodeOp):
+            place, words = explain(op)
+            if words and (place or op.problem is None):
+                found[identity_of(op)] = words
+    return found
 
 
 def explained(convert: Callable[..., object]) -> tuple[str, str]:

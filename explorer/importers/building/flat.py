@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.decomposition import decomposition, explained
+from explorer.importers.building.decomposition import decomposition, explained, explanations
 from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
 from explorer.importers.building.source_program import SourceBuilder, end
@@ -39,7 +39,14 @@ from explorer.importers.model import (
 from explorer.ir.dialects.source import NodeOp, SourceValueType
 from explorer.ir.operation import PropertyValue, to_attribute
 from explorer.ir.top.data import weight_type
-from explorer.ir.types import ELEMENT_TYPES, QuantizedType, format_shape, shape_of, tensor_type
+from explorer.ir.types import (
+    ELEMENT_TYPES,
+    QuantizedType,
+    format_shape,
+    is_static,
+    shape_of,
+    tensor_type,
+)
 from explorer.ir.weights import Weights
 
 
@@ -104,10 +111,11 @@ class FlatGraph:
         check_dimension_names(model, dimensions or {})
         found = self._convert(model, dimensions or {}, is_examined=True)
         source = self._source(model, found)
+        words = explanations(source, self._explained)
         if found.module is None:
-            return ExaminedModel(source, found.problems)
+            return ExaminedModel(source, found.problems, explanations=words)
         rewrites = decomposition(source, found.module, found.microseconds, self._explained)
-        return ExaminedModel(source, found.problems, rewrites)
+        return ExaminedModel(source, found.problems, rewrites, words)
 
     def _convert(
         self, model: SourceModel, sizes: Mapping[str, int], is_examined: bool
@@ -161,6 +169,10 @@ class FlatGraph:
             words = error.message if isinstance(error, ExplorerError) else damage_of(error)
             if is_examined:
                 return words.split("\n")[0]
+            # It may be the names of sizes that do not fit: what the node is shows at known ones.
+            if not all(is_static(value) for value in operands if value is not None):
+                first = words.split("\n")[0]
+                return f"{node.operator}: {first} (give symbolic dimensions a size)"
             message = f"{node.operator} does not fit its operands: {words}"
             raise _damaged(message, model, node.name) from error
         named = dict(zip(node.outputs, results, strict=False))
@@ -183,7 +195,8 @@ class FlatGraph:
         return f"{operator}: unknown operator{hint}"
 
     def _explained(self, node: NodeOp) -> tuple[str, str]:
-        return explained(self.converters[node.operator.data])
+        convert = self.converters.get(node.operator.data)
+        return ("", "") if convert is None else explained(convert)
 
     def _source(self, model: SourceModel, found: _Converted) -> ModuleOp:
         builder, block = SourceBuilder(found.module), Block()

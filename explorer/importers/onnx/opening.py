@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from explorer.importers.building.decomposition import decomposition, explained
+from explorer.importers.building.decomposition import decomposition, explained, explanations
 from explorer.importers.model import (
     ExaminedModel,
     OpenedProgram,
@@ -59,10 +59,11 @@ def examine(model: SourceModel, dimensions: Mapping[str, int] | None = None) -> 
             found = late
     problems = {**model.content.problems, **found.problems}
     source = source_program(model, found)
+    words = explanations(source, _explained)
     if found.module is None or problems:
-        return ExaminedModel(source, problems)
+        return ExaminedModel(source, problems, explanations=words)
     rewrites = decomposition(source, found.module, found.microseconds, _explained)
-    return ExaminedModel(source, problems, rewrites)
+    return ExaminedModel(source, problems, rewrites, words)
 
 
 def _default_sizes(model: SourceModel) -> dict[str, int]:

@@ -35,6 +35,7 @@ from explorer.importers.tflite.file.sparse import dense, levels_of
 from explorer.importers.tflite.file.states import states_of
 from explorer.importers.tflite.file.text import operator_text
 from explorer.ir.operation import PropertyValue
+from explorer.ir.types import Shape
 
 MARK = b"TFL3"
 MOST_NAME_CHARACTERS = 5_000
@@ -93,11 +94,11 @@ def _read(content: memoryview, name: str, path: Path | None) -> SourceModel:
         producer=Reader(content).text(table.Description()),
         opset=f"schema {SCHEMA_VERSION}",
         inputs=(
-            *(_value(tensor.name, tensor) for tensor in main.inputs),
+            *(SourceValue(t.name, t.element_type, _open_shape(t)) for t in main.inputs),
             *(_value(state.input, states.tensors[state.input]) for state in states.found),
         ),
         outputs=(
-            *(_value(tensor.name, tensor) for tensor in main.outputs),
+            *(SourceValue(t.name, t.element_type, _open_shape(t)) for t in main.outputs),
             *(_value(state.output, states.tensors[state.output]) for state in states.found),
         ),
         nodes=tuple(SourceNode(o.name, o.kind, operator_text(o)) for o in main.operators),
@@ -111,6 +112,15 @@ def _read(content: memoryview, name: str, path: Path | None) -> SourceModel:
 
 def _value(name: str, tensor: Tensor) -> SourceValue:
     return SourceValue(name, tensor.element_type, tensor.shape)
+
+
+def _open_shape(tensor: Tensor) -> Shape:
+    """The shape with a name for each size that the signature leaves open, as ONNX's sizes without
+    a name have it: the tensor's, and the axis. Where both disagree otherwise, the shape counts."""
+    if len(tensor.signature) != len(tensor.shape):
+        return tensor.shape
+    pairs = enumerate(zip(tensor.shape, tensor.signature, strict=True))
+    return tuple(f"{tensor.name}.{axis}" if said == -1 else size for axis, (size, said) in pairs)
 
 
 def _parameters(graph: Subgraph) -> int:

@@ -171,8 +171,9 @@ def _names(operator: Operator) -> tuple[str, ...]:
 
 
 def _cleared(tensor: Tensor) -> np.ndarray:
-    """What a variable tensor holds at first: zeros; in signed bytes the zero point's."""
+    """What a variable tensor holds at first: zeros; in signed bytes the zero point's. One number
+    in memory, whatever size a damaged file gives."""
     zero = 0
     if tensor.element_type == "int8" and tensor.quantization is not None:
         zero = int(tensor.quantization.zero_points[0])
-    return np.full(tensor.shape, zero, np.dtype(tensor.element_type))
+    return np.broadcast_to(np.array(zero, tensor.element_type), tensor.shape)

@@ -12,7 +12,13 @@ from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import divided_away, stored_as
 from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE
+from explorer.importers.tflite.operators.schemes import DOUBLE, HALF
+from explorer.importers.tflite.operators.wide_sums import (
+    has_wide_bias,
+    is_wide,
+    wide,
+    wide_sums,
+)
 from explorer.importers.tflite.operators.windows import same_padding
 from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.interpolation import InterpolateOp
@@ -170,13 +176,23 @@ def _transposed_integers(
 ) -> SSAValue:
     """Zeros between pixels are the zero point; sums are rounded as those of CONV_2D."""
     source, weight, to = kind_of(node.tensor(2)), kind_of(node.tensor(1)), node.result_kind
-    if source is None or weight is None or to is None or node.tensor(2).element_type == "int16":
-        raise Unsupported(f"of {node.tensor(2).element_type} it cannot be imported yet")
+    if source is None or weight is None or to is None:
+        raise Unsupported(f"{node.tensor(2).element_type} times {node.tensor(1).element_type}")
     strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
     is_same = node.options.get("padding", "SAME") == "SAME"
+    places = {"x": 2, "bias": 3}
+    how = HALF if node.tensor(2).element_type == "int16" else DOUBLE
+    if how is HALF and node.has(3) and not has_wide_bias(node, 3):
+        raise Unsupported("numbers of 16 bits with a bias of 32, which the kernel reads as 64")
+    if is_wide(node, node.plain(1), build, **places):
+        image, long_filters = wide(x.value, build), filters.astype(np.int64)
+        sums = _spread_conv(image, long_filters, None, sizes, strides, is_same, build)
+        return wide_sums(node, sums, how, build, **places)
     bias = node.plain(3) if node.has(3) else None
+    if bias is not None and how is HALF:
+        bias = build.weight(build.known(bias, "a bias").astype(np.int32))
     sums = _spread_conv(x.value, filters, bias, sizes, strides, is_same, build, weight)
-    by = RequantizationAttr.get(to, DOUBLE, limits(to, node.activation))
+    by = RequantizationAttr.get(to, how, limits(to, node.activation))
     return build.value(RequantizeOp, [sums], by=by)
 
 

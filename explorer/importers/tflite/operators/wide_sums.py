@@ -33,19 +33,23 @@ LARGEST = 1 << 15
 MOST = 2**31 - 1
 
 
-def has_wide_bias(node: TfliteNode) -> bool:
-    return node.has(2) and node.tensor(2).element_type == "int64"
+def has_wide_bias(node: TfliteNode, bias: int = 2) -> bool:
+    """`bias`: the operand's index."""
+    return node.has(bias) and node.tensor(bias).element_type == "int64"
 
 
-def is_wide(node: TfliteNode, weight: SSAValue, build: Build) -> bool:
-    """Whether sums over numbers of 16 bits may not fit 32; the filters are the first axis."""
-    kind = kind_of(node.tensor(0))
-    if kind is None or node.tensor(0).element_type != "int16":
+def is_wide(node: TfliteNode, weight: SSAValue, build: Build, *, x: int = 0, bias: int = 2) -> bool:
+    """Whether sums over numbers of 16 bits may not fit 32; the filters are the first axis.
+
+    `x`, `bias`: the operands' indices.
+    """
+    kind = kind_of(node.tensor(x))
+    if kind is None or node.tensor(x).element_type != "int16":
         return False
     filters = np.abs(build.known(weight, "filters").astype(np.int64))
     reached = filters.reshape(len(filters), -1).sum(axis=1) * LARGEST
-    if node.has(2):
-        reached = reached + np.abs(build.known(node.plain(2), "a bias").astype(np.int64))
+    if node.has(bias):
+        reached = reached + np.abs(build.known(node.plain(bias), "a bias").astype(np.int64))
     return bool(reached.max(initial=0) > MOST)
 
 
@@ -57,14 +61,22 @@ def wide(x: SSAValue, build: Build) -> SSAValue:
     return build.cast(as_stored(x, build), np.int64)
 
 
-def wide_sums(node: TfliteNode, sums: SSAValue, how: Requantization, build: Build) -> SSAValue:
-    """Plain sums with their bias, requantized."""
-    left, right = kind_of(node.tensor(0)), kind_of(node.tensor(1))
+def wide_sums(
+    node: TfliteNode,
+    sums: SSAValue,
+    how: Requantization,
+    build: Build,
+    *,
+    x: int = 0,
+    bias: int = 2,
+) -> SSAValue:
+    """Plain sums with their bias, requantized. `x`, `bias`: the operands' indices."""
+    left, right = kind_of(node.tensor(x)), kind_of(node.tensor(1))
     assert left is not None and right is not None
     along = (-1, 1, 1) if build.rank(sums) == 4 else (-1,)
-    if node.has(2):
-        bias = build.reshape(build.cast(node.plain(2), np.int64), along)
-        sums = build.binary("add", sums, bias)
+    if node.has(bias):
+        added = build.reshape(build.cast(node.plain(bias), np.int64), along)
+        sums = build.binary("add", sums, added)
     scales = left.double_scales * right.double_scales
     return _scaled(node, sums, scales.reshape(along if scales.size > 1 else ()), how, build)
 

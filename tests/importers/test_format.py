@@ -115,6 +115,7 @@ def test_the_import_is_a_rewrite_for_every_line(compiled: Compilation):
     assert {o.operator: o.domain for o in compiled.operators} == dict.fromkeys(
         ("dense", "relu", "add"), "toy"
     )
+    assert {o.operator: o.explanation for o in compiled.operators}["relu"] == "max(x, 0)"
 
 
 def test_a_fork_is_another_program_of_equal_numbers(compiled: Compilation, x: np.ndarray):
@@ -228,7 +229,10 @@ def test_what_it_cannot_do_is_told_by_line(net: Path, tmp_path: Path):
     with pytest.raises(UnsupportedError, match="unknown operator; did you mean relu") as caught:
         ex.compile(tmp_path / "bad.toy")
     assert caught.value.problems == ("node line 5: rely: unknown operator; did you mean relu?",)
-    assert set(ex.inspect(tmp_path / "bad.toy").problems) == {"line 5"}
+    inspected = ex.inspect(tmp_path / "bad.toy")
+    assert set(inspected.problems) == {"line 5"}
+    words = {o.operator: o.explanation for o in inspected.operators}
+    assert words["rely"] == "" and all(words[o] for o in ("dense", "add"))
     (tmp_path / "lost.toy").write_text(NET.replace("dense z a", "dense z lost"))
     with pytest.raises(ModelError, match="no node makes 'lost', which line 6 needs"):
         ex.compile(tmp_path / "lost.toy")

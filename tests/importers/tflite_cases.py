@@ -279,12 +279,36 @@ def _words() -> dict[str, Case]:
     return found
 
 
+def _transposed() -> dict[str, Case]:
+    """Transposed convolutions of 16 bits, whose sums have 64 whether there is a bias or not."""
+    size = TensorOf(
+        name="s", shape=(4,), element_type="int32", data=np.array([1, 20, 22, 12], np.int32)
+    )
+    found = {}
+    for name, depth, biases in (("", 6, []), (", long sums", 200, [_as(bias(15, 12), "int64")])):
+        found[f"TRANSPOSE_CONV int16{name}"] = Case(
+            kind="TRANSPOSE_CONV",
+            operands=[
+                size,
+                weights(14, (12, 3, 3, depth), "int8", 0),
+                numbers("x", (1, 10, 11, depth), "int16", 0.0003),
+                *biases,
+            ],
+            result=numbers("y", (1, 20, 22, 12), "int16", 0.0031),
+            options="TransposeConvOptions",
+            values={"Padding": 0, "StrideW": 2, "StrideH": 2, "FusedActivationFunction": 1},
+        )
+    return found
+
+
 def _as(tensor: TensorOf, dtype: str) -> TensorOf:
     assert isinstance(tensor.data, np.ndarray)
     return replace(tensor, element_type=dtype, data=tensor.data.astype(dtype))
 
 
-CASES: Mapping[str, Case] = {**_products(), **_elementwise(), **_words()}
+CASES: Mapping[str, Case] = {
+    **_products(), **_elementwise(), **_words(), **_transposed()
+}  # fmt: skip
 
 
 def _numbered(case: Case, number: int) -> tuple[list[TensorOf], TensorOf]:

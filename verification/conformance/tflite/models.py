@@ -30,6 +30,8 @@ VERSIONS = {"BROADCAST_TO": 2}
 class TensorOf:
     name: str
     shape: Sequence[int]
+    signature: Sequence[int] = ()
+    """The shape with -1 where a size is open."""
     element_type: str = "float32"
     scales: Sequence[float] = ()
     zeros: Sequence[int] = ()
@@ -171,6 +173,7 @@ def _buffer(builder: flatbuffers.Builder, data: np.ndarray | bytes | None) -> in
 
 def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
     name, shape = builder.CreateString(tensor.name), _numbers(builder, tensor.shape)
+    signature = _numbers(builder, tensor.signature) if tensor.signature else None
     quantization = None
     if tensor.scales:
         scales = builder.CreateNumpyVector(np.array(tensor.scales, np.float32))
@@ -187,6 +190,8 @@ def _tensor(builder: flatbuffers.Builder, tensor: TensorOf, buffer: int) -> int:
     tflite.TensorAddBuffer(builder, buffer)
     tflite.TensorAddName(builder, name)
     tflite.TensorAddIsVariable(builder, tensor.is_variable)
+    if signature is not None:
+        tflite.TensorAddShapeSignature(builder, signature)
     if quantization is not None:
         tflite.TensorAddQuantization(builder, quantization)
     if sparsity is not None:

@@ -79,7 +79,7 @@ def _window(draw: Draw, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[di
 
 
 def conv_2d(draw: Draw) -> Drawn:
-    is_hybrid = draw.kind == "CONV_2D" and draw.integer(0, 4) == 0
+    is_hybrid = draw.integer(0, 4) == 0
     dtype = "float32" if is_hybrid else draw.choice(*TYPES, "int16")
     batch, *sizes, channels = draw.image()
     channels = min(channels, 8)
@@ -96,12 +96,13 @@ def conv_2d(draw: Draw) -> Drawn:
         filters = channels * multiplier if is_depthwise else max(filters, missing)
     if is_depthwise:
         values["DepthMultiplier"] = multiplier
-        weights, depth = _weights(draw, (1, *kernel, filters), dtype, 3), kernel[0] * kernel[1]
+        kind = "int8" if is_hybrid else dtype
+        weights, depth = _weights(draw, (1, *kernel, filters), kind, 3), kernel[0] * kernel[1]
     else:
         shape = (filters, *kernel, channels)
         weights = _weights(draw, shape, dtype, 0)
         if is_hybrid:
-            weights = _weights(draw, shape, "int8", -1)
+            weights = _weights(draw, shape, "int8", draw.choice(-1, 0))
         depth = kernel[0] * kernel[1] * channels
     return Drawn(
         inputs=[x, weights, _bias(draw, filters, x, weights)],
@@ -182,17 +183,22 @@ def fully_connected(draw: Draw) -> Drawn:
     elif draw.is_large:
         rows = -(-LARGE // outputs)
     x = draw.tensor("x", (rows, depth), dtype)
-    weights = _weights(draw, (outputs, depth), "int8" if kind == HYBRID else kind, -1)
+    is_hybrid = kind == HYBRID
+    axis = draw.choice(-1, 0) if is_hybrid else -1
+    weights = _weights(draw, (outputs, depth), "int8" if is_hybrid else kind, axis)
     return Drawn(
         inputs=[x, weights, _bias(draw, outputs, x, weights)],
         results=[_sums(draw, (rows, outputs), x, weights, depth)],
         options="FullyConnectedOptions",
-        values={"FusedActivationFunction": draw.activation()},
+        values={
+            "FusedActivationFunction": draw.activation(),
+            "AsymmetricQuantizeInputs": is_hybrid and draw.flag(),
+        },
     )
 
 
 def transpose_conv(draw: Draw) -> Drawn:
-    dtype = draw.choice(*TYPES)
+    dtype = draw.choice(*TYPES, "int16")
     batch, *sizes, channels = draw.image()
     channels, filters = min(channels, 6), draw.integer(1, 4)
     kernel = [draw.integer(1, 4), draw.integer(1, 4)]

@@ -23,8 +23,9 @@ import onnxruntime
 import explorer
 from explorer.accuracy.oracle import random_inputs
 from explorer.compilation.converting import convert
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, ModelError
 from explorer.files import write_file
+from explorer.references.onnx_runtime import open_proto
 
 SUFFIXES = (".tflite", ".prototxt")
 SIZES = {"lenet_mnist": {"data_height": 28, "data_width": 28}}
@@ -53,19 +54,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Converted models against what they mean.")
     parser.add_argument("paths", nargs="+", type=Path, help="models, or folders of them")
     parser.add_argument("--report", type=Path, help="a file for the page")
+    parser.add_argument("--integers", choices=("pairs", "exact"), default="pairs")
     chosen = parser.parse_args()
-    lines = list(report(chosen.paths, " ".join(sys.argv)))
+    lines = list(report(chosen.paths, " ".join(sys.argv), chosen.integers))
     if chosen.report is not None:
         write_file(chosen.report, ("\n".join(lines) + "\n").encode())
 
 
-def report(paths: Sequence[Path], command: str) -> Iterator[str]:
+def report(paths: Sequence[Path], command: str, integers: str) -> Iterator[str]:
     found = [f for p in paths for f in (sorted(p.iterdir()) if p.is_dir() else [p])]
     for line in head(command):
         yield line
     for path in found:
         if path.suffix in SUFFIXES:
-            line = f"| {path.stem} | {row(path)} |"
+            line = f"| {path.stem} | {row(path, integers)} |"
             print(line, flush=True)
             yield line
 
@@ -85,11 +87,11 @@ def head(command: str) -> list[str]:
     ]
 
 
-def row(path: Path) -> str:
+def row(path: Path, integers: str) -> str:
     sizes = SIZES.get(path.stem, {})
     try:
         model = explorer.load(path)
-        made = convert(model, sizes)
+        made = convert(model, sizes, integers=integers)
     except ExplorerError as error:
         reasons = "; ".join(dict.fromkeys(p.split(": ", 1)[1] for p in error.problems))  # pyright: ignore
         return f"refused: {reasons or error.message} | | | | |"
@@ -98,19 +100,16 @@ def row(path: Path) -> str:
     meant = explorer.interpret(model, inputs)
     try:
         found = run(made, inputs)
-    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented as error:
-        return f"onnxruntime refuses it: {' '.join(str(error).split())[:200]} | | | | |"
+    except ModelError as error:
+        return f"onnxruntime refuses it: {' '.join(error.message.split())[:200]} | | | | |"
     return f"{len(made.graph.node)} | {transposes} | {distance(found, meant).cells}"
 
 
 def run(model: onnx.ModelProto, inputs: Values) -> Values:
-    """Outputs by name."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    taken = {value.name for value in session.get_inputs()}
-    results = session.run(None, {k: v for k, v in inputs.items() if k in taken})
-    return dict(zip([o.name for o in session.get_outputs()], map(np.asarray, results), strict=True))
+    """Outputs by name; ModelError where onnxruntime does not load the model."""
+    with open_proto(model, model.graph.name) as opened:
+        taken = {name: inputs[name] for name in opened.inputs}
+        return opened.run(taken, [output.name for output in model.graph.output])
 
 
 def distance(found: Values, meant: Values) -> Distance:

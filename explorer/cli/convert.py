@@ -3,8 +3,9 @@
     explorer convert net.tflite -o net.onnx
     explorer convert net.prototxt -o net.onnx --dim data_height=28 --dim data_width=28
 
-Integers are written as pairs of QuantizeLinear and DequantizeLinear around floats, tables as
-gathers. What ONNX has no form for is refused by name, all of it at once.
+Integers are written as pairs of QuantizeLinear and DequantizeLinear around floats, or, with
+`--integers exact`, in whole numbers of 64 bits; tables as gathers. What ONNX has no form for is
+refused by name, all of it at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="OUT.onnx", help="the file to write"
     )
     options.add_stored_weights(parser)
+    parser.add_argument(
+        "--integers",
+        choices=("pairs", "exact"),
+        default="pairs",
+        help="how arithmetic on integers is written: pairs of QuantizeLinear and "
+        "DequantizeLinear, which runtimes fuse and round in their own way, or whole numbers, "
+        "slower, and equal to the bit (default: pairs)",
+    )
     options.add_dimensions(parser)
     options.add_json(parser)
 
@@ -37,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.output,
             dimensions=dict(arguments.dim),
             weights=arguments.stored_weights,
+            integers=arguments.integers,
             progress=progress,
         )
     if arguments.json:

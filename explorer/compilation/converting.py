@@ -35,19 +35,23 @@ def convert(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
     weights: str = "uint8",
+    integers: str = "pairs",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> ModelProto:
     """The model as ONNX, opset 21; see `Compilation.to_onnx` for `weights`.
+
+    integers: `pairs` of QuantizeLinear and DequantizeLinear around floats, or `exact`.
 
     Raises:
         UnsupportedError: for nodes that cannot be imported, and for operations that ONNX does not
             have; each names all of them at once.
     """
     sizes = dict(dimensions or {})
-    made: list[Pass] = [BindDimensions(sizes) if k is BindDimensions else k() for k in KINDS]
+    binding = BindDimensions(sizes, default=1)
+    made: list[Pass] = [binding if k is BindDimensions else k() for k in KINDS]
     c = compile_model(model, "cpu", dimensions=sizes, pipeline=made, tuned=False, progress=progress)
     try:
-        return onnx_model(c, c.names[-1], weights)
+        return onnx_model(c, c.names[-1], weights, integers)
     except UnsupportedError as error:
         raise UnsupportedError(
             error.message,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
 
 
-def onnx_model(c: Compiled, at: str = "", weights: str = "uint8") -> ModelProto:
+def onnx_model(
+    c: Compiled, at: str = "", weights: str = "uint8", integers: str = "pairs"
+) -> ModelProto:
     """The program after a pass as an ONNX model; see `Compilation.to_onnx`."""
     from explorer.exporters.onnx import model_of
 
@@ -29,7 +31,7 @@ def onnx_model(c: Compiled, at: str = "", weights: str = "uint8") -> ModelProto:
     told = {"explorer.after": name}
     if table is not None:
         told |= {"explorer.thresholds": table.digest, "explorer.method": table.method}
-    return model_of(snapshot, c.model.name, told, weights)
+    return model_of(snapshot, c.model.name, told, weights, integers)
 
 
 def write_model(c: Compiled, path: Path, at: str = "", weights: str = "uint8") -> ModelProto:

@@ -7,7 +7,8 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
 from explorer.exporters.onnx.elementwise import unary_node
-from explorer.exporters.onnx.integers import integer_product
+from explorer.exporters.onnx.exact_integers import whole_conv
+from explorer.exporters.onnx.integers import along_channels, integer_product
 from explorer.exporters.onnx.nodes import (
     Nodes,
     Unwritable,
@@ -51,7 +52,12 @@ def conv(op: ConvOp, out: Nodes) -> str:
     if is_quantized(op.input):
         return integer_product(op, "Conv", out, **window)
     if not isinstance(element_type_of(op.input), AnyFloat):
-        raise Unwritable("ONNX convolves floats, and bytes with ConvInteger")
+        forbid_quantized(op)
+        weight = out.stored(op.weight)
+        if weight is None:
+            raise Unwritable("ONNX convolves floats and bytes; others with constant filters only")
+        sums = whole_conv(op, out.name(op.input), weight, out)
+        return sums if op.bias is None else out.node("Add", sums, along_channels(op, out))
     return _fused(op, out.node("Conv", op.input, op.weight, op.bias, **window), out)
 
 

@@ -55,6 +55,9 @@ WEIGHTS = ("uint8", "int8")
 """How constant bytes that stand for numbers are stored. Those with a sign are what accelerators
 want; without one onnxruntime multiplies them exactly on every processor
 (`explorer/references/saturation.py`)."""
+INTEGERS = ("pairs", "exact")
+"""How arithmetic on integers is written: as pairs of QuantizeLinear and DequantizeLinear around
+floats, which runtimes fuse and round in their own way, or in whole numbers, to the bit."""
 
 
 def model_of(
@@ -62,17 +65,20 @@ def model_of(
     name: str,
     metadata: Mapping[str, str] | None = None,
     weights: str = WEIGHTS[0],
+    integers: str = INTEGERS[0],
 ) -> onnx.ModelProto:
-    """The program as a model of opset `OPSET`, its constants inside; `weights`: see `WEIGHTS`.
+    """The program as a model of opset `OPSET`, its constants inside; see `WEIGHTS`, `INTEGERS`.
 
     Raises:
         UnsupportedError: for operations that ONNX does not have; it names all of them.
     """
     if weights not in WEIGHTS:
         raise InputError(f"weights cannot be {weights!r}", hint=" or ".join(WEIGHTS))
+    if integers not in INTEGERS:
+        raise InputError(f"integers cannot be {integers!r}", hint=" or ".join(INTEGERS))
     function = entry_function(snapshot.program)
     assert isinstance(function, func.FuncOp)
-    writing = _Writing(snapshot, weights)
+    writing = _Writing(snapshot, weights, integers == "exact")
     graph = writing.graph(function, name)
     if writing.problems:
         raise UnsupportedError(
@@ -117,11 +123,12 @@ def _writers() -> dict[type[TopOperation], Write]:
 class _Writing:
     """One model: its names, its constants, and what cannot be written."""
 
-    def __init__(self, snapshot: Snapshot, weights: str):
+    def __init__(self, snapshot: Snapshot, weights: str, is_exact: bool):
         self.names, self.node_names = Names(), Names()
         self.constants: dict[str, np.ndarray] = {}
         self.problems: list[str] = []
         self._weights, self._bytes = snapshot.weights, weights
+        self._is_exact = is_exact
         self._stored: dict[str, str] = {}
         self._reals: set[SSAValue] = set()
         self._values: dict[SSAValue, str] = {}
@@ -174,6 +181,7 @@ class _Writing:
             constants=self.constants,
             stored=lambda value: constant(value, self._weights),
             weights=self._bytes,
+            is_exact=self._is_exact,
             write_region=self.region,
             reals=self._reals,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import TensorProto
 
 from explorer.exporters.onnx.nodes import (
     Nodes,
@@ -12,6 +13,7 @@ from explorer.exporters.onnx.nodes import (
     Value,
     dtype_of,
     is_quantized,
+    onnx_type,
     rank_of,
     sizes_of,
     writes,
@@ -29,6 +31,7 @@ from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
+from explorer.ir.types import element_type_of
 
 
 @writes(ReshapeOp)
@@ -81,14 +84,22 @@ def slices(op: SliceOp, out: Nodes) -> str:
 
 @writes(PadOp)
 def pad(op: PadOp, out: Nodes) -> str:
-    fill = out.constant(_fill(op))
+    """Integers of 16 bits in 32: onnxruntime pads no shorter ones but bytes."""
+    fill, dtype = _fill(op), dtype_of(op.input)
+    if dtype not in (np.int16, np.uint16):
+        return _padded(op, op.input, out.constant(fill), out)
+    wide = out.node("Cast", op.input, to=TensorProto.INT32)
+    padded = _padded(op, wide, out.constant(fill.astype(np.int32)), out)
+    return out.node("Cast", padded, to=onnx_type(element_type_of(op.output)))
+
+
+def _padded(op: PadOp, x: Value, fill: str, out: Nodes) -> str:
     if op.amounts is not None:
-        return out.node("Pad", op.input, op.amounts, fill)
+        return out.node("Pad", x, op.amounts, fill)
     rank = rank_of(op.input)
     low, high, interior = (list(op.get(name, (0,) * rank)) for name in ("low", "high", "interior"))
-    x: Value = op.input
     if any(interior):
-        x = _spread(out, op, interior, fill)
+        x = _spread(out, op, x, interior, fill)
         # What was spread ends with the elements behind the last one.
         high = [after - between for after, between in zip(high, interior, strict=True)]
     return out.node("Pad", x, out.constant([*low, *high]), fill)
@@ -99,7 +110,7 @@ def _fill(op: PadOp) -> np.ndarray:
     return np.asarray(op.get("value")).astype(dtype_of(op.input))
 
 
-def _spread(out: Nodes, op: PadOp, interior: Sequence[int], fill: str) -> str:
+def _spread(out: Nodes, op: PadOp, x: Value, interior: Sequence[int], fill: str) -> str:
     """n elements become n * (between + 1) along each axis, each in front of its padding.
 
     Every axis gets one of extent 1 behind it, which is padded, and both become one.
@@ -109,7 +120,7 @@ def _spread(out: Nodes, op: PadOp, interior: Sequence[int], fill: str) -> str:
     behind = [n for between in interior for n in (0, between)]
     padded = out.node(
         "Pad",
-        out.node("Reshape", op.input, apart),
+        out.node("Reshape", x, apart),
         out.constant([*[0] * len(behind), *behind]),
         fill,
     )

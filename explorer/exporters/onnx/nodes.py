@@ -81,6 +81,8 @@ class Nodes:
     """The array of a constant of the program; None for what is computed."""
     weights: str
     """What bytes with a sign become where they are constant: int8 or uint8."""
+    is_exact: bool
+    """Whether integers are computed as such, not in pairs of nodes around floats."""
     write_region: Callable[[Any, Nodes, Sequence[str]], onnx.GraphProto]
     """A block of an operation's region as a graph; names that its arguments get in front."""
     reals: set[SSAValue]

@@ -46,24 +46,34 @@ def dequantize(op: DequantizeOp, out: Nodes) -> str:
 def dequantized(value: SSAValue, name: str, out: Nodes, real: np.dtype = SINGLE) -> str:
     """Quantized numbers as floats; `name`: of what their scales are called.
 
-    Constant bytes with a sign are written as those without one, around 128, where that was asked
-    for: they stand for the same numbers. Scales of sums are doubles, and rounded.
+    Scales of sums are doubles, and rounded.
     """
     kind = element_type_of(value)
     if not isinstance(kind, QuantizedType):
         raise Unwritable(f"{kind} stands for no quantized numbers")
-    dtype, zeros = numpy_dtype(kind.storage), kind.zero_point_array
-    if dtype.itemsize == 4 and zeros.any():
+    if numpy_dtype(kind.storage).itemsize == 4 and kind.zero_point_array.any():
         raise Unwritable("DequantizeLinear of 32 bits has no zero point")
-    x: Value = value
-    stored = out.stored(value)
-    if stored is not None and dtype == BYTES and out.weights == UNSIGNED_BYTES.name:
-        dtype, zeros = UNSIGNED_BYTES, zeros + MIDDLE
-        moved = (stored.astype(np.int16) + MIDDLE).astype(dtype)
-        x = out.named(f"{out.name(value)}.unsigned", moved)
+    x, dtype, zeros = as_multiplied(value, kind, out)
     scale, zero = parameters(kind, name, zeros, out, dtype, real)
     given = zero if dtype.itemsize < 4 else None
     return out.node("DequantizeLinear", x, scale, given, axis=axis_of(kind))
+
+
+def as_multiplied(
+    value: SSAValue, kind: QuantizedType, out: Nodes
+) -> tuple[Value, np.dtype, np.ndarray]:
+    """What is stored, its type and its zero points.
+
+    Constant bytes with a sign are written as those without one, around 128, where that was asked
+    for: they stand for the same numbers.
+    """
+    dtype, zeros = numpy_dtype(kind.storage), kind.zero_point_array
+    stored = out.stored(value)
+    if stored is None or dtype != BYTES or out.weights != UNSIGNED_BYTES.name:
+        return value, dtype, zeros
+    moved = (stored.astype(np.int16) + MIDDLE).astype(UNSIGNED_BYTES)
+    name = out.named(f"{out.name(value)}.unsigned", moved)
+    return name, UNSIGNED_BYTES, zeros + MIDDLE
 
 
 def parameters(

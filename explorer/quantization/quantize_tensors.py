@@ -63,11 +63,15 @@ class QuantizeTensors(Pass):
     is_symmetric: whether zero points are 0. Otherwise a range need not lie around zero, and
     unsigned bytes have the zero point that makes the most of it.
     integers_only: whether the target computes without floats, so that more tensors are quantized.
+    in_powers: whether all scales are powers of two, the next ones above those of the thresholds.
+    Every ratio of scales is one, too, then, and a requantization that can only shift loses nothing
+    but its rounding (Jain et al., "Trained Quantization Thresholds", 2020, section 3).
     """
 
     table: ThresholdTable
     is_symmetric: bool = False
     integers_only: bool = False
+    in_powers: bool = False
 
     name = "quantize-tensors"
     is_required = True
@@ -87,14 +91,16 @@ class QuantizeTensors(Pass):
             if mode == FLOAT:
                 events.decline("quantize", site, f"{tensor.name} stays float: its mode is {FLOAT}")
                 continue
-            to = type_of(threshold, mode, self.is_symmetric)
+            to = type_of(threshold, mode, self.is_symmetric, self.in_powers)
             low, high = threshold.represented
             words = f"{tensor.name}: {to.storage} from {low:.6g} to {high:.6g}"
+            if self.in_powers:
+                words += f", steps of {to.scale_array[0]:.6g}, a power of two"
             with events.rewrite("quantize", site, words):
                 quantized.add(_quantize_tensor(tensor.value, to, function, rewriter))
         for op in list(function.body.block.ops):
             if isinstance(op, Quantizable) and has_integer_form(op):
-                _quantize_weight(op, quantized, rewriter, events)
+                _quantize_weight(op, quantized, rewriter, events, self.in_powers)
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
@@ -162,16 +168,19 @@ def stretched(own: Threshold, low: float, high: float) -> Threshold:
     return Threshold(own.tensor, threshold, own.low * low, own.high * high)
 
 
-def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) -> QuantizedType:
+def type_of(
+    threshold: Threshold, mode: str = INT8, is_symmetric: bool = False, in_powers: bool = False
+) -> QuantizedType:
     """The quantized type that represents a range.
 
     symmetric   ui8 with scale threshold / 255 where there are no negative numbers, else i8 with
                 threshold / 127; i16 with threshold / 32767
     asymmetric  ui8 with scale (high - low) / 255; zero point round(-low / scale)
+    in_powers   the scale is the next power of two that is no smaller
     """
     try:
         with np.errstate(over="ignore"):
-            return _type_of(threshold, mode, is_symmetric)
+            return _type_of(threshold, mode, is_symmetric, in_powers)
     except ValueError as error:  # finite and positive, and yet no number in single precision
         raise InputError(
             f"{threshold.tensor} cannot be represented from {threshold.low:g} to "
@@ -180,16 +189,30 @@ def type_of(threshold: Threshold, mode: str = INT8, is_symmetric: bool = False) 
         ) from error
 
 
-def _type_of(threshold: Threshold, mode: str, is_symmetric: bool) -> QuantizedType:
-    if mode == INT16:
-        return QuantizedType.get(I16, [threshold.threshold / 32767], [0])
+def _type_of(threshold: Threshold, mode: str, is_symmetric: bool, in_powers: bool) -> QuantizedType:
     low, high = threshold.represented
-    if low >= 0:
-        return QuantizedType.get(UI8, [(threshold.threshold if is_symmetric else high) / 255], [0])
-    if is_symmetric:
-        return QuantizedType.get(I8, [threshold.threshold / 127], [0])
-    scale = (high - low) / 255
-    return QuantizedType.get(UI8, [scale], [int(np.rint(-low / scale))])
+    is_whole = is_symmetric or mode == INT16
+    magnitude = threshold.threshold if is_whole else max(-low, high)
+    storage, zero = UI8, 0
+    if mode == INT16:
+        storage, scale = I16, magnitude / 32767
+    elif low >= 0:
+        scale = magnitude / 255
+    elif is_symmetric:
+        storage, scale = I8, magnitude / 127
+    else:
+        scale = (high - low) / 255
+    if in_powers:
+        scale = float(powers_above(np.float64(scale)))
+    if storage == UI8 and low < 0:
+        zero = int(np.rint(-low / scale))
+    return QuantizedType.get(storage, [scale], [zero])
+
+
+def powers_above(scales: np.ndarray | np.floating) -> np.ndarray:
+    """The least powers of two that are no smaller than these positive numbers."""
+    fractions, exponents = np.frexp(scales)
+    return np.ldexp(1.0, exponents - (fractions == 0.5))
 
 
 def _quantize_tensor(
@@ -250,7 +273,11 @@ def insert_pair(
 
 
 def _quantize_weight(
-    op: Quantizable, quantized: set[SSAValue], rewriter: RecordedRewriter, events: EventLog
+    op: Quantizable,
+    quantized: set[SSAValue],
+    rewriter: RecordedRewriter,
+    events: EventLog,
+    in_powers: bool,
 ) -> None:
     """The constant operand as signed bytes, one scale per channel, where the other is quantized."""
     place = op.quantized_weight()
@@ -263,7 +290,7 @@ def _quantize_weight(
         if array is not None:
             events.decline("weights", op, "what they are multiplied with is no quantized tensor")
         return
-    to = weight_type(array, axis)
+    to = weight_type(array, axis, in_powers)
     with events.rewrite("weights", op, f"signed bytes, {len(to.scale_array)} scales"):
         stored = rewriter.add_weight(
             op, f"{identity_of(op)}.integers", stored_array(array, to), like=op, element_type=to
@@ -273,9 +300,12 @@ def _quantize_weight(
         rewriter.set_operand(op, index, back.output)
 
 
-def weight_type(array: np.ndarray, axis: int) -> QuantizedType:
-    """i8, symmetric, one scale per slice of the axis: largest magnitude / 127."""
+def weight_type(array: np.ndarray, axis: int, in_powers: bool = False) -> QuantizedType:
+    """i8, symmetric, one scale per slice of the axis: largest magnitude / 127, or the next power of
+    two above that."""
     others = tuple(a for a in range(array.ndim) if a != axis % array.ndim)
     largest = np.abs(array.astype(np.float64)).max(axis=others, initial=0.0)
     scales = np.maximum(largest / 127, SMALLEST_SCALE)
+    if in_powers:
+        scales = powers_above(scales)
     return QuantizedType.get(I8, scales.tolist(), [0] * scales.size, axis % array.ndim)

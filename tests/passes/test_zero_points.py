@@ -72,3 +72,21 @@ def test_a_sum_that_could_leave_32_bits_keeps_its_zero_point(check):
     checked = check(FuseQuantization(), text, given)
     assert "subtracted" not in checked.lines[0]
     assert any("partial sums" in reason for reason in checked.declined)
+
+
+def test_of_scaled_sums_the_rest_is_taken_from_what_they_begin_as(check):
+    text = f"""
+    func.func @main(%q: tensor<1x2x4x4x!top.quantized<i8, 1.0:3>>, %f: tensor<f32>) {{
+      %w = top.weight() {{weight = "w"}} : tensor<3x2x3x3x!top.quantized<i8, 1.0:0>>
+      %b = top.weight() {{weight = "b"}} : tensor<3xf32>
+      %s = top.conv(%q, %w, bias = %b, scale = %f) {{{GEOMETRY}}} : tensor<1x3x4x4xf32>
+      top.return(%s)
+    }}
+    """
+    given = arrays(-128, 127, np.int8)
+    given["b"] = np.array([0.5, -7, 9], np.float32)
+    checked = check(FuseQuantization(), text, given)
+    assert "subtracted = -128" in checked.lines[0]
+    weights = checked.result.after.weights
+    (sums,) = [weights[name] for name in weights if "column_sums" in name]
+    np.testing.assert_array_equal(sums, given["w"].astype(np.int64).sum(axis=(1, 2, 3)))

@@ -29,6 +29,7 @@ from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, Req
 from explorer.ir.top.support.quantized_scalars import stored_array
 from explorer.ir.types import element_type_of
 from explorer.passes.analysis.matching import maker
+from explorer.passes.quantize.rules.half_steps import add_half_step, rounds_down
 
 
 class RequantizePairs(Rule):
@@ -136,6 +137,8 @@ class ChooseScheme(Rule):
 
     Applies where the target has another scheme and its multiplier can hold the ratio of scales. A
     scheme of integers, which the model's file states, is only changed for another one of integers.
+    Where the scheme is a shift that rounds down, half a step is added to the bias of the product
+    whose sums they are: what is shifted is rounded to the nearest number then.
     Pays because the device may have no floats, or be faster with shifts.
     """
 
@@ -149,6 +152,8 @@ class ChooseScheme(Rule):
         if by == op.by or (by.how.scheme == "float" and op.by.how.scheme != "float"):
             return
         try:
+            if rounds_down(by.how) and not rounds_down(op.by.how):
+                add_half_step(op, by, rewriter)
             new = RequantizeOp.make([op.input], by=by)
         except ValueError as error:
             raise Declined(f"{identity_of(op)}: {error}") from error

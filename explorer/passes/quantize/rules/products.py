@@ -100,6 +100,20 @@ def _require_room(
     rewriter: RecordedRewriter,
 ) -> None:
     """Declined where a sum could exceed 32 bits, for whatever input."""
+    highest = largest_sum(op, second, left, right, bias, rewriter)
+    if highest > integer_limits(I32)[1]:
+        raise Declined(f"sums of {identity_of(op)} may reach {highest:,}: more than 32 bits hold")
+
+
+def largest_sum(
+    op: ConvOp | MatMulOp,
+    second: SSAValue,
+    left: QuantizedType,
+    right: QuantizedType,
+    bias: np.ndarray | None,
+    rewriter: RecordedRewriter,
+) -> int:
+    """The largest magnitude that a sum can have, for whatever input."""
     weights = constant(second, rewriter.weights)
     shape = static_shape(second)
     summed = tuple(range(1, len(shape))) if isinstance(op, ConvOp) else (len(shape) - 2,)
@@ -109,9 +123,7 @@ def _require_room(
         zeros = right.along(right.zero_point_array, weights.ndim)
         total = np.abs(weights.astype(np.int64) - zeros).sum(axis=summed)
     highest = int(np.max(total, initial=0)) * largest(left)
-    highest += 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
-    if highest > integer_limits(I32)[1]:
-        raise Declined(f"sums of {identity_of(op)} may reach {highest:,}: more than 32 bits hold")
+    return highest + (0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0)))
 
 
 def largest(kind: Attribute) -> int:

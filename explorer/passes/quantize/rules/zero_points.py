@@ -68,8 +68,9 @@ class CenterFilters(Rule):
 class FoldZeroPoint(Rule):
     """conv(x: zero point z, w, bias)   =>   conv(x, w, bias - z * sum of w) {subtracted}
 
-    Applies to bytes x and constant filters w, if no partial sum can exceed 32 bits. Pays
-    because the inner loop multiplies x as it is stored. Exact.
+    Applies to bytes x and constant filters w, if no partial sum can exceed 32 bits; where sums are
+    scaled, so that their bias is one of floats, they begin as (left_zero - o) * right_sums. Pays
+    because the inner loop multiplies x as it is stored, as dot products take it. Exact.
     """
 
     matches = (ConvOp, MatMulOp)
@@ -77,7 +78,13 @@ class FoldZeroPoint(Rule):
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         first, second, *_ = op.operands
         kind, filters = element_type_of(first), element_type_of(second)
-        if op.sums is None or op.get("subtracted") is not None or op.run_time.present:
+        given = op.run_time
+        is_scaled = given.is_scaled and given.present in (
+            (given.scale,),
+            (given.channel_scales,),
+            (given.scale, given.channel_scales),
+        )
+        if op.sums is None or op.get("subtracted") is not None or (given.present and not is_scaled):
             return
         array = constant(second, rewriter.weights)
         if array is None:
@@ -92,15 +99,33 @@ class FoldZeroPoint(Rule):
         axes = tuple(range(1, array.ndim)) if is_conv else (0,)
         wide = array.astype(np.int64)
         zeros = filters.along(filters.zero_point_array, array.ndim)
-        bias = self._present_bias(op, rewriter, len(wide) if is_conv else wide.shape[1])
-        folded = bias - (zero - offset) * (wide - zeros).sum(axis=axes)
+        sums = (wide - zeros).sum(axis=axes)
+        bias = 0 if is_scaled else self._present_bias(op, rewriter, len(sums))
+        folded = bias - (zero - offset) * sums
         parts = (np.abs(wide) + np.abs(zeros)).sum(axis=axes) * 255
         reach = int((parts + np.abs(folded)).max(initial=0))
         if reach > integer_limits(I32)[1]:
             raise Declined(f"partial sums of {identity_of(op)} may reach {reach:,}")
+        if is_scaled:
+            rewriter.replace(op, self._with_sums(op, zero, offset, sums, rewriter))
+            return
         name = weight_name(op, "offset_bias")
         value = rewriter.add_weight(op, name, folded.astype(np.int32), like=op)
         rewriter.replace(op, op.altered(bias=value, subtracted=offset))
+
+    def _with_sums(
+        self,
+        op: ConvOp | MatMulOp,
+        zero: int,
+        offset: int,
+        sums: np.ndarray,
+        rewriter: RecordedRewriter,
+    ) -> ConvOp | MatMulOp:
+        name = weight_name(op, "left_zero")
+        left_zero = rewriter.add_weight(op, name, np.asarray(zero, np.int32), like=op)
+        name = weight_name(op, "column_sums")
+        right_sums = rewriter.add_weight(op, name, sums.astype(np.int32), like=op)
+        return op.altered(left_zero=left_zero, right_sums=right_sums, subtracted=offset)
 
     def _present_bias(
         self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter, channels: int

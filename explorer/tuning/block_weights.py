@@ -30,7 +30,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
-from explorer.passes import BEFORE_QUANTIZING
+from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
 from explorer.quantization.block_numbers import BlockForm, nearest
 from explorer.quantization.corrections.gptq import errors, gptq
 from explorer.quantization.corrections.moments import batches, products, windows
@@ -74,8 +74,8 @@ def quantized_weights(
         raise InputError(f"weights cannot be rounded by {rounding!r}", hint=" or ".join(ROUNDINGS))
     if rounding == GPTQ and data is None:
         raise InputError("gptq rounds by what weights are multiplied with", hint="--data FILE.npz")
-    program = calibration_program(model, dimensions)
-    snapshot = program[BEFORE_QUANTIZING[-1].name].after
+    program = calibration_program(model, dimensions, corrections=(ConvolutionsOfOneWindow(),))
+    snapshot = program[ConvolutionsOfOneWindow.name].after
     walk = Walk(snapshot, form)
     if not walk.layers:
         raise InputError(

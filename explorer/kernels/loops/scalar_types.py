@@ -63,6 +63,8 @@ SIGNED = {
 }
 UNSIGNED = {bits: ScalarType("u" + t.name, bits, "unsigned") for bits, t in SIGNED.items()}
 BYTE = 8
+VECTOR_LANES = {BYTE: (4, 8, 16, 32, 64), 16: (2, 4, 8, 16, 32)}
+"""By the bits of an element: what dot products multiply with 4, 8 or 16 sums, too."""
 VECTOR_FORMS = ("f16", "bf16")
 """Forms that are converted in vectors too."""
 
@@ -102,7 +104,7 @@ def lane_count(attribute: Attribute) -> int:
     if not isinstance(attribute, VectorType):
         return 0
     shape = attribute.get_shape()
-    lanes = (4, 8, 16) if scalar_type(attribute).bits > BYTE else (4, 8, 16, 32, 64)
+    lanes = VECTOR_LANES.get(scalar_type(attribute).bits, (4, 8, 16))
     if len(shape) != 1 or shape[0] not in lanes:
         raise UnsupportedError(
             f"{attribute} has no form in generated code",

@@ -1,4 +1,4 @@
-"""Step dot: sums of four products of bytes become one dot product per vector of sums.
+"""Step dot: sums of four products of bytes, or two of bfloat16, become a dot product per vector.
 
     for oi in 16: for cu in 4:                           %a = affine.vector_load %acc[0]
       acc[oi] = acc[oi] + ext(x[cu]) * ext(w[oi, cu])    %x = affine.vector_load %x[..] : 4 bytes
@@ -10,6 +10,10 @@ This is tensorization: a whole nest is recognized and replaced by what the machi
 (AVX-512 VNNI and AVX-VNNI: `vpdpbusd`). It is exact: bytes of x are unsigned (or signed with 128
 added), those of w signed, and sums wrap around at 32 bits as they would one by one. Products whose
 definition splits the signs of w off (`top.matmul`) become dot products that do so, too.
+
+Two products of bfloat16 that are added to a sum of f32 become `loop.dot_pairs` (AVX-512 BF16:
+`vdpbf16ps`; Arm: `bfdot`). That is not exact: products are, but their sums are added up in another
+order, and rounded as the instruction does.
 """
 
 from __future__ import annotations
@@ -24,12 +28,14 @@ from xdsl.dialects.builtin import (
     Signedness,
     UnitAttr,
     VectorType,
+    bf16,
+    f32,
     i8,
     i32,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from explorer.ir.loop_dialect import DotOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp
 from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
@@ -47,6 +53,8 @@ from explorer.kernels.steps.dependences import reduction_operation
 
 PRODUCTS = 4
 """Of bytes, in each lane."""
+PAIR = 2
+"""Of bfloat16."""
 SIGN = 128
 """What makes a signed byte an unsigned one."""
 SIGN_BIT = 31
@@ -57,21 +65,26 @@ FITS_PAIRS, SPLITS_SIGNS = "kernel.fits_pairs", "kernel.splits_signs"
 
 @dataclass(frozen=True)
 class _Product:
-    """The parts of `sums[..] += bytes[..] * filters[..]`."""
+    """The parts of `sums[..] += bytes[..] * filters[..]`: bytes, or numbers of bfloat16."""
 
     sums: affine.LoadOp
     bytes: affine.LoadOp
     filters: affine.LoadOp
     store: affine.StoreOp
-    splits_signs: bool
+    splits_signs: bool = False
+
+    @property
+    def together(self) -> int:
+        """Products that are added at once."""
+        return PAIR if _element(self.bytes) == bf16 else PRODUCTS
 
 
 def dot(nest: LoopNest, lanes: str, products: str) -> None:
     """Turns the loops `lanes` that hold a loop `products` into dot products.
 
     Illegal unless four products of an unsigned byte (one that has a sign needs 128 added) and a
-    signed one are added to a sum of i32, the bytes do not depend on the lane, and filters lie
-    four by four for each lane.
+    signed one are added to a sum of i32, or two of bfloat16 to a sum of f32, the bytes do not
+    depend on the lane, and filters lie four by four (two by two) for each lane.
     """
     inner = {loop.parent_op() for loop in nest.loops(products, "dot")}
     around = [loop for loop in nest.loops(lanes, "dot") if loop in inner]
@@ -88,15 +101,22 @@ def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
     (inner, *others) = body_of(loop)
     if others or not isinstance(inner, affine.ForOp):
         raise nest.error("dot", f"{name} does not hold the loop {products} and nothing else")
-    if extent_of(inner) != PRODUCTS or extent_of(loop) not in LANES:
-        extents = f"{extent_of(loop)} lanes of {extent_of(inner)}"
-        raise nest.error("dot", f"{extents} products; 4, 8 or 16 lanes of 4 are multiplied at once")
     stores = [a for a in accesses_in(inner) if is_store(a)]
     if len(stores) != 1 or not isinstance(store := stores[0], affine.StoreOp):
         raise nest.error("dot", f"{products} does not update one sum")
     group = [a for a in accesses_in(inner) if a.memref is store.memref]
     update = reduction_operation(group)
     loads = [a for a in group if isinstance(a, affine.LoadOp)]
+    pair = update if isinstance(update, arith.AddfOp) and update.result.type == f32 else None
+    together = PRODUCTS if pair is None else PAIR
+    if extent_of(inner) != together or extent_of(loop) not in LANES:
+        extents = f"{extent_of(loop)} lanes of {extent_of(inner)}"
+        wanted = f"4, 8 or 16 lanes of {together} are multiplied at once"
+        raise nest.error("dot", f"{extents} products; {wanted}")
+    if pair is not None:
+        found = _pair(nest, pair, loads[0], store)
+        _require_places(nest, loop, inner, found)
+        return found
     if not isinstance(update, arith.AddiOp) or update.result.type != i32:
         raise nest.error("dot", f"{products} does not add to a sum of i32")
     added = next(value for value in update.operands if value is not loads[0].result)
@@ -114,6 +134,22 @@ def _recognize(nest: LoopNest, loop: affine.ForOp, products: str) -> _Product:
     found = _Product(loads[0], few, filters, store, splits_signs)
     _require_places(nest, loop, inner, found)
     return found
+
+
+def _pair(
+    nest: LoopNest, update: arith.AddfOp, sums: affine.LoadOp, store: affine.StoreOp
+) -> _Product:
+    """`sums + ext(x) * ext(w)` of bfloat16: filters are what lies two by two."""
+    added = next(value for value in update.operands if value is not sums.result)
+    factors = added.owner.operands if isinstance(added.owner, arith.MulfOp) else ()
+    loads = [
+        value.owner.operands[0].owner for value in factors if isinstance(value.owner, arith.ExtFOp)
+    ]
+    found = [a for a in loads if isinstance(a, affine.LoadOp) and _element(a) == bf16]
+    if len(found) != 2:
+        raise nest.error("dot", "what is added is no product of two of bf16")
+    few, filters = sorted(found, key=lambda load: shape_of(load.memref)[-1] == PAIR)
+    return _Product(sums, few, filters, store)
 
 
 def _unsigned_byte(value: SSAValue) -> affine.LoadOp | None:
@@ -188,10 +224,11 @@ def _require_places(
     if _stride(few, step) != 1 or _stride(few, lane) != 0:
         raise nest.error("dot", f"bytes do not lie side by side along {name_of(inner)} only")
     rows, products = filters[-2:] if len(filters) > 1 else (LinearForm(), filters[-1])
-    is_packed = shape_of(product.filters.memref)[-1] == PRODUCTS
+    is_packed = shape_of(product.filters.memref)[-1] == product.together
     if not is_packed or rows.terms.get(lane) != 1 or products != LinearForm({step: 1}):
         buffer = nest.name_of_buffer(product.filters.memref)
-        raise nest.error("dot", f"{buffer} does not hold 4 filters for each lane side by side")
+        held = f"{product.together} filters for each lane side by side"
+        raise nest.error("dot", f"{buffer} does not hold {held}")
     if any(lane in form.terms or step in form.terms for form in filters[:-2]):
         raise nest.error("dot", f"filters of one {name_of(loop)} lie in several places")
 
@@ -209,11 +246,13 @@ def _replace(loop: affine.ForOp, product: _Product, fits_pairs: bool) -> None:
     assert isinstance(inner, affine.ForOp)
     zero = {index_of(loop): LinearForm(), index_of(inner): LinearForm()}
     lanes = extent_of(loop)
-    sums = _whole(product.sums, zero, VectorType(i32, [lanes]))
-    few = _whole(product.bytes, zero, VectorType(_element(product.bytes), [PRODUCTS]))
-    filters = _whole(product.filters, zero, VectorType(i8, [PRODUCTS * lanes]))
+    together, is_pair = product.together, product.together == PAIR
+    sums = _whole(product.sums, zero, VectorType(f32 if is_pair else i32, [lanes]))
+    few = _whole(product.bytes, zero, VectorType(_element(product.bytes), [together]))
+    kind = VectorType(_element(product.filters), [together * lanes])
+    filters = _whole(product.filters, zero, kind)
     form = "splits_signs" if product.splits_signs else "fits_pairs" if fits_pairs else None
-    added = DotOp.create(
+    added = (DotPairsOp if is_pair else DotOp).create(
         operands=[sums.results[0], few.results[0], filters.results[0]],
         result_types=[sums.results[0].type],
         properties={form: UnitAttr()} if form else {},
@@ -244,7 +283,7 @@ def _whole(
     return whole
 
 
-def _element(load: affine.LoadOp) -> IntegerType:
+def _element(load: affine.LoadOp) -> Attribute:
     kind = load.memref.type
-    assert isinstance(kind, MemRefType) and isinstance(kind.element_type, IntegerType)
+    assert isinstance(kind, MemRefType)
     return kind.element_type

@@ -23,6 +23,8 @@ before it is stored, and what only moves or compares numbers makes no others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -34,7 +36,14 @@ from explorer.ir.rewriting import RecordedRewriter, Rule
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
-from explorer.ir.types import arithmetic_type, element_type_of, numpy_dtype, widened
+from explorer.ir.types import (
+    arithmetic_type,
+    element_type_of,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+    widened,
+)
 from explorer.ir.weights import Weights
 from explorer.passes.analysis.matching import (
     constant,
@@ -46,22 +55,30 @@ from explorer.passes.analysis.matching import (
 )
 
 PRODUCTS = (ConvOp, MatMulOp)
+PAIR = 2
+"""Products that are added at once to each of 4, 8 or 16 sums."""
+NARROWEST_VECTOR = 4
 ROUNDED = (Float16Type(), BFloat16Type())
 """Types that vectors of floats are rounded to; of narrower ones each element is a call."""
 
 
+@dataclass(frozen=True)
 class WidenProducts(Rule):
     """matmul(a : f16, b : f16)   =>   cast(matmul(cast(a) : f32, cast(b) : f32)) : f16
 
     Applies to convolutions and matrix products of elements that are only stored narrow (f16,
-    bf16); constants are widened at once. Pays because the tiled kernels for f32 serve for them.
+    bf16), but not to rows of bf16 times a constant matrix where the target adds up pairs of such
+    products; constants are widened at once. Pays because the tiled kernels for f32 serve for them.
     """
 
+    multiplies_bf16: bool = False
     matches = PRODUCTS
 
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         own = element_type_of(op.output)
         if arithmetic_type(own) == own:
+            return
+        if self.multiplies_bf16 and _is_product_of_pairs(op, rewriter):
             return
         names = [name for name, _ in op.get_irdl_definition().operands]
         present = {name: getattr(op, name) for name in names}
@@ -115,6 +132,19 @@ class MoveWide(Rule):
         set_origins(moving, origins_of(op))
         rewriter.insert_before(op, moving)
         rewriter.replace(op, CastOp.make([moving.results[0]], to=kind))
+
+
+def _is_product_of_pairs(op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> bool:
+    """Do dot products of two bfloat16 compute it: rows times one constant matrix of whole pairs?"""
+    if not isinstance(op, MatMulOp) or constant(op.right, rewriter.weights) is None:
+        return False
+    kinds = {element_type_of(value) for value in (op.left, op.right, op.output)}
+    if kinds != {BFloat16Type()} or len(shape_of(op.right)) != 2:
+        return False
+    if op.residual is not None and shape_of(op.residual) != shape_of(op.output):
+        return False  # matrices of a batch are not rows of one then
+    depth, columns = static_shape(op.right)
+    return depth > 0 and depth % PAIR == 0 and columns >= NARROWEST_VECTOR
 
 
 def _widened(value: SSAValue, op: TopOperation, rewriter: RecordedRewriter) -> SSAValue:

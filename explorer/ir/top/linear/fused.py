@@ -199,7 +199,8 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         fused, narrow = self.fused_activation, self.rounded_type
         bias = None if self._begins_as_bias else bias
         is_scaled = given.is_scaled
-        if bias is None and residual is None and fused is None and narrow is None and not is_scaled:
+        is_apart = is_scaled or (self.sums is None and held.buffer is not output.buffer)
+        if bias is None and residual is None and fused is None and narrow is None and not is_apart:
             return
         d = k.dimensions(**dimensions)
         channel = bias_subscript(*d)
@@ -207,7 +208,7 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         addends = [] if bias is None else [bias.at(channel)]
         addends += [residual.broadcast(d)] if residual is not None else []
         reads = [f.at(0 if f.shape in ((), (1,)) else channel) for f in factors]
-        reads += [held.at(*d)] if is_scaled else []
+        reads += [held.at(*d)] if is_apart else []
 
         def body(s: ScalarBuilder, *values: Scalar) -> Scalar:
             others, y = values[: len(addends)], values[-1]
@@ -220,7 +221,7 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
                 y = apply_unary(s, fused[0], y, fused[1], fused[2])
             return y if narrow is None else y.convert(narrow).widened()
 
-        k.generic("epilogue", [*addends, *reads], output.at(*d), body, accumulates=not is_scaled)
+        k.generic("epilogue", [*addends, *reads], output.at(*d), body, accumulates=not is_apart)
 
     def label_suffix(self) -> str:
         parts = []

@@ -69,7 +69,7 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
 
     bias: (n,); residual: broadcasts to the result. fits_pairs: products of an unsigned byte with
     each of two neighbours along k (2i and 2i + 1) add up to a number of 16 bits, whatever the
-    bytes are (`passes/quantized/weight_pairs.py`). splits_signs, sign_sums: see
+    bytes are (`passes/quantize/rules/weight_pairs.py`). splits_signs, sign_sums: see
     `integer_products.py`.
     """
 

@@ -1,4 +1,4 @@
-"""Schedule of integer matrix products: dot products of bytes.
+"""Schedule of integer matrix products, and of bfloat16: dot products of bytes, or of pairs.
 
     for m: for n: for k:  sums[m,n] += x[m,k] * w[k,n]                       x: ui8, w: i8
     ->
@@ -10,7 +10,8 @@
 
 Four neighbours of a row of x are multiplied at once with four rows of 16 columns of w, which are
 packed for that: constants before, what is computed by a statement of the kernel. Rows and columns
-that tiles do not divide are nests of their own, with narrower vectors at the end.
+that tiles do not divide are nests of their own, with narrower vectors at the end. Of bfloat16 it
+is two neighbours instead of four, and sums are f32.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ from explorer.kernels.loops.nest import (
 )
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.convolution import operands_of
-from explorer.kernels.schedules.integers.byte_tiles import byte_tile_of, why_byte_tiles
 from explorer.kernels.schedules.integers.kinds import keep_offsets
+from explorer.kernels.schedules.integers.matrix_instructions import (
+    instruction_for,
+    matrix_tile_of,
+    why_matrix_tiles,
+)
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
-from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
+from explorer.kernels.steps.dot import PAIR, PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
 from explorer.kernels.steps.pack import Pack
@@ -47,6 +52,9 @@ from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
 
 BYTES = ("ui8", "i8")
+PAIRED = "bf16"
+DEPTH_BYTES = 4
+"""That a dot product reads of a row: four bytes, or two of bfloat16."""
 WIDE_LANES, FEW_REGISTERS = 16, 15
 """Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), one of which holds what
 adds up pairs."""
@@ -56,22 +64,33 @@ Another vector would need sizes and flips of its own."""
 
 
 def is_integer_matmul(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
-    """Products of bytes, the right ones constant or packed, four by four, on row-major buffers."""
+    """Products of bytes, the right ones constant or packed, four by four, on row-major buffers; or
+    of bfloat16, the right ones constant, two by two."""
     operands = operands_of(nest)
     if operands is None or packs:
         return False
     (main,) = nest.statements("main")
     names = [name_of(loop) for loop in perfect_chain(main)]
     kinds = {nest.name_of_buffer(a.memref): element_name(a.memref) for a in accesses_in(main)}
-    is_bytes = kinds[operands.source] in BYTES and kinds[operands.weight] == "i8"
-    if not is_bytes or kinds[operands.result] != "i32" or not {"m", "n"} <= set(names):
+    source, weight, result = (
+        kinds[name] for name in (operands.source, operands.weight, operands.result)
+    )
+    is_bytes = source in BYTES and (weight, result) == ("i8", "i32")
+    is_paired = (source, weight, result) == (PAIRED, PAIRED, "f32")
+    if not (is_bytes or is_paired) or not {"m", "n"} <= set(names):
         return False
     if is_packed_product(nest):
         return True
     if sorted(names) != ["k", "m", "n"]:
         return False
     depth, columns = extent_of(nest.loop("k")), extent_of(nest.loop("n"))
-    return shape_of(nest.buffer(operands.weight)) == (depth, columns) and depth % PRODUCTS == 0
+    together = products_of(nest, operands.weight)
+    return shape_of(nest.buffer(operands.weight)) == (depth, columns) and depth % together == 0
+
+
+def products_of(nest: LoopNest, weight: str) -> int:
+    """That a dot product adds at once: four of bytes, or two of bfloat16."""
+    return PAIR if element_name(nest.buffer(weight)) == PAIRED else PRODUCTS
 
 
 def is_packed_product(nest: LoopNest) -> bool:
@@ -96,16 +115,17 @@ def schedule_integer_matmul(
     chain = [name_of(loop) for loop in perfect_chain(main)]
     summed = ["kg", "ku"] if is_packed else ["k"]
     batch = [name for name in chain if name not in ("m", "n", *summed)]
+    together = products_of(nest, operands.weight)
     depth = prod(extent_of(loop) for loop in perfect_chain(main) if name_of(loop) in summed)
     work = Work(
         height=1,
         width=rows,
         blocks=blocks,
-        steps=depth // PRODUCTS,
+        steps=depth // together,
         divides=False,
-        point_stride_bytes=depth,
-        point_bytes=depth,
-        vector_stride_bytes=lanes * depth,
+        point_stride_bytes=depth * DEPTH_BYTES // together,
+        point_bytes=depth * DEPTH_BYTES // together,
+        vector_stride_bytes=lanes * depth * DEPTH_BYTES // together,
     )
     costs = machine.costs
     if lanes < WIDE_LANES:
@@ -115,12 +135,13 @@ def schedule_integer_matmul(
         costs = replace(costs, core=replace(costs.core, vector_registers=SPLITTING_REGISTERS))
     best = choose(work, costs)
     why = explain(best, work, costs)
-    tiles_why = why_byte_tiles(machine, rows, blocks, depth)
-    legal = ("dot", MATRIX) if SPLITS_SIGNS not in nest.function.attributes else ("dot",)
+    instruction = instruction_for(machine, is_paired=together == PAIR)
+    tiles_why = why_matrix_tiles(instruction, rows, blocks, depth)
+    legal = ("dot",) if SPLITS_SIGNS in nest.function.attributes else ("dot", MATRIX)
     wanted = MATRIX if tiles_why and MATRIX in legal else "dot"
     by = choices.word("instruction", wanted, legal, tiles_why or "no matrix instruction fits")
     if by == MATRIX:
-        best, why = byte_tile_of(machine, rows, blocks), tiles_why
+        best, why = matrix_tile_of(instruction, rows, blocks), tiles_why
     tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)
     most = MOST_UPDATES // tile_rows
     vectors = choices.number(
@@ -135,7 +156,7 @@ def schedule_integer_matmul(
     for row, column in tiles:
         s = row.suffix + column.suffix
         if not is_packed:
-            schedule.apply(split, loop="k" + s, into=f"kg{s} ku{s}", factors=(PRODUCTS,))
+            schedule.apply(split, loop="k" + s, into=f"kg{s} ku{s}", factors=(together,))
         mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
         nt, nv, ni = _split_columns(schedule, column, s)
         tile = [*mp, *nv, *ni]
@@ -151,7 +172,7 @@ def schedule_integer_matmul(
     fuse_around(schedule, operands.result, choices)
     contract_scratch(schedule)
     if not is_packed:
-        layout = [(1, lanes, None), (0, PRODUCTS, None), (1, 1, lanes), (0, 1, PRODUCTS)]
+        layout = [(1, lanes, None), (0, together, None), (1, 1, lanes), (0, 1, together)]
         schedule.pack(operands.weight, layout)
     for row, column in tiles:
         s = row.suffix + column.suffix

@@ -60,7 +60,7 @@ static void tdpbusd(int sums, int left, int right) {
 }
 #define AMX_LOAD(tile, first, stride) load_tile(tile, first, stride)
 #define AMX_STORE(tile, first, stride) store_tile(tile, first, stride)
-#define AMX_DOT(sums, left, right) tdpbusd(sums, left, right)
+#define AMX_DOT_int16(sums, left, right) tdpbusd(sums, left, right)
 #define AMX_CONFIGURE(settings) (void)(settings)
 #define AMX_RELEASE() (void)0
 #define AMX_ASK() ANSWER

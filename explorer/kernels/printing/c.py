@@ -50,12 +50,14 @@ class CLanguage(Language):
         "c/math.c",
         "c/integers.c",
         "c/matrix.c",
+        "c/pairs.c",
         "c/stored.c",
         "math.c",
         "stored.c",
     )
     widest_vector = 64
     has_dots = True
+    splits_subscripts = True
     holds_vectors = True
     has_driver = True
 

@@ -8,7 +8,10 @@
 #include <unistd.h>
 #define AMX_LOAD(tile, first, stride) _tile_loadd(tile, first, stride)
 #define AMX_STORE(tile, first, stride) _tile_stored(tile, first, stride)
-#define AMX_DOT(sums, bytes, filters) _tile_dpbusd(sums, bytes, filters)
+#define AMX_DOT_int16(sums, bytes, filters) _tile_dpbusd(sums, bytes, filters)
+#if defined(__AMX_BF16__)
+#define AMX_DOT_float16(sums, pairs, filters) _tile_dpbf16ps(sums, pairs, filters)
+#endif
 #define AMX_CONFIGURE(settings) _tile_loadconfig(settings)
 #define AMX_RELEASE() _tile_release()
 #define AMX_ASK() (syscall(SYS_arch_prctl, 0x1023, 18) == 0)
@@ -29,13 +32,35 @@ static int has_tiles(void)
     return answer > 0;
 }
 #endif
+// 2 x 2 sums, with 8 bytes of two rows and of two columns: four numbers of bfloat16 each, or 8.
 #ifdef __ARM_FEATURE_MATMUL_INT8
 #include <arm_neon.h>
+#define MMLA_int4(sums, left, right) (int32x4_t)vusmmlaq_s32(sums, left, (int8x16_t)(right))
+#endif
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+#include <arm_neon.h>
+#define MMLA_float4(sums, left, right) \
+    (int32x4_t)vbfmmlaq_f32((float32x4_t)(sums), (bfloat16x8_t)(left), (bfloat16x8_t)(right))
 #endif
 
-//! matrix vector integer: dot matrix_instructions
-// sums[r][v] += bytes of row r times the filters of vector v, in groups of four: `flips` is added to
-// every byte as 128 is to signed ones. Rows, vectors and flips are constants of the call.
+//! matrix_group vector integer: dot
+// What one group of a row, four bytes, adds to the sums of a vector.
+INLINE $vector add_group_$vector($vector sums, int32_t group, $mask filters)
+{
+    return dot_$vector(sums, group, filters);
+}
+
+//! matrix_group vector float: dot_pairs
+// What one group of a row, two bfloat16, adds to the sums of a vector.
+INLINE $vector add_group_$vector($vector sums, int32_t group, $mask filters)
+{
+    return dot_pairs_$vector(sums, group, filters);
+}
+
+//! matrix vector: matrix_group matrix_instructions
+// sums[r][v] += what is in row r times the filters of vector v, in groups of four bytes or of two
+// bfloat16. `flips` is added to every byte as 128 is to signed ones, and 0 for bfloat16. Rows, vectors
+// and flips are constants of the call; strides are in bytes.
 INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
     long group, long groups, int32_t flips)
@@ -46,7 +71,7 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
         UNROLL(8)
         for (int i = 0; i < 8; i++) tile[i / 2][i % 2] = sums[r * 2 + i];
         for (long g = group; g < groups; g++) {
-            $vector all[2];
+            $mask all[2];
             UNROLL(2)
             for (int v = 0; v < 2; v++)
                 __builtin_memcpy(&all[v], (const char *)filters + v * vector_stride
@@ -57,7 +82,7 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
                 __builtin_memcpy(&four, (const char *)bytes + (r + i) * row_stride + g * 4, 4);
                 UNROLL(2)
                 for (int v = 0; v < 2; v++)
-                    tile[i][v] = dot_$vector(tile[i][v], four ^ flips, all[v]);
+                    tile[i][v] = add_group_$vector(tile[i][v], four ^ flips, all[v]);
             }
         }
         UNROLL(8)
@@ -68,11 +93,11 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
             $vector sum = sums[r * vectors + v];
             for (long g = group; g < groups; g++) {
                 int32_t four;
-                $vector all;
+                $mask all;
                 __builtin_memcpy(&four, (const char *)bytes + r * row_stride + g * 4, 4);
                 __builtin_memcpy(&all,
                     (const char *)filters + v * vector_stride + g * (long)sizeof all, sizeof all);
-                sum = dot_$vector(sum, four ^ flips, all);
+                sum = add_group_$vector(sum, four ^ flips, all);
             }
             sums[r * vectors + v] = sum;
         }
@@ -85,7 +110,7 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
 {
     int row = 0;
     long group = 0;
-#if $lanes == 16 && defined(AMX_LOAD)
+#if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
     if (has_tiles() && groups >= 16) {
         const long pitch = vectors * (long)sizeof *sums;
         AMX_CONFIGURE(&tile_settings);
@@ -110,10 +135,10 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
                         AMX_LOAD(2, left + group * 4, row_stride);
                     }
                     AMX_LOAD(3, right + group * 64, 64);
-                    AMX_DOT(0, 2, 3);
+                    AMX_DOT_$vector(0, 2, 3);
                     if (is_pair) {
                         AMX_LOAD(4, right + vector_stride + group * 64, 64);
-                        AMX_DOT(1, 2, 4);
+                        AMX_DOT_$vector(1, 2, 4);
                     }
                 }
                 AMX_STORE(0, place, pitch);
@@ -125,9 +150,9 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
         matrix_dots_$vector(sums, 0, row, vectors, bytes, row_stride, filters, vector_stride,
             group, groups, flips);
     }
-#elif $lanes == 4 && defined(__ARM_FEATURE_MATMUL_INT8)
+#elif defined(MMLA_$vector)
     // Sums of two rows and two columns are one vector: of two groups, 8 bytes of each row are
-    // multiplied with 8 filters of each column.
+    // multiplied with 8 of each column's filters.
     for (; row + 8 <= rows && groups >= 2 && vectors % 2 == 0; row += 8) {
         for (int v = 0; v < vectors; v += 2) {
             int32x4_t tile[4][4];
@@ -160,7 +185,7 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
                     left ^= (uint8x16_t)vdupq_n_s32(flips);
                     UNROLL(4)
                     for (int c = 0; c < 4; c++)
-                        tile[r][c] = vusmmlaq_s32(tile[r][c], left, right[c]);
+                        tile[r][c] = MMLA_$vector(tile[r][c], left, right[c]);
                 }
             }
             UNROLL(4)

@@ -1,8 +1,9 @@
-"""When products of bytes are given to matrix instructions, and in which tiles.
+"""When products of bytes and of bfloat16 are given to matrix instructions, and in which tiles.
 
 AMX multiplies 16 rows of 64 bytes with 64 rows of 16 columns in 16 cycles, as many products as 128
 of the widest dot products: two tiles of columns share each tile of rows. Arm's `usmmla` does 2 x 2
-sums of 8 products: 8 rows x 2 vectors are 16 registers of sums.
+sums of 8 products: 8 rows x 2 vectors are 16 registers of sums. Of bfloat16 a product takes two of
+these bytes (`tdpbf16ps`, `bfmmla`).
 """
 
 from __future__ import annotations
@@ -22,22 +23,32 @@ class Instruction:
     why: str
 
 
-INSTRUCTIONS = {
+OF_BYTES = {
     "amx": Instruction(16, 64, "tiles of 16 x 16 sums, 64 products of each in 16 cycles (AMX)"),
     "i8mm": Instruction(8, 8, "2 x 2 sums, 8 products of each at a time (i8mm)"),
+}
+OF_PAIRS = {
+    "amx": Instruction(16, 32, "tiles of 16 x 16 sums, 32 products of each in 16 cycles (AMX)"),
+    "bfmmla": Instruction(8, 4, "2 x 2 sums, 4 products of each at a time (bfmmla)"),
 }
 VECTORS = 2
 
 
-def why_byte_tiles(machine: Machine, rows: int, vectors: int, depth: int) -> str:
+def instruction_for(machine: Machine, *, is_paired: bool) -> Instruction | None:
+    """What the core has for products of bytes, or of bfloat16."""
+    if is_paired:
+        return OF_PAIRS.get(machine.pair_tiles)
+    return OF_BYTES.get(machine.byte_tiles)
+
+
+def why_matrix_tiles(found: Instruction | None, rows: int, vectors: int, depth: int) -> str:
     """The reason for matrix instructions; empty where the core has none that the product fills."""
-    found = INSTRUCTIONS.get(machine.byte_tiles)
     if found is None or rows < found.rows or depth < found.depth or vectors < VECTORS:
         return ""
     return found.why
 
 
-def byte_tile_of(machine: Machine, rows: int, vectors: int) -> Tile:
+def matrix_tile_of(found: Instruction | None, rows: int, vectors: int) -> Tile:
     """A tile of sums: as many rows as one instruction takes, or all there are."""
-    wanted = INSTRUCTIONS.get(machine.byte_tiles, INSTRUCTIONS["amx"]).rows
+    wanted = (found or OF_BYTES["amx"]).rows
     return Tile(min(wanted, rows), min(VECTORS, vectors))

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     UnitAttr,
     VectorType,
+    bf16,
+    f32,
     i1,
     i8,
     i32,
@@ -300,6 +302,43 @@ class DotOp(IRDLOperation):
 BYTE = 8
 
 
+@irdl_op_definition
+class DotPairsOp(IRDLOperation):
+    """In every lane two products of bfloat16 are added to a sum of f32.
+
+    sums: vector<n x f32>; pair: vector<2 x bf16>; filters: vector<2n x bf16>, two neighbours for
+    each lane. A product of two has no more digits than f32; sums are rounded to f32, twice for
+    each pair: to nearest or to odd, in an order that is the instruction's, and numbers smaller
+    than any normal one may count as zero.
+    """
+
+    name = "loop.dot_pairs"
+
+    sums = operand_def(VectorType)
+    pair = operand_def(VectorType)
+    filters = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    assembly_format = (
+        "$sums `,` $pair `,` $filters attr-dict "
+        "`:` type($sums) `,` type($pair) `,` type($filters) `->` type($result)"
+    )
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        sums, pair, filters = (operand.type for operand in self.operands)
+        assert isinstance(sums, VectorType)
+        lanes = sums.get_shape()[0]
+        if self.result.type != sums or sums.element_type != f32:
+            raise VerifyException("loop.dot_pairs adds to sums of f32")
+        wanted = VectorType(bf16, [2]), VectorType(bf16, [2 * lanes])
+        if (pair, filters) != wanted:
+            raise VerifyException(
+                f"loop.dot_pairs multiplies 2 of bf16 with {2 * lanes}, not {pair} with {filters}"
+            )
+
+
 class _InterleaveOp(IRDLOperation):
     T: ClassVar = VarConstraint("T", BaseAttr(VectorType))
 
@@ -341,6 +380,7 @@ Loop = Dialect(
         NormalCdfOp,
         HighProductOp,
         DotOp,
+        DotPairsOp,
         InterleaveLowOp,
         InterleaveHighOp,
     ],

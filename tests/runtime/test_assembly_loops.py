@@ -103,6 +103,10 @@ def test_a_frame_register_addresses_the_stack_only_where_it_is_set():
     line = "\tvmovaps\t-48(%rbp), %ymm1"
     assert reader_of((), is_arm=False).kind(line) == "load"
     assert reader_of(("\tmovq\t%rsp, %rbp",), is_arm=False).kind(line) == "spill"
+    line = "\tldp\tq28, q29, [x29, #-16]"
+    assert reader_of(("\tstp\tx29, x30, [sp, #-16]!",), is_arm=True).kind(line) == "load"
+    for sets in ("\tmov\tx29, sp", "\tadd\tx29, sp, #64"):
+        assert reader_of((sets,), is_arm=True).kind(line) == "spill"
 
 
 def test_loops_of_the_source_are_those_that_are_not_unrolled():

@@ -15,7 +15,7 @@ from math import prod
 
 from xdsl.dialects import affine, arith, func, math
 
-from explorer.ir.loop_dialect import DotOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp
 from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.counting import (
     OVERLAPPING,
@@ -136,6 +136,6 @@ def _multiply_adds(loop: affine.ForOp) -> int:
         if isinstance(op, arith.MulfOp) and is_fused(op):
             (use,) = op.result.uses
             total += repeats_of(use.operation, inside)
-        elif isinstance(op, DotOp | math.FmaOp):
+        elif isinstance(op, DotOp | DotPairsOp | math.FmaOp):
             total += repeats_of(op, inside)
     return total

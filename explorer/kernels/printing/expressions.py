@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.ir.loop_dialect import DotOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
     DOUBLE,
@@ -145,6 +145,8 @@ class ExpressionWriter:
                 return self._reduction(op, operands)
             case DotOp():
                 return self._dot(op, lanes, operands)
+            case DotPairsOp():
+                return self._dot_pairs(lanes, operands)
             case _ if isinstance(op, CONVERSIONS):
                 return self._conversion(op, element, lanes, operands[0])
         raise UnsupportedError(
@@ -371,6 +373,17 @@ class ExpressionWriter:
         number = f"({self.language.scalar_name(SIGNED[32])}){few.within(UNARY)}"
         packed = self.language.reinterpret(SIGNED[32], lanes, filters.within(UNARY))
         name = f"{section}_{self.language.suffix_name(SIGNED[32], lanes)}"
+        return Expression(f"{name}({sums.text}, {number}, {packed})")
+
+    def _dot_pairs(self, lanes: int, operands: Sequence[Expression]) -> Expression:
+        """`dot_pairs_float16(sums, (int32_t)pair, (int16)filters)`: pairs as 32-bit numbers"""
+        if not self.language.has_dots:
+            raise UnsupportedError(f"loop.dot_pairs is not printed as {self.language.name}")
+        sums, pair, filters = operands
+        self.require(Requirement("dot_pairs", FLOAT.name, lanes))
+        number = f"({self.language.scalar_name(SIGNED[32])}){pair.within(UNARY)}"
+        packed = self._reinterpreted(SIGNED[32], lanes, filters)
+        name = f"dot_pairs_{self.language.suffix_name(FLOAT, lanes)}"
         return Expression(f"{name}({sums.text}, {number}, {packed})")
 
     # -- conversions ---------------------------------------------------------------------------

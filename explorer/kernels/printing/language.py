@@ -65,6 +65,10 @@ class Language(ABC):
     """Elements of a vector."""
     has_dots: ClassVar[bool] = False
     """Whether sums of products of bytes (`loop.dot`) are printed."""
+    splits_subscripts: ClassVar[bool] = False
+    """Whether a pointer is advanced by what loops add to a subscript, and constants are added to
+    that: where integers wrap around, compilers may not take a constant out of a sum of them, and
+    keep the place of every pixel of a tile in a register of its own."""
     holds_vectors: ClassVar[bool] = False
     """Whether arrays that a schedule holds are kept in registers by force; other languages'
     compilers do so by themselves."""

@@ -137,7 +137,7 @@ class GroupBodyPrinter(BodyPrinter):
         elif isinstance(op, memref.AllocaOp) and op.memref in self.shared:
             return
         elif isinstance(op, affine.ForOp) and instruction_of(op):
-            self._matrix_tile(op, depth)
+            self._instruction_nest(op, depth)
         elif isinstance(op, affine.ForOp) and has_items(op):
             # What a later iteration does may meet what an earlier one did.
             self.since = self.since | self._touched(op)
@@ -145,7 +145,7 @@ class GroupBodyPrinter(BodyPrinter):
         else:
             super().operation(op, depth)
 
-    def _matrix_tile(self, loop: affine.ForOp, depth: int) -> None:
+    def _instruction_nest(self, loop: affine.ForOp, depth: int) -> None:
         """A nest that matrix instructions compute."""
         self._name_readers_of({loop_access.memref for loop_access in accesses_in(loop)}, depth)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import affine, arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, NoneAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -24,7 +24,7 @@ from xdsl.ir.affine import (
 )
 
 from explorer.errors import UnsupportedError
-from explorer.kernels.loops.nest import index_range
+from explorer.kernels.loops.nest import index_range, kind_of
 
 LINEAR_OPERATIONS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ConstantOp, affine.ApplyOp)
 
@@ -145,6 +145,26 @@ def flat_subscript(forms: Sequence[Sum], buffer_type: MemRefType) -> Sum:
         flat = flat + form.scaled(stride)
         stride *= extent
     return flat
+
+
+def written_out_apart(form: Sum) -> tuple[Sum, Sum]:
+    """(what loops add to a subscript, what those add that are written out, and the constant).
+
+    The first is empty where nothing is to be taken apart, or where a part might be negative.
+    """
+    apart = tuple(entry for entry in form.terms if _is_written_out(entry[0]))
+    around = Sum(tuple(entry for entry in form.terms if entry not in apart))
+    inside = Sum(apart, form.constant)
+    is_legal = around.is_never_negative() and inside.is_never_negative()
+    return (around, inside) if apart and is_legal else (Sum(), form)
+
+
+def _is_written_out(term: Term) -> bool:
+    """Whether it is the index of an unrolled loop."""
+    if isinstance(term, Division) or not isinstance(term.owner, Block):
+        return False
+    loop = term.owner.parent_op()
+    return isinstance(loop, affine.ForOp) and kind_of(loop) == "unroll"
 
 
 def static_shape(buffer_type: MemRefType) -> tuple[int, ...]:

@@ -33,7 +33,9 @@ _ARM_VECTOR = re.compile(r"\b(v\d+(\.\w+)?|[qdsh]\d+)\b")
 _X86_STACK = re.compile(r"\(%rsp\)")
 _X86_FRAME = re.compile(r"\(%r[sb]p\)")
 _X86_SETS_FRAME = re.compile(r"\tmovq\t%rsp, %rbp")
-_ARM_STACK = re.compile(r"\[(sp|x29)(, #-?\d+)?\]")
+_ARM_STACK = re.compile(r"\[sp(, #-?\d+)?\]")
+_ARM_FRAME = re.compile(r"\[(sp|x29)(, #-?\d+)?\]")
+_ARM_SETS_FRAME = re.compile(r"\t(mov\tx29, sp|add\tx29, sp, #\d+)$")
 _X86_MOVE = re.compile(r"v?mov([au]p[sd]|dq[au]\w*|s[sd]|[dq]|nt\w*|[hl]p[sd])")
 _ARM_LOAD, _ARM_STORE = re.compile(r"ld(n?p|u?r|[1-4]r?)\w*"), re.compile(r"st(n?p|u?r|[1-4])\w*")
 _X86_BRANCH = re.compile(r"j\w+|call\w*|ret\w*|loop\w*")
@@ -93,7 +95,7 @@ class Reader:
 
     is_arm: bool
     has_frame: bool
-    """Whether `rbp` holds a place of the stack; else it is a register like others."""
+    """Whether `rbp` (Arm: `x29`) holds a place of the stack; else it is a register like others."""
 
     def kind(self, line: str) -> str:
         """One of `explorer.results.runs.ports.KINDS`; empty for labels and directives."""
@@ -107,14 +109,15 @@ class Reader:
     def is_spill(self, line: str) -> bool:
         """Whether a value comes from a fixed place of the stack, or goes there."""
         if self.is_arm:
-            return bool(_ARM_STACK.search(line))
+            return bool((_ARM_FRAME if self.has_frame else _ARM_STACK).search(line))
         stack = _X86_FRAME if self.has_frame else _X86_STACK
         return bool(stack.search(line)) and not line.startswith("\tlea")
 
 
 def reader_of(lines: Sequence[str], is_arm: bool) -> Reader:
     """For the listing of a kernel."""
-    return Reader(is_arm, any(_X86_SETS_FRAME.match(line) for line in lines))
+    sets_frame = _ARM_SETS_FRAME if is_arm else _X86_SETS_FRAME
+    return Reader(is_arm, any(sets_frame.match(line) for line in lines))
 
 
 def _x86_kind(name: str, operands: str, is_spill: bool) -> str:

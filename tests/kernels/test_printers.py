@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects import affine, arith, func, math, scf
 from xdsl.dialects.builtin import (
+    IndexType,
     IntegerAttr,
     NameLoc,
     NoneAttr,
@@ -15,13 +16,16 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.ir import Block, Region
 
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder
 from explorer.kernels.loops.lowering import lower_to_loops
+from explorer.kernels.loops.nest import index_of
 from explorer.kernels.printing.c import print_c
 from explorer.kernels.printing.identifiers import Names, comment_text, identifier
 from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.printing.subscripts import Sum, written_out_apart
 
 sys.path.insert(0, str(Path(__file__).parent))
 from printed_samples import body_lines, elementwise, f16, f64, gather, u8
@@ -48,6 +52,17 @@ def matmul_with_init() -> func.FuncOp:
         if isinstance(loop, affine.ForOp) and loop.attributes["loop.name"] != StringAttr("k"):
             loop.attributes["loop.kind"] = StringAttr("parallel")
     return function
+
+
+def test_arms_of_a_choice_hold_no_loads():
+    """They would be jumps, and loops with jumps are not vectorized."""
+    function = elementwise(
+        lambda s, a, b: a.compare("lt", a.constant(0.0)).select(a * b, a), [f32, f32], f32
+    )
+    for printed in (print_c(function, "kernel_1"), print_opencl(function, "kernel_1")):
+        (chosen,) = (line for line in printed.lines if "?" in line)
+        arms = chosen.split("?")[1]
+        assert "[" not in arms, printed.lines
 
 
 def test_c_of_a_matrix_product_in_two_phases():
@@ -241,6 +256,38 @@ def test_index_arithmetic_becomes_one_linear_subscript():
     k.nest({"i": 3, "j": 8}, body)
     lines = body_lines(print_c(k.finish("explicit"), "pad"))
     assert "        y[i * 8 + j] = x[i * 10 + j + 11];" in lines
+
+
+def test_what_loops_that_are_written_out_add_to_a_subscript_stands_apart_in_c():
+    k = KernelBuilder("rows")
+    x = k.argument("x", (4, 10), f32, "input")
+    y = k.argument("y", (4, 8), f32, "output")
+    i, j = k.dimensions(i=4, j=8)
+    k.generic("plain", [(x, (i, j + 2))], (y, (i, j)), lambda s, x: x)
+    function = lower_to_loops(k.finish("copy"))
+    text = "y[i * 8 + j] = x[i * 10 + j + 2];"
+    assert f"        {text}" in body_lines(print_c(function, "rows"))
+    for loop in function.walk():
+        if isinstance(loop, affine.ForOp) and loop.attributes["loop.name"] == StringAttr("j"):
+            loop.attributes["loop.kind"] = StringAttr("unroll")
+    lines = [line.strip() for line in body_lines(print_c(function, "rows"))]
+    assert "(y + i * 8)[j] = (x + i * 10)[j + 2];" in lines
+    assert text in [line.strip() for line in body_lines(print_opencl(function, "rows"))]
+
+
+@pytest.mark.parametrize(("first", "constant"), [(-1, 12), (1, -2), (0, 3)])
+def test_a_subscript_is_not_taken_apart_where_a_part_may_be_negative(first, constant):
+    loops = [
+        affine.ForOp.from_region([], [], [], [], 0, 4, Region(Block(arg_types=[IndexType()])))
+        for _ in range(2)
+    ]
+    outer, written_out = loops
+    written_out.attributes["loop.kind"] = StringAttr("unroll")
+    own = (index_of(written_out), 1)
+    form = Sum((*([(index_of(outer), first)] if first else []), own), constant)
+    assert written_out_apart(form) == (Sum(), form)
+    positive = Sum(((index_of(outer), 5), own), 2)
+    assert written_out_apart(positive) == (Sum(((index_of(outer), 5),)), Sum((own,), 2))
 
 
 def test_subscripts_with_division_are_printed_when_never_negative():

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import NameLoc, f32
 
 from explorer.ir.compute import KernelBuilder
 from explorer.kernels.loops.lowering import lower_to_loops
-from explorer.kernels.loops.nest import ScheduleError
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of, perfect_chain
 from explorer.kernels.schedules import Machine, preferred_schedule, schedule_kernel
 from explorer.kernels.schedules.schedule import replayed
 from explorer.kernels.sections.phases import phases
@@ -377,6 +377,24 @@ def test_softmax_rows_share_one_loop(columns):
 @pytest.mark.parametrize("activation", ["relu", "leaky"])
 def test_elementwise_in_any_layout(shape, packs, activation):
     check(samples.elementwise(shape, activation), packs)
+
+
+@pytest.mark.parametrize("channels", [4, 16])
+def test_one_block_of_channels_is_walked_through_as_it_lies_in_memory(channels):
+    """Whatever follows the channels alone, like the slopes of a PReLU, follows with them."""
+    shape = (1, channels, 5, 7)
+    k = KernelBuilder("prelu")
+    x = k.argument("x", shape, f32, "input")
+    slopes = k.argument("slopes", (channels, 1, 1), f32, "weight")
+    y = k.argument("y", shape, f32, "output")
+    n, c, i, j = k.dimensions(n=1, c=channels, i=5, j=7)
+    k.generic(
+        "plain", [(x, (n, c, i, j)), (slopes, (c, 0, 0))], (y, (n, c, i, j)),
+        lambda s, x, w: x.compare("lt", x.constant(0.0)).select(x * w, x),
+    )  # fmt: skip
+    scheduled = check(k.finish("elementwise"), blocked("xy", channels))
+    (top,) = LoopNest(scheduled.function).statements()
+    assert name_of(perfect_chain(top)[-1]) == "c"
 
 
 def test_nests_that_depend_on_data_run_as_they_are():

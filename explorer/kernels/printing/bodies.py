@@ -43,9 +43,10 @@ from explorer.kernels.printing.subscripts import (
     subscripts,
     sum_of,
     sum_text,
+    written_out_apart,
 )
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
-from explorer.kernels.steps.matrix_tiles import MATRIX, byte_tile, is_matrix_tile
+from explorer.kernels.steps.matrix_tiles import MATRIX, is_matrix_tile, matrix_tile
 from explorer.kernels.steps.registers import is_held
 
 # An index longer than this gets a name instead of standing inside a subscript.
@@ -169,7 +170,7 @@ class BodyPrinter:
         written = {inner.memref for inner in walk_inside(loop) if isinstance(inner, Store)}
         self._name_readers_of(written, depth)
         if is_matrix_tile(loop):
-            self._byte_tile(loop, depth, tags)
+            self._matrix_tile(loop, depth, tags)
             return
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
         end = upper.within(ADDITIVE)
@@ -193,12 +194,12 @@ class BodyPrinter:
         self.names.close_block()
         self.lines.add(depth, "}", tags)
 
-    def _byte_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
+    def _matrix_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
         """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest."""
-        tile = byte_tile(loop)
+        tile = matrix_tile(loop)
         own = {index_of(inner) for inner in (tile.groups, tile.rows, tile.vectors)}
         operands = []
-        for load, stride in ((tile.bytes, tile.row_stride), (tile.filters, tile.vector_stride)):
+        for load, stride in ((tile.few, tile.row_stride), (tile.filters, tile.vector_stride)):
             assert isinstance(load.memref.type, MemRefType)
             flat = flat_subscript(subscripts(load), load.memref.type)
             start = self._sum(Sum(tuple(t for t in flat.terms if t[0] not in own), flat.constant))
@@ -207,7 +208,7 @@ class BodyPrinter:
         element, lanes = scalar_type(tile.dot.result.type), lane_count(tile.dot.result.type)
         self.writer.require(*vector_requirement(element, lanes))
         self.writer.require(Requirement(MATRIX, element.name, lanes))
-        is_signed = scalar_type(tile.bytes.result.type).kind == "signed"
+        is_signed = scalar_type(tile.few.result.type).kind == "signed"
         numbers = [extent_of(inner) for inner in (tile.rows, tile.vectors, tile.groups)]
         sums = f"&{self.named[tile.sums.memref].text}[0][0]"
         given = [sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
@@ -337,6 +338,8 @@ class BodyPrinter:
     # -- expressions ---------------------------------------------------------------------------
     def _compute(self, op: Operation, depth: int) -> Expression:
         operands = [self._operand(v) for v in op.operands]
+        if isinstance(op, arith.SelectOp) and not lane_count(op.cond.type):
+            self._name_what_arms_read(op, operands, depth)
         expression = self.writer.write(op, operands)
         room = max(WIDTH - STATEMENT_ROOM - len(INDENT) * depth, SHORTEST_ROOM)
         while self._printed_length(op, expression) > room:
@@ -350,6 +353,16 @@ class BodyPrinter:
         reads = frozenset().union(*(e.reads for e in operands))
         tags = [tag for e in operands for tag in e.tags]
         return replace(expression, reads=reads, tags=(*tags_of(op), *tags))
+
+    def _name_what_arms_read(
+        self, op: arith.SelectOp, operands: list[Expression], depth: int
+    ) -> None:
+        """Both arms are values: loads inside of `?:` would be jumps, which are not vectorized."""
+        for index in (1, 2):
+            value = op.operands[index]
+            if operands[index].reads and self._is_nameable(value):
+                self._name_value(value, operands[index], depth)
+                operands[index] = self.named[value]
 
     def _printed_length(self, op: Operation, expression: Expression) -> int:
         """Characters that an expression will take; the left side of an update is not repeated."""
@@ -387,7 +400,11 @@ class BodyPrinter:
         return Expression(text, precedence, reads, (*tags_of(op), *place.tags), mask_bits)
 
     def _place(self, op: Load | Store) -> Expression:
-        """The element that is accessed, `x[i * 8 + j]`, or its address for a vector: `x + i`."""
+        """The element that is accessed, `x[i * 8 + j]`, or its address for a vector: `x + i`.
+
+        What loops that are written out add to a subscript stands apart, `(x + i * 8)[j]`, where the
+        language says so.
+        """
         buffer = op.memref
         assert isinstance(buffer.type, MemRefType)
         name = self.named[buffer].text
@@ -398,8 +415,12 @@ class BodyPrinter:
             text = name + "".join(f"[{part.text}]" for part in parts)
             text = f"&{text}" if is_vector else text
         else:
-            parts = [self._sum(flat_subscript(forms, buffer.type))]
-            text = f"{name}[{parts[0].text}]"
+            around, inside = Sum(), flat_subscript(forms, buffer.type)
+            if self.language.splits_subscripts and not is_vector:
+                around, inside = written_out_apart(inside)
+            parts = [self._sum(form) for form in ((around, inside) if around.terms else (inside,))]
+            text = f"({name} + {parts[0].text})" if around.terms else name
+            text = f"{text}[{parts[-1].text}]"
             if is_vector:
                 text = name if parts[0].text == "0" else f"{name} + {parts[0].text}"
         reads = frozenset().union(*(part.reads for part in parts))

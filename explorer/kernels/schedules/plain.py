@@ -4,11 +4,12 @@
     ->
     parallel n, c_block, i:  for j:  y[n,c_block,i,j,:] = max(x[..], 0)   vectors of 16 channels
 
-In this order: loops through a blocked dimension are split by the block; statements of one kernel
-over the same rows share their outer loops (merge) or are fused; reductions keep their sum in a
-register, one partial sum per lane where they run along a contiguous dimension (rfactor); copies
-that turn neighbours into rows get tiles that are turned in registers (transpose); the innermost
-contiguous loop is vectorized; the leading independent loops become tasks.
+In this order: loops through a blocked dimension are split by the block; the loop along which all
+accesses are neighbours is put innermost; statements of one kernel over the same rows share their
+outer loops (merge) or are fused; reductions keep their sum in a register, one partial sum per lane
+where they run along a contiguous dimension (rfactor); copies that turn neighbours into rows get
+tiles that are turned in registers (transpose); the innermost contiguous loop is vectorized; the
+leading independent loops become tasks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from xdsl.dialects import affine, arith
 
 from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.nest import (
+    Access,
     AffineAccess,
     LoopNest,
     accesses_in,
@@ -33,6 +35,7 @@ from explorer.kernels.loops.nest import (
     kind_of,
     name_of,
     perfect_chain,
+    shape_of,
     subscripts,
 )
 from explorer.kernels.schedules.choices import Choices
@@ -77,6 +80,7 @@ def schedule_plain(
 ) -> None:
     """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
     pack_arguments(schedule, packs)
+    _put_neighbours_inside(schedule)
     has_vectors = choices.word("vectorize", "yes", ("yes", "no"), WHY_VECTORS) == "yes"
     rows = find_row_reduction(schedule.nest) if has_vectors else None
     if rows is not None:
@@ -103,6 +107,7 @@ def contract_scratch(schedule: Schedule) -> None:
 
 def finish_statements(schedule: Schedule, machine: Machine) -> None:
     """The same for what a tiled schedule left over: halos and separate epilogues."""
+    _put_neighbours_inside(schedule)
     _vectorize_statements(schedule, machine)
     _mark_tasks(schedule, machine)
 
@@ -172,6 +177,39 @@ def _chain_around(loop: affine.ForOp) -> list[affine.ForOp]:
     while isinstance(parent, affine.ForOp) and len(body_of(parent)) == 1:
         top, parent = parent, parent.parent_op()
     return perfect_chain(top)
+
+
+def _put_neighbours_inside(schedule: Schedule) -> None:
+    """In nests that nothing was decided about, the loop along which all accesses are neighbours.
+
+    A block of channels that is all there is isn't split, so that its loop stands outside.
+    """
+    for top in schedule.nest.statements():
+        chain = perfect_chain(top)
+        accesses = accesses_in(top)
+        if any(bounds_of(loop) is None or kind_of(loop) for loop in chain):
+            continue
+        if _holds_loop(chain[-1]) or _are_neighbours(chain[-1], accesses):
+            continue
+        inside = [i for i in chain if extent_of(i) > 1 and _are_neighbours(i, accesses)]
+        if len(inside) == 1:
+            others = [name_of(loop) for loop in chain if loop is not inside[0]]
+            schedule.attempt(reorder, order=" ".join([*others, name_of(inside[0])]))
+
+
+def _are_neighbours(loop: affine.ForOp, accesses: Sequence[Access]) -> bool:
+    """Whether it steps to the next element in memory, or nowhere; in what is stored it steps."""
+    for access in accesses:
+        forms = list(subscripts(access))
+        shape = shape_of(access.memref)
+        while forms and shape[len(forms) - 1] == 1:
+            forms.pop()
+        steps = [None if form is None else form.terms.get(index_of(loop), 0) for form in forms]
+        if any(step != 0 for step in steps[:-1]) or (steps and steps[-1] not in (0, 1)):
+            return False
+        if is_store(access) and not any(steps):
+            return False
+    return True
 
 
 def _schedule_reduction(schedule: Schedule) -> None:

@@ -19,7 +19,14 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of, set_origins
-from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.rewriting import (
+    Declined,
+    RecordedRewriter,
+    Rewrite,
+    RewriteOptions,
+    Rule,
+    apply_rules,
+)
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp
@@ -32,6 +39,7 @@ from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.analysis.matching import constant, dtype_of, weight_name
+from explorer.passes.lower.phases import ConvolveByPhases
 from explorer.passes.lower.widen import MoveWide, RoundInProduct, WidenProducts
 from explorer.passes.simplify.fold_batch_norm import split_batch_norm
 from explorer.passes.simplify.remove_no_ops import MergeReshapes, RemoveReshape
@@ -294,7 +302,12 @@ class CountInSteps(Rule):
 
 @dataclass(frozen=True)
 class Legalize(RulePass):
-    """Operations without a kernel of their own are written in those that have one."""
+    """Operations without a kernel of their own are written in those that have one.
+
+    multiplies_bf16: whether the target adds up products of bfloat16 in pairs.
+    """
+
+    multiplies_bf16: bool = False
 
     name = "legalize"
     is_required = True
@@ -302,6 +315,7 @@ class Legalize(RulePass):
         ComputeBothBranches,
         MaskIterations,
         CountPadding,
+        ConvolveByPhases,
         LiftToTwoDimensions,
         DropPlainAxis,
         PadBeforeWindow,
@@ -314,3 +328,8 @@ class Legalize(RulePass):
         RemoveReshape,
         MergeReshapes,
     )
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        widen = WidenProducts(self.multiplies_bf16)
+        rules = [widen if rule is WidenProducts else rule() for rule in self.rules]
+        return apply_rules(self.name, rules, rewriter, options)

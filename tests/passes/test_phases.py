@@ -1,0 +1,117 @@
+"""Convolutions over inputs with zeros in between: a filter per phase, and the same numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explorer.passes.lower.legalize import Legalize
+from explorer.passes.lower.phases import AxisPhases, split_filters
+
+
+def spread(sizes, window, stride, low, high, channels=3, outputs=2, pads=0, **changes):
+    """conv(pad(x)) of `outputs` filters; one number for all axes, or one of each."""
+    rank = len(sizes)
+
+    def each(value):
+        return list(value) if isinstance(value, tuple | list) else [value] * rank
+
+    window, stride, low, high = (each(value) for value in (window, stride, low, high))
+    padded = [
+        low[a] + (sizes[a] - 1) * stride[a] + 1 + high[a] if sizes[a] else 0 for a in range(rank)
+    ]
+    result = [padded[a] + 2 * pads - window[a] + 1 for a in range(rank)]
+    fields = {
+        "value": "0.000000e+00", "strides": [1] * rank, "dilations": [1] * rank, "group": 1,
+        "bias": ", bias = %b", "activation": 'activation = "relu", ', **changes,
+    }  # fmt: skip
+    x, p, w, y = (
+        "x".join(map(str, shape))
+        for shape in (
+            (2, channels, *sizes),
+            (2, channels, *padded),
+            (outputs, channels // fields["group"], *window),
+            (2, outputs, *result),
+        )
+    )
+    steps = [0, 0, *(s - 1 for s in stride)]
+    return f"""
+    func.func @main(%x: tensor<{x}xf32>) {{
+      %w = top.weight() {{weight = "w"}} : tensor<{w}xf32>
+      %b = top.weight() {{weight = "b"}} : tensor<{outputs}xf32>
+      %p = top.pad(%x) {{low = {[0, 0, *low]}, high = {[0, 0, *high]}, interior = {steps},
+        value = {fields["value"]} : f32}} : tensor<{p}xf32>
+      %y = top.conv(%p, %w{fields["bias"]}) {{{fields["activation"]}
+        dilations = {fields["dilations"]}, group = {fields["group"]},
+        pads = {[pads] * (2 * rank)}, strides = {fields["strides"]}}}
+        : tensor<{y}xf32>
+      top.return(%y)
+    }}
+    """
+
+
+def test_windows_as_large_as_the_stride_become_windows_of_one(check):
+    checked = check(Legalize(), spread((5, 6), 2, 2, 1, 1))
+    assert checked.rewritten == ["convolve-by-phases y"]
+    _, conv, parts, moved, whole, _ = checked.lines  # nothing reads the pad any more
+    assert "pads = [0, 0, 0, 0]" in conv and conv.endswith("tensor<2x8x5x6xf32>")
+    assert parts.endswith("{shape = [2, 2, 2, 2, 5, 6]} : tensor<2x2x2x2x5x6xf32>")
+    assert "permutation = [0, 3, 4, 1, 5, 2]" in moved
+    assert whole.endswith("tensor<2x2x10x12xf32>")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "stride", "low", "high", "pads"),
+    [
+        ((5, 7), 3, 2, 1, 1, 0),  # ConvTranspose with pads 1: an odd number of outputs
+        ((5, 7), 3, 2, 1, 2, 0),  # and with output_padding
+        ((4, 4), 4, 2, 2, 2, 0),
+        ((4, 3), (3, 5), (2, 3), (1, 4), (2, 2), 0),
+        ((4, 3), 2, 3, 1, 3, 0),  # some outputs meet no element at all
+        ((4, 3), 3, 2, 0, 0, 1),  # what is around the picture stands at the convolution
+        ((6, 4), (3, 3), (1, 2), 1, 1, 0),
+        ((1, 1), 4, 4, 3, 3, 0),
+        ((9,), 16, 8, 11, 11, 0),
+        ((3, 2, 4), 2, 2, 1, 1, 0),
+    ],
+)
+def test_any_window_and_stride(check, sizes, window, stride, low, high, pads):
+    """`check` compares the numbers with those of the program before."""
+    checked = check(Legalize(), spread(sizes, window, stride, low, high, pads=pads))
+    assert "convolve-by-phases y" in checked.fired
+    assert "(%p" not in "".join(checked.lines)
+
+
+@given(
+    size=st.integers(1, 6), window=st.integers(1, 7), stride=st.integers(2, 5),
+    low=st.integers(0, 9), high=st.integers(0, 9), seed=st.integers(0, 99),
+)  # fmt: skip
+@settings(deadline=None, max_examples=200)
+def test_phases_of_an_axis_make_its_outputs(size, window, stride, low, high, seed):
+    random = np.random.default_rng(seed)
+    filters, x = random.integers(-9, 9, (1, 1, window)), random.integers(-9, 9, size)
+    padded = np.zeros(low + (size - 1) * stride + 1 + high, int)
+    padded[low : low + size * stride : stride] = x
+    outputs = padded.size - window + 1
+    if outputs < 1:
+        return
+    axis = AxisPhases(size=size, outputs=outputs, window=window, stride=stride, offset=low)
+    assert min(axis.pads) >= 0
+    split = split_filters(filters, [axis])[:, 0]
+    made = np.stack([np.correlate(np.pad(x, axis.pads), taps, "valid") for taps in split], 1)
+    expected = np.correlate(padded, filters[0, 0], "valid")
+    np.testing.assert_array_equal(made.ravel()[:outputs], expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"value": "1.000000e+00"}, "reads more than zeros between its elements"),
+        ({"group": 3, "outputs": 6}, "has groups, strides or dilations"),
+        ({"window": 1, "low": 0, "high": 0}, "the windows of y would not get smaller"),
+    ],
+)
+def test_what_is_declined_says_why(check, changes, reason):
+    given = {"sizes": (5, 6), "window": 3, "stride": 2, "low": 1, "high": 1, **changes}
+    (declined,) = check(Legalize(), spread(**given)).declined
+    assert reason in declined

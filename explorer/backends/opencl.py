@@ -6,6 +6,7 @@ pyopencl takes as long to import as a small model to compile: it is, where a pro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.backends.interface import Backend
@@ -16,9 +17,12 @@ from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.weights import MappedWeights
 
 if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from explorer.ir.program import Snapshot
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
-    from explorer.results import Program
+    from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.cache.kept import Startable
@@ -83,6 +87,29 @@ class OpenCLBackend(Backend):
             precision=target.precision,
             tensor_cores=matrices,
         )
+
+    def build(
+        self,
+        snapshot: Snapshot,
+        function: FuncOp,
+        plan: MemoryPlan,
+        target: Target,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> BuiltProgram:
+        """On a processor the cost model says whether its cores share the chain."""
+        from explorer.backends.cores import cost_machine_of
+        from explorer.kernels.program.sharing import judged_chain
+
+        built = super().build(snapshot, function, plan, target, inputs, outputs)
+        chain = built.program.chain
+        device = self.device() if chain is not None and chain.is_shared else None
+        if device is None or device.processor != "cpu" or target.schedules == "gpu":
+            return built
+        lanes = self.vector_floats(device, target)
+        machine = cost_machine_of(self.core(target), target, lanes, device.compute_units)
+        chain = judged_chain(built.program, snapshot.kernels, machine)
+        return replace(built, program=replace(built.program, chain=chain))
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

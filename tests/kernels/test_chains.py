@@ -1,15 +1,23 @@
 """Chains: the table of steps that work-items run together."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
+from explorer.kernels.cost import CostMachine
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.printing.opencl import print_opencl
+from explorer.kernels.program.sharing import MOST_ASKED_FLOPS, judged_chain
 from explorer.kernels.program.translation_unit import emit_program
 from explorer.kernels.schedules import Machine, schedule_kernel
-from explorer.results.program import Argument, Launch
+from explorer.results.kernels import KernelRecord
+from explorer.results.program import Argument, Launch, Program
+from explorer.results.source import SourceText
+from explorer.targets.schema import Core
+
+EMPTY = SourceText("opencl", (), ())
 
 _SPEC = importlib.util.spec_from_file_location(
     "kernel_nest_samples", Path(__file__).with_name("nest_samples.py")
@@ -103,3 +111,54 @@ def test_a_convolution_in_groups_is_chained():
     function = lower_to_loops(samples.grouped(2, 8, 4, 6, 6))
     function.attributes["kernel.group"] = IntegerAttr(2, i64)  # as the operation gives it
     assert print_opencl(function, "k", is_chained=True).is_chained
+
+
+def judged(wake_seconds: float, threads: int = 2) -> Program:
+    """A product of 2 MFLOP as a program, its chain judged."""
+    function = schedule_kernel(
+        samples.matmul(64, 128, 128), Machine(vector_floats=8, language="opencl"), {}
+    ).function
+    printed = print_opencl(function, "product", is_chained=True)
+    places = [("weights" if p.role == "weight" else "arena", p.role) for p in printed.parameters]
+    arguments = tuple(Argument(f"a{i}", s, 64 * i, 64, r) for i, (s, r) in enumerate(places))
+    launch = Launch("a", "product", arguments, ())
+    emitted = emit_program("opencl", [printed], [launch])
+    kernel = KernelRecord(
+        name="product", kind="matmul", operations=("a",), flops=2 << 20, bytes_moved=0, steps=(),
+        phases=printed.phases, source=EMPTY,
+    )  # fmt: skip
+    program = Program(
+        target="opencl", source=EMPTY, kernels=(kernel,), launches=(launch,), inputs=(),
+        outputs=(), taps=(), weights=(), arena_bytes=64, weights_bytes=64, chain=emitted.chain,
+    )  # fmt: skip
+    machine = CostMachine(8, threads=threads, core=Core(wake_seconds=wake_seconds))
+    return replace(program, chain=judged_chain(program, {"product": function}, machine))
+
+
+def test_cores_share_what_is_worth_waking_them():
+    """Some 20 us: two cores save half of it, less two wakings."""
+    cheap, dear = judged(wake_seconds=1e-7).chain, judged(wake_seconds=2e-5).chain
+    assert cheap is not None and dear is not None
+    assert cheap.is_shared
+    assert not dear.is_shared
+    assert cheap.reason.startswith("2 work-items share it: predicted are ")
+    assert dear.reason.startswith("one work-item runs all of it: predicted are ")
+    assert "40 us to wake them" in dear.reason
+    assert dear.steps == cheap.steps
+
+
+def test_more_cores_save_more_and_a_large_program_is_not_asked_about():
+    wake = 4e-6
+    two, eight = judged(wake).chain, judged(wake, threads=8).chain
+    assert two is not None and eight is not None
+    assert (two.is_shared, eight.is_shared) == (False, True)
+    program = judged(1.0)
+    assert program.chain is not None
+    (kernel,) = program.kernels
+    large = replace(
+        program,
+        kernels=(replace(kernel, flops=MOST_ASKED_FLOPS + 1),),
+        chain=replace(program.chain, is_shared=True, reason=""),
+    )
+    kept = judged_chain(large, {}, CostMachine(8, threads=2))
+    assert kept == large.chain

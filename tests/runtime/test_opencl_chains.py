@@ -8,7 +8,10 @@ import pytest
 import explorer
 from explorer.results.kernels import KernelRecord, PhaseRecord
 from explorer.results.program import Chain
+from explorer.runtime.caller_devices import caller_device, device_for
 from explorer.runtime.devices import list_devices
+from explorer.targets import load_target
+from explorer.views import faces
 
 pytestmark = pytest.mark.opencl
 
@@ -79,6 +82,25 @@ def test_the_run_after_a_failed_one_computes_everything(device, monkeypatch):
         executable.run(other)
         for name, array in executable.run(inputs).items():
             assert np.array_equal(array, expected[name])
+
+
+@pytest.mark.parametrize("wake_seconds", [0.0, 1.0])
+def test_the_cost_of_waking_decides_who_runs_a_program(device, wake_seconds):
+    """What is dear is left alone, in the caller's thread, and the view says why."""
+    if device.compute_units == 1:
+        pytest.skip("nobody is woken")
+    core = {"core.wake_seconds": wake_seconds, "core.barrier_seconds": 0.0}
+    target = load_target("opencl").with_(**core)
+    compilation = explorer.compile("sample_models/digits_resnet.onnx", target=target)
+    chain = compilation.program.chain
+    assert chain is not None
+    assert chain.is_shared == (wake_seconds == 0.0)
+    who = f"{device.compute_units} work-items share it" if chain.is_shared else "one work-item"
+    assert chain.reason.startswith(who)
+    shown = faces.kernels().text(compilation.trace(), 0, 80)
+    assert shown.startswith(f"// {chain.reason}\n")
+    runs_on = device_for(compilation.program, device)
+    assert runs_on == (device if chain.is_shared else caller_device(device) or device)
 
 
 def fail(*arguments: object) -> None:

@@ -49,7 +49,7 @@ def build_parts(
     calls = calls_of(snapshot.program)
     if [c.function for c in calls] == device_functions(snapshot.program) and len(calls) == 1:
         return build(calls[0].function, input_names, output_names)
-    names = _value_names(snapshot, calls, input_names)
+    names = value_names(snapshot, calls, input_names)
     built: dict[str, BuiltProgram] = {}
     parts = []
     for call in calls:
@@ -62,6 +62,8 @@ def build_parts(
             built[function], reason = host_part(host, given, made), host.reason
         else:
             built[function] = build(call.function, given, made)
+            if device_of(call.function) != target:
+                reason = HostFunction(call.function, snapshot.weights).reason
         parts.append(
             ProgramPart(
                 function=function,
@@ -145,7 +147,7 @@ def run_time_shape(value: SSAValue) -> tuple[int, ...]:
     return tuple(d if isinstance(d, int) else UNKNOWN_SIZE for d in shape_of(value))
 
 
-def _value_names(
+def value_names(
     snapshot: Snapshot, calls: Sequence[PartCall], input_names: Sequence[str]
 ) -> dict[SSAValue, str]:
     """A name of its own for every value that goes between parts: the model's for its inputs."""
@@ -209,7 +211,7 @@ def sum_of(
     kernels = {kernel.name: kernel for program in shifted for kernel in program.kernels}
     return Program(
         target=target,
-        source=_source_of(known),
+        source=_source_of(known, target),
         kernels=tuple(kernels.values()),
         launches=tuple(launch for program in shifted for launch in program.launches),
         inputs=tuple(replace(made.get(port.name, port), name=port.name) for port in inputs),
@@ -228,11 +230,13 @@ def sum_of(
     )
 
 
-def _source_of(parts: Sequence[ProgramPart]) -> SourceText:
-    """The parts' texts below one another, each under a line with its name."""
+def _source_of(parts: Sequence[ProgramPart], target: str) -> SourceText:
+    """The parts' texts below one another, each under a line with its name; in the language of the
+    target, where one of them is."""
     lines: list[str] = []
     owners: list[tuple[str, ...]] = []
-    language = ""
+    languages = [p.program.source.language for p in parts if p.program and p.device == target]
+    language = languages[0] if languages else ""
     for part in parts:
         assert part.program is not None
         source = part.program.source

@@ -34,6 +34,9 @@ class Machine:
     byte_tiles: str = ""
     """Matrix instructions of bytes that its code may use: amx, i8mm, or empty where it has none."""
 
+    pair_tiles: str = ""
+    """The same of bfloat16: amx, bfmmla, or empty."""
+
     core: Core = field(default_factory=Core)
     caches: tuple[CacheLevel, ...] = USUAL_CACHES
 
@@ -56,5 +59,7 @@ class Machine:
             raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'mixed'")
         if self.byte_tiles not in ("", "amx", "i8mm"):
             raise ValueError(f"byte_tiles is {self.byte_tiles!r}; expected 'amx' or 'i8mm'")
+        if self.pair_tiles not in ("", "amx", "bfmmla"):
+            raise ValueError(f"pair_tiles is {self.pair_tiles!r}; expected 'amx' or 'bfmmla'")
         if self.tensor_cores not in ("", "ptx", "emulated"):
             raise ValueError(f"tensor_cores is {self.tensor_cores!r}; expected 'ptx' or 'emulated'")

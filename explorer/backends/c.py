@@ -6,7 +6,7 @@ What a kept program needs is imported with this module, the compiler when someth
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,11 @@ WIDE_LANES = 16
 DOT_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "dotprod", "i8mm"})
 """Features that add four products of bytes to a sum of 32 bits at once."""
 
+NEON_LANES = 4
 BYTE_TILES = {"amx_int8": (16, "amx"), "i8mm": (4, "i8mm")}
-"""Features that multiply matrices of bytes: for vectors of so many, and what schedules call it."""
+PAIR_TILES = {"amx_bf16": (16, "amx"), "bf16": (NEON_LANES, "bfmmla")}
+"""Features that multiply matrices of bytes, and of bfloat16: for vectors of so many, and what
+schedules call it."""
 
 
 class CBackend(Backend):
@@ -73,13 +76,20 @@ class CBackend(Backend):
     def splits_signs(self, target: Target, lanes: int) -> bool:
         return lanes == SPLITTING_LANES and self.multiplies_pairs(target, lanes)
 
+    def multiplies_bf16(self, target: Target, lanes: int) -> bool:
+        features = _features(target)
+        return "avx512_bf16" in features or ("bf16" in features and lanes == NEON_LANES)
+
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine
 
         core = self.core(target)
-        tiles = [t for f, (width, t) in BYTE_TILES.items() if f in core.features and width == lanes]
         machine = processor_machine(self.name, core, lanes)
-        return replace(machine, byte_tiles=tiles[0] if tiles else "")
+        return replace(
+            machine,
+            byte_tiles=_tiles(BYTE_TILES, core, lanes),
+            pair_tiles=_tiles(PAIR_TILES, core, lanes),
+        )
 
     def core(self, target: Target) -> KnownCore:
         from explorer.backends.cores import known_core
@@ -140,6 +150,12 @@ class CBackend(Backend):
         from explorer.runtime.assembly.native import native_functions
 
         return native_functions(program, tuple(functions))
+
+
+def _tiles(known: Mapping[str, tuple[int, str]], core: KnownCore, lanes: int) -> str:
+    """The first that the core has for such vectors; empty where there is none."""
+    names = (n for f, (width, n) in known.items() if f in core.features and width == lanes)
+    return next(names, "")
 
 
 def _features(target: Target) -> frozenset[str]:

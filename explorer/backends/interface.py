@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from explorer.backends.records import Lowering, MeasuredOn, Opening
+from explorer.backends.records import Beside, Lowering, MeasuredOn, Opening
 from explorer.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
@@ -102,12 +102,20 @@ class Backend(Protocol):
         return VECTOR_FLOATS
 
     # -- compiling ---------------------------------------------------------------------------
+    def before_placement(self) -> tuple[Pass, ...]:
+        """Passes over `top` that bring programs into forms that its devices have more of."""
+        return ()
+
     def multiplies_pairs(self, target: Target, lanes: int) -> bool:
         """Whether products of bytes are made of pairs of 16 bits, for want of better ones."""
         return False
 
     def splits_signs(self, target: Target, lanes: int) -> bool:
         """Whether such pairs take the sizes of weights, and flip bits for their signs."""
+        return False
+
+    def multiplies_bf16(self, target: Target, lanes: int) -> bool:
+        """Whether an instruction adds two products of bfloat16 to a sum of float32."""
         return False
 
     def core(self, target: Target) -> KnownCore:
@@ -127,6 +135,10 @@ class Backend(Protocol):
         the device does. Equal targets give equal ones.
         """
         return None
+
+    def beside(self, target: Target) -> Beside:
+        """The target whose functions compute what `refusals` gives reasons for."""
+        return Beside()
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:

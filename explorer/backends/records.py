@@ -49,6 +49,16 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside:
+    """What computes the operations that a device refuses, where they have a compiled form."""
+
+    target: Target | None = None
+    """Its functions stand beside those of the device; None: the host interprets the operations."""
+    missing: str = ""
+    """Why there is none, where there could be one: no C compiler was found on this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MeasuredOn:
     """What measured times of kernels hold for."""
 

@@ -5,10 +5,11 @@
     %p = top.gather(%c, %i) : tensor<?x4xf32>         sized: its sizes are known when %i is there
     %y = top.matmul(%p, %w2) : tensor<?x5xf32>        sized
 
-An operation runs on the host where it has no compiled form. What only has an unknown size because
-of what it reads can be compiled once that is there: it is `sized` where multiplying and adding
-is to be done, and interpreted on the host otherwise. Scalars and the like are computed where they
-are read, and a view of what is on the host stays there.
+An operation runs on the host where it has no compiled form. What has one, but not on this device,
+goes to another device that stands beside it, where there is one. What only has an unknown size
+because of what it reads can be compiled once that is there: it is `sized` where multiplying and
+adding is to be done, and interpreted on the host otherwise. Scalars and the like are computed where
+they are read, and a view of what is on the host stays there.
 
 Every piece takes all that is ready, devices first: of all orders that keep a piece's operations
 together, none has fewer pieces in turn (list scheduling with as many slots as there is work).
@@ -31,8 +32,8 @@ from explorer.ir.types import format_shape, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 from explorer.passes.lower.compiled_form import missing_control
 
-Place = Literal["device", "sized", "host"]
-PLACES: tuple[Place, ...] = ("device", "sized", "host")
+Place = Literal["device", "beside", "sized", "host"]
+PLACES: tuple[Place, ...] = ("device", "beside", "sized", "host")
 """In the order in which pieces take what is ready."""
 Refuses = Callable[[TopOperation, Weights], str]
 """Why a device cannot run an operation that has a compiled form; empty where it can."""
@@ -57,22 +58,33 @@ class Partition:
 
 
 def partition(
-    block: Block, weights: Weights | None = None, refuses: Refuses | None = None
+    block: Block,
+    weights: Weights | None = None,
+    refuses: Refuses | None = None,
+    has_beside: bool = False,
 ) -> Partition:
     """Divides a function's operations; weights belong to whoever reads them.
 
-    `refuses`: what the device cannot run although it has a compiled form.
+    `refuses`: what the device cannot run although it has a compiled form. `has_beside`: whether
+    another device computes that, and not the host.
     """
     ops = [op for op in block.ops if isinstance(op, TopOperation) and not _is_data(op)]
     reasons = {op: reason for op in ops if (reason := host_reason(op))}
+    formless = set(reasons)
     if refuses is not None and weights is not None:
         others = [op for op in ops if op not in reasons]
         reasons |= {op: reason for op in others if (reason := refuses(op, weights))}
     if not reasons:
         return Partition((Piece("device", tuple(ops)),), {})
-    places: dict[Operation, Place] = {
-        op: "device" if op not in reasons else "sized" if can_be_sized(op) else "host" for op in ops
-    }
+
+    def place(op: TopOperation) -> Place:
+        if op not in reasons:
+            return "device"
+        if has_beside and op not in formless:
+            return "beside"
+        return "sized" if can_be_sized(op) else "host"
+
+    places: dict[Operation, Place] = {op: place(op) for op in ops}
     if refuses is None:  # else what a device reads through would be taken from what reads it
         _keep_small(block, ops, places, reasons)
     while True:
@@ -83,8 +95,10 @@ def partition(
         for piece in idle:
             for op in piece.operations:
                 if places[op] == "device":
-                    reasons[op] = "nothing but views of what is on the host would be there"
-                places[op] = "host"
+                    where = "elsewhere" if has_beside else "on the host"
+                    reasons[op] = f"nothing but views of what is {where} would be there"
+                is_own = piece.place == "device"
+                places[op] = "beside" if is_own and has_beside else "host"
 
 
 def host_reason(op: TopOperation) -> str:
@@ -174,7 +188,7 @@ def _is_worth_it(piece: Piece) -> bool:
     """Whether a piece does something that the host would be slow at."""
     if piece.place == "host":
         return True
-    if piece.place == "device":
+    if piece.place in ("device", "beside"):
         return not _are_views(piece.operations)
     return any(type(op).macs is not TopOperation.macs for op in piece.operations)
 

@@ -10,7 +10,8 @@
    func @main_cpu(%x) {device = "cpu"} { ... }
 
 Operations without a compiled form go into functions of the host, `main_host`, each with its
-reason; then there are as many functions as the order asks for (`partition.py`).
+reason; then there are as many functions as the order asks for (`partition.py`). What only this
+device cannot run goes into functions of the device beside it, `main_cpu`, with the reason.
 
 What the device returns is always written by it: an output that is an input, or a view of one, is
 copied, so that inputs and outputs never share memory.
@@ -41,6 +42,7 @@ from explorer.ir.structure import (
     value_name,
 )
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.ir.weights import Weights
 from explorer.passes.lower.partition import Partition, Piece, Refuses, partition
 
 
@@ -53,7 +55,11 @@ class PlaceOnDevice(Pass):
     has_host_parts: bool = False
     """False: all go to the device, and lowering refuses what has no compiled form."""
     refuses: Refuses | None = None
-    """What the device cannot run although it has a compiled form; the host does."""
+    """What the device cannot run although it has a compiled form; who is beside it does."""
+    beside: str = ""
+    """The device that does; empty: the host."""
+    missing: str = ""
+    """Why the host has to."""
 
     name = "place-on-device"
     is_required = True
@@ -66,7 +72,7 @@ class PlaceOnDevice(Pass):
         block, weights = main.body.block, rewriter.weights
         found = Partition((), {})
         if self.has_host_parts:
-            found = partition(block, weights, self.refuses)
+            found = self._partition(block, weights)
         for index, output in enumerate(last.operands):
             if is_argument(output):
                 with events.rewrite("copy-input", last, COPY_REASON):
@@ -79,16 +85,26 @@ class PlaceOnDevice(Pass):
             if isinstance(output.owner, WeightOp):
                 with events.rewrite("copy-weight", last, "an output that is constant is written"):
                     copy_output(last, index, rewriter)
-        found = partition(block, weights, self.refuses)  # with the copies
+        found = self._partition(block, weights)  # with the copies
         for op, reason in found.reasons.items():
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
-        outlining = _Outlining(main, self.device, rewriter)
+        outlining = _Outlining(main, self.device, self.beside, rewriter)
         for piece in found.pieces:
             with events.rewrite("outline", piece.operations[0], outlining.explain(piece)):
                 outlining.outline(piece)
         main.attributes[DEVICE] = StringAttr(HOST)
         return events.rewrites
+
+    def _partition(self, block: Block, weights: Weights) -> Partition:
+        found = partition(block, weights, self.refuses, bool(self.beside))
+        if not self.missing or self.refuses is None:
+            return found
+        reasons = {
+            op: f"{reason}; {self.missing}" if self.refuses(op, weights) else reason
+            for op, reason in found.reasons.items()
+        }
+        return Partition(found.pieces, reasons)
 
     def _outline(self, main: func.FuncOp, returned: ReturnOp, rewriter: RecordedRewriter) -> None:
         body = main.body
@@ -134,6 +150,7 @@ class _Outlining:
 
     main: func.FuncOp
     device: str
+    beside: str
     rewriter: RecordedRewriter
     calls: dict[str, int] = field(default_factory=dict)
     """How many functions there are by the names that they begin with."""
@@ -145,6 +162,8 @@ class _Outlining:
         what = f"{count} operation{'s' * (count > 1)}"
         if piece.place == "device":
             return f"{what} that {self.device} runs"
+        if piece.place == "beside":
+            return f"{what} that {self.device} cannot run, and {self.beside} can"
         if piece.place == "sized":
             return f"{what} whose sizes a run tells: compiled for them when they come again"
         return f"{what} without a compiled form, or beside such"
@@ -159,14 +178,16 @@ class _Outlining:
         given = [v for v in read if v.owner not in inside and not isinstance(v.owner, WeightOp)]
 
         block = Block(arg_types=[value.type for value in given])
+        device = self._device(piece)
         function = self._function(piece, block, returned)
-        sent = [self._send(value, last) if piece.place == "device" else value for value in given]
+        is_away = device != HOST
+        sent = [self._send(value, device, last) if is_away else value for value in given]
         call = func.CallOp(function.sym_name.data, sent, [value.type for value in returned])
         self.main.body.block.insert_op_before(call, last)
-        suffix = "device" if piece.place == "device" else "host"
+        suffix = "device" if piece.place == "device" else _identifier(device)
         for value, result in zip(returned, call.results, strict=True):
             result.name_hint = self._name(value, suffix)
-            outer = self._receive(value, result, last) if piece.place == "device" else result
+            outer = self._receive(value, result, last) if is_away else result
             for operation, index in list(self._outside(value, inside)):
                 operation.operands[index] = outer
         for op in piece.operations:
@@ -178,21 +199,24 @@ class _Outlining:
             value.replace_uses_with_if(argument, lambda use: block in blocks_around(use.operation))
         block.add_op(ReturnOp.make([returned]))
         self.rewriter.has_changed = True
-        if piece.place == "device":
+        if is_away:
             end = block.last_op
             assert isinstance(end, ReturnOp)
             for index, value in enumerate(end.operands):
                 if is_argument(value):
                     copy_output(end, index, self.rewriter)
 
+    def _device(self, piece: Piece) -> str:
+        return {"device": self.device, "beside": self.beside}.get(piece.place, HOST)
+
     def _function(self, piece: Piece, block: Block, returned: Sequence[SSAValue]) -> func.FuncOp:
-        stem = "main_host" if piece.place == "host" else f"main_{_identifier(self.device)}"
+        device = self.device if piece.place == "sized" else self._device(piece)
+        stem = f"main_{_identifier(device)}"
         stem += "_sized" if piece.place == "sized" else ""
         self.calls[stem] = number = self.calls.get(stem, 0) + 1
         types = [a.type for a in block.args], [value.type for value in returned]
         function = func.FuncOp(stem if number == 1 else f"{stem}_{number}", types, Region(block))
-        is_device = piece.place == "device"
-        function.attributes[DEVICE] = StringAttr(self.device if is_device else HOST)
+        function.attributes[DEVICE] = StringAttr(self._device(piece))
         if piece.place == "sized":
             function.attributes[SIZED] = StringAttr(self.device)
         self.rewriter.module.body.block.add_op(function)
@@ -206,8 +230,8 @@ class _Outlining:
             if outermost(use.operation, self.main.body.block) not in inside:
                 yield use.operation, use.index
 
-    def _send(self, value: SSAValue, anchor: Operation) -> SSAValue:
-        transfer = TransferOp.make([value], to=self.device)
+    def _send(self, value: SSAValue, device: str, anchor: Operation) -> SSAValue:
+        transfer = TransferOp.make([value], to=device)
         self._add(transfer, "send", anchor, (value_name(value),))
         return transfer.output
 
@@ -228,7 +252,9 @@ class _Outlining:
 
     def _name(self, value: SSAValue, suffix: str) -> str:
         """What a value is called where it comes into a function, or out of it."""
-        stem = value_name(value).removesuffix(".host").removesuffix(".device")
+        stem = value_name(value)
+        for device in (HOST, "device", _identifier(self.beside)):
+            stem = stem.removesuffix(f".{device}")
         number, name = 1, f"{stem}.{suffix}"
         while name in self.names:
             number += 1

@@ -17,9 +17,9 @@ from explorer.accuracy.oracle import reference
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.checking_quantized import (
-    QUANTIZING,
     QuantizedReference,
     check_quantized,
+    quantizing_pass,
 )
 from explorer.compilation.costliest_layer import costliest_layer
 from explorer.compilation.settings.settings import Progress
@@ -219,7 +219,7 @@ def check(
 
     quantized = None
     try:
-        if len(subjects) > 1 and set(QUANTIZING) & set(compilation.names):
+        if len(subjects) > 1 and quantizing_pass(compilation) is not None:
             quantized = QuantizedReference.of(compilation, chosen, expected)
             costliest = None
             if quantized.has_integers:
@@ -282,7 +282,7 @@ def _reference(
 def _may_tie(compilation: Compiled) -> Collection[str] | None:
     """Of a model that was quantized here every number may: its rounding is ours to choose."""
     found = format_named(compilation.model.format).reference
-    if found is None or set(QUANTIZING) & set(compilation.names):
+    if found is None or quantizing_pass(compilation) is not None:
         return None
     return reference_of(compilation.model).may_tie(compilation.model)
 

@@ -43,6 +43,7 @@ from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
+from explorer.quantization.round_scales import RoundScales
 from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, TensorDetail, TensorError
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 Compared = Callable[[Sequence[Subject], Values, "Judge | None"], AccuracyReport]
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
-QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name)
-"""Passes that quantize: a program has one of them, if any."""
+QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name, RoundScales.name)
+"""Passes that quantize, or do so more coarsely: a program has one of them, if any."""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
 SHIFT = "shift"
@@ -84,10 +85,12 @@ class QuantizedReference:
     @staticmethod
     def of(compilation: Compiled, inputs: Values, floats: Values) -> QuantizedReference:
         names = compilation.names
-        first = min(names.index(name) for name in QUANTIZING if name in names)
+        quantizing = quantizing_pass(compilation)
+        assert quantizing is not None
+        first = names.index(quantizing)
         # Whoever leaves the integers out has the pairs for a meaning, and weights alone make none.
         deciding = [kind.name for kind in QUANTIZATION if kind.name in names]
-        is_of_weights = names[first] == QuantizeWeights.name
+        is_of_weights = quantizing == QuantizeWeights.name
         meaning = names.index(deciding[-1]) if deciding and not is_of_weights else first
         snapshot = compilation.passes[meaning].after
         values = snapshot.run(inputs)
@@ -106,6 +109,14 @@ class QuantizedReference:
     def expected_at(self, index: int) -> Values:
         """The tensors that the program behind a pass is compared with."""
         return self.floats if index < self.corrected else self.integers
+
+
+def quantizing_pass(compilation: Compiled) -> str | None:
+    """The pass from which on what is computed is not what the source computes."""
+    for result in compilation.passes:
+        if result.name in QUANTIZING and (result.name != RoundScales.name or result.changed):
+            return result.name
+    return None
 
 
 def real_tensors(snapshot: Snapshot, values: Values) -> dict[str, np.ndarray]:
@@ -147,9 +158,12 @@ def check_quantized(
     bit_exact = None
     if reference.has_integers:
         bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
-    by_layer = quantization_errors(
-        subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
-    )
+    by_layer = None
+    if subjects[first].name != RoundScales.name:
+        by_layer = quantization_errors(
+            subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
+        )
+        by_layer = replace(by_layer, costliest=costliest)
     return replace(
         behind,
         passes=(*before.passes, *measured, *(p for part in parts[1:] for p in part.passes)),
@@ -163,7 +177,7 @@ def check_quantized(
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
-        quantization=replace(by_layer, costliest=costliest),
+        quantization=by_layer,
         bit_exact=bit_exact,
     )
 

@@ -221,6 +221,7 @@ class Compilation(Compiled):
         chosen = inputs if inputs is not None else self.example_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
+            profile = replace(profile, counted=self._counted_of(executable))
         peaks = None
         if with_peaks:
             peaks = self.backend.peaks(self.device, profile.threads, self.target.processor)

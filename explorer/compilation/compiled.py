@@ -19,6 +19,7 @@ from explorer.accuracy.oracle import random_inputs
 from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
+from explorer.compilation.beside import run_beside
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.rule_sources import text_of
 from explorer.compilation.kernel_records import schedule_calls, schedule_steps, with_assembly
@@ -34,13 +35,14 @@ from explorer.compilation.sized import run_for_sizes
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.functions.calls import functions_on
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
-from explorer.ir.structure import host_reason_of, operations
+from explorer.ir.structure import device_of, functions, host_reason_of, walk_inside
 from explorer.kernels.cost import estimate
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
@@ -220,9 +222,10 @@ class Compiled:
 
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
+        known = self._scheduled | (self.beside._scheduled if self.beside else {})
         return {
             k.name: replace(k, steps=schedule_steps(scheduled), calls=schedule_calls(scheduled))
-            if (scheduled := self._scheduled.get(k.name))
+            if (scheduled := known.get(k.name))
             else k
             for k in self.program.kernels
         }
@@ -281,9 +284,29 @@ class Compiled:
         return self.built.program
 
     @cached_property
+    def beside(self) -> Compiled | None:
+        """What stands beside the device's functions, compiled for its own target: what this one
+        cannot do of what has a compiled form. None where it can do all."""
+        target = self.backend.beside(self.target).target
+        found = [] if target is None else functions_on(self.final.program, target.name)
+        if target is None or not found:
+            return None
+        return Compiled(self.model, run_beside(found, self.final.weights, target, self._run))
+
+    def maker_of(self, program: Program) -> Compiled:
+        """Who was compiled to the program of a part: this, or what stands beside it."""
+        beside = self.beside
+        if beside is not None and program.target == beside.target.name:
+            return beside
+        return self
+
+    @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
+            beside = self.beside
+            if beside is not None and device_of(function) == beside.target.name:
+                return beside.built.parts.get(function.sym_name.data, beside.built)
             plan = self.plans[function.sym_name.data]
             built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
             return replace(built, program=replace(built.program, processor=self.target.processor))
@@ -343,7 +366,8 @@ class Compiled:
         )
 
         def open_part(part: BuiltProgram) -> Executable:
-            return self.backend.open(part, self.device, opening)
+            maker = self.maker_of(part.program)
+            return maker.backend.open(part, maker.device, opening)
 
         def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
             sized = Compiled(self.model, run_for_sizes(host, arguments, self._run))
@@ -358,18 +382,27 @@ class Compiled:
     def counted(self) -> CountedRun | None:
         """Cycles, bytes and stalls of the last whole run, beside what was predicted; None of
         targets whose cycles nobody counts, and before a run."""
-        if self._executable is None:
-            return None
-        parts = getattr(self._executable, "executables", None)
-        executables = list(parts.values()) if parts else [self._executable]
+        return None if self._executable is None else self._counted_of(self._executable)
+
+    def _counted_of(self, executable: Executable) -> CountedRun | None:
+        """Of what an open program ran last."""
+        parts = getattr(executable, "executables", None)
+        executables = list(parts.values()) if parts else [executable]
         return self.backend.counted(executables, self.passes[-1].artifacts)
 
     @property
     def host_operations(self) -> tuple[tuple[str, str], ...]:
-        """Operations that the host runs, each with the reason, in program order."""
+        """Operations that the device does not run, each with the reason: in program order those of
+        the host, and those of functions beside the device's. `placed_elsewhere` says which."""
+        return tuple((operation, reason) for operation, _, reason in self.placed_elsewhere)
+
+    @property
+    def placed_elsewhere(self) -> tuple[tuple[str, str, str], ...]:
+        """The same with the device in the middle: `host` is NumPy, `cpu` a C function."""
         return tuple(
-            (identity_of(op), reason)
-            for op in operations(self.final.program)
+            (identity_of(op), device_of(function), reason)
+            for function in functions(self.final.program)
+            for op in walk_inside(function)
             if (reason := host_reason_of(op))
         )
 
@@ -385,9 +418,9 @@ class Compiled:
     def keys_by_function(self) -> dict[str, ProgramKey]:
         """The same by the part's function; of a program without parts under no name."""
         return {
-            name: self.backend.key(part.program, self.device, self.model.name)
+            name: maker.backend.key(part.program, maker.device, self.model.name)
             for name, part in (self.built.parts or {"": self.built}).items()
-            if part.host is None
+            if part.host is None and (maker := self.maker_of(part.program))
         }
 
     @property

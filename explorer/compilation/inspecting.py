@@ -69,7 +69,10 @@ class Inspection:
     @cached_property
     def operators(self) -> tuple[OperatorRecord, ...]:
         """The model's operators, family by family."""
-        return operator_records(self.source, self._examined.rewrites, self._examined.problems)
+        examined = self._examined
+        return operator_records(
+            self.source, examined.rewrites, examined.problems, examined.explanations
+        )
 
     def to_frame(self, kind: str = "operators") -> Any:  # a pandas.DataFrame or a frames.Table
         """The table of operators."""

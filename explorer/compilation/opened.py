@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from explorer.accuracy.oracle import reference
 from explorer.importers import SourceModel
+from explorer.importers.building.decomposition import NOT_EXPLAINED
 from explorer.ir.dialects.source import SOURCE_LEVEL, ConstantOp, NodeOp
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import sources_of
@@ -57,20 +58,25 @@ def tensor_names(source: Snapshot) -> dict[str, str]:
 
 
 def operator_records(
-    source: Snapshot, rewrites: tuple[Rewrite, ...], problems: Mapping[str, str] | None = None
+    source: Snapshot,
+    rewrites: tuple[Rewrite, ...],
+    problems: Mapping[str, str] | None = None,
+    explanations: Mapping[str, str] | None = None,
 ) -> tuple[OperatorRecord, ...]:
     """One record for every operator of the model, family by family, the most frequent first.
 
     rewrites: of the import, for what each became. problems: by node, where the model was only
-    examined.
+    examined. explanations: by identity; those of the rewrites where it is None.
     """
     made = {r.site: [a.name for a in r.added if a.name != WeightOp.name] for r in rewrites}
+    words = {r.site: r.explanation for r in rewrites} if explanations is None else explanations
+    words = {site: said for site, said in words.items() if said != NOT_EXPLAINED}
     groups: dict[tuple[str, str, int], list[NodeOp]] = {}
     for op in operations(source.program):
         if isinstance(op, NodeOp):
             key = op.domain_name, op.operator.data, op.get("version")
             groups.setdefault(key, []).append(op)
-    records = [_record(key, nodes, made, problems or {}) for key, nodes in groups.items()]
+    records = [_record(key, nodes, made, problems or {}, words) for key, nodes in groups.items()]
     return tuple(sorted(records, key=lambda r: (r.family, -len(r.nodes), r.domain, r.operator)))
 
 
@@ -79,6 +85,7 @@ def _record(
     nodes: list[NodeOp],
     made: Mapping[str, list[str]],
     problems: Mapping[str, str],
+    explanations: Mapping[str, str],
 ) -> OperatorRecord:
     domain, operator, version = key
     counts: dict[str, int] = {}
@@ -98,6 +105,7 @@ def _record(
             for node in nodes
             if sources_of(node)[0] in problems
         ),
+        explanation=next((w for n in nodes if (w := explanations.get(identity_of(n)))), ""),
     )
 
 

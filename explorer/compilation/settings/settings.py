@@ -18,6 +18,7 @@ from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
+from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
 from explorer.passes.sizes.keep_range import KeepRange
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.equalize_layers import EqualizeLayers
@@ -26,6 +27,7 @@ from explorer.quantization.corrections.round_weights import RoundWeights
 from explorer.quantization.corrections.smooth_activations import SmoothActivations
 from explorer.quantization.quantize_tensors import MODE, QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
+from explorer.quantization.round_scales import RoundScales
 from explorer.quantization.table import FLOAT, ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
@@ -102,6 +104,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         planner=settings.planner,
         budget_bytes=settings.budget_bytes,
     )
+    beside = backend.beside(target)
     return (
         *kept,
         *top_pipeline(
@@ -110,12 +113,19 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             fuses_attention=backend.fuses_attention,
             multiplies_pairs=backend.multiplies_pairs(target, lanes),
             splits_signs=backend.splits_signs(target, lanes),
+            multiplies_bf16=backend.multiplies_bf16(target, lanes),
             quantizing=_quantizing(settings),
+            rounding=_rounding(settings),
             integers_only=target.arithmetic == "integer",
         ),
+        *backend.before_placement(),
         # One program for a range of sizes has one function.
         PlaceOnDevice(
-            target.name, settings.host and settings.open_range is None, backend.refusals(target)
+            target.name,
+            settings.host and settings.open_range is None,
+            backend.refusals(target),
+            beside="" if beside.target is None else beside.target.name,
+            missing=beside.missing,
         ),
         *backend.passes(lowering),
     )
@@ -126,13 +136,24 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
     if table is None:
         return ()
     if table.weights is not None:
-        return (QuantizeWeights(table),)
+        return ConvolutionsOfOneWindow(), QuantizeWeights(table)
     integers_only = settings.target.arithmetic == "integer"
-    quantize = QuantizeTensors(table, integers_only=integers_only)
+    quantize = QuantizeTensors(table, integers_only=integers_only, in_powers=_shifts(settings))
     return (
         *correcting_passes(table.corrections, _floats(settings, table), integers_only),
         quantize,
     )
+
+
+def _rounding(settings: Settings) -> tuple[Pass, ...]:
+    """Of scales that are the source's own: thresholds of a table become powers by themselves."""
+    return (RoundScales(),) if settings.quantization is None and _shifts(settings) else ()
+
+
+def _shifts(settings: Settings) -> bool:
+    """Whether the target requantizes by shifts alone."""
+    how = settings.target.requantization
+    return how is not None and how.scheme == "shift"
 
 
 def _floats(settings: Settings, table: ThresholdTable) -> frozenset[str]:

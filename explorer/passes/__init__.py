@@ -98,7 +98,9 @@ def top_pipeline(
     fuses_attention: bool = True,
     multiplies_pairs: bool = False,
     splits_signs: bool = False,
+    multiplies_bf16: bool = False,
     quantizing: Sequence[Pass] = (),
+    rounding: Sequence[Pass] = (),
     integers_only: bool = False,
 ) -> list[Pass]:
     """The passes over `top` in order.
@@ -107,8 +109,10 @@ def top_pipeline(
     (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
     its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
     products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits;
+    multiplies_bf16: whether it adds up products of bfloat16 in pairs;
     quantizing: passes that quantize a float program. `before_quantizing` stands before them then:
-    integers are made of the weights that are multiplied with; integers_only: whether quantized
+    integers are made of the weights that are multiplied with; rounding: passes that change the
+    scales of a program that arrives quantized; integers_only: whether quantized
     programs compute without floats.
     """
     if integers_only:
@@ -118,6 +122,7 @@ def top_pipeline(
         ComputeInIntegers: ComputeInIntegers(requantization),
         ComputeWithoutFloats: ComputeWithoutFloats(requantization),
         FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
+        Legalize: Legalize(multiplies_bf16),
         SplitAttentions: SplitAttentions(fuses_attention),
     }
     first = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION)
@@ -130,6 +135,7 @@ def top_pipeline(
         *(made.get(kind) or kind() for kind in first),
         *ahead,
         *quantizing,
+        *rounding,
         *(made.get(kind) or kind() for kind in behind),
     ]
 

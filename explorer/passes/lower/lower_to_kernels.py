@@ -244,7 +244,7 @@ def rounded_operand_shape(op: TopOperation, index: int) -> tuple[int, ...]:
     if not isinstance(operand.owner, WeightOp):
         return _rounded(operand)
     layout = layout_of(result)
-    if not layout.block:
+    if not layout.block or not shape:  # a single number is one for all channels
         return shape
     if isinstance(op, ConvOp):
         channels = rounded_channels(static_shape(result)[CHANNELS], layout)

@@ -109,11 +109,15 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x = operands[0].astype(np.int64)
-        total, count = self._sums(x), self._sums(np.ones_like(x[:1, :1]))
+        total, count = self._sums(x), self.counts(x.shape[2:])
         moved = np.where(total > 0, total + count // 2, total - count // 2)
         average = np.sign(moved) * (np.abs(moved) // count)
         kept = np.clip(average, self.get("low"), self.get("high"))
         return (kept.astype(numpy_dtype(self.kind)),)
+
+    def counts(self, image: Sequence[int]) -> np.ndarray:
+        """How many numbers each window has inside an image of these sizes: (1, 1, h, w) of i64."""
+        return self._sums(np.ones((1, 1, *image), np.int64))
 
     def _sums(self, x: np.ndarray) -> np.ndarray:
         top, left, bottom, right = self.get("pads")

@@ -161,6 +161,12 @@ class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
         return 2.0**-UNIT_BITS / self.made.double_scales
 
     @property
+    def share_factor(self) -> tuple[int, int]:
+        """Multiplier and shift of a share, which is rounded to nearest, ties up."""
+        found = fixed_point(self._ratio, ONCE)
+        return int(found.multipliers.item()), int(found.shifts.item())
+
+    @property
     def exponentials(self) -> list[np.ndarray]:
         """exp(-d scale) 2^30 of d = 0 ... 255, and for numbers of 16 bits of d = 0, 256, ..."""
         count = 2 ** min(self.source.storage.width.data, 8)

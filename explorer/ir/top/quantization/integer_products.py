@@ -38,7 +38,7 @@ from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from explorer.ir.compute import Buffer, KernelBuilder, Scalar, ScalarBuilder, Subscript
@@ -58,7 +58,14 @@ from explorer.ir.top.support.quantized_scalars import (
     table_reads,
     zero_table,
 )
-from explorer.ir.types import QuantizedType, element_type_of, layout_of, shape_of, stored_type
+from explorer.ir.types import (
+    QuantizedType,
+    arithmetic_type,
+    element_type_of,
+    layout_of,
+    shape_of,
+    stored_type,
+)
 
 I8 = IntegerType(8)
 SIGNED_BYTES: dict[Attribute, int] = {I8: 0, IntegerType(8, Signedness.UNSIGNED): 128}
@@ -311,10 +318,15 @@ class IntegerProduct(Quantizable, RowWise):
         return tables[:count], tables[count:]
 
     def held_sums(self, k: KernelBuilder, output: Access) -> Access:
-        """Where sums are held: the output, or a buffer of i32 where they become something else."""
-        if self.requantizes is None and not self.run_time.is_scaled:
+        """Where sums are held: the output, or a buffer of i32 where they become something else, or
+        of f32 where they are rounded to a narrow float once all is added."""
+        kind = element_type_of(self.results[0])
+        is_float = self.sums is None and isinstance(kind, AnyFloat)
+        is_narrow = is_float and arithmetic_type(kind) != kind
+        if self.requantizes is None and not self.run_time.is_scaled and not is_narrow:
             return output
-        buffer = k.argument("sums", output.buffer.type.get_shape(), I32, "scratch")
+        wide = arithmetic_type(kind) if is_narrow else I32
+        buffer = k.argument("sums", output.buffer.type.get_shape(), wide, "scratch")
         return Access(buffer, output.shape, output.shift)
 
     def multiplied(self, s: ScalarBuilder, x: Scalar, w: Scalar, *rest: Scalar) -> Scalar:

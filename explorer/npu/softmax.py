@@ -1,0 +1,124 @@
+"""Softmax over channels: a layer of the vector engine alone.
+
+    softmax(op, name)           top.integer_softmax as one
+
+    d = max(x) - x                          x of all channels at a position
+    e = exponentials[d]                     30 bits behind the point
+    p = (e (2^60 / sum(e)) + 2^29) / 2^30   the share of the sum
+    output = clip(p multiplier / 2^shift + zero point, low, high)
+
+The formulas are those of `top.integer_softmax`, the rounding is to nearest, ties up, whatever the
+machine's own requantization does: the instruction has its own (docs/npu-instructions.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.ir.requantization import (
+    FixedPoint,
+    Requantization,
+    integer_limits,
+    multiplied,
+)
+from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
+from explorer.npu.layer import LayerError
+from explorer.npu.network_values import stored_form
+from explorer.npu.tensors import Shape, Tensor
+from explorer.npu.vectors import Access
+from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS
+from explorer.targets.npu.machine import Machine
+
+ROUNDED = Requantization("multiplier_shift", "nearest_up")
+
+
+def softmax(op: IntegerSoftmaxOp, name: str) -> SoftmaxLayer:
+    """LayerError for one along positions, and for numbers of more than 8 bits."""
+    read, made = stored_form(op.input), stored_form(op.output)
+    rank, axis = len(read.logical_shape), op.get("axis")
+    if axis % rank != (1 if rank == 4 else rank - 1):
+        raise LayerError(f"it is over axis {axis}, along which lie positions")
+    bits = op.source.storage.width.data
+    if len(op.exponentials) > 1 or op.made.storage.width.data != bits:
+        raise LayerError(f"it makes {op.made.storage} of {op.source.storage}, expected bytes")
+    multiplier, shift = op.share_factor
+    low, high = integer_limits(op.made.storage)
+    return SoftmaxLayer(
+        name=name, input_shape=read.shape, bits=bits, multiplier=multiplier, shift=shift,
+        exponentials=op.exponentials[0].astype(np.int64),
+        zero_point=int(op.made.zero_point_array[0]) - made.offset,
+        low=low - made.offset, high=high - made.offset,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxLayer:
+    """One layer. Arrays of signed integers, without a batch: [channels, height, width]."""
+
+    name: str
+    input_shape: Shape
+    bits: int
+    """Of its numbers, read and made."""
+    exponentials: np.ndarray
+    """i64 of [2^bits]: of the distance 0, 1, and so on."""
+    multiplier: int
+    shift: int
+    zero_point: int = 0
+    low: int = -128
+    high: int = 127
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return (Tensor(name="input", shape=self.input_shape),)
+
+    @property
+    def output(self) -> Tensor:
+        return Tensor(name="output", shape=self.input_shape)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        (tensor,) = self.inputs
+        return (Access(tensor=tensor),)
+
+    @property
+    def factors(self) -> tuple[tuple[int, int], ...]:
+        return ((self.multiplier, self.shift),)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The list that the instruction looks up; no distance reaches what is behind it."""
+        return np.pad(self.exponentials, (0, EXPONENTIALS - len(self.exponentials)))
+
+    @property
+    def table(self) -> None:
+        """There is none of the machine's own width."""
+
+    @property
+    def micro_per_block(self) -> int:
+        return 1
+
+    @property
+    def mixes_channels(self) -> bool:
+        return True
+
+    def problem(self, machine: Machine) -> str:
+        """What the machine lacks, whatever the tiles; empty where nothing."""
+        if missing := {"add", "softmax"} - set(machine.operations):
+            return f"its vector engine has no {max(missing)}"
+        if self.bits != machine.input_bits:
+            return f"its numbers have {self.bits} bits, those of the machine {machine.input_bits}"
+        if len(self.exponentials) > EXPONENTIALS:
+            return f"it has {len(self.exponentials)} exponentials, expected at most {EXPONENTIALS}"
+        return ""
+
+    def run(self, *inputs: np.ndarray) -> np.ndarray:
+        """The outputs, i64, of an input of `input_shape`."""
+        x, half = inputs[0].astype(np.int64), np.int64(1) << (SOFTMAX_BITS - 1)
+        e = self.exponentials[x.max(axis=0, keepdims=True) - x]
+        reciprocal = (1 << 2 * SOFTMAX_BITS) // np.maximum(e.sum(axis=0, keepdims=True), 1)
+        share = (e * reciprocal + half) >> SOFTMAX_BITS
+        factors = FixedPoint(np.array(self.multiplier), np.array(self.shift))
+        found = multiplied(share, factors, ROUNDED) + self.zero_point
+        return np.clip(found, self.low, self.high)

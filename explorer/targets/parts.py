@@ -37,7 +37,7 @@ Content = Literal[
     "activations", "weights", "accumulators", "instructions", "micro_operations", "tables"
 ]
 VectorOperation = Literal[
-    "minimum", "maximum", "add", "shift_right", "multiply", "requantize", "table"
+    "minimum", "maximum", "add", "shift_right", "multiply", "requantize", "softmax", "table"
 ]
 WidthName = Literal[
     "scratchpad_address",
@@ -136,6 +136,8 @@ class VectorEngine:
     """Of a table that maps numbers of as many different values, a power of two."""
     table_bits: Literal["as_inputs"] | Bits = "as_inputs"
     """Of an entry."""
+    division_cycles: Cycles | None = None
+    """Of a division of 60 bits by as many, of which a softmax has one a row."""
     energy_picojoules_per_operation: Picojoules | None = None
     """Of one operation on one number."""
 

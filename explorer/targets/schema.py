@@ -108,6 +108,8 @@ class Core:
     """For a thread to claim a task."""
     barrier_seconds: Seconds = 1e-6
     """Between two sections that several threads run."""
+    wake_seconds: Seconds = 2e-5
+    """From waking a thread of a driver that sleeps until it works."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class CoreOverrides:
     window_instructions: Count | None = None
     task_seconds: Seconds | None = None
     barrier_seconds: Seconds | None = None
+    wake_seconds: Seconds | None = None
 
 
 @dataclass(frozen=True)

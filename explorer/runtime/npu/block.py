@@ -15,6 +15,7 @@ from importlib import resources
 import numpy as np
 
 from explorer.targets.npu.encoding import COLUMNS
+from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS
 from explorer.targets.npu.machine import (
     CONTENTS,
     MOST_CHANNELS,
@@ -68,7 +69,8 @@ def source() -> str:
         _numbered("K", {"macs": 0, "vector": 1, "loaded": 2, "stored": 2 + len(CONTENTS)}),
         f"enum {{ COLUMNS = {len(COLUMNS)}, SPACE_FIELDS = {len(SPACE)}, "
         f"PLAN_FIELDS = {len(PLAN)}, TAP_FIELDS = {len(TAP)}, EVENT_FIELDS = {EVENT_FIELDS}, "
-        f"MOST_CHANNELS = {MOST_CHANNELS} }};",
+        f"MOST_CHANNELS = {MOST_CHANNELS}, EXPONENTIALS = {EXPONENTIALS}, "
+        f"SOFTMAX_BITS = {SOFTMAX_BITS} }};",
     ]
     files = [folder.joinpath(name).read_text("utf-8") for name in ("simulator.c", "events.c")]
     return "\n".join([*parts, *files])

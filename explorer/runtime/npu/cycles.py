@@ -3,6 +3,7 @@
     transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes)
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
     vector      start + steps * ceil(numbers of an element / lanes) + latency
+    softmax     start + steps * (3 * elements of a row * ceil(...) + trees + division) + latency
     finish      1
 
 All are whole cycles, rounded up, and at least one. What an instruction waits for before is found by
@@ -72,6 +73,9 @@ def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
     else:
         engine, each = machine.vector, machine.vector_step_cycles
         assert engine is not None
+    if kind == "softmax":
+        counts = rows[:, COLUMN["count"]]
+        each = np.array([machine.softmax_step_cycles(count) for count in counts.tolist()])
     return engine.start_cycles + steps * each + engine.latency_cycles
 
 

@@ -22,6 +22,7 @@ LEAST_BITS = 128
 
 OPCODES = {
     "load": 0, "store": 1, "multiply": 2, "finish": 3, "vector": 4, "table": 5, "requantize": 6,
+    "softmax": 7,
 }  # fmt: skip
 VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
 TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
@@ -114,7 +115,8 @@ def formats_of(machine: Machine) -> Formats:
 
 def _kinds(machine: Machine) -> list[str]:
     kinds = [*VTA_KINDS] if machine.vector else ["load", "store", "multiply", "finish"]
-    return kinds + [kind for kind in ("table", "requantize") if kind in machine.operations]
+    own = ("table", "requantize", "softmax")
+    return kinds + [kind for kind in own if kind in machine.operations]
 
 
 def _widths(machine: Machine) -> dict[str, int]:
@@ -219,12 +221,13 @@ def _operation_fields(
         return [("operation", 3), ("use_immediate", 1), ("immediate", widths["immediate"], True)]
     if kind == "table":
         return [("table", index_bits(machine.depth("tables")))]
-    return [
-        ("wide", 1),
-        ("offset", machine.input_bits + 1, True),
-        ("low", machine.input_bits + 1, True),
-        ("high", machine.input_bits + 1, True),
+    limits: list[Wanted] = [
+        (name, machine.input_bits + 1, True) for name in ("offset", "low", "high")
     ]
+    if kind == "softmax":
+        count = machine.depth("accumulators").bit_length()
+        return [("count", count), ("step", sums), ("valid", machine.columns.bit_length()), *limits]
+    return [("wide", 1), *limits]
 
 
 def _micro_fields(machine: Machine) -> list[Wanted]:

@@ -153,6 +153,42 @@ class Requantize(Loop):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Softmax(Loop):
+    """A row of numbers becomes its softmax, in its place and in fixed point.
+
+    The row are the numbers of accumulators[destination + k * step], k < count, of the last one at
+    most `valid`; what lies behind those stays. One after the other is written, so that an element
+    that a row has twice (`step` 0) is read again as it was left. Computed in 64 bits, products wrap
+    around:
+
+        e = exponentials[max(x) - x]            `EXPONENTIALS` of them, the index kept inside
+        r = 2^60 / max(sum(e), 1)               rounded down
+        p = (e r + 2^29) / 2^30                 rounded down, and cut to 32 bits
+        y = p multiplier / 2^shift + offset     to nearest, ties up; kept in [low, high]
+
+    In accumulators[source] lies the multiplier, in the element behind the shift, of both the first
+    number, and behind them the exponentials: `EXPONENTIALS` numbers, in as many elements as they
+    fill. The order of computation is that of Kim et al., "I-BERT: Integer-only BERT Quantization",
+    2021; Gemmini's normalizer has it in hardware, too.
+    """
+
+    kind: ClassVar[str] = "softmax"
+
+    count: int = 1
+    step: int = 0
+    valid: int
+    offset: int = 0
+    low: int = 0
+    high: int = 0
+
+
+EXPONENTIALS = 256
+"""Entries of the list that a softmax looks up."""
+SOFTMAX_BITS = 30
+"""Behind the point of exponentials and of shares of their sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finish(Instruction):
     """The last instruction of a program."""
 
@@ -169,5 +205,6 @@ class MicroOperation:
 
 
 RECORDS: dict[str, type[Instruction]] = {
-    record.kind: record for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize)
+    record.kind: record
+    for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize, Softmax)
 }

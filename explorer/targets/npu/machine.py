@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NoReturn, Protocol
+from typing import Literal, NoReturn, Protocol
 
+from explorer.ir.requantization import Rounding, Scheme
 from explorer.results.names import suggestion
+from explorer.targets.npu.instructions import EXPONENTIALS
 from explorer.targets.parts import (
     DmaEngine,
     Engine,
@@ -39,20 +41,26 @@ MOST_CHANNELS = 64
 
 CONTENTS = (
     "micro_operations", "weights", "activations", "accumulators", "outputs", "widened", "tables",
+    "gathered",
 )  # fmt: skip
 """By their number in instructions, VTA's first. `outputs` are accumulators that a store makes
-narrow, `widened` are narrow numbers that a load makes accumulators."""
+narrow, `widened` are narrow numbers that a load makes accumulators, `gathered` are activations that
+a load makes weights: each is those of one column."""
 
-IN_ACCUMULATORS = ("outputs", "widened")
+FULL_ONLY = ("requantize", "softmax", "table")
+"""Operations of vector engines that VTA's instructions have not."""
+
+KEPT_AS = {"outputs": "accumulators", "widened": "accumulators", "gathered": "weights"}
+"""What lies in the scratchpad, of contents that are another one there."""
 
 
 class Scaling(Protocol):
     """What is asked of a target's requantization."""
 
     @property
-    def scheme(self) -> str: ...
+    def scheme(self) -> Scheme: ...
     @property
-    def rounding(self) -> str: ...
+    def rounding(self) -> Rounding: ...
 
 
 class Described(Protocol):
@@ -141,9 +149,9 @@ class Machine:
     dma_engines: tuple[DmaEngine, ...]
     routes: tuple[tuple[tuple[str, int, bool], Route], ...]
     """By region, scratchpad, and whether it is a load."""
-    scheme: str = ""
+    scheme: Scheme | Literal[""] = ""
     """Of requantization; empty where the target does not say one."""
-    rounding: str = ""
+    rounding: Rounding | Literal[""] = ""
     energy_picojoules_per_byte: float | None = None
     """Of global memory; None where one of its memories does not say it, or they differ."""
 
@@ -180,6 +188,18 @@ class Machine:
         assert self.vector is not None
         return -(-self.columns * self.rows_per_element // self.vector.lanes)
 
+    def softmax_step_cycles(self, count: int) -> int:
+        """Of a row of so many elements: it is read three times (maximum, sum, shares); twice the
+        columns meet in a tree, and once the sum is divided by."""
+        assert self.vector is not None and self.vector.division_cycles is not None
+        tree = (self.columns - 1).bit_length()
+        return 3 * count * self.vector_step_cycles + 2 * tree + self.vector.division_cycles
+
+    @property
+    def exponential_elements(self) -> int:
+        """Accumulators that the list of exponentials of a softmax fills."""
+        return -(-EXPONENTIALS // self.columns)
+
     @property
     def operations(self) -> tuple[str, ...]:
         """What the vector engine can do."""
@@ -200,7 +220,7 @@ class Machine:
 
     def queue_of(self, content: str, is_load: bool) -> int:
         """Index of the queue of loads into, or stores from, that content."""
-        content = "accumulators" if content in IN_ACCUMULATORS else content
+        content = KEPT_AS.get(content, content)
         for index, queue in enumerate(self.queues):
             if content in (queue.loads if is_load else queue.stores):
                 return index
@@ -321,7 +341,7 @@ def _check_vector(machine: Machine) -> None:
     if vector is None:
         return
     where = f"engines.{vector.name}"
-    if machine.set == "vta" and (extra := {"requantize", "table"} & set(vector.operations)):
+    if machine.set == "vta" and (extra := set(FULL_ONLY) & set(vector.operations)):
         refuse(f"{where}.operations", f'has {min(extra)}, which instructions.set = "vta" has not')
     if "requantize" in vector.operations:
         if machine.scheme in ("", "float"):
@@ -337,6 +357,13 @@ def _check_vector(machine: Machine) -> None:
                 "has requantize, whose multipliers need accumulators of "
                 f"32 bits, not {machine.accumulator_bits}",
             )
+    if "softmax" in vector.operations:
+        if vector.division_cycles is None:
+            refuse(f"{where}.division_cycles",
+                   'is missing, expected a number (operations has "softmax")')  # fmt: skip
+        if machine.accumulator_bits != 32:
+            refuse(f"{where}.operations", "has softmax, whose exponentials need accumulators of "
+                   f"32 bits, not {machine.accumulator_bits}")  # fmt: skip
     if "table" in vector.operations:
         if vector.table_entries is None:
             refuse(
@@ -381,6 +408,8 @@ def _spaces(machine: Machine) -> tuple[Space, ...]:
         assert machine.vector is not None and machine.vector.table_entries is not None
         bits = machine.vector.table_entries * machine.table_bits
         sizes["tables"] = ((bits + 7) // 8,) * 2
+    if machine.set == "full" and machine.input_bits == machine.weight_bits:
+        sizes["gathered"] = sizes["activations"]
     spaces = [_space(machine, content, *sizes[content]) for content in CONTENTS if content in sizes]
     depths = {space.content: space.depth for space in spaces}
     sources = max(depths["accumulators"], depths["activations"])
@@ -401,7 +430,7 @@ def index_bits(depth: int) -> int:
 
 
 def _space(machine: Machine, content: str, element_bytes: int, global_bytes: int) -> Space:
-    kept = "accumulators" if content in IN_ACCUMULATORS else content
+    kept = KEPT_AS.get(content, content)
     places = [i for i, memory in enumerate(machine.scratchpads) if kept in memory.holds]
     places = places or [i for i, memory in enumerate(machine.scratchpads) if not memory.holds]
     if len(places) != 1:
@@ -421,7 +450,7 @@ def _space(machine: Machine, content: str, element_bytes: int, global_bytes: int
 
 
 def _check_queues(machine: Machine) -> None:
-    loaded = [c for c in CONTENTS if c in machine.by_content and c not in IN_ACCUMULATORS]
+    loaded = [c for c in CONTENTS if c in machine.by_content and c not in KEPT_AS]
     _exactly_one(machine, "loads", loaded)
     _exactly_one(machine, "stores", ["accumulators"])
     driven = [machine.matrix.name, *([machine.vector.name] if machine.vector else [])]

@@ -11,7 +11,14 @@ from explorer.ir.requantization import (
 )
 from explorer.targets import load_target
 from explorer.targets.npu.encoding import decode_micro, encode_micro
-from explorer.targets.npu.instructions import Load, MicroOperation, Multiply, Store, Vector
+from explorer.targets.npu.instructions import (
+    EXPONENTIALS,
+    Load,
+    MicroOperation,
+    Multiply,
+    Store,
+    Vector,
+)
 from explorer.targets.npu.machine import describe
 
 ONE_QUEUE = {
@@ -215,6 +222,34 @@ class Reference:
             value = multiplied(self.sums(destination), factors, how)
             value = value + op.offset
             self.put_sums(destination, value if op.wide else np.clip(value, op.low, op.high))
+
+    def softmax(self, op):
+        """In whole numbers of any size, cut to 64 and 32 bits where the definition says so."""
+        m = self.machine
+        length = (op.count - 1) * m.columns + min(op.valid, m.columns)
+        for destination, source, *_ in self.steps(op) if op.count else ():
+            reads = range(2 + m.exponential_elements)
+            constants = [self.sums(source + k).tolist() for k in reads]
+            multiplier, shift = constants[0][0], min(max(constants[1][0], 0), 62)
+            exponentials = [n for element in constants[2:] for n in element][:EXPONENTIALS]
+            ends = [self.sums(destination + k * op.step) for k in range(op.count)]
+            greatest = max((n for element in [np.concatenate(ends).tolist()[:length]]
+                            for n in element), default=0)  # fmt: skip
+
+            def exponential(k, i, greatest=greatest, exponentials=exponentials, at=destination):
+                distance = greatest - int(self.sums(at + k * op.step)[i])
+                return exponentials[min(max(distance, 0), EXPONENTIALS - 1)]
+
+            places = [divmod(index, m.columns) for index in range(length)]
+            reciprocal = 2**60 // max(sum(exponential(k, i) for k, i in places), 1)
+            for k, i in places:
+                product = exponential(k, i) * reciprocal + 2**29
+                share = wrapped(wrapped(product, 64) >> 30, 32)
+                value = share * multiplier
+                value = (value + (2**shift >> 1) >> shift) + op.offset
+                numbers = self.sums(destination + k * op.step)
+                numbers[i] = min(max(value, op.low), op.high)
+                self.put_sums(destination + k * op.step, numbers)
 
 
 def computed(operation, x, y):

@@ -28,6 +28,7 @@ from explorer.targets.npu.instructions import (
     MicroOperation,
     Multiply,
     Requantize,
+    Softmax,
     Store,
     Table,
     Vector,
@@ -226,6 +227,46 @@ def test_requantization_rounds_as_the_one_reference(scheme, rounding):
     factors = FixedPoint(np.ones_like(shifts) if scheme == "shift" else multipliers, shifts)
     expected = multiplied(numbers, factors, Requantization(scheme, rounding)) + 5
     np.testing.assert_array_equal(out, np.clip(expected, -30000, 30000))
+
+
+@given(st.data(), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_a_softmax_computes_what_its_definition_says(data, seed):
+    """Rows whose ends leave an element, or the next row, in part; exponentials of any sign."""
+    found = in_order(**{"engines.matrix.columns": 20})
+    random, size = np.random.default_rng(seed), found.by_content["accumulators"].element_bytes
+    bound = data.draw(st.sampled_from([2**30 + 1, 2**31]))
+    exponentials = random.integers(data.draw(st.sampled_from([0, -bound])), bound, 260)
+    spread = data.draw(st.sampled_from([1, 40, 300, 2**31]))
+    numbers = random.integers(-spread, spread, (8, 20))
+    multiplier = data.draw(st.sampled_from([*EDGES, 12345678]))
+    constants = [np.full(20, multiplier), np.full(20, data.draw(st.integers(-3, 70)))]
+    rows = [*numbers, *constants, *exponentials.reshape(-1, 20)]
+    image, loads, _, _, at = lists_of_numbers(found, *rows)
+    count, step = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 2))
+    op = Softmax(
+        micro_begin=0, micro_end=1, inner=2, destination_inner=data.draw(st.integers(0, 3)),
+        count=count, step=step, valid=data.draw(st.integers(0, 31)), offset=7, low=-256,
+        high=data.draw(st.integers(-256, 255)),
+    )  # fmt: skip
+    micro = encode_micro([MicroOperation(0, 8)], found)
+    image = micro + image[len(micro) :]
+    store = Store(memory="accumulators", scratchpad_address=0, global_address=at // size, x_size=8)
+    program = [*loads, op, store]
+    reference = Reference(found, image)
+    reference.run(program)
+    assert simulate(encode(program, found), image, found).image == bytes(reference.image)
+
+
+def test_a_softmax_takes_its_passes_its_trees_and_a_division():
+    found = in_order(**{"engines.vector.lanes": 7, "engines.vector.division_cycles": 50})
+    image, loads, *_ = lists_of_numbers(found, *np.zeros((24, 20), np.int64))
+    op = Softmax(micro_begin=0, micro_end=1, inner=3, destination_inner=1, count=2, step=3, valid=9)
+    last = simulate(encode([*loads, op], found), image, found).events[-1]
+    passes, trees = 3 * 2 * -(-20 // 7), 2 * 5
+    assert (
+        last.end_cycle - last.start_cycle == 3 * (passes + trees + 50) + found.vector.latency_cycles
+    )
 
 
 @pytest.mark.parametrize("operation", VECTOR_OPERATIONS)

@@ -66,7 +66,7 @@ def test_vtas_formats_lie_where_its_bit_fields_do():
 
 
 def test_widths_follow_from_sizes_and_may_be_given():
-    assert fields("odd-12x20", "load")["scratchpad_address"][2] == 11  # 1700 activations
+    assert fields("odd-12x20", "load")["scratchpad_address"][2] == 13  # 5000 gathered columns
     assert fields("odd-12x20", "load")["global_address"][2] == 24  # 50 MB in elements of 4 bytes
     wide = load_target("odd-12x20", {"instructions.widths": {"scratchpad_address": 20}})
     format = formats_of(describe(wide)).of("load")
@@ -115,13 +115,14 @@ def test_rates_come_from_pairs_engines_or_memories():
         (
             "odd-12x20",
             {"instructions.bits": 128},
-            "instructions.bits is 128, expected at least 139: multiply has no room for source_step",
+            "instructions.bits is 128, expected at least 149: multiply has no room for "
+            "destination_step",
         ),
         ("odd-12x20", {"instructions.bits": 130}, "bits is 130, expected a multiple of 64"),
         (
             "odd-12x20",
             {"instructions.widths": {"scratchpad_address": 10}},
-            "scratchpad_address is 10, expected at least 11: a scratchpad has 1700 elements",
+            "scratchpad_address is 10, expected at least 13: a scratchpad has 5000 elements",
         ),
         (
             "vta-16",
@@ -130,6 +131,7 @@ def test_rates_come_from_pairs_engines_or_memories():
         ),
         ("tiny-8", {"engines.vector.table_entries": 100}, "is 100, expected a power of two"),
         ("tiny-8", {"engines.vector.table_entries": None}, "table_entries is missing"),
+        ("tiny-8", {"engines.vector.division_cycles": None}, "division_cycles is missing"),
         ("vta-16", {"memories.inputs.holds": ["weights"]}, "2 scratchpads that hold weights"),
         ("vta-16", {"queues.load.loads": ["weights"]}, "loads of activations stand in 0 of them"),
         (

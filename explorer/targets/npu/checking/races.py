@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.targets.npu.checking.accesses import Access
 from explorer.targets.npu.checking.order import Clock, Order
-from explorer.targets.npu.machine import CONTENTS, IN_ACCUMULATORS, Machine
+from explorer.targets.npu.machine import CONTENTS, KEPT_AS, Machine
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Scratchpads:
 
 
 def _kept(content: str) -> int:
-    """What lies in the scratchpad: outputs and widened numbers are accumulators there."""
-    return CONTENTS.index("accumulators" if content in IN_ACCUMULATORS else content)
+    """What lies in the scratchpad."""
+    return CONTENTS.index(KEPT_AS.get(content, content))
 
 
 class GlobalMemory:

@@ -1,7 +1,8 @@
 """Several convolutions that write positions of one result: together a layer.
 
 Of a picture that is twice as high and wide, one writes each second row and column, another those
-between; of pictures side by side each writes its own. None reads what another writes.
+between; of pictures side by side, or of a batch, each writes its own. None reads what another
+writes, and constants that several have lie in memory once.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.npu.convolution_program import ConvolutionWriter, constant_sizes
-from explorer.npu.layer import Convolution
+from explorer.npu.convolution_program import ConvolutionWriter, constant_sizes, constants_of
+from explorer.npu.layer import Convolution, Layer, LayerError, Placement
 from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream, barrier
 from explorer.npu.tensors import Tensor
@@ -85,11 +86,19 @@ class PiecesWriter(Stream):
 
     def __init__(self, made: TiledPieces, addresses: Addresses) -> None:
         self.made, machine = made, made.machine
-        constants = {
-            f"{name}{index}": size
-            for index, tiled in enumerate(made.tiled)
-            for name, size in constant_sizes(tiled).items()
-        }
+        self.data: dict[str, np.ndarray] = {}
+        """Bytes of constants by place."""
+        self.shared: dict[tuple[int, str], str] = {}
+        """The place of a piece's constants, by its number and the name that it has for them."""
+        constants: dict[str, tuple[str, int]] = {}
+        known: dict[tuple[str, bytes], str] = {}
+        for index, tiled in enumerate(made.tiled):
+            data = constants_of(tiled.layer, machine)
+            for name, size in constant_sizes(tiled).items():
+                one = known.setdefault((name, data[name].tobytes()), f"{name}{index}")
+                self.shared[index, name] = one
+                if one not in constants:
+                    constants[one], self.data[one] = size, data[name]
         layer = made.layer
         tensors = (*layer.inputs, layer.output)
         places = place(layer.name, machine, tensors, constants, addresses)
@@ -108,17 +117,13 @@ class PiecesWriter(Stream):
             tensor.name: places[f"input{number}"]
             for number, tensor in zip(piece.reads, tiled.layer.inputs, strict=True)
         }
-        own = {name: places[f"{name}{index}"] for name in constant_sizes(tiled)}
+        own = {name: places[self.shared[index, name]] for name in constant_sizes(tiled)}
         rest = {name: places[name] for name in ("output", "micro_operations")}
         return {**inputs, **own, **rest}
 
     def constants(self) -> dict[str, np.ndarray]:
         """Weights and constants of all."""
-        return {
-            f"{name}{index}": data
-            for index, writer in enumerate(self.writers)
-            for name, data in writer.constants().items()
-        }
+        return self.data
 
     def write(self) -> None:
         """All instructions but the last; chunks are counted over all pieces."""
@@ -142,4 +147,42 @@ def merged(name: str, layers: list[tuple[Convolution, tuple[int, ...]]]) -> Piec
                   reads=tuple(used.index(number) for number in reads))
             for index, (layer, reads) in enumerate(layers)
         ),
+    )  # fmt: skip
+
+
+def over_pictures(layer: Layer, count: int) -> Layer:
+    """What a layer makes of one picture, of each of so many, which lie one below the other."""
+    if count == 1:
+        return layer
+    if isinstance(layer, Convolution) and _is_of_points(layer):
+        channels, height, width = layer.input_shape
+        return replace(layer, input_shape=(channels, count * height, width))
+    if not isinstance(layer, Convolution | Pieces):
+        raise LayerError("its windows are those of one picture, not of a batch")
+    of_one = layer.pieces if isinstance(layer, Pieces) else (Piece(layer=layer, reads=(0,)),)
+    return merged(
+        layer.name,
+        [
+            (_of_picture(piece.layer, number, count), piece.reads)
+            for number in range(count)
+            for piece in of_one
+        ],
+    )
+
+
+def _is_of_points(layer: Convolution) -> bool:
+    """Whether each position is made of one."""
+    is_whole = layer.placement is None and not layer.within
+    return is_whole and layer.kernel == layer.strides == (1, 1) and not any(layer.pads)
+
+
+def _of_picture(layer: Convolution, number: int, count: int) -> Convolution:
+    _, height, width = layer.output_shape
+    placed = layer.placement or Placement(size=(height, width))
+    rows, columns = placed.size
+    return replace(
+        layer,
+        within=(count * layer.input_shape[1], number * layer.input_shape[1]),
+        placement=replace(placed, size=(count * rows, columns),
+                          offset=(placed.offset[0] + number * rows, placed.offset[1])),
     )  # fmt: skip

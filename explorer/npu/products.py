@@ -69,7 +69,7 @@ def offset_of(kind: QuantizedType) -> int:
 def product(
     op: ConvOp | MatMulOp, values: Values, by: RequantizationAttr | None
 ) -> tuple[Convolution, SSAValue]:
-    """The layer, and the value that it reads."""
+    """The layer, of one picture of the value that it reads, or of all its rows; and the value."""
     left, right = op.operands[0], op.operands[1]
     kind, of_weights = quantized(left, "its input"), quantized(right, "its second operand")
     for name in AT_RUN_TIME:
@@ -90,17 +90,17 @@ def product(
     bias = bias + (zero - op.input_offset) * weights.sum(axis=(1, 2, 3))
     shape, value = static_shape(left), left
     if isinstance(op, MatMulOp):
+        if len(shape) == 4:
+            raise LayerError("it adds up columns of pictures, and layers add up channels")
         numbers: dict[str, Any] = {}
         input_shape = (weights.shape[1], 1, prod(shape[:-1]))
         if (found := flattened_picture(left, values.weights)) is not None:
             value, places = found
             in_order = np.empty_like(weights)
             in_order[:, places] = weights
-            input_shape = stored_form(value).shape
+            input_shape = stored_form(value).picture_shape
             weights = in_order.reshape(-1, *input_shape)
     else:
-        if shape[0] != 1:
-            raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
         numbers = {"strides": tuple(op.get("strides")), "dilations": tuple(op.get("dilations")),
                    "pads": tuple(op.get("pads")), "groups": int(op.get("group"))}  # fmt: skip
         input_shape = (shape[1], shape[2], shape[3])
@@ -116,6 +116,24 @@ def product(
     sums = op.sums
     assert sums is not None
     return (layer if by is None else rescaled(layer, sums, by)), value
+
+
+def requantized(kind: QuantizedType, by: RequantizationAttr, outputs: int) -> Rescaling:
+    """How sums of a type become numbers of another, in so many channels."""
+    if by.how.scheme == "float":
+        raise LayerError("its sums are scaled by floats; a scheme of integers is needed")
+    factors = fixed_point(ratio_of(kind, by.to, by.how), by.how)
+    if factors.shifts.size not in (1, outputs):
+        raise LayerError("its scales run along another axis than its channels")
+    offset, (low, high) = offset_of(by.to), by.limits
+    return Rescaling(
+        how=by.how,
+        multipliers=np.broadcast_to(factors.multipliers.reshape(-1), outputs),
+        shifts=np.broadcast_to(factors.shifts.reshape(-1), outputs),
+        zero_point=int(by.to.zero_point_array[0]) - offset,
+        low=low - offset,
+        high=high - offset,
+    )
 
 
 def _weights(op: ConvOp | MatMulOp, values: Values, kind: QuantizedType) -> np.ndarray:
@@ -137,24 +155,24 @@ def _weights(op: ConvOp | MatMulOp, values: Values, kind: QuantizedType) -> np.n
 
 
 def summed(op: ReduceOp, value: SSAValue, name: str) -> Convolution:
-    """Wide sums of a value's stored numbers over all rows, columns or both."""
+    """Wide sums of a picture's stored numbers over all rows, columns or both."""
     kind, stored = quantized(value, "its input"), stored_form(value)
     shape, axes = stored.logical_shape, set(op.get("axes"))
     if op.kind.data != "sum":
         raise LayerError(f"{op.label()} of quantized numbers is no layer")
-    is_picture = len(shape) == 4 and shape[0] == 1
+    is_picture = len(shape) == 4
     positions = {2, 3} if is_picture else set(range(len(shape) - 1))
     counted = {axis for axis in axes if shape[axis] > 1}
     if not counted <= positions:
         raise LayerError("it adds up channels")
     if not is_picture and counted != {axis for axis in positions if shape[axis] > 1}:
         raise LayerError("it adds up some of the positions only")
-    channels, height, width = stored.shape
+    channels, height, width = stored.picture_shape
     window = (height if not is_picture or 2 in axes else 1,
               width if not is_picture or 3 in axes else 1)  # fmt: skip
     count = window[0] * window[1]
     return Convolution(
-        name=name, input_shape=stored.shape,
+        name=name, input_shape=stored.picture_shape,
         weights=np.ones((channels, 1, *window), np.int64), groups=channels,
         bias=np.full(channels, offset_of(kind) * count), rescaling=None,
     )  # fmt: skip
@@ -162,20 +180,7 @@ def summed(op: ReduceOp, value: SSAValue, name: str) -> Convolution:
 
 def rescaled(layer: Convolution, kind: QuantizedType, by: RequantizationAttr) -> Convolution:
     """A layer of sums with that type, requantized."""
-    if by.how.scheme == "float":
-        raise LayerError("its sums are scaled by floats; a scheme of integers is needed")
-    factors, outputs = fixed_point(ratio_of(kind, by.to, by.how), by.how), layer.weights.shape[0]
-    if factors.shifts.size not in (1, outputs):
-        raise LayerError("its scales run along another axis than its channels")
-    offset, (low, high) = offset_of(by.to), by.limits
-    scaling = Rescaling(
-        how=by.how,
-        multipliers=np.broadcast_to(factors.multipliers.reshape(-1), outputs),
-        shifts=np.broadcast_to(factors.shifts.reshape(-1), outputs),
-        zero_point=int(by.to.zero_point_array[0]) - offset,
-        low=low - offset,
-        high=high - offset,
-    )
+    scaling = requantized(kind, by, layer.weights.shape[0])
     zero = int(kind.zero_point_array.reshape(-1)[0])
     bias = (layer.bias - zero + 2**31) % 2**32 - 2**31
     return replace(layer, rescaling=scaling, bias=bias)

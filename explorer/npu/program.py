@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.errors import InputError
+from explorer.npu.averages import divided
 from explorer.npu.convolution_program import (
     ConvolutionWriter,
     convolution_problem,
@@ -18,8 +19,12 @@ from explorer.npu.convolution_program import (
 from explorer.npu.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError
+from explorer.npu.matrices import MatrixProduct, Transposition
+from explorer.npu.matrices_program import MatrixWriter, TiledMatrices, tile_matrices
 from explorer.npu.pieces import Pieces, PiecesWriter, TiledPieces
 from explorer.npu.places import ANYWHERE, Addresses, Placed
+from explorer.npu.softmax import SoftmaxLayer
+from explorer.npu.softmax_program import SoftmaxWriter
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import BUFFERS, TiledLayer, tile_convolution
 from explorer.npu.vectors import TiledVectors, VectorLayer, tile_vectors, vector_problem
@@ -30,7 +35,7 @@ from explorer.targets.npu.instructions import Instruction
 from explorer.targets.npu.machine import Machine
 
 LOAD, COMPUTE, STORE = range(3)
-Tiled = TiledLayer | TiledVectors | TiledPieces
+Tiled = TiledLayer | TiledVectors | TiledPieces | TiledMatrices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +88,8 @@ def compile_layer(
     """The layer in the largest tiles that fit, or in those of `sizes`.
 
     `sizes`: of a convolution rows, columns, blocks of outputs and of inputs; of layers of the
-    vector engine rows, columns and blocks; pieces are cut each by itself. `buffers`: 1 loads only
+    vector engine rows, columns and blocks, of products of computed matrices rows, blocks of
+    outputs and of inputs; pieces are cut each by itself. `buffers`: 1 loads only
     when nothing computes. `addresses`: where in global memory its tensors and constants lie.
     Raises `LayerError`, naming what the machine lacks.
     """
@@ -119,18 +125,23 @@ def tile_layer(
         return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
     problem = queue_problem(machine)
     if not problem and isinstance(layer, Convolution):
+        layer = divided(layer, machine)
         problem = convolution_problem(layer, machine)
+    elif not problem and isinstance(layer, MatrixProduct | Transposition):
+        problem = layer.problem(machine)
     elif not problem:
         problem = vector_problem(_vector_layer(layer), machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
     if isinstance(layer, Convolution):
         return tile_convolution(narrowed(flattened(layer), machine), machine, buffers, sizes)
+    if isinstance(layer, MatrixProduct | Transposition):
+        return tile_matrices(layer, machine, buffers, sizes)
     return tile_vectors(_vector_layer(layer), machine, buffers, sizes)
 
 
 def _vector_layer(layer: Layer) -> VectorLayer:
-    assert isinstance(layer, Elementwise | WindowLayer)
+    assert isinstance(layer, Elementwise | SoftmaxLayer | WindowLayer)
     return flattened_elementwise(layer) if isinstance(layer, Elementwise) else layer
 
 
@@ -140,9 +151,13 @@ def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
         return ConvolutionWriter(tiled, places_of(tiled, addresses))
     if isinstance(tiled, TiledPieces):
         return PiecesWriter(tiled, addresses)
+    if isinstance(tiled, TiledMatrices):
+        return MatrixWriter(tiled, addresses)
     layer = tiled.layer
     if isinstance(layer, Elementwise):
         return ElementwiseWriter(tiled, layer, addresses)
+    if isinstance(layer, SoftmaxLayer):
+        return SoftmaxWriter(tiled, layer, addresses)
     assert isinstance(layer, WindowLayer)
     return WindowWriter(tiled, layer, addresses)
 

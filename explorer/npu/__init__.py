@@ -2,7 +2,10 @@
 
     layer.py      what a layer is; a convolution in integers, and its meaning in NumPy
     elementwise.py    sums, products and maxima of two tensors with scales of their own
+    averages.py       averages that are divided as whole numbers are
     pieces.py     several convolutions that write positions of one result
+    matrices.py   products of matrices that are computed, and transpositions
+    softmax.py    softmax over channels
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -14,9 +17,10 @@ Below these, by engine:
     borders.py    padding that loads cannot write
     layouts.py    weights and constants as the array takes them
     convolution_program.py    its tiles as instructions, with the tokens of double buffering
+    matrices_program.py       products of computed matrices: tiles and instructions
     vectors.py    how layers of the vector engine are cut
-    vector_program.py         their tiles as instructions; window_program.py and
-                  elementwise_program.py what is computed
+    vector_program.py         their tiles as instructions; window_program.py,
+                  elementwise_program.py and softmax_program.py what is computed
     places.py     where tensors and constants lie in global memory
     stream.py     what all write instructions with
     micro.py      micro-operations, and what of them lies in their scratchpad
@@ -35,9 +39,11 @@ from explorer.npu.layer import (
     Rescaling,
     matrix_product,
 )
+from explorer.npu.matrices import MatrixProduct, Transposition
 from explorer.npu.pieces import Piece, Pieces
 from explorer.npu.places import Addresses, Placed
 from explorer.npu.program import LayerProgram, Tiled, compile_layer, tile_layer
+from explorer.npu.softmax import SoftmaxLayer
 from explorer.npu.steps import Traffic
 from explorer.npu.tensors import Tensor, alignment_bytes
 from explorer.npu.windows import WindowLayer
@@ -51,15 +57,18 @@ __all__ = [
     "Layer",
     "LayerError",
     "LayerProgram",
+    "MatrixProduct",
     "Piece",
     "Pieces",
     "Placed",
     "Placement",
     "Prediction",
     "Rescaling",
+    "SoftmaxLayer",
     "Tensor",
     "Tiled",
     "Traffic",
+    "Transposition",
     "WindowLayer",
     "alignment_bytes",
     "compile_layer",

@@ -66,7 +66,7 @@ def borders(layer: Convolution, machine: Machine) -> Borders:
     """One class where loads can pad with the zero point."""
     has_classes = machine.set == "vta" and layer.input_zero_point and max(layer.pads) > 0
     axes = [
-        _runs(layer, axis)
+        runs(layer, axis)
         if has_classes
         else (Run(range(layer.output_shape[1 + axis]), range(layer.kernel[axis])),)
         for axis in range(2)
@@ -74,7 +74,8 @@ def borders(layer: Convolution, machine: Machine) -> Borders:
     return Borders(axes[0], axes[1])
 
 
-def _runs(layer: Convolution, axis: int) -> tuple[Run, ...]:
+def runs(layer: Convolution, axis: int) -> tuple[Run, ...]:
+    """All rows, or columns, of the output."""
     found: list[Run] = []
     for position in range(layer.output_shape[1 + axis]):
         start = position * layer.strides[axis] - layer.pads[axis]

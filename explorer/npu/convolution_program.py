@@ -48,7 +48,7 @@ def flattened(layer: Convolution) -> Convolution:
     """A convolution of 1 x 1 that skips nothing, as one of a single row: its tiles fill better."""
     _, height, width = layer.input_shape
     is_plain = layer.kernel == (1, 1) and layer.strides == (1, 1) and not any(layer.pads)
-    if not is_plain or height == 1 or layer.placement is not None:
+    if not is_plain or height == 1 or layer.placement is not None or layer.within:
         return layer
     return dataclasses.replace(layer, input_shape=(layer.input_shape[0], 1, height * width))
 
@@ -119,6 +119,14 @@ def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
 
 
+def constants_of(layer: Convolution, machine: Machine) -> dict[str, np.ndarray]:
+    """Bytes of weights, and of biases and factors."""
+    return {
+        "weights": layouts.weights(layer, machine),
+        "constants": layouts.constants(layer, machine),
+    }
+
+
 def places_of(tiled: TiledLayer, addresses: Addresses) -> dict[str, Placed]:
     """Where tensors and constants lie."""
     layer = tiled.layer
@@ -142,10 +150,7 @@ class ConvolutionWriter(Stream):
 
     def constants(self) -> dict[str, np.ndarray]:
         """Weights, biases and factors."""
-        return {
-            "weights": layouts.weights(self.layer, self.machine),
-            "constants": layouts.constants(self.layer, self.machine),
-        }
+        return constants_of(self.layer, self.machine)
 
     def write(self) -> None:
         """All instructions but the last."""
@@ -183,7 +188,7 @@ class ConvolutionWriter(Stream):
         tall, wide = self._window(chunk)
         y, x, pieces = input_pieces(self.layer, chunk, self.most_padding)
         start = self.tiled.region("activations", chunk.buffer).address
-        tensors = self.layer.inputs
+        tensors, first = self.layer.inputs, self.layer.first_row
         for index, number in enumerate(chunk.inputs):
             block = self.blocks[number]
             tensor = tensors[block.part]
@@ -192,7 +197,7 @@ class ConvolutionWriter(Stream):
                     "activations",
                     tensor.shape[2],
                     scratchpad_address=start + index * tall * wide + offset,
-                    global_address=self.element(tensor, "activations", block.block, y, x),
+                    global_address=self.element(tensor, "activations", block.block, first + y, x),
                     **piece,
                     **self._pad_value(piece),
                 )

@@ -14,7 +14,7 @@ same cycle is a check of both.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.npu.places import ANYWHERE, Addresses
@@ -61,27 +61,61 @@ class Prediction:
         return busy.most_common(1)[0][0]
 
 
+@dataclass(frozen=True)
+class StepTime:
+    """When a step runs, and what it waits for before."""
+
+    step: Step
+    start_cycle: int
+    end_cycle: int
+    waits: tuple[tuple[str, int], ...]
+    """Cycles by cause (see `CAUSES`)."""
+
+
 def predict(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Prediction:
     """Of a layer whose tensors lie there, as `compile_layer` has it."""
     steps, traffic = steps_of(write_layer(tiled, addresses))
     return predict_steps(tiled.machine, steps, traffic)
 
 
-def predict_steps(machine: Machine, steps: list[Step], traffic: Traffic) -> Prediction:
+def predict_steps(machine: Machine, steps: Sequence[Step], traffic: Traffic) -> Prediction:
     """Of a program, of whatever layers its steps are."""
-    cycles, waits = _Timeline(machine, steps).run()
-    names = [queue.name for queue in machine.queues]
+    return predict_times(machine, times_of(machine, steps), traffic)
+
+
+def predict_times(machine: Machine, times: Sequence[StepTime], traffic: Traffic) -> Prediction:
+    """What so timed steps come to."""
+    steps = [time.step for time in times]
     loaded = sum(step.amount for step in steps if step.what == "micro_operations")
     return Prediction(
-        cycles=cycles,
+        cycles=max(time.end_cycle for time in times),
         traffic=traffic,
         micro_operation_bytes=loaded,
-        terms=tuple(_terms(steps, names)),
-        waits={
-            name: {cause: waits[queue, cause] for cause in CAUSES if waits[queue, cause]}
-            for queue, name in enumerate(names)
-        },
+        terms=terms_of(machine, steps),
+        waits=waits_of(machine, times),
     )
+
+
+def times_of(machine: Machine, steps: Sequence[Step]) -> tuple[StepTime, ...]:
+    """When each step runs, in the order of the program."""
+    return _Timeline(machine, steps).run()
+
+
+def waits_of(machine: Machine, times: Iterable[StepTime]) -> dict[str, dict[str, int]]:
+    """See `Prediction.waits`."""
+    waits: Counter[tuple[int, str]] = Counter()
+    for time in times:
+        for cause, waited in time.waits:
+            waits[time.step.queue, cause] += waited
+    return {
+        queue.name: {cause: waits[place, cause] for cause in CAUSES if waits[place, cause]}
+        for place, queue in enumerate(machine.queues)
+    }
+
+
+def terms_of(machine: Machine, steps: Iterable[Step]) -> tuple[CycleTerm, ...]:
+    """What each kind of step takes, queue by queue."""
+    return tuple(_terms(steps, [queue.name for queue in machine.queues]))
 
 
 def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
@@ -108,10 +142,11 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
 class _Timeline:
     """When each step begins: the earliest of those that can, of several that of the first queue."""
 
-    def __init__(self, machine: Machine, steps: list[Step]) -> None:
+    def __init__(self, machine: Machine, steps: Sequence[Step]) -> None:
         self.machine, self.steps = machine, steps
         count = len(machine.queues)
-        self.waiting: list[deque[tuple[int, Step]]] = [deque() for _ in range(count)]
+        self.waiting: list[deque[tuple[int, int]]] = [deque() for _ in range(count)]
+        """By queue: when a step arrived, and its number in the program."""
         self.ready = [0] * count
         self.given: list[list[int]] = [[] for _ in range(2 * count)]
         self.taken: list[list[int]] = [[] for _ in range(2 * count)]
@@ -124,10 +159,10 @@ class _Timeline:
         self.freed: list[deque[int]] = [deque() for _ in range(count)]
         """When the entries of a queue that steps left became free; not yet taken again."""
         self.fetched = self.fetch_cycle = 0
-        self.waits: Counter[tuple[int, str]] = Counter()
+        self.times: dict[int, StepTime] = {}
+        """By the step's number."""
 
-    def run(self) -> tuple[int, Counter[tuple[int, str]]]:
-        """The cycle in which the last step ends, and waits by queue and cause."""
+    def run(self) -> tuple[StepTime, ...]:
         for _ in self.steps:
             self._fetch()
             cycle, queue = min(
@@ -136,7 +171,7 @@ class _Timeline:
                 if self.waiting[queue] and (found := self._earliest(queue)[0]) >= 0
             )
             self._begin(queue, cycle)
-        return max(self.ready), self.waits
+        return tuple(self.times[number] for number in range(len(self.steps)))
 
     def _fetch(self) -> None:
         """Hands steps to their queues while there is room; all wait for the next one's."""
@@ -150,12 +185,13 @@ class _Timeline:
             freed = self.freed[step.queue]
             if len(waiting) + len(freed) >= entries:
                 self.fetch_cycle = max(self.fetch_cycle, freed.popleft())
-            waiting.append((self.fetch_cycle, step))
+            waiting.append((self.fetch_cycle, self.fetched))
             self.fetched += 1
 
     def _earliest(self, queue: int) -> tuple[int, list[tuple[str, int]]]:
         """When its first step can begin, and what it waits for; -1: not known yet."""
-        arrival, step = self.waiting[queue][0]
+        arrival, place = self.waiting[queue][0]
+        step = self.steps[place]
         limits = [("fetch", arrival)]
         for token in step.takes:
             number = len(self.taken[token])
@@ -181,10 +217,11 @@ class _Timeline:
         return cycle, waits
 
     def _begin(self, queue: int, cycle: int) -> None:
-        for cause, waited in self._earliest(queue)[1]:
-            self.waits[queue, cause] += waited
-        _, step = self.waiting[queue].popleft()
+        waits = tuple(self._earliest(queue)[1])
+        _, place = self.waiting[queue].popleft()
+        step = self.steps[place]
         end = cycle + step.cycles
+        self.times[place] = StepTime(step, cycle, end, waits)
         for token in step.takes:
             self.taken[token].append(cycle)
         for token in step.gives:

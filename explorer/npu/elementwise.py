@@ -108,6 +108,14 @@ class Elementwise:
         """There is none."""
 
     @property
+    def numbers(self) -> None:
+        """There are none."""
+
+    @property
+    def mixes_channels(self) -> bool:
+        return False
+
+    @property
     def micro_per_block(self) -> int:
         return 1
 
@@ -152,8 +160,16 @@ class Elementwise:
             return f"limits {self.low} to {self.high} are no numbers of {machine.input_bits} bits"
         multipliers, shifts = np.array([*self.factors, (1, 0)]).T
         return scheme_problem(
-            Rescaling(how=self.how, multipliers=multipliers, shifts=shifts), machine
+            Rescaling(how=self.how, multipliers=multipliers, shifts=shifts),
+            machine,
+            most_left=self._room(machine),
         )
+
+    def _room(self, machine: Machine) -> int:
+        """Bits by which operands, and the result once more, can become larger in 31 bits."""
+        width = machine.input_bits + 1 + self.lift
+        width = 2 * width if self.kind == "mul" else width + 1
+        return max(31 - width, 0) // 2
 
 
 def flattened_elementwise(layer: Elementwise) -> Elementwise:

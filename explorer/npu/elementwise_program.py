@@ -74,7 +74,9 @@ class ElementwiseWriter(VectorWriter):
         """By the factor of that number, all bits kept."""
         if self.machine.set == "full":
             return self._requantize(start, size, number, wide=True)
-        return self.immediate(start, size, "shift_right", min(factor[1], MOST_SHIFT))
+        multiplier, shift = factor  # a power of two: a shift to the left
+        bits = min(shift, MOST_SHIFT) - (multiplier.bit_length() - 1)
+        return self.immediate(start, size, "shift_right", bits)
 
     def _requantize(self, start: int, size: int, number: int, **fields: int) -> list[Instruction]:
         micro = [MicroOperation(start, self.tiled.factors_at + 2 * number)]

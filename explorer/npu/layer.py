@@ -48,13 +48,16 @@ class Rescaling:
     """How sums become outputs: factors per output channel, as the integer schemes know them."""
 
     how: Requantization | None
-    """None: sums are outputs already, and nothing is scaled or clipped."""
+    """None: sums are divided, or are outputs already, and nothing is scaled or clipped."""
     multipliers: np.ndarray
     """i64 of [outputs]."""
     shifts: np.ndarray
     zero_point: int = 0
     low: int = -128
     high: int = 127
+    divisor: int = 0
+    """Where it is not 0, sums are divided by it instead of being scaled: rounded to nearest, ties
+    away from zero, before the zero point is added."""
 
     def applied(self, sums: np.ndarray) -> np.ndarray:
         """Outputs, i64, of sums of [outputs, height, width]."""
@@ -63,14 +66,20 @@ class Rescaling:
             self.shifts[:, None, None].astype(np.int64),
         )
         wrapped = sums.astype(np.int32).astype(np.int64)
+        if self.divisor:
+            nearest = np.sign(wrapped) * ((np.abs(wrapped) + self.divisor // 2) // self.divisor)
+            return np.clip(nearest + self.zero_point, self.low, self.high)
         if self.how is None:
             return wrapped + self.zero_point
         found = multiplied(wrapped, factors, self.how) + self.zero_point
         return np.clip(found, self.low, self.high)
 
 
-def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
-    """Why a requantization is not the machine's own; empty where it is."""
+def scheme_problem(scaling: Rescaling, machine: Machine, most_left: int = 0) -> str:
+    """Why a requantization is not the machine's own; empty where it is.
+
+    most_left: bits that numbers may be shifted to the left by, where the machine only shifts.
+    """
     if scaling.how is None:
         return ""
     how = (scaling.how.scheme, scaling.how.rounding)
@@ -79,8 +88,10 @@ def scheme_problem(scaling: Rescaling, machine: Machine) -> str:
     is_own = how[0] == "doubling_high_multiply"
     if how[0] != own[0] or (how[1] != own[1] and not is_own):
         return f"it requantizes by {', '.join(own)}, not by {scaling.how}"
-    if how[0] == "shift" and np.any(scaling.multipliers != 1):
-        return "a shift to the right cannot make numbers larger"
+    if how[0] == "shift" and np.any(scaling.multipliers == 0):
+        return "a shift cannot make all numbers zero"
+    if how[0] == "shift" and np.any(scaling.multipliers > 1 << most_left):
+        return f"a shift cannot make numbers more than {1 << most_left} times as large"
     return ""
 
 
@@ -120,21 +131,31 @@ class Convolution:
     """Which input each part is of, where some are read twice."""
     placement: Placement | None = None
     """None: the result is the whole output."""
+    within: tuple[int, ...] = ()
+    """Rows of the whole input, and the one at which the picture that is read begins, where there
+    are several, one below the other."""
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """One named input, or input0, input1 and so on."""
-        _, height, width = self.input_shape
+        channels, height, width = self.input_shape
+        if self.within:
+            height = self.within[0]
         if len(self.parts) < 2:
-            return (Tensor(name="input", shape=self.input_shape),)
+            return (Tensor(name="input", shape=(channels, height, width)),)
         if not self.reads:
             return tuple(
                 Tensor(name=f"input{index}", shape=(channels, height, width))
                 for index, channels in enumerate(self.parts)
             )
         parts = self.parts[: max(self.reads) + 1]
-        shape = (sum(parts), height, width)
+        shape = (sum(parts), *self.input_shape[1:])
         return dataclasses.replace(self, reads=(), parts=parts, input_shape=shape).inputs
+
+    @property
+    def first_row(self) -> int:
+        """Of the inputs: where the picture begins."""
+        return self.within[1] if self.within else 0
 
     @property
     def output(self) -> Tensor:
@@ -198,7 +219,9 @@ class Convolution:
 
     def run(self, *inputs: np.ndarray) -> np.ndarray:
         """The outputs, i64; with a placement those of the layer alone, 0 elsewhere."""
-        sums = self.sums(np.concatenate(inputs)) + self.bias.astype(np.int64)[:, None, None]
+        first = self.first_row
+        read = np.concatenate(inputs)[:, first : first + self.input_shape[1]]
+        sums = self.sums(read) + self.bias.astype(np.int64)[:, None, None]
         if self.rescaling is not None:
             found = self.rescaling.applied(sums)
         else:

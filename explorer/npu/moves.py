@@ -4,7 +4,8 @@ A chain of them (concat, reshape, transpose, slice, pad, gather) is run on the n
 instead of the numbers themselves. Where each channel of the result is one channel of an operand, or
 padding, and rows and columns are taken at even steps, it is a convolution of 1 x 1 whose weights
 are 0 and 1. Where that holds of every second row and column, or of a part of the picture, it is
-several such, each of which writes its own positions.
+several such, each of which writes its own positions. Where channels come from positions so and so
+far apart (heads that are joined), it is a convolution whose window reaches over these.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from explorer.npu.network_values import Stored, stored_form
 MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)
 MOST_PHASES = 8
 """Of rows, and of columns, that are looked at apart."""
+MOST_PARTS = 64
+"""Of rows, and of columns, in which channels come from the same distances."""
+MOST_TAPS = 64
+"""Of a window that reaches over these."""
 PADDING = -1
 
 
@@ -86,20 +91,23 @@ def _padded(
 def flattened_picture(
     value: SSAValue, weights: Mapping[str, np.ndarray]
 ) -> tuple[SSAValue, np.ndarray] | None:
-    """The picture of which a row has all numbers, each once, and where in it they lie."""
+    """The pictures of which each row has all numbers of one, each once, and where in it they
+    lie."""
     shape = static_shape(value)
-    if len(shape) != 2 or shape[0] != 1:
+    if len(shape) != 2:
         return None
     try:
         moved = origin(value, weights)
     except LayerError:
         return None
-    places = moved.places.reshape(-1)
-    if len(moved.roots) != 1 or not np.array_equal(np.sort(places), np.arange(places.size)):
+    count, size = shape
+    places, *others = moved.places - size * np.arange(count)[:, None]
+    is_whole = np.array_equal(np.sort(places), np.arange(size))
+    if len(moved.roots) != 1 or not is_whole or any(np.any(one != places) for one in others):
         return None
     (root,) = moved.roots
     picture = static_shape(root)
-    is_picture = len(picture) == 4 and picture[0] == 1 and picture[2] * picture[3] > 1
+    is_picture = len(picture) == 4 and picture[0] == count and picture[2] * picture[3] > 1
     return (root, places) if is_picture else None
 
 
@@ -140,9 +148,10 @@ def move_layers(
                                   steps=(rows.step or 1, columns.step or 1))  # fmt: skip
         # Where all is padding, any root is read, with weights of 0.
         used = [int(root) for root in np.unique(part.root) if root != PADDING] or [0]
+        make = _selection if _is_even(part) else _window
         yield (
-            _selection(name, part, used, [forms[i] for i in used], (tall, wide),
-                       moved.padding - result.offset, placement),
+            make(name, part, used, [forms[i] for i in used], (tall, wide),
+                 moved.padding - result.offset, placement),
             tuple(moved.roots[i] for i in used),
         )  # fmt: skip
 
@@ -180,7 +189,55 @@ def _pieces(source: _Source, height: int, width: int) -> Iterator[tuple[slice, s
                                slice(columns.start + x.start, columns.stop, right))  # fmt: skip
                     break
             else:
-                raise LayerError("it moves numbers between channels and positions")
+                for y, x in itertools.product(_alike(inside, 1), _alike(inside, 2)):
+                    yield (slice(rows.start + y.start, rows.start + y.stop),
+                           slice(columns.start + x.start, columns.start + x.stop))  # fmt: skip
+
+
+def _alike(source: _Source, axis: int) -> list[slice]:
+    """Rows or columns one behind the other of which each channel comes from one channel, from the
+    same distance. LayerError where there are too many."""
+    along = np.arange(source.root.shape[axis]).reshape((1, -1, 1) if axis == 1 else (1, 1, -1))
+    moved = source.row if axis == 1 else source.column
+    still = source.column if axis == 1 else source.row
+    keys = np.stack([source.root, source.channel, moved - along, still])
+    lines = np.moveaxis(keys, 1 + axis, 0).reshape(keys.shape[1 + axis], -1)
+    starts = [0, *(np.flatnonzero(np.any(lines[1:] != lines[:-1], axis=1)) + 1).tolist()]
+    if len(starts) > MOST_PARTS or np.any(source.root == PADDING):
+        raise LayerError("it moves numbers between channels and positions")
+    return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _window(
+    name: str, source: _Source, used: list[int], forms: list[Stored], size: tuple[int, int],
+    padding: int, placement: Placement | None,
+) -> Convolution:  # fmt: skip
+    """The convolution whose window has a tap where each channel comes from."""
+    if len(forms) > 1:
+        raise LayerError("it moves numbers of several tensors between channels and positions")
+    ((inputs, height, width),) = (form.shape for form in forms)
+    tops, lefts = source.row[:, 0, 0], source.column[:, 0, 0]
+    taps, dilations, firsts = [], [], []
+    for places in (tops, lefts):
+        apart = places - places.min()
+        dilations.append(int(np.gcd.reduce(apart)) or 1)
+        taps.append(apart // dilations[-1])
+        firsts.append(int(places.min()))
+    kernel = tuple(int(one.max()) + 1 for one in taps)
+    if kernel[0] * kernel[1] > MOST_TAPS:
+        raise LayerError("it moves numbers between channels and positions")
+    outputs = len(tops)
+    chosen = np.zeros((outputs, inputs, *kernel), np.int64)
+    chosen[np.arange(outputs), source.channel[:, 0, 0], taps[0], taps[1]] = 1
+    (top, left), (tall, wide) = firsts, size
+    reach = [(count - 1) * step for count, step in zip(kernel, dilations, strict=True)]
+    ones = np.ones(outputs, np.int64)
+    return Convolution(
+        name=name, input_shape=(inputs, height, width), weights=chosen,
+        bias=0 * ones, dilations=(dilations[0], dilations[1]),
+        pads=(-top, -left, top + tall + reach[0] - height, left + wide + reach[1] - width),
+        rescaling=Rescaling(how=None, multipliers=ones, shifts=0 * ones), placement=placement,
+    )  # fmt: skip
 
 
 def _runs(root: np.ndarray, axis: int) -> list[slice]:

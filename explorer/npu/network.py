@@ -16,22 +16,35 @@ from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.top.data import WeightOp
 from explorer.npu.elementwise import Elementwise
 from explorer.npu.layer import Convolution, Layer
+from explorer.npu.matrices import MatrixProduct, Transposition
+from explorer.npu.matrices_program import TiledMatrices
 from explorer.npu.network_fields import Described, layer_of
 from explorer.npu.network_values import stored_form
 from explorer.npu.pieces import Pieces, TiledPieces
 from explorer.npu.program import Tiled
+from explorer.npu.softmax import SoftmaxLayer
 from explorer.npu.tiles import TiledLayer
 from explorer.npu.vectors import TiledVectors
 from explorer.npu.windows import WindowLayer
 
 KINDS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (Convolution, WindowLayer, Elementwise, Pieces)
+    kind.__name__: kind
+    for kind in (
+        Convolution,
+        WindowLayer,
+        Elementwise,
+        Pieces,
+        MatrixProduct,
+        Transposition,
+        SoftmaxLayer,
+    )
 }
 """By the name that the IR has for them."""
 SIZES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: ("rows", "columns", "outputs", "inputs"),
     TiledVectors: ("rows", "columns", "blocks"),
     TiledPieces: ("count",),
+    TiledMatrices: ("rows", "outputs", "inputs"),
 }
 """What `tile_layer` takes as sizes, in order."""
 

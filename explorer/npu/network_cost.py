@@ -1,6 +1,8 @@
 """Cycles of a network, predicted from the steps of all its layers.
 
     predict_network(machine, [LayerSteps(...), ...]).cycles
+    whole, layers = predict_layers(machine, [LayerSteps(...), ...])
+    layers[0].first_cycle, layers[0].terms
 
 Between two layers everything waits until the first one is stored: an instruction that moves nothing
 in the queue that computes, and one in the queue that loads.
@@ -12,9 +14,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.npu.cost import Prediction, predict_steps
+from explorer.npu.cost import (
+    CycleTerm,
+    Prediction,
+    StepTime,
+    predict_times,
+    terms_of,
+    times_of,
+    waits_of,
+)
 from explorer.npu.program import COMPUTE, LOAD
 from explorer.npu.steps import Step, Traffic
+from explorer.npu.tile_parts import Parts
 from explorer.targets.npu.machine import Machine
 
 INPUTS_FREE, OUTPUTS_STORED = 1, 3
@@ -28,22 +39,66 @@ class LayerSteps:
     operation: str
     steps: list[Step]
     traffic: Traffic
+    owners: tuple[int, ...]
+    """Of every step: its chunk or tile (see `Stream.owners`)."""
+    parts: Parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerPrediction:
+    """One layer among the others, what it waits for at its beginning included."""
+
+    operation: str
+    first_cycle: int
+    last_cycle: int
+    terms: tuple[CycleTerm, ...]
+    waits: dict[str, dict[str, int]]
+    """By queue and cause."""
+    times: tuple[StepTime, ...]
+    """Of its steps, in their order."""
+    owners: tuple[int, ...]
+    """Of each of these; -1 where it belongs to no tile."""
+    parts: Parts
 
 
 def predict_network(machine: Machine, layers: Sequence[LayerSteps]) -> Prediction:
     """All layers one after the other, as one program."""
-    steps: list[Step] = []
-    for number, layer in enumerate(layers):
-        if number:
-            steps += _barrier(machine)
-        is_last = layer is layers[-1]
-        steps += layer.steps if is_last else layer.steps[:-1]
+    return predict_layers(machine, layers)[0]
+
+
+def predict_layers(
+    machine: Machine, layers: Sequence[LayerSteps]
+) -> tuple[Prediction, tuple[LayerPrediction, ...]]:
+    """The whole program, and each of its layers."""
+    parts: list[list[Step]] = []
+    for layer in layers:
+        barrier = _barrier(machine) if parts else []
+        is_last = len(parts) == len(layers) - 1
+        parts.append([*barrier, *(layer.steps if is_last else layer.steps[:-1])])
     traffic = Traffic(
         macs=sum(layer.traffic.macs for layer in layers),
         loaded_bytes=_sum(layer.traffic.loaded_bytes for layer in layers),
         stored_bytes=_sum(layer.traffic.stored_bytes for layer in layers),
     )
-    return predict_steps(machine, steps, traffic)
+    times = times_of(machine, [step for part in parts for step in part])
+    found, first = [], 0
+    for layer, part in zip(layers, parts, strict=True):
+        own = times[first : first + len(part)]
+        before = (-1,) * (len(part) - len(layer.steps) + (layer is not layers[-1]))
+        first += len(part)
+        found.append(
+            LayerPrediction(
+                operation=layer.operation,
+                first_cycle=min(time.start_cycle for time in own),
+                last_cycle=max(time.end_cycle for time in own),
+                terms=terms_of(machine, part),
+                waits=waits_of(machine, own),
+                times=own,
+                owners=(*before, *layer.owners)[: len(own)],
+                parts=layer.parts,
+            )
+        )
+    return predict_times(machine, times, traffic), tuple(found)
 
 
 def _barrier(machine: Machine) -> list[Step]:

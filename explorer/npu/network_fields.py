@@ -5,13 +5,14 @@
                                   arrays={"weights": ..., "rescaling.shifts": ...})
     layer_of("conv1", described(layer)) == layer, but for its name
 
-A layer is a dataclass of numbers, words, tuples, arrays and other such dataclasses; what has its
-default is left out.
+A layer is a dataclass of numbers, words, tuples, arrays, other such dataclasses and tuples of them
+(`pieces.0.layer.strides`); what has its default is left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -52,6 +53,9 @@ def _describe(record: Any, prefix: str, fields: dict, arrays: dict) -> None:
             arrays[path] = narrowed(value)
         elif dataclasses.is_dataclass(value):
             _describe(value, f"{path}.", fields, arrays)
+        elif isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
+            for index, one in enumerate(value):
+                _describe(one, f"{path}.{index}.", fields, arrays)
         elif value != field.default:
             fields[path] = tuple(map(int, value)) if isinstance(value, tuple) else value
 
@@ -83,6 +87,10 @@ def _made(kind: type, prefix: str, fields: Mapping[str, Any], arrays: Mapping) -
             values[field.name] = np.asarray(arrays[path]).astype(np.int64)
         elif path in fields:
             values[field.name] = fields[path]
+        elif inner is not None and _has(f"{path}.0.", fields, arrays):
+            parts = (f"{path}.{index}." for index in itertools.count())
+            mine = itertools.takewhile(lambda part: _has(part, fields, arrays), parts)
+            values[field.name] = tuple(_made(inner, part, fields, arrays) for part in mine)
         elif inner is not None and _has(f"{path}.", fields, arrays):
             values[field.name] = _made(inner, f"{path}.", fields, arrays)
         elif field.default is dataclasses.MISSING:
@@ -98,7 +106,7 @@ def _has(prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 
 @cache
 def _record_type(kind: type, name: str) -> type | None:
-    """The dataclass that a field holds, if it holds one."""
+    """The dataclass that a field holds, one or a tuple of them, if it holds any."""
     hint = get_type_hints(kind)[name]
     options = (hint, *get_args(hint))
     return next((o for o in options if isinstance(o, type) and dataclasses.is_dataclass(o)), None)

@@ -5,13 +5,14 @@
     stored.signed(array)                       what layers compute with
     stored.logical(numbers)                    what the program means
 
-Pictures [1, C, H, W] lie as they are; of all others the last axis are the channels, and the rest
-are positions. Both are the same bytes where height x width is the same.
+Pictures [N, C, H, W] lie one below the other, as one of N x H rows; of all others the last axis are
+the channels, and the rest are positions. Both are the same bytes where height x width is the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -45,6 +46,17 @@ class Stored:
     is_wide: bool
 
     @property
+    def pictures(self) -> int:
+        """How many lie one below the other."""
+        return self.logical_shape[0] if _is_picture(self.logical_shape) else 1
+
+    @property
+    def picture_shape(self) -> Shape:
+        """Of one of them."""
+        channels, height, width = self.shape
+        return channels, height // self.pictures, width
+
+    @property
     def tensor(self) -> Tensor:
         return Tensor(name=self.name, shape=self.shape, is_wide=self.is_wide)
 
@@ -60,29 +72,34 @@ class Stored:
     def arranged(self, array: np.ndarray) -> np.ndarray:
         """An array of the logical shape in `shape`."""
         if _is_picture(self.logical_shape):
-            return array.reshape(self.shape)
+            return array.swapaxes(0, 1).reshape(self.shape)
         return array.reshape(-1, self.shape[0]).T.reshape(self.shape)
 
     def logical(self, numbers: np.ndarray) -> np.ndarray:
         """The value of the program that has these signed numbers."""
         found = numbers.reshape(self.shape) + self.offset
-        if not _is_picture(self.logical_shape):
+        if _is_picture(self.logical_shape):
+            count, channels, *size = self.logical_shape
+            found = found.reshape(channels, count, *size).swapaxes(0, 1)
+        else:
             found = found.reshape(self.shape[0], -1).T
         return found.reshape(self.logical_shape).astype(self.element_type)
 
 
-def stored_form(value: SSAValue, name: str = "") -> Stored:
-    """How the value lies; LayerError where it has no integers of a known number."""
-    if not isinstance(value.type, TensorType) or not is_static(value):
+def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
+    """How a value, or one of that type, lies; LayerError where it has no integers of a known
+    number."""
+    tensor = value.type if isinstance(value, SSAValue) else value
+    if not isinstance(tensor, TensorType) or not is_static(tensor):
         raise LayerError("its size is not known")
-    kind, shape = element_type_of(value), static_shape(value)
+    kind, shape = element_type_of(tensor), static_shape(tensor)
     storage = kind.storage if isinstance(kind, QuantizedType) else kind
     if not isinstance(storage, IntegerType) or storage.width.data == 1:
         raise LayerError("its numbers are no integers")
     if not shape or 0 in shape:
         raise LayerError(f"a shape of {list(shape)} is no picture and has no channels")
     if _is_picture(shape):
-        lies: Shape = (shape[1], shape[2], shape[3])
+        lies: Shape = (shape[1], shape[0] * shape[2], shape[3])
     else:
         lies = (shape[-1], 1, prod(shape[:-1]))
     is_wide = storage.width.data == WIDE_BITS
@@ -93,7 +110,7 @@ def stored_form(value: SSAValue, name: str = "") -> Stored:
 
 
 def _is_picture(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 4 and shape[0] == 1
+    return len(shape) == 4
 
 
 def _offset(storage: Attribute) -> int:
@@ -105,4 +122,16 @@ def _offset(storage: Attribute) -> int:
 def are_same_bytes(left: SSAValue, right: SSAValue) -> bool:
     """Whether a reshape from one to the other moves nothing."""
     a, b = stored_form(left), stored_form(right)
-    return (a.shape[0], prod(a.shape[1:]), a.is_wide) == (b.shape[0], prod(b.shape[1:]), b.is_wide)
+    is_alike = (a.shape[0], prod(a.shape[1:]), a.is_wide) == (
+        b.shape[0], prod(b.shape[1:]), b.is_wide,
+    )  # fmt: skip
+    return is_alike and _lie_alike(a, b)
+
+
+@lru_cache(maxsize=1024)
+def _lie_alike(a: Stored, b: Stored) -> bool:
+    """Whether as many numbers lie in the same order: a picture of as many channels as columns
+    may become rows of which these are the channels."""
+    numbers = np.arange(prod(a.logical_shape), dtype=np.int64)
+    first, second = (form.arranged(numbers.reshape(form.logical_shape)) for form in (a, b))
+    return np.array_equal(first.reshape(-1), second.reshape(-1))

@@ -4,15 +4,17 @@
     is_read_through(op)                  whether those that read it read what it is made of
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
-Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, and
-what only moves numbers. Unsigned bytes are stored as signed ones, 128 less: that is a flipped bit,
-and moves zero points and limits along. How values lie says `network_values.py`.
+Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
+softmax over channels, and what only moves numbers. Unsigned bytes are stored as signed ones, 128
+less: that is a flipped bit, and moves zero points and limits along. How values lie says
+`network_values.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,18 +27,24 @@ from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
+from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
+from explorer.npu.averages import average
+from explorer.npu.computed import is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import MOVES, flattened_picture, move_layers
 from explorer.npu.network_values import are_same_bytes, stored_form
-from explorer.npu.pieces import merged
+from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
+from explorer.npu.softmax import softmax
 from explorer.npu.windows import WindowLayer
 
 
@@ -101,6 +109,8 @@ def stays(op: TopOperation) -> bool:
 def is_read_through(op: TopOperation) -> bool:
     """Whether nobody needs its result as it is: those that read it read what it is made of."""
     users = [use.operation for use in op.results[0].uses]
+    if is_read_as_matrix(op):
+        return True
     if isinstance(op, MOVES) and not stays(op):
         return bool(users) and not any(_needs_moved(user, op) for user in users)
     if isinstance(op, (BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
@@ -112,6 +122,8 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
     """Whether it reads what was moved, rather than move it on or take it as a window."""
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
         return flattened_picture(op.results[0], {}) is None
+    if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):
+        return True
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
         is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
         return not (is_joined and user.name == "top.concat")
@@ -175,15 +187,21 @@ def _numbers_behind(value: SSAValue) -> SSAValue | None:
 def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
     """LayerError, with the reason, where no layers compute it."""
     name = value_name(op.results[0])
-    if isinstance(op, MOVES):
+    if isinstance(op, TransposeOp) and is_swap(op):
+        found = (ReadLayer(layer=swap(op, name), reads=(op.input,)),)
+    elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)
+    elif isinstance(op, MatMulOp) and not isinstance(op.right.owner, WeightOp):
+        found = tuple(
+            ReadLayer(layer=layer, reads=reads, result=result)
+            for layer, reads, result in matrix_product(op, Values(name, weights))
+        )
     else:
         reader = READERS.get(type(op))
         if reader is None:
             raise LayerError(f"{op.label()} is no layer")
         found = (reader(op, Values(name, weights)),)
-    for read in found:
-        _check(op, read)
+    _check(op, found)
     return found
 
 
@@ -197,20 +215,31 @@ def _read_moves(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) 
     return ReadLayer(layer=merged(name, numbered), reads=tuple(roots))
 
 
-def _check(op: TopOperation, read: ReadLayer) -> None:
+def _check(op: TopOperation, found: tuple[ReadLayer, ...]) -> None:
     """Every layer reads and writes tensors as they lie."""
-    tensors = (*read.layer.inputs, read.layer.output)
-    for value, tensor in zip((*read.reads, op.results[0]), tensors, strict=True):
-        assert isinstance(value, SSAValue)
-        stored = stored_form(value)
-        if not stored.agrees(tensor):
-            raise LayerError(f"it takes {list(tensor.shape)} of what lies as {list(stored.shape)}")
+    made = [op.results[0].type if read.result is None else read.result for read in found]
+    for read, kind in zip(found, made, strict=True):
+        kinds = [made[v] if isinstance(v, int) else v.type for v in read.reads]
+        for one, tensor in zip(
+            (*kinds, kind), (*read.layer.inputs, read.layer.output), strict=True
+        ):
+            stored = stored_form(one)
+            if not stored.agrees(tensor):
+                lies = list(stored.shape)
+                raise LayerError(f"it takes {list(tensor.shape)} of what lies as {lies}")
+
+
+def _of_pictures(layer: Layer, value: SSAValue) -> ReadLayer:
+    """A layer that reads a value, or a picture of it: then one of all its pictures."""
+    stored, (tensor,) = stored_form(value), layer.inputs
+    count = prod(stored.shape) // prod(tensor.shape)
+    return ReadLayer(layer=over_pictures(layer, count), reads=(value,))
 
 
 def _read_product(op: TopOperation, values: Values) -> ReadLayer:
     assert isinstance(op, ConvOp | MatMulOp)
     layer, value = product(op, values, op.requantization)
-    return ReadLayer(layer=layer, reads=(value,))
+    return _of_pictures(layer, value)
 
 
 def _read_reduce(op: TopOperation, values: Values) -> ReadLayer:
@@ -218,7 +247,7 @@ def _read_reduce(op: TopOperation, values: Values) -> ReadLayer:
     value = _numbers_behind(op.input)
     if value is None:
         raise LayerError(f"{op.label()} of other numbers than quantized ones is no layer")
-    return ReadLayer(layer=summed(op, value, values.name), reads=(value,))
+    return _of_pictures(summed(op, value, values.name), value)
 
 
 def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
@@ -229,10 +258,10 @@ def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
         value = _numbers_behind(behind.input)
         assert value is not None
         layer = summed(behind, value, values.name)
-        return ReadLayer(layer=rescaled(layer, kind, op.by), reads=(value,))
+        return _of_pictures(rescaled(layer, kind, op.by), value)
     if behind is not None:
         layer, value = product(behind, values, None)
-        return ReadLayer(layer=rescaled(layer, kind, op.by), reads=(value,))
+        return _of_pictures(rescaled(layer, kind, op.by), value)
     if not kind.is_per_tensor:
         raise LayerError("it has a scale for each slice of what is not multiplied before")
     stored, by = stored_form(op.input), op.by
@@ -281,6 +310,10 @@ def _read_fixed_point(op: TopOperation, values: Values) -> ReadLayer:
             stored = stored_form(value)
             if len(stored.logical_shape) != len(result.logical_shape):
                 raise LayerError("its operands differ in how many axes they have")
+            if any(
+                n not in (1, whole) for n, whole in zip(stored.shape, result.shape, strict=True)
+            ):
+                raise LayerError("an operand is read again along some of its positions only")
             side = ElementwiseOperand(shape=stored.shape, zero_point=zero - offset, factor=scale)
             reads.append(value)
         sides.append(side)
@@ -294,8 +327,12 @@ def _read_fixed_point(op: TopOperation, values: Values) -> ReadLayer:
 
 def _placed(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Of as many axes as a value of that shape, as [channels, height, width]; axes of 1 stay."""
-    if len(shape) == 4 and shape[0] == 1:
-        return numbers.reshape(numbers.shape[1:])
+    if len(shape) == 4:
+        count, channels, height, width = numbers.shape
+        if (count, height) != (1, 1):
+            count, height = shape[0], shape[2]
+            numbers = np.broadcast_to(numbers, (count, channels, height, width))
+        return numbers.swapaxes(0, 1).reshape(channels, count * height, width)
     positions = numbers.shape[:-1]
     if any(size not in (1, whole) for size, whole in zip(positions, shape, strict=False)) or (
         len({size == whole for size, whole in zip(positions, shape, strict=False) if whole > 1}) > 1
@@ -316,11 +353,12 @@ def _read_pool(op: TopOperation, values: Values) -> ReadLayer:
         raise LayerError(f"a pool of kind {op.get('kind')} has no form in integers")
     if len(shape) != 4:
         raise LayerError(f"its window has {len(shape) - 2} axes, and layers have two")
-    if shape[0] != 1:
-        raise LayerError(f"its batch is {shape[0]}, and layers have one of 1")
+    rows, stride = static_shape(op.output)[2], op.get("strides")[0]
+    if shape[0] > 1 and (op.get("pads")[0] or shape[2] != rows * stride):
+        raise LayerError("its windows do not end where a picture of the batch does")
     layer = WindowLayer(
         name=values.name,
-        input_shape=(shape[1], shape[2], shape[3]),
+        input_shape=stored_form(op.input).shape,
         bits=kind.storage.width.data,
         kernel=tuple(op.get("window")),
         strides=tuple(op.get("strides")),
@@ -328,6 +366,11 @@ def _read_pool(op: TopOperation, values: Values) -> ReadLayer:
         pads=tuple(op.get("pads")),
     )
     return ReadLayer(layer=layer, reads=(op.input,))
+
+
+def _read_average(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, IntegerAverageOp)
+    return _of_pictures(average(op, values.name), op.input)
 
 
 def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
@@ -349,9 +392,16 @@ def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=layer, reads=(op.input,))
 
 
+def _read_softmax(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, IntegerSoftmaxOp)
+    return ReadLayer(layer=softmax(op, values.name), reads=(op.input,))
+
+
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
     FixedPointOp: _read_fixed_point,
+    IntegerAverageOp: _read_average,
+    IntegerSoftmaxOp: _read_softmax,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,
     PoolOp: _read_pool,

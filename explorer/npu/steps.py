@@ -22,6 +22,7 @@ from explorer.targets.npu.instructions import (
     Loop,
     Multiply,
     Requantize,
+    Softmax,
     Table,
     Transfer,
     Vector,
@@ -56,6 +57,8 @@ class Step:
     """Tokens that it waits for: twice the first of two queues, and 1 more for those backwards."""
     gives: tuple[int, ...] = ()
     """Tokens that it gives at its end."""
+    extents: tuple[Extent, ...] = ()
+    """What it touches in scratchpads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +115,7 @@ class _Reader:
         if op.memory == "micro_operations" and op.x_size:
             self.held[op.scratchpad_address] = op.global_address - self.first
         (self.loaded if is_load else self.stored)[op.memory] += size
-        region = _region(machine, op.global_address * space.global_bytes)
+        region = region_of(machine, op.global_address * space.global_bytes)
         route = machine.route[region.name, space.memory, is_load]
         rate = route.bytes_per_cycle
         moving = -(-size * rate.denominator // rate.numerator)
@@ -120,7 +123,11 @@ class _Reader:
         if scratchpad.lane_bytes_per_cycle is not None:
             port = scratchpad.lane_bytes_per_cycle * scratchpad.lanes
             moving = max(moving, int(-(-elements * space.element_bytes // port)))
-        last = op.scratchpad_address + elements - 1
+        extents = ((op.memory, op.scratchpad_address, op.scratchpad_address + elements - 1),)
+        banks = self._banks(extents)
+        if op.memory == "gathered":
+            each = machine.columns  # the whole weights that it writes parts of
+            extents = (("weights", op.scratchpad_address // each, extents[0][2] // each),)
         takes, gives = _tokens(op, queue)
         if not op.x_size:  # nothing is moved, but the engine is waited for
             return Step(queue=queue, what=op.memory, cycles=1, fixed_cycles=1, dma=route.engine,
@@ -128,7 +135,7 @@ class _Reader:
         return Step(
             queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
             fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,
-            banks=self._banks([(op.memory, op.scratchpad_address, last)]), takes=takes, gives=gives,
+            banks=banks, takes=takes, gives=gives, extents=extents,
         )  # fmt: skip
 
     def _loop(self, op: Loop) -> Step:
@@ -136,6 +143,8 @@ class _Reader:
         engine = machine.matrix if is_product else machine.vector
         assert engine is not None
         each = machine.multiply_step_cycles if is_product else machine.vector_step_cycles
+        if isinstance(op, Softmax):
+            each = machine.softmax_step_cycles(op.count)
         steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
         fixed = engine.start_cycles + engine.latency_cycles
         queue = machine.queue_of_engine(engine.name)
@@ -143,13 +152,15 @@ class _Reader:
             held = op.batch * machine.rows_per_element
             self.macs += steps * held * machine.rows * machine.columns
         takes, gives = _tokens(op, queue)
+        extents = tuple(self._extents(op))
         return Step(
             queue=queue, what=_what(op), cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
-            amount=steps, banks=self._banks(self._extents(op)), takes=takes, gives=gives,
+            amount=steps, banks=self._banks(extents), takes=takes, gives=gives, extents=extents,
         )  # fmt: skip
 
     def _extents(self, op: Loop) -> list[Extent]:
         """As far as the corners of the loops, for all steps are positive."""
+        machine = self.machine
         if op.micro_end == op.micro_begin:
             return []
         destination, source, weight = self._ends(op.micro_begin, op.micro_end - op.micro_begin)
@@ -159,6 +170,9 @@ class _Reader:
         if isinstance(op, Multiply):
             reached += (op.batch - 1) * op.destination_step
             read += (op.batch - 1) * op.source_step
+        if isinstance(op, Softmax):
+            reached += (op.count - 1) * op.step
+            read += 1 + machine.exponential_elements
         found = [("micro_operations", op.micro_begin, op.micro_end - 1),
                  ("accumulators", destination[0], reached)]  # fmt: skip
         if isinstance(op, Multiply):
@@ -198,7 +212,7 @@ def _what(op: Loop) -> str:
     return op.operation if isinstance(op, Vector) else op.kind
 
 
-def _region(machine: Machine, byte: int) -> Region:
+def region_of(machine: Machine, byte: int) -> Region:
     """The part of global memory that a byte lies in."""
     return next(one for one in reversed(machine.regions) if one.start_bytes <= byte)
 

@@ -74,7 +74,7 @@ class Stream(ABC):
 
     def elements_per_block(self, content: str) -> int:
         """Elements that lie between those of two positions side by side."""
-        is_input = content == "activations"
+        is_input = content in ("activations", "gathered")
         each = self.machine.rows if is_input else self.machine.columns
         return channels_per_block(self.machine) // each
 

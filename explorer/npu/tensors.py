@@ -36,7 +36,10 @@ def channels_per_block(machine: Machine) -> int:
 
 def alignment_bytes(machine: Machine) -> int:
     """Offsets of tensors are multiples of it: of each kind of element that reads or writes them."""
-    return channels_per_block(machine) * machine.accumulator_bits // 8
+    size = channels_per_block(machine) * machine.accumulator_bits // 8
+    if machine.set == "vta":  # whose loads of weights may take them, too
+        size = math.lcm(size, machine.by_content["weights"].global_bytes)
+    return size
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:

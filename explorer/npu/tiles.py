@@ -321,12 +321,24 @@ def needs(layer: Convolution, machine: Machine, sizes: Sequence[int]) -> dict[st
 def _place(
     layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int
 ) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
-    """Buffers one behind the other, each at the beginning of a bank if there is room for that."""
-    wanted = [
-        (name, content, elements)
-        for name, (content, elements) in needs(layer, machine, sizes).items()
-        for _ in range(1 if name == "constants" else buffers)
-    ]
+    """Two of every buffer but that of constants."""
+    return placed_regions(
+        [
+            (name, content, elements)
+            for name, (content, elements) in needs(layer, machine, sizes).items()
+            for _ in range(1 if name == "constants" else buffers)
+        ],
+        machine,
+    )
+
+
+def placed_regions(
+    wanted: Sequence[tuple[str, str, int]], machine: Machine
+) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
+    """Buffers one behind the other, each at the beginning of a bank if there is room for that.
+
+    `wanted`: of each its name, content and elements. None where they do not fit.
+    """
     for by_banks in (True, False):
         ends = [0] * len(machine.scratchpads)
         regions: dict[str, list[Region]] = {}

@@ -19,7 +19,15 @@ import numpy as np
 from explorer.npu.places import Addresses, place
 from explorer.npu.stream import Stream
 from explorer.npu.tensors import blocks, packed
-from explorer.npu.vectors import Access, TiledVectors, VectorTile, micro_depth, table_address
+from explorer.npu.vectors import (
+    Access,
+    TiledVectors,
+    VectorTile,
+    factor_elements,
+    has_table,
+    micro_depth,
+    table_address,
+)
 from explorer.targets.npu.instructions import (
     Instruction,
     Load,
@@ -44,8 +52,9 @@ class VectorWriter(Stream):
                 elements = blocks(channels, machine.columns) * height * width
                 sizes[access.tensor.name] = ("accumulators", elements * each)
         if layer.factors:
-            sizes["factors"] = ("accumulators", 2 * len(layer.factors) * each)
-        if layer.table is not None:
+            elements = factor_elements(layer, machine)
+            sizes["factors"] = ("accumulators", elements * each)
+        if has_table(layer, machine):
             sizes["table"] = ("tables", machine.by_content["tables"].global_bytes)
         places = place(layer.name, machine, (*layer.inputs, layer.output), sizes, addresses)
         super().__init__(machine, places, micro_depth(layer, machine))
@@ -64,8 +73,12 @@ class VectorWriter(Stream):
         if self.layer.factors:
             numbers = np.array(self.layer.factors).reshape(-1, 1)
             wide = np.broadcast_to(numbers, (len(numbers), machine.columns))
-            found["factors"] = packed(wide, machine.accumulator_bits)
-        if self.layer.table is not None:
+            listed = np.zeros(0, np.int64) if self.layer.numbers is None else self.layer.numbers
+            listed = np.pad(listed, (0, -len(listed) % machine.columns))
+            both = np.concatenate([wide.reshape(-1), listed])
+            found["factors"] = packed(both, machine.accumulator_bits)
+        if has_table(self.layer, machine):
+            assert self.layer.table is not None
             found["table"] = self._table(self.layer.table)
         return found
 
@@ -96,7 +109,7 @@ class VectorWriter(Stream):
         """What makes results of operands."""
 
     def _load_constants(self) -> None:
-        if self.layer.table is not None:
+        if has_table(self.layer, self.machine):
             table = Load(memory="tables", scratchpad_address=table_address(self.machine),
                          global_address=self.address("table", "tables"), x_size=1)  # fmt: skip
             self.emit(-1, [table])
@@ -104,7 +117,7 @@ class VectorWriter(Stream):
             load = Load(
                 memory="accumulators", scratchpad_address=self.tiled.factors_at,
                 global_address=self.address("factors", "accumulators"),
-                x_size=2 * len(self.layer.factors),
+                x_size=factor_elements(self.layer, self.machine),
             )  # fmt: skip
             self.emit(-1, [load])
 
@@ -114,11 +127,10 @@ class VectorWriter(Stream):
         """Rows and columns of an operand that a tile reads, and how many lie in its padding."""
         found, room = [], []
         for axis, outputs in enumerate((tile.rows, tile.columns)):
-            first = outputs.start * access.strides[axis] - access.pads[axis]
-            end = first + access.window(axis, len(outputs))
-            begin, limit = max(first, 0), min(end, access.tensor.shape[1 + axis])
+            read = access.read(outputs, axis)
+            begin, limit = max(read.start, 0), min(read.stop, access.tensor.shape[1 + axis])
             found.append(range(begin, limit))
-            room.append((begin - first, end - limit))
+            room.append((begin - read.start, read.stop - limit))
         if self.machine.set == "vta":  # its loads pad with 0 only, which windows do not see
             room = [(0, 0), (0, 0)]
         return found, room

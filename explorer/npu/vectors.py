@@ -43,6 +43,11 @@ class Access:
         """Inputs that so many outputs in a row read, padding included."""
         return (outputs - 1) * self.strides[axis] + self.reach[axis]
 
+    def read(self, outputs: range, axis: int) -> range:
+        """Rows or columns of the operand that these outputs read; beyond it lies padding."""
+        first = outputs.start * self.strides[axis] - self.pads[axis]
+        return range(first, first + self.window(axis, len(outputs)))
+
 
 class VectorLayer(Layer, Protocol):
     """What tiles are made for."""
@@ -57,6 +62,16 @@ class VectorLayer(Layer, Protocol):
     @property
     def factors(self) -> tuple[tuple[int, int], ...]:
         """Multipliers and shifts of what is scaled."""
+        ...
+
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """i64 of any length: a list as wide as accumulators that lies behind the factors."""
+        ...
+
+    @property
+    def mixes_channels(self) -> bool:
+        """Whether a tile needs all channels of its positions."""
         ...
 
     @property
@@ -119,7 +134,7 @@ class TiledVectors:
     @property
     def elements(self) -> int:
         """Accumulators that are used."""
-        return self.factors_at + 2 * len(self.layer.factors)
+        return self.factors_at + factor_elements(self.layer, self.machine)
 
     def tiles(self) -> Iterator[VectorTile]:
         """In the order in which they run."""
@@ -134,15 +149,26 @@ class TiledVectors:
             yield VectorTile(number=number, blocks=mine, rows=rows, columns=columns)
 
 
+def factor_elements(layer: VectorLayer, machine: Machine) -> int:
+    """Accumulators that multipliers, shifts and the list behind them take."""
+    listed = 0 if layer.numbers is None else blocks(len(layer.numbers), machine.columns)
+    return 2 * len(layer.factors) + listed
+
+
 def table_address(machine: Machine) -> int:
     """The table lies at the end of its scratchpad, which micro-operations may share."""
     return machine.depth("tables") - 1
 
 
+def has_table(layer: VectorLayer, machine: Machine) -> bool:
+    """Whether the layer's function is looked up; else it has none, or the machine computes it."""
+    return layer.table is not None and "tables" in machine.by_content
+
+
 def micro_depth(layer: VectorLayer, machine: Machine) -> int:
     """How many micro-operations there is room for beside the layer's table."""
     depth = machine.depth("micro_operations")
-    if layer.table is None:
+    if not has_table(layer, machine):
         return depth
     micro, tables = machine.by_content["micro_operations"], machine.by_content["tables"]
     if micro.memory != tables.memory:
@@ -171,7 +197,8 @@ def tile_vectors(
     """
     channels, height, width = layer.output.shape
     count = blocks(channels, machine.columns)
-    candidates = itertools.product(halves(height), halves(width), halves(count))
+    counts = [count] if layer.mixes_channels else halves(count)
+    candidates = itertools.product(halves(height), halves(width), counts)
     best: tuple[tuple[int, int], TiledVectors] | None = None
     problem = ""
     for rows, columns, mine in candidates if sizes is None else [sizes]:
@@ -201,6 +228,9 @@ def _loaded(tiled: TiledVectors) -> int:
 def _refusal(tiled: TiledVectors) -> str:
     """What of a tile is too large for the machine; empty where nothing is."""
     layer, machine = tiled.layer, tiled.machine
+    count = blocks(layer.output.shape[0], machine.columns)
+    if layer.mixes_channels and tiled.blocks < count:
+        return f"{tiled.blocks} blocks of channels, and it needs all {count}"
     if tiled.elements > machine.depth("accumulators"):
         return f"{tiled.elements} accumulators, and there are {machine.depth('accumulators')}"
     depth = micro_depth(layer, machine)
@@ -214,6 +244,8 @@ def _refusal(tiled: TiledVectors) -> str:
         ("vector", "inner", max(tiled.starts[-1], tiled.blocks * tiled.rows * tiled.columns)),
         ("store", "x_stride", layer.output.shape[2] * apart),
     ]
+    if layer.mixes_channels:
+        wanted.append(("softmax", "inner", tiled.rows * tiled.columns))
     for access in layer.accesses:
         tall, wide = access.window(0, tiled.rows), access.window(1, tiled.columns)
         if max(access.pads) > most_padding(machine):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from explorer.npu.places import Addresses
 from explorer.npu.vector_program import VectorWriter
-from explorer.npu.vectors import TiledVectors, VectorTile, table_address
+from explorer.npu.vectors import TiledVectors, VectorTile, has_table, table_address
 from explorer.npu.windows import WindowLayer
 from explorer.targets.npu.instructions import Instruction, MicroOperation, Table, Vector
 
@@ -26,8 +26,9 @@ class WindowWriter(VectorWriter):
     def compute(self, tile: VectorTile) -> Iterator[Instruction]:
         """The maximum of every window, or the entry of every number."""
         layer, (results, size) = self.window, self.results(tile)
-        table = {"table": table_address(self.machine)} if layer.table is not None else {}
-        if layer.kernel == (1, 1) and not any(layer.pads) and layer.table is not None:
+        line = layer.line(self.machine)
+        table = {"table": table_address(self.machine)} if has_table(layer, self.machine) else {}
+        if table and layer.kernel == (1, 1) and not any(layer.pads):
             yield from self.gathered(tile, 0, Table, [(0, 0)], **table)
             return
         (dy, dx), (kh, kw) = layer.dilations, layer.kernel
@@ -41,8 +42,11 @@ class WindowWriter(VectorWriter):
             yield from self.gathered(tile, 0, Vector, taps[:1], operation="add")
             if taps[1:]:
                 yield from self.gathered(tile, 0, Vector, taps[1:], operation="maximum")
-        if layer.table is not None:
+        if table:
             yield from self.flat(Table, results, size, results, **table)
+        elif line is not None:
+            for operation, value in line.steps:
+                yield from self.immediate(results, size, operation, value)
 
     def _inside(self, tile: VectorTile, y: int, x: int) -> list[Instruction]:
         """One element of the windows, where it does not lie in the padding."""

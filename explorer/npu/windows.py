@@ -2,7 +2,8 @@
 
     output[c, y, x] = table[max over ky, kx of input[c, y * stride + ky * dilation - pad, ...]]
 
-Padding counts as less than any number. Without a window it is a function of each number, without a
+Padding counts as less than any number. Where the machine has no tables, a function may be a line
+(`lines.py`). Without a window it is a function of each number, without a
 table a maximum. Averages are convolutions (`explorer.npu.layer`).
 """
 
@@ -12,9 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.npu.lines import Line, line_of
 from explorer.npu.tensors import Shape, Tensor
 from explorer.npu.vectors import Access
 from explorer.targets.npu.machine import Machine
+
+LINE = {"add", "multiply", "shift_right", "maximum", "minimum"}
+"""Operations that a line is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +78,22 @@ class WindowLayer:
         return ()
 
     @property
+    def numbers(self) -> None:
+        """There are none."""
+
+    @property
+    def mixes_channels(self) -> bool:
+        return False
+
+    @property
     def micro_per_block(self) -> int:
         return max(1, self.kernel[0] * self.kernel[1] - 1)
+
+    def line(self, machine: Machine) -> Line | None:
+        """What takes the table's place on a machine that has none, if it is a line."""
+        if self.table is None or "table" in machine.operations or machine.accumulator_bits != 32:
+            return None
+        return line_of(self.table)
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
@@ -83,10 +102,12 @@ class WindowLayer:
         if any(pad >= self.reach[index % 2] for index, pad in enumerate(self.pads)):
             return "a window of it lies in the padding altogether"
         needed = {"add"} if self.kernel == (1, 1) else {"add", "maximum"}
-        needed |= set() if self.table is None else {"table"}
+        line = self.line(machine)
+        needed |= LINE if line is not None else set() if self.table is None else {"table"}
         if missing := needed - set(machine.operations):
-            return f"its vector engine has no {min(missing)}"
-        if self.table is None:
+            why = ", and the function is no line" if "table" in missing else ""
+            return f"its vector engine has no {min(missing)}{why}"
+        if self.table is None or line is not None:
             return ""
         assert machine.vector is not None and machine.vector.table_entries is not None
         if machine.vector.table_entries < len(self.table) or machine.table_bits < self.bits:

@@ -40,11 +40,12 @@ def convolution(machine, random, inputs=20, outputs=37, size=(13, 11), kernel=(3
     )
 
 
-def compared(layer, machine, random, **options):
-    """Runs a layer and compares everything; what the simulation says."""
+def compared(layer, machine, random, given=None, **options):
+    """Runs a layer and compares everything; what the simulation says. `given`: other inputs than
+    random ones."""
     made = compile_layer(layer, machine, **options)
     half = 1 << machine.input_bits - 1
-    inputs = [random.integers(-half, half, tensor.shape) for tensor in layer.inputs]
+    inputs = given or [random.integers(-half, half, tensor.shape) for tensor in layer.inputs]
     image = made.image_with(*inputs)
     assert check_program(made.program, image, machine) == []
     found = simulate(made.program, image, machine)

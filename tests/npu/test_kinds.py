@@ -5,14 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import Phase, event, given, settings
+from hypothesis import Phase, assume, event, given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.test import TestOp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from npu_layers import compared, convolution
 from npu_machines import machines
 
 from explorer.ir.requantization import Requantization, fixed_point
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
+from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import (
     Convolution,
     Elementwise,
@@ -20,9 +24,11 @@ from explorer.npu import (
     LayerError,
     Placement,
     Rescaling,
+    SoftmaxLayer,
     WindowLayer,
 )
-from explorer.npu.pieces import merged
+from explorer.npu.averages import average
+from explorer.npu.pieces import merged, over_pictures
 
 # Shrinking would run thousands of simulations.
 PHASES = set(Phase) - {Phase.shrink}
@@ -108,7 +114,58 @@ def wide(data, found, random):
     return Convolution(**{**vars(layer), "weights": weights})
 
 
-KINDS = {"elementwise": elementwise, "windows": windows, "pieces": pieces, "wide": wide}
+def averages(data, found, random):
+    """Windows that may reach into the padding, of numbers divided as whole ones are."""
+    assume(found.set == "full")  # shifts alone divide by nothing exactly
+    half, window = 1 << found.input_bits - 1, sizes(data, most=3)
+    kind = QuantizedType.get(IntegerType(found.input_bits), [0.1], [0])
+    shape = (1, data.draw(st.integers(1, 20)), *sizes(data, least=3))
+    op = IntegerAverageOp.make(
+        [TestOp(result_types=[tensor_type(kind, shape)]).results[0]],
+        window=list(window), strides=list(sizes(data, most=3)), low=-half + 1, high=half - 1,
+        pads=[data.draw(st.integers(0, window[i % 2] - 1)) for i in range(4)],
+    )  # fmt: skip
+    return average(op, "layer")
+
+
+def pictures(data, found, random):
+    """Convolutions of pictures of a batch, which may be padded each by itself."""
+    kernel = sizes(data, most=3)
+    return over_pictures(
+        convolution(
+            found, random, inputs=data.draw(st.integers(1, 12)), size=sizes(data, least=3),
+            outputs=data.draw(st.integers(1, 12)), kernel=kernel, strides=sizes(data, most=2),
+            pads=tuple(data.draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4)),
+        ),
+        data.draw(st.integers(2, 4)),
+    )  # fmt: skip
+
+
+def softmax(data, found, random):
+    """Of any numbers and scales; rows of one number, and of more than a block has, too."""
+    assume("softmax" in found.operations and found.input_bits <= 8)
+    half = 1 << found.input_bits - 1
+    exponentials = np.rint(np.exp(-random.uniform(0, 0.3) * np.arange(2 * half)) * 2**30)
+    # Up to every share in the result's own steps, and more steps than it has.
+    ratio = random.uniform(0.5, 3) * 2 * half / 2**30
+    made = fixed_point(np.array(ratio), Requantization("multiplier_shift", "nearest_up"))
+    return SoftmaxLayer(
+        name="layer", input_shape=(data.draw(st.integers(1, 40)), *sizes(data)),
+        bits=found.input_bits, exponentials=exponentials.astype(np.int64),
+        multiplier=int(made.multipliers), shift=int(made.shifts),
+        zero_point=data.draw(st.integers(-half, half - 1)), low=-half, high=half - 1,
+    )  # fmt: skip
+
+
+KINDS = {
+    "averages": averages,
+    "pictures": pictures,
+    "elementwise": elementwise,
+    "windows": windows,
+    "pieces": pieces,
+    "wide": wide,
+    "softmax": softmax,
+}
 
 
 def compared_random(data, kind, seed):

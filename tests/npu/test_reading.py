@@ -14,6 +14,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.movement.transpose import TransposeOp
+from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import QuantizedType, element_type_of, tensor_type
 from explorer.npu import (
     Convolution,
@@ -46,10 +47,7 @@ def quantized(sample_models):
 def compiled(quantized, machine):
     """The network's layers as the machine scales them, and the program that they are of."""
     model, table, _ = quantized
-    decisions = {"target/arithmetic": "integer", "target/requantization.scheme": machine.scheme}
-    if machine.scheme != "doubling_high_multiply":
-        decisions["target/requantization.rounding"] = machine.rounding
-    c = explorer.compile(model, quantization=table, decisions=decisions)
+    c = explorer.compile(model, quantization=table, target=machine.name)
     snapshot = c["fuse-quantization"].after
     return read_layers(snapshot), snapshot
 
@@ -229,3 +227,44 @@ def test_a_flattened_picture_is_read_as_it_lies(order):
     x = random.integers(-128, 128, (1, 3, 4, 5))
     expected = (x.transpose(order).reshape(1, 60) - 3) @ weights["w"]
     np.testing.assert_array_equal(read.layer.run(x[0]).reshape(1, 7), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "is_view"),
+    [
+        ((1, 8, 4, 2), (1, 8, 8, 1), True),
+        ((1, 8, 1, 1), (1, 8), True),
+        ((6, 5), (2, 3, 5), True),
+        ((1, 8, 4, 2), (8, 8), False),
+        ((1, 8, 1, 8), (8, 8), False),  # eight channels both times, but not the same
+    ],
+)
+def test_reshapes_stay_where_no_number_moves(shape, other, is_view):
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, shape)])
+    assert stays(ReshapeOp.make([made.results[0]], shape=list(other))) is is_view
+
+
+def test_what_crosses_pictures_of_a_batch_is_refused_by_name():
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, (2, 5, 4, 4))])
+    window = {"kind": "max", "window": [2, 2], "dilations": [1, 1], "pads": [0, 0, 0, 0]}
+    even = PoolOp.make([made.results[0]], strides=[2, 2], **window)
+    (read,) = read_operation(even, {})
+    x = np.random.default_rng(0).integers(-128, 128, (2, 5, 4, 4))
+    (expected,) = even.evaluate(x.astype(np.int8))
+    found = read.layer.run(stored_form(even.operands[0]).signed(x))
+    np.testing.assert_array_equal(stored_form(even.results[0]).logical(found), expected)
+    for fields in ({"strides": [1, 2]}, {"strides": [2, 2], "pads": [1, 0, 1, 0]}):
+        with pytest.raises(LayerError, match="its windows do not end where a picture"):
+            read_operation(PoolOp.make([made.results[0]], **{**window, **fields}), {})
+
+
+def test_columns_of_a_picture_are_no_channels():
+    """Of four channels and four columns, a product with the columns has the same sizes."""
+    of_x, of_w = (QuantizedType.get(IntegerType(8), [0.1], [zero]) for zero in (3, 0))
+    made = TestOp(result_types=[tensor_type(of_x, (1, 4, 5, 4))])
+    matrix = WeightOp.make([], [tensor_type(of_w, (4, 4))], weight="w")
+    op = MatMulOp.make([made.results[0], matrix.output])
+    with pytest.raises(LayerError, match="it adds up columns of pictures"):
+        read_operation(op, {"w": np.ones((4, 4), np.int64)})

@@ -78,7 +78,7 @@ def test_small_scratchpads_give_small_tiles():
 
 def test_what_a_machine_lacks_is_refused_by_name():
     vta, odd = machine("vta-16"), machine("odd-12x20")
-    table = np.zeros(256, np.int64)
+    table = (np.arange(256) - 128) ** 2 // 129
     for layer, where, message in (
         (layer_of(vta, table=table), vta, "by vta-16: its vector engine has no table"),
         (layer_of(odd, bits=16), odd, "its numbers have 16 bits, those of the machine 8"),
@@ -91,3 +91,24 @@ def test_what_a_machine_lacks_is_refused_by_name():
         compile_layer(layer_of(tiny, kernel=(13, 11)), tiny)
     with pytest.raises(InputError, match=r"pool takes \(45, 13, 11\), not \(3,\)"):
         compile_layer(layer_of(odd, **POOLS["plain"]), odd).image_with(np.zeros(3))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.37, -1.6])
+def test_a_function_that_is_a_line_needs_no_table(ratio):
+    """Where the vector engine has none, as on VTA; all 256 numbers are in the input."""
+    found = machine("vta-16")
+    numbers = np.arange(256) - 128
+    table = np.clip(np.rint((numbers - 9) * ratio) + 40, -128, 127).astype(np.int64)
+    layer = WindowLayer(name="layer", input_shape=(19, 4, 64), bits=8, table=table)
+    line = layer.line(found)
+    assert line is not None and len(line.steps) <= 12
+    np.testing.assert_array_equal(line.at(numbers), table)
+    x = np.broadcast_to(numbers.reshape(1, 4, 64), layer.input_shape)
+    compared(layer, found, given=[x])
+
+
+def test_a_function_that_is_no_line_is_refused_where_there_are_no_tables():
+    sigmoid = np.rint(100 / (1 + np.exp((128 - np.arange(256)) / 20))).astype(np.int64)
+    layer = WindowLayer(name="layer", input_shape=(19, 4, 64), bits=8, table=sigmoid)
+    with pytest.raises(LayerError, match="no table, and the function is no line"):
+        compile_layer(layer, machine("vta-16"))

@@ -1,0 +1,94 @@
+"""What lies in the scratchpads during a layer: buffers from their first write to their last use.
+
+    step                      activations 0..79   activations 512..591
+    load activations 0..79    opens
+    multiply (reads 0..79)    goes on
+    load activations 512..                        opens          the second buffer, meanwhile
+    load activations 0..79    closes, opens anew
+
+A load and a reset open a buffer where they write, and close what lay there; every other step uses
+what lies where it reads and writes, or opens a buffer where nothing lies yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from explorer.npu.cost import StepTime
+from explorer.results.runs.counted import ScratchpadRecord, ScratchpadUse
+from explorer.targets.npu.machine import KEPT_AS, Machine
+
+MOST_USES = 200
+"""Of a layer: as many as can be told apart in a picture."""
+
+
+@dataclass(kw_only=True)
+class _Open:
+    content: str
+    first: int
+    last: int
+    start: int
+    ready: int
+    end: int
+
+    def meets(self, content: str, first: int, last: int) -> bool:
+        return self.content == content and self.first <= last and first <= self.last
+
+
+def uses_of(
+    times: Iterable[StepTime], machine: Machine, before: int = 0
+) -> tuple[tuple[ScratchpadUse, ...], int]:
+    """Those of a layer, and how many more there are; cycles are `before` later."""
+    live: list[_Open] = []
+    every: list[_Open] = []
+    for time in sorted(times, key=lambda one: one.start_cycle):
+        is_store = time.step.dma >= 0 and time.step.what == "outputs"
+        is_fresh = time.step.dma >= 0 and not is_store
+        for place, (content, first, last) in enumerate(time.step.extents):
+            name = KEPT_AS.get(content, content)
+            met = [one for one in live if one.meets(name, first, last)]
+            if is_fresh or (time.step.what == "reset" and place == RESET_PLACE):
+                live = [one for one in live if one not in met]
+                met = []
+            for one in met:
+                one.end = max(one.end, time.end_cycle)
+            if not met:
+                opened = _Open(
+                    content=name,
+                    first=first,
+                    last=last,
+                    start=time.start_cycle,
+                    ready=time.end_cycle,
+                    end=time.end_cycle,
+                )
+                live.append(opened)
+                every.append(opened)
+    found = tuple(_use(one, machine, before) for one in every[:MOST_USES])
+    return found, len(every) - len(found)
+
+
+RESET_PLACE = 1
+"""Of the extents of a reset: behind its micro-operations stand the accumulators it writes."""
+
+
+def _use(one: _Open, machine: Machine, before: int) -> ScratchpadUse:
+    space = machine.by_content[one.content]
+    return ScratchpadUse(
+        scratchpad=machine.scratchpads[space.memory].name,
+        content=one.content,
+        first_element=one.first,
+        last_element=one.last,
+        offset_bytes=one.first * space.element_bytes,
+        size_bytes=(one.last - one.first + 1) * space.element_bytes,
+        start_cycle=before + one.start,
+        ready_cycle=before + one.ready,
+        end_cycle=before + one.end,
+    )
+
+
+def scratchpads_of(machine: Machine) -> tuple[ScratchpadRecord, ...]:
+    return tuple(
+        ScratchpadRecord(name=pad.name, size_bytes=pad.size_bytes or 0, banks=pad.banks)
+        for pad in machine.scratchpads
+    )

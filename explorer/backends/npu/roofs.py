@@ -1,0 +1,88 @@
+"""What a layer takes at least: its multiply-accumulates and its bytes at the machine's peaks.
+
+    work = work_of(section.instructions, machine)
+    work.array_macs, work.memory_bytes         {"sram": 4096, "flash": 9216}
+    least_cycles(section.macs, work, machine)  (1234.3, "flash")
+
+Peaks follow from the target file and are never measured: one step of the array in so many cycles,
+and bytes per cycle of each route on all channels of its DMA engine. Starts, latencies and banks are
+left out, so that no run is faster (S. Williams and others: Roofline, Communications of the ACM
+52(4), 2009).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from explorer.npu.steps import region_of
+from explorer.results.runs.counted import MemoryRate
+from explorer.targets.npu.instructions import Instruction, Load, Multiply, Transfer
+from explorer.targets.npu.machine import Machine
+
+ARRAY = "matrix engine"
+
+
+@dataclass
+class Work:
+    """What some instructions do."""
+
+    array_macs: int = 0
+    memory_bytes: Counter[str] = field(default_factory=Counter)
+    """By the memory that they are read from or written to."""
+    memory_cycles: dict[tuple[int, str], Fraction] = field(default_factory=dict)
+    """By DMA engine and memory: what these bytes take on one channel."""
+
+
+def work_of(instructions: Sequence[Instruction], machine: Machine) -> Work:
+    work = Work()
+    for op in instructions:
+        if isinstance(op, Transfer):
+            space = machine.by_content[op.memory]
+            size = op.y_size * op.x_size * space.global_bytes
+            region = region_of(machine, op.global_address * space.global_bytes).name
+            route = machine.route[region, space.memory, isinstance(op, Load)]
+            key = route.engine, region
+            work.memory_bytes[region] += size
+            before = work.memory_cycles.get(key, Fraction(0))
+            work.memory_cycles[key] = before + size / route.bytes_per_cycle
+        elif isinstance(op, Multiply) and not op.reset:
+            steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
+            each = machine.rows_per_element * machine.rows * machine.columns
+            work.array_macs += steps * op.batch * each
+    return work
+
+
+def peak_macs_per_cycle(machine: Machine) -> float:
+    """Of the array, all of it used."""
+    return machine.batch * machine.rows * machine.columns / machine.multiply_step_cycles
+
+
+def least_cycles(macs: int, work: Work, machine: Machine) -> tuple[float, str]:
+    """Cycles at the peaks, and what takes them: memories behind one DMA engine share its
+    channels, and of these the one is named that takes most of them."""
+    found = [(macs / peak_macs_per_cycle(machine), ARRAY)]
+    for number, engine in enumerate(machine.dma_engines):
+        mine = {memory: c for (e, memory), c in work.memory_cycles.items() if e == number}
+        if mine:
+            longest = max(mine, key=lambda memory: mine[memory])
+            found.append((float(sum(mine.values()) / engine.channels), longest))
+    return max(found, key=lambda entry: entry[0])
+
+
+def memory_rates(machine: Machine) -> tuple[MemoryRate, ...]:
+    """Of every memory behind the scratchpads its fastest route, on all channels."""
+    found = []
+    for region in machine.regions:
+        routes = [route for (name, _, _), route in machine.routes if name == region.name]
+        if not routes:
+            continue
+        rate, channels = max(
+            (route.bytes_per_cycle * channels, channels)
+            for route in routes
+            for channels in [machine.dma_engines[route.engine].channels]
+        )
+        found.append(MemoryRate(memory=region.name, bytes_per_cycle=float(rate), channels=channels))
+    return tuple(found)

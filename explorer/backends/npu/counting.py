@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from explorer.backends.npu.executable import NpuProgram
 from explorer.backends.npu.network import Network
-from explorer.npu.network_cost import LayerSteps, predict_network
-from explorer.results.runs.counted import CountedLayer, CountedRun
+from explorer.backends.npu.occupancy import scratchpads_of, uses_of
+from explorer.backends.npu.roofs import least_cycles, memory_rates, peak_macs_per_cycle, work_of
+from explorer.backends.npu.walks import tiles_of
+from explorer.npu.network_cost import LayerPrediction, LayerSteps, predict_layers
+from explorer.results.runs.counted import CountedLayer, CountedRun, CycleTerm, PredictedLayer
 from explorer.runtime.npu import Simulation
 
 
@@ -32,7 +35,14 @@ def counted_run(
     for program in programs:
         found = program.simulation
         assert found is not None
-        layers += _layers(program.network, found, cycles)
+        known = steps.get(program.network.name)
+        is_predicted = is_predicted and known is not None
+        by_layer: dict[str, LayerPrediction] = {}
+        if known:
+            whole, parts = predict_layers(program.network.machine, known)
+            predicted += whole.cycles
+            by_layer = {part.operation: part for part in parts}
+        layers += _layers(program.network, found, by_layer, cycles)
         cycles += found.cycles
         macs += found.counters.macs
         loaded.update(found.counters.loaded_bytes)
@@ -41,30 +51,43 @@ def counted_run(
         for queue, causes in found.stalls.items():
             stalls.update({(queue, cause): count for cause, count in causes.items()})
         energies.append(found.energy_picojoules)
-        known = steps.get(program.network.name)
-        is_predicted = is_predicted and known is not None
-        if known:
-            predicted += predict_network(program.network.machine, known).cycles
     machine = programs[0].network.machine
     return CountedRun(
         cycles=cycles,
         predicted_cycles=predicted if is_predicted else None,
         macs=macs,
-        peak_macs_per_cycle=machine.batch * machine.rows * machine.columns,
+        peak_macs_per_cycle=peak_macs_per_cycle(machine),
         loaded_bytes=tuple(sorted(loaded.items())),
         stored_bytes=tuple(sorted(stored.items())),
         busy_cycles=tuple(busy.items()),
         stalls=tuple((queue, cause, count) for (queue, cause), count in stalls.items()),
         layers=tuple(layers),
         energy_picojoules=None if None in energies else sum(e or 0.0 for e in energies),
+        scratchpads=scratchpads_of(machine),
+        memories=memory_rates(machine),
     )
 
 
-def _layers(network: Network, simulation: Simulation, before: int) -> list[CountedLayer]:
+def _layers(
+    network: Network,
+    simulation: Simulation,
+    predicted: Mapping[str, LayerPrediction],
+    before: int,
+) -> list[CountedLayer]:
     """Each layer from when its first instruction began, `before` cycles after the first part."""
     found = []
     for section in network.sections:
         events = simulation.events[section.first : section.last + 1]
+        known = predicted.get(section.operation)
+        uses, left_out = uses_of(known.times if known else (), network.machine, before)
+        tiles = tiles_of(known, network.machine, before) if known else ()
+        work = work_of(section.instructions, network.machine)
+        least, bound = least_cycles(section.macs, work, network.machine)
+        busy: Counter[str] = Counter()
+        waits: Counter[tuple[str, str]] = Counter()
+        for event in events:
+            busy[event.queue] += event.end_cycle - event.start_cycle
+            waits.update({(event.queue, cause): count for cause, count in event.waits})
         found.append(
             CountedLayer(
                 operation=section.operation,
@@ -73,6 +96,38 @@ def _layers(network: Network, simulation: Simulation, before: int) -> list[Count
                 first_cycle=before + min(event.start_cycle for event in events),
                 last_cycle=before + max(event.end_cycle for event in events),
                 instructions=len(events),
+                array_macs=work.array_macs,
+                memory_bytes=tuple(
+                    (name, size) for name, size in work.memory_bytes.items() if size
+                ),
+                least_cycles=least,
+                bound=bound,
+                busy=tuple(busy.items()),
+                waits=tuple((queue, cause, count) for (queue, cause), count in waits.items()),
+                predicted=_predicted(known, before),
+                uses=uses,
+                uses_left_out=left_out,
+                tiled_size=known.parts.size if known else (0, 0),
+                tiles=tiles,
+                tiles_left_out=len(known.parts.tiles) - len(tiles) if known else 0,
             )
         )
     return found
+
+
+def _predicted(found: LayerPrediction | None, before: int) -> PredictedLayer | None:
+    if found is None:
+        return None
+    return PredictedLayer(
+        first_cycle=before + found.first_cycle,
+        last_cycle=before + found.last_cycle,
+        terms=tuple(
+            CycleTerm(queue=t.queue, name=t.name, count=t.count, cycles=t.cycles, why=t.why)
+            for t in found.terms
+        ),
+        waits=tuple(
+            (queue, cause, count)
+            for queue, causes in found.waits.items()
+            for cause, count in causes.items()
+        ),
+    )

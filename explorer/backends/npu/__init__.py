@@ -3,9 +3,13 @@
 planning.py     where tensors lie in global memory
 passes.py       layers in tiles, at addresses, as instructions
 network.py      the program of a function, whole and layer by layer
+placement.py    what the machine refuses, and who computes that
 executing.py    what executes snapshots of its levels
 building.py     the record of a program: a launch is a layer
 executable.py   a program that is open; timeline.py: its events
+counting.py     what a run was counted as, layer by layer
+roofs.py        what layers take at least; occupancy.py: what lies in the scratchpads
+walks.py        the way of each tile through the queues
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.backends.interface import Backend
-from explorer.backends.records import Lowering, Opening
+from explorer.backends.records import Beside, Lowering, Opening
 from explorer.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -61,11 +65,21 @@ class NpuBackend(Backend):
 
         return partial(execute, describe(target))
 
+    def before_placement(self) -> tuple[Pass, ...]:
+        from explorer.passes.lower.stack_matrices import StackedMatrices
+
+        return (StackedMatrices(),)
+
     def refusals(self, target: Target) -> Refuses | None:
         from explorer.backends.npu.placement import RefusedLayers
         from explorer.targets.npu.machine import describe
 
         return RefusedLayers(describe(target))
+
+    def beside(self, target: Target) -> Beside:
+        from explorer.backends.npu.placement import processor_beside
+
+        return processor_beside(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers

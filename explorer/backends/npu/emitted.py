@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -33,6 +33,8 @@ from explorer.targets.npu.encoding import decode
 from explorer.targets.npu.machine import Machine, describe
 
 PROGRAM, IMAGE, LAYOUT = "program.bin", "image.bin", "layout.json"
+PARTS = "parts.json"
+"""Where a model has several parts: their order. Each of the machine's is a folder beside it."""
 VERSION = 1
 MOST_LAYOUT_BYTES = 1 << 24
 HINT = "explorer compile MODEL --target TARGET --emit DIR writes it anew"
@@ -66,6 +68,15 @@ def write_emitted(network: Network, target: Target, folder: Path, base_bytes: in
     with folder_written_at_once(folder) as partial:
         for name, content in ((PROGRAM, program), (IMAGE, image), (LAYOUT, text)):
             write_whole(partial / name, content, waits=False, mode=0o666)
+    (folder / PARTS).unlink(missing_ok=True)  # of what stood there before
+
+
+def write_parts(parts: Sequence[Mapping[str, Any]], target: Target, folder: Path) -> None:
+    """Says of each part `function`, `device`, and by name what it reads and makes, in order."""
+    layout = {"version": VERSION, "target": target.name, "parts": list(parts)}
+    text = json.dumps(layout, indent=2).encode() + b"\n"
+    with folder_written_at_once(folder) as partial:
+        write_whole(partial / PARTS, text, waits=False, mode=0o666)
 
 
 def _described(network: Network, name: str, base_bytes: int) -> dict[str, Any]:
@@ -163,6 +174,11 @@ def read_emitted(folder: Path, target: str | Path | None = None) -> Emitted:
 
 
 def _read_layout(folder: Path) -> dict[str, Any]:
+    if (folder / PARTS).exists():
+        own = ", ".join(str(path.parent) for path in sorted(folder.glob(f"*/{LAYOUT}")))
+        raise InputError(
+            f"{folder}: it holds several programs, in the order of {PARTS}", hint=f"name one: {own}"
+        )
     path = folder / LAYOUT
     data = _read(path, MOST_LAYOUT_BYTES)
     try:

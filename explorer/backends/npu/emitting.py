@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from explorer.backends.npu.emitted import write_emitted
-from explorer.backends.npu.network import Network, network_of
+from explorer.backends.npu.emitted import write_emitted, write_parts
+from explorer.backends.npu.network import network_of
 from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
 from explorer.errors import InputError
-from explorer.ir.functions.calls import device_functions
+from explorer.ir.evaluation import entry_function, input_names
+from explorer.ir.functions.calls import calls_of, functions_on
+from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import RewriteOptions
 from explorer.ir.rewriting.passes import PassResult, Working, run_pass
+from explorer.ir.structure import device_of
+from explorer.kernels.program.parts import value_names
 from explorer.npu.tensors import alignment_bytes
 from explorer.targets import Target
 from explorer.targets.npu.machine import Machine, describe
@@ -20,12 +25,42 @@ from explorer.targets.npu.machine import Machine, describe
 def emit_results(
     results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
 ) -> None:
-    """Writes the one part that the machine runs. InputError where there are several, or none."""
+    """Writes what the machine runs: one part as it is, of several each in a folder of its own,
+    with a file that says in which order. InputError where there is none."""
     machine = describe(target)
-    write_emitted(network_from(results, machine, base_bytes), target, folder, base_bytes)
+    final = snapshot_at(results, machine, base_bytes)
+    found = functions_on(final.program, machine.name)
+    if not found:
+        raise InputError(
+            f"{machine.name} runs no part of this model: there is nothing to emit",
+            hint="`explorer compile` lists what runs elsewhere, and why",
+        )
+    networks = {f.sym_name.data: network_of(f, final.weights, machine) for f in found}
+    if len(networks) == 1:
+        write_emitted(networks[found[0].sym_name.data], target, folder, base_bytes)
+        return
+    write_parts(_parts(final), target, folder)
+    for name, network in networks.items():
+        write_emitted(network, target, folder / name, base_bytes)
 
 
-def network_from(results: Sequence[PassResult], machine: Machine, base_bytes: int) -> Network:
+def _parts(final: Snapshot) -> list[dict[str, Any]]:
+    """Every part in order, also those of other devices: what each reads and makes, by names that
+    model inputs and results of parts have; as its ports are ordered."""
+    calls = calls_of(final.program)
+    names = value_names(final, calls, input_names(entry_function(final.program)))
+    return [
+        {
+            "function": call.function.sym_name.data,
+            "device": device_of(call.function),
+            "inputs": [names[value] for value in call.operands],
+            "outputs": [names[value] for value in call.results],
+        }
+        for call in calls
+    ]
+
+
+def snapshot_at(results: Sequence[PassResult], machine: Machine, base_bytes: int) -> Snapshot:
     """As compiled, or, for another base, with memory planned again behind it."""
     each = alignment_bytes(machine)
     if base_bytes % each:
@@ -40,11 +75,4 @@ def network_from(results: Sequence[PassResult], machine: Machine, base_bytes: in
         working = Working.at(tiled.after, tiled.names)
         for pass_ in (AssignAddresses(machine, base_bytes=base_bytes), EmitInstructions(machine)):
             final = run_pass(pass_, working, RewriteOptions()).after
-    found = device_functions(final.program)
-    if len(found) != 1:
-        names = ", ".join(function.sym_name.data for function in found) or "none"
-        raise InputError(
-            f"one program is written, and {machine.name} runs {len(found)} parts: {names}",
-            hint="`explorer compile` lists what the host runs between them, and why",
-        )
-    return network_of(found[0], final.weights, machine)
+    return final

@@ -3,6 +3,8 @@
 tiled          layers in NumPy, tile by tile
 addressed      the same through an image of global memory, at the planned addresses
 instructions   the simulator
+
+Functions of another device keep their operations, which mean what they mean in NumPy.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from xdsl.ir import SSAValue
 from explorer.backends.npu.network import ValueAt, argument_offsets, network_of, space_bytes
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.executing import run_parts
+from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import value_name
+from explorer.ir.structure import device_of, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import static_shape
 from explorer.ir.weights import Weights
@@ -40,6 +43,8 @@ def execute(
     def run_device(
         function: func.FuncOp, given: Sequence[np.ndarray], replaced: Mapping[str, np.ndarray]
     ) -> tuple[list[np.ndarray], Values]:
+        if device_of(function) != machine.name:
+            return HostFunction(function, snapshot.weights).evaluate(given, replaced)
         if snapshot.level == "instructions":
             network = network_of(function, snapshot.weights, machine)
             if replaced:

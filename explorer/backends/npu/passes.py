@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
@@ -26,7 +26,7 @@ from explorer.ir.dialects.npu import (
     LayerOp,
     NpuOperation,
 )
-from explorer.ir.functions.calls import device_functions
+from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import TopOperation, identity_of, set_identity, to_attribute
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
@@ -53,14 +53,6 @@ STEPS = "npu steps"
 """Name of the artifact that holds, by function, what every layer does step by step."""
 
 
-def layer_operations(module: ModuleOp) -> Iterator[tuple[func.FuncOp, LayerOp]]:
-    """All layers with the functions that they stand in."""
-    for function in device_functions(module):
-        for op in list(function.body.block.ops):
-            if isinstance(op, LayerOp):
-                yield function, op
-
-
 @dataclass(frozen=True)
 class TileLayers(Pass):
     """Operations become layers, cut into the largest tiles of which two fit into the
@@ -75,7 +67,8 @@ class TileLayers(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         problems: list[str] = []
-        for function in device_functions(rewriter.module):
+        own = functions_on(rewriter.module, self.machine.name)
+        for function in own:
             ops = [op for op in function.body.block.ops if isinstance(op, TopOperation)]
             idle = {op for op in ops if stays(op) or is_read_through(op)}
             for op in ops:
@@ -86,7 +79,7 @@ class TileLayers(Pass):
                         nodes = ", ".join(sources_of(op))
                         problems.append(f"{identity_of(op)} (from {nodes}): {error.message}")
             _erase_unused(function, rewriter)
-        if not device_functions(rewriter.module) and not _has_integers(rewriter.module):
+        if not own and not _has_integers(rewriter.module):
             raise UnsupportedError(
                 f"{self.machine.name} computes with integers, and nothing in this model is "
                 "quantized",
@@ -128,7 +121,9 @@ class TileLayers(Pass):
         plain = described(read.layer)
         made_type = op.results[0].type if read.result is None else read.result
         data = [v if isinstance(v, SSAValue) else before[v].output for v in read.reads]
-        is_part = bool(before) and read.result is None and before[-1].output.type == made_type
+        others = before[-1].output if before and read.result is None else None
+        # What reads the layer before is no other part of the same result.
+        is_part = others is not None and others.type == made_type and others not in data
         if is_part:
             data.append(before[-1].output)
         constants = [
@@ -185,7 +180,7 @@ class AssignAddresses(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         plans: dict[str, MemoryPlan] = {}
-        for function in device_functions(rewriter.module):
+        for function in functions_on(rewriter.module, self.machine.name):
             plan = plan_tensors(function, self.machine, self.planner, self.base_bytes)
             plans[function.sym_name.data] = plan
             self._assign(function, plan, rewriter, events)
@@ -237,7 +232,7 @@ class EmitInstructions(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         costs: dict[str, tuple[LayerSteps, ...]] = {}
-        for function in device_functions(rewriter.module):
+        for function in functions_on(rewriter.module, self.machine.name):
             layers = [op for op in function.body.block.ops if isinstance(op, LayerOp)]
             offsets = _offsets_in(function)
             costs[function.sym_name.data] = tuple(

@@ -1,4 +1,4 @@
-"""Which operations an NPU cannot run, and why."""
+"""Which operations an NPU cannot run, why, and who does instead."""
 
 from __future__ import annotations
 
@@ -8,13 +8,31 @@ from weakref import WeakKeyDictionary
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from explorer.backends.records import Beside
+from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
 from explorer.npu.layer import LayerError
 from explorer.npu.program import tile_layer
 from explorer.npu.reading import is_read_through, read_operation, stays
+from explorer.runtime.compilers import find_compiler
+from explorer.targets import Target, load_target
 from explorer.targets.npu.machine import Machine
+
+PROCESSOR = "cpu"
+"""The target whose C functions stand beside an NPU's."""
+
+
+def processor_beside(target: Target) -> Beside:
+    """This processor; none where nothing compiles C for it."""
+    if target.name == PROCESSOR:
+        return Beside(missing=f"two devices would be called {PROCESSOR}")
+    try:
+        find_compiler()
+    except BuildError as error:
+        return Beside(missing=error.message)
+    return Beside(target=load_target(PROCESSOR))
 
 
 def _is_float(value: SSAValue) -> bool:

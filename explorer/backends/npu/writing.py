@@ -12,6 +12,7 @@ from explorer.ir.operation import identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
+from explorer.npu.matrices_program import TiledMatrices
 from explorer.npu.network import layer_in, sizes_in
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
@@ -19,6 +20,7 @@ from explorer.npu.places import Addresses
 from explorer.npu.program import Tiled, tile_layer, write_layer
 from explorer.npu.steps import steps_of
 from explorer.npu.stream import Stream
+from explorer.npu.tile_parts import parts_of
 from explorer.npu.tiles import TiledLayer
 from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.machine import Machine
@@ -80,13 +82,19 @@ def written(
         layer,
         tiled,
         stream,
-        LayerSteps(operation=identity_of(op), steps=steps, traffic=traffic),
+        LayerSteps(
+            operation=identity_of(op),
+            steps=steps,
+            traffic=traffic,
+            owners=tuple(stream.owners),
+            parts=parts_of(stream),
+        ),
     )
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:
     """Of each buffer of a tile where it begins, in elements of its content."""
-    if isinstance(tiled, TiledLayer):
+    if isinstance(tiled, TiledLayer | TiledMatrices):
         return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
     if isinstance(tiled, TiledPieces):
         return {

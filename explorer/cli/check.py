@@ -196,8 +196,8 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
         "bytes": found.bytes,
         "utilization": found.utilization,
         "host_operations": [
-            {"operation": operation, "reason": reason}
-            for operation, reason in compilation.host_operations
+            {"operation": operation, "device": device, "reason": reason}
+            for operation, device, reason in compilation.placed_elsewhere
         ],
     }
 

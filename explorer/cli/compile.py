@@ -21,7 +21,7 @@ from explorer.cli.instructions import host_lines
 from explorer.cli.terminal import Progress, print_json, print_lines, terminal_width
 from explorer.files import check_output, check_output_folder, folder_written_at_once, write_whole
 
-HOST = "host"
+HOST, THE_HOST = "host", "the host"
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
@@ -108,9 +108,10 @@ def run(arguments: argparse.Namespace) -> int:
         f"{program['weights_bytes']:,} bytes of weights"
     )
     print_lines(
-        f"{part.function} runs on the host ({part.reason})"
+        f"{part.function} runs on {THE_HOST if part.device == HOST else part.device} "
+        f"({part.reason})"
         for part in compilation.program.parts
-        if part.device == HOST
+        if part.reason
     )
     if not compilation.backend.runs_loops:
         print_lines(host_lines(compilation))
@@ -177,7 +178,8 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
         }
         for name, each in (texts or {"program": program}).items():
             source = "\n".join(each.source.lines) + "\n"
-            _write(partial / f"{name}.{compilation.backend.suffix}", source.encode())
+            suffix = compilation.maker_of(each).backend.suffix
+            _write(partial / f"{name}.{suffix}", source.encode())
 
 
 def _write_weights(snapshot: Snapshot, path: Path, written: dict[tuple[str, ...], Path]) -> None:

@@ -164,6 +164,6 @@ def _said_by(path: str, core: KnownCore) -> str:
         return "what the code may use"
     if path.endswith("size_bytes"):
         return "the system" if core.is_at_hand else "usual"
-    if path in ("core.task_seconds", "core.barrier_seconds"):
+    if path in ("core.task_seconds", "core.barrier_seconds", "core.wake_seconds"):
         return "usual"
     return "tables"

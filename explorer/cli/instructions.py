@@ -33,9 +33,10 @@ def run_lines(found: CountedRun) -> list[str]:
 
 
 def host_lines(compiled: Compiled) -> list[str]:
-    """Each operation that the host runs, with the reason."""
-    operations = compiled.host_operations
-    lines = [f"  {name}: {reason}" for name, reason in operations[:MOST_REASONS]]
+    """Each operation that the target does not run, who does, and the reason."""
+    operations = compiled.placed_elsewhere
+    lines = [f"  {name} on {on}: {reason}" for name, on, reason in operations[:MOST_REASONS]]
     if rest := len(operations) - len(lines):
         lines.append(f"  and {rest} more")
-    return [f"{len(operations)} operations on the host:", *lines] if operations else []
+    head = f"{len(operations)} operations that {compiled.target.name} does not run:"
+    return [head, *lines] if operations else []

@@ -31,16 +31,21 @@ def test_check_counts_what_the_machine_did(explorer_command, quantized):
     assert found["passed"] and found["bit_exact"]
     assert found["cycles"] == found["predicted_cycles"] > 0
     assert found["bytes"] > found["macs"] > 0 and 0 < found["utilization"] < 1
-    assert {one["reason"] for one in found["host_operations"]} == {"it reads or makes floats"}
+    assert [(one["device"], one["reason"]) for one in found["host_operations"]] == [
+        ("cpu", "it reads or makes floats"),
+        ("cpu", "it reads or makes floats"),
+    ]
 
 
 def test_what_compile_emits_is_simulated_and_listed(explorer_command, quantized, tmp_path):
     model, table, _ = quantized
     out, y = tmp_path / "out", tmp_path / "y.npz"
-    options = ("--target", "odd-12x20", "--quantize", table)
+    options = ("--target", "odd-12x20", "--quantize", table, "--dump-dir", tmp_path / "dump")
     finished = explorer_command("compile", model, *options, "--emit", out, "--base", "480")
     assert finished.status == 0, finished.errors
-    assert "it reads or makes floats" in finished.output
+    assert "main_cpu runs on cpu (quantize1: it reads or makes floats)" in finished.output
+    sources = {"program-main_cpu.c", "program-main_odd_12x20.npu", "program-main_cpu_2.c"}
+    assert {path.name for path in (tmp_path / "dump").glob("program*")} == sources
     (entry,) = json.loads((out / "layout.json").read_text())["inputs"]
     given = tmp_path / "integers.npz"
     np.savez(given, **{entry["name"]: np.ones(entry["shape"], entry["type"])})
@@ -62,3 +67,17 @@ def test_devices_leave_open_what_a_simulated_machine_has_not(explorer_command):
     finished = explorer_command("devices")
     (line,) = [line for line in finished.output.splitlines() if " tiny-8 " in line]
     assert line.split()[:5] == ["npu", "tiny-8", "512", "–", "–"]
+
+
+def test_layers_are_shown_with_what_was_predicted(explorer_command, quantized, tmp_path):
+    model, table, _ = quantized
+    path = tmp_path / "layers.json"
+    options = ("--target", "odd-12x20", "--quantize", table, "--view", "layers")
+    finished = explorer_command("show", model, *options, "-o", path)
+    assert finished.status == 0, finished.errors
+    run = json.loads(path.read_text())
+    assert [layer["predicted"]["last_cycle"] for layer in run["layers"]] == [
+        layer["last_cycle"] for layer in run["layers"]
+    ]
+    finished = explorer_command("show", model, "--view", "layers")
+    assert finished.status == 2 and "for a target that instructions drive" in finished.errors

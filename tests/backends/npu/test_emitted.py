@@ -73,7 +73,7 @@ def test_damage_is_refused_before_anything_runs(folder, tmp_path, file, change, 
 
 def test_a_base_that_no_tensor_is_aligned_at_is_refused(compiled, tmp_path):
     c = compiled("vta-16")
-    with pytest.raises(InputError, match="no multiple of 64"):
+    with pytest.raises(InputError, match="no multiple of 256"):
         c.backend.emit(c.passes, c.target, tmp_path / "out", 100)
 
 

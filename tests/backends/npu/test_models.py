@@ -13,9 +13,9 @@ QUANTIZED_HERE = (
     "vww_96_float", "mobilenet_v2_035_128_st",
 )  # fmt: skip
 QUANTIZED = ("qdq_multi_consumer", "shufflenet-v2-12-int8", "mobilenetv2_ort_maui")
-ON_THE_HOST = ("it reads or makes floats", "softmax in integers is no layer",
-               "its vector engine has no table")  # fmt: skip
-"""Reasons, of which VTA has the last one only where a network has functions by table."""
+ON_THE_HOST = ("it reads or makes floats", "its vector engine has no softmax",
+               "its vector engine has no table, and the function is no line")  # fmt: skip
+"""Reasons, of which VTA alone has the last two."""
 
 
 @pytest.fixture(scope="module")

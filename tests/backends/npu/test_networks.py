@@ -1,6 +1,8 @@
 """Whole networks on simulated NPUs: bit-equal behind every pass and on the device."""
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper, save
 
 import explorer
 from explorer.errors import UnsupportedError
@@ -52,7 +54,8 @@ def test_cycles_are_those_that_were_predicted(compiled, digits):
         c.run(digits[2])
         found = c.counted
         assert found.cycles == found.predicted_cycles
-        assert len(found.layers) == len(c.program.launches)
+        (own,) = [part for part in c.program.parts if part.device == target]
+        assert len(found.layers) == len(own.program.launches)
         assert 0 < found.utilization < 1
 
 
@@ -82,3 +85,73 @@ def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
     assert sum(e.waited_cycles for e in events) == sum(count for *_, count in counted.stalls)
     text = profile_text(profile)
     assert f"{counted.cycles:,} cycles on" in text and "most of all for token" in text
+
+
+def small(tmp_path, nodes, shape, **weights):
+    """A model of the nodes from x to y, its table of thresholds, and its input."""
+    random = np.random.default_rng(0)
+    constants = [
+        numpy_helper.from_array(random.normal(0, 1, size).astype(np.float32), name)
+        for name, size in weights.items()
+    ]
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, size)
+        for name, size in (("x", shape), ("y", None))
+    ]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
+    path = tmp_path / "small.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    x = {"x": random.normal(0, 1, shape).astype(np.float32)}
+    examples = x if shape[0] == 1 else {"x": x["x"][None]}
+    table = explorer.calibrate(path, examples, method="min-max", corrections=(),
+                               arithmetic="integer")  # fmt: skip
+    return path, table, x
+
+
+def checked(c, x):
+    """Bit-equal behind every pass and on the device, in the predicted cycles."""
+    assert c.accuracy(x).report.bit_exact
+    c.run(x)
+    assert c.counted.cycles == c.counted.predicted_cycles
+    assert {reason for _, reason in c.host_operations} == {"it reads or makes floats"}
+
+
+def test_results_in_pieces_are_part_of_a_network(tmp_path):
+    """Of a transposed convolution: zeros between rows and columns, then a convolution."""
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])
+    path, table, x = small(tmp_path, [node], (1, 3, 3, 4), w=(3, 2, 3, 3))
+    c = explorer.compile(path, "odd-12x20", quantization=table)
+    assert any("pieces.3.layer.placement" in line for line in c["tile-layers"].after.text.lines)
+    checked(c, x)
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory):
+    """A network of three pictures at once: windows with padding, a residual, means, products."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["b", "w2"], ["c"], pads=[2, 0, 0, 2], group=5),
+        helper.make_node("Add", ["b", "c"], ["d"]),
+        helper.make_node("Add", ["d", "shift"], ["e"]),
+        helper.make_node("GlobalAveragePool", ["e"], ["f"]),
+        helper.make_node("Flatten", ["f"], ["g"]),
+        helper.make_node("MatMul", ["g", "w3"], ["h"]),
+        helper.make_node("Flatten", ["e"], ["i"]),
+        helper.make_node("MatMul", ["i", "w4"], ["j"]),
+        helper.make_node("Add", ["h", "j"], ["y"]),
+    ]
+    return small(tmp_path_factory.mktemp("batch"), nodes, (3, 2, 6, 4), w1=(5, 2, 3, 3),
+                 w2=(5, 1, 3, 3), shift=(1, 5, 3, 2), w3=(5, 7), w4=(30, 7))  # fmt: skip
+
+
+def test_pictures_of_a_batch_are_computed_one_below_the_other(batch):
+    path, table, x = batch
+    checked(explorer.compile(path, "odd-12x20", quantization=table), x)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("target", ["vta-16", "vta-32", "edge-64", "tiny-8", "mac-128"])
+def test_pictures_of_a_batch_on_the_other_machines(batch, target):
+    path, table, x = batch
+    checked(explorer.compile(path, target, quantization=table), x)

@@ -24,6 +24,8 @@ class OperatorRecord:
     """Elements of the constants that the nodes take."""
     problems: tuple[tuple[str, str], ...] = ()
     """(identity of a node, why it cannot be imported)."""
+    explanation: str = ""
+    """What the import makes of such a node, in words; empty where nothing converts it."""
 
     @property
     def name(self) -> str:

@@ -104,6 +104,8 @@ class Chain:
     steps: tuple[tuple[int, int], ...]
     is_shared: bool = False
     """Whether there is enough to do for more than one work-item."""
+    reason: str = ""
+    """Why so many work-items run it; empty where nothing was asked but the number of operations."""
 
 
 @dataclass(frozen=True, kw_only=True)

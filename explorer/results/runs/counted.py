@@ -6,6 +6,126 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
+class CycleTerm:
+    """What one kind of instruction takes altogether in its queue."""
+
+    queue: str
+    name: str
+    """The content that is moved, reset, multiply, or an operation of the vector engine; wait:
+    nothing is moved; finish."""
+    count: int
+    cycles: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedLayer:
+    """What a layer takes by its tiles, without running, among all the layers."""
+
+    first_cycle: int
+    last_cycle: int
+    terms: tuple[CycleTerm, ...]
+    waits: tuple[tuple[str, str, int], ...]
+    """Cycles by queue and cause."""
+
+    @property
+    def cycles(self) -> int:
+        return self.last_cycle - self.first_cycle
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchpadRecord:
+    """A scratchpad of the machine."""
+
+    name: str
+    size_bytes: int
+    banks: int
+    """Of equal size, one behind the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchpadUse:
+    """What lies in a scratchpad: from the cycle in which it begins to be written to its last use.
+
+    Cycles are those that the steps of the tiles predict.
+    """
+
+    scratchpad: str
+    content: str
+    """micro_operations, weights, activations, accumulators or tables."""
+    first_element: int
+    last_element: int
+    """Of its content, as instructions count them."""
+    offset_bytes: int
+    size_bytes: int
+    start_cycle: int
+    ready_cycle: int
+    """When the first instruction that writes it has ended."""
+    end_cycle: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TileRead:
+    """Rows and columns of an input that a tile reads, the last ones included; beyond the input
+    lies padding."""
+
+    tensor: str
+    size: tuple[int, int]
+    """Height and width of the input."""
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilePhase:
+    """Instructions of one kind in one queue for one chunk of a tile, as the tiles predict them."""
+
+    queue: str
+    name: str
+    """The content that is moved, reset, multiply, or an operation of the vector engine."""
+    chunk: int
+    """Which part of the tile's inputs: 0 is the first."""
+    count: int
+    start_cycle: int
+    end_cycle: int
+    busy_cycles: int
+    waits: tuple[tuple[str, int], ...] = ()
+    """Cycles by cause."""
+    bytes: int = 0
+    """Between global memory and scratchpads; 0 where nothing is moved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedTile:
+    """One tile of a layer: what it makes, what it reads, and its way through the queues."""
+
+    channels: tuple[int, int]
+    """First and last of the output that it makes; rows and columns likewise."""
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    reads: tuple[TileRead, ...]
+    phases: tuple[TilePhase, ...]
+
+    @property
+    def start_cycle(self) -> int:
+        return min(phase.start_cycle for phase in self.phases)
+
+    @property
+    def end_cycle(self) -> int:
+        return max(phase.end_cycle for phase in self.phases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryRate:
+    """What can be moved between a memory and the scratchpads at most, by the target."""
+
+    memory: str
+    bytes_per_cycle: float
+    """On all channels together, without starts and latencies."""
+    channels: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountedLayer:
     """One layer of a run."""
 
@@ -17,10 +137,38 @@ class CountedLayer:
     last_cycle: int
     """From when its first instruction began until its last one ended."""
     instructions: int
+    array_macs: int = 0
+    """Of the matrix engine, those on padding included."""
+    memory_bytes: tuple[tuple[str, int], ...] = ()
+    """Between each memory and the scratchpads, micro-operations included."""
+    least_cycles: float = 0.0
+    """What `macs` and `memory_bytes` take at the machine's peaks: the layer's roof."""
+    bound: str = ""
+    """What that rests on: the matrix engine, or the memory whose bytes take longest."""
+    busy: tuple[tuple[str, int], ...] = ()
+    """Cycles by queue."""
+    waits: tuple[tuple[str, str, int], ...] = ()
+    """Cycles by queue and cause."""
+    predicted: PredictedLayer | None = None
+    """None where the instructions were edited."""
+    uses: tuple[ScratchpadUse, ...] = ()
+    """Of scratchpads, in the order in which they begin; empty where nothing was predicted."""
+    uses_left_out: int = 0
+    """Later ones than those, of layers with many tiles."""
+    tiled_size: tuple[int, int] = (0, 0)
+    """Height and width of the output as it is tiled: of plain products all positions in a row."""
+    tiles: tuple[CountedTile, ...] = ()
+    """In the order in which they run; empty where nothing was predicted."""
+    tiles_left_out: int = 0
+    """Later ones than those."""
 
     @property
     def cycles(self) -> int:
         return self.last_cycle - self.first_cycle
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for _, size in self.memory_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +180,7 @@ class CountedRun:
     """From the tiles, without running; None where the instructions were edited."""
     macs: int
     """Multiply-accumulates of the matrix engine, those on padding included."""
-    peak_macs_per_cycle: int
+    peak_macs_per_cycle: float
     loaded_bytes: tuple[tuple[str, int], ...]
     """From global memory, by content."""
     stored_bytes: tuple[tuple[str, int], ...]
@@ -42,6 +190,9 @@ class CountedRun:
     """Cycles that a queue waited, by queue and cause."""
     layers: tuple[CountedLayer, ...]
     energy_picojoules: float | None = None
+    scratchpads: tuple[ScratchpadRecord, ...] = ()
+    memories: tuple[MemoryRate, ...] = ()
+    """Of the machine, in the order of its addresses."""
 
     @property
     def bytes(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.runs.counted import CountedRun
+
 
 @dataclass(frozen=True)
 class TimedEvent:
@@ -73,6 +75,8 @@ class ProfileRecord:
     shares: tuple[ThreadShare, ...] = ()
     """Of every launch which thread did what, in one run: that of the median length, its times
     scaled to those of the events. Empty on one thread, and where the driver tells nothing."""
+    counted: CountedRun | None = None
+    """Of a machine whose cycles are counted; None elsewhere, and in older traces."""
 
     def bandwidth_for(self, size_bytes: int) -> float:
         """GB/s of the nearest level that holds so much data, else of the memory."""

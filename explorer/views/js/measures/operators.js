@@ -144,7 +144,7 @@ function columnsOfOperators(app, isImported) {
           {class: "mono", "data-operator": `${row.name} ${row.version}`},
           clip(row.name, 48),
         ),
-      exact: (row) => row.name,
+      exact: (row) => [row.name, row.explanation].filter(Boolean).join("\n"),
     },
     {
       title: "nodes",

@@ -20,6 +20,7 @@ from explorer.results import (
     ProgramLookup,
     TensorError,
 )
+from explorer.views.payload.counted_layers import counted_payload
 from explorer.views.payload.details import DetailPages
 from explorer.views.payload.text import Json, LineTable
 from explorer.views.theme import judged_error
@@ -103,6 +104,7 @@ def profile_payload(profile: ProfileRecord) -> Json:
         "peakGflops": number(profile.peak_gflops),
         "peakGbytes": number(profile.peak_gbytes_per_second),
         "caches": [[c.name, c.size_bytes, number(c.gbytes_per_second)] for c in profile.caches],
+        "counted": None if profile.counted is None else counted_payload(profile.counted),
         "events": [
             [
                 e.name,

@@ -1,6 +1,7 @@
 """The model's operators and what of it cannot be imported, as data for the explorer.
 
-operators       [[domain, operator, version, family, nodes, made, parameters, problems], ...]
+operators       [[domain, operator, version, family, nodes, made, parameters, problems,
+                 explanation], ...]
 source_lines    [[file, line, text, nodes, called], ...]
 """
 
@@ -22,6 +23,7 @@ def operators_payload(trace: Trace) -> Json:
             [list(pair) for pair in record.made],
             record.parameters,
             [list(pair) for pair in record.problems],
+            record.explanation,
         ]
         for record in trace.operators
     ]

@@ -27,7 +27,8 @@ OVERHEAD, WAITING, STALL = "overhead", "waiting", "stall"
 """Gaps: nothing runs anywhere; another track runs; an instruction waits for what is known."""
 PASS, FOLDED = "pass", "folded"
 SHARE = "share"
-"""Of a launch: what one of several threads did. It is the launch's work seen again."""
+"""Of a launch what one of several threads did, or a layer whose instructions have spans of their
+own: work seen again, which is not added up."""
 GAPS = (OVERHEAD, WAITING, STALL)
 HOST = "host"
 MOST_SPANS = 10_000
@@ -183,7 +184,39 @@ def _lanes(trace: Trace, profile: ProfileRecord, clock: Clock | None) -> tuple[T
         known = sorted([*events, *stalls], key=lambda e: e.start_ns)
         spans = [*map(span, events), *stalls, *_gaps(name, {**lanes, name: known}, end)]
         tracks.append(Track(name, tuple(sorted(spans, key=lambda s: (s.start_ns, s.end_ns)))))
-    return (*tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
+    layers = _layer_tracks(profile, labels, clock)
+    return (*layers, *tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
+
+
+def _layer_tracks(
+    profile: ProfileRecord, labels: Mapping[str, str], clock: Clock | None
+) -> Iterator[Track]:
+    """Whole layers above their instructions, each with the cycles that its tiles predicted."""
+    if clock is None or profile.counted is None:
+        return
+    spans = []
+    for layer in profile.counted.layers:
+        facts = [
+            ("cycles", f"{format_exact(layer.first_cycle)} to {format_exact(layer.last_cycle)}")
+        ]
+        predicted = None
+        if layer.predicted is not None:
+            predicted = round(layer.predicted.cycles * clock.cycle_ns)
+            facts.append(("predicted", format_count(layer.predicted.cycles, "cycle")))
+        spans.append(
+            Span(
+                name=layer.operation,
+                kind=SHARE,
+                start_ns=round(clock.start_ns + layer.first_cycle * clock.cycle_ns),
+                end_ns=round(clock.start_ns + layer.last_cycle * clock.cycle_ns),
+                label=labels.get(layer.operation, layer.title),
+                operation=layer.operation,
+                kernel=layer.operation,
+                predicted_ns=predicted,
+                facts=tuple(facts),
+            )
+        )
+    yield Track("layers", tuple(spans))
 
 
 def _thread_tracks(profile: ProfileRecord, labels: Mapping[str, str], end: int) -> Iterator[Track]:

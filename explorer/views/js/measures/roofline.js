@@ -4,9 +4,9 @@
 
 import {element, emptyState, replace, shape} from "../ground/dom.js";
 import {launchesOf, notMeasured} from "./launches.js";
-import {amountText, countText, percentText, secondsText} from "../ground/numbers.js";
+import {amountText, countText, percentText} from "../ground/numbers.js";
 import {familyOf, moveTip, tipElement} from "../ground/plot.js";
-import {roofsOf} from "../ground/roof.js";
+import {rooflineOf} from "./roof_points.js";
 import {clip} from "../ground/scene.js";
 
 const MOST_POINTS = 400;
@@ -15,49 +15,27 @@ export async function rooflineView(app) {
   const {data} = app;
   if (!data.head.has.profile) return {node: notMeasured(app)};
   const profile = await data.profile();
-  const spent = new Map();
-  let total = 0;
-  for (const event of profile.events) {
-    const entry = spent.get(event.kernel) || {
-      kernel: event.kernel,
-      time: 0,
-      flops: 0,
-      bytes: 0,
-      operations: [],
-    };
-    entry.time += event.end - event.start;
-    entry.flops += event.flops;
-    entry.bytes += event.bytes;
-    entry.operations.push(event.operation);
-    spent.set(event.kernel, entry);
-    total += event.end - event.start;
-  }
-  const all = [...spent.values()].filter((entry) => entry.time);
-  const counted = all.filter((entry) => entry.flops && entry.bytes).sort((a, b) => b.time - a.time);
+  const found = rooflineOf(profile);
+  const {noun, words, peak, levels, speed, roof} = found;
+  const all = found.entries.filter((entry) => entry.time);
+  const total = all.reduce((sum, entry) => sum + entry.time, 0);
+  const counted = all.filter((entry) => entry.work && entry.bytes).sort((a, b) => b.time - a.time);
   const points = counted.slice(0, MOST_POINTS);
   if (!points.length)
     return {
       node: emptyState(
         "Nothing to place",
-        "No kernel of this program does arithmetic that was counted.",
+        `No ${noun} of this program does arithmetic that was counted.`,
       ),
     };
-  const {peak, levels, levelOf: levelOfLaunches, roof: roofOfLaunches} = roofsOf(profile);
-  const intensity = (entry) => entry.flops / entry.bytes,
-    speed = (entry) => entry.flops / entry.time;
+  const intensity = (entry) => entry.work / entry.bytes;
   const notes = [];
   if (all.length > counted.length)
-    notes.push(`${countText(all.length - counted.length, "kernel")} without arithmetic not shown`);
+    notes.push(`${countText(all.length - counted.length, noun)} ${words.idle} not shown`);
   if (counted.length > points.length)
-    notes.push(`${counted.length - points.length} more kernels with less time not shown`);
-  const isAbove = (entry) => peak && speed(entry) > 1.02 * roof(entry);
-  if (points.some(isAbove))
-    notes.push(
-      `above its line: the data was in a nearer ${profile.caches.length ? "level" : "cache"}, ` +
-        "or the machine was busy when its peaks were measured",
-    );
-  if (levels.length > 1)
-    notes.push("the line of a kernel is that of the nearest level that holds all its data");
+    notes.push(`${counted.length - points.length} more ${noun}s with less time not shown`);
+  if (points.some(found.isAbove)) notes.push(found.above);
+  notes.push(...found.notes);
   const host = element("div", {class: "roofline"});
   const picture = element("div", {class: "roofline-picture"});
   const tip = tipElement();
@@ -80,7 +58,7 @@ export async function rooflineView(app) {
           element(
             "span",
             {class: "mono"},
-            peak ? percentText(speed(entry) / roof(entry)) : `${speed(entry).toFixed(1)}`,
+            peak ? percentText(speed(entry) / roof(entry)) : words.short(speed(entry)),
           ),
         ),
       ),
@@ -91,30 +69,14 @@ export async function rooflineView(app) {
     element(
       "aside",
       {class: "heat-side scroll"},
-      element("h3", {}, peak ? "longest kernels, share of their roof" : "longest kernels, GFLOP/s"),
+      element("h3", {}, words.heading),
       list,
       notes.map((note) => element("p", {class: "cap"}, note)),
-      peak
-        ? null
-        : element(
-            "p",
-            {class: "cap"},
-            "The peaks of this device were not measured: c.profile(with_peaks=True) does it, " +
-              "explorer serve by itself.",
-          ),
+      found.advice ? element("p", {class: "cap"}, found.advice) : null,
     ),
     tip,
   );
   const marks = new Map();
-
-  // The nearest level that holds what one launch of the kernel reads and writes.
-  function levelOf(entry) {
-    return levelOfLaunches({...entry, launches: entry.operations.length});
-  }
-
-  function roof(entry) {
-    return roofOfLaunches({...entry, launches: entry.operations.length});
-  }
 
   function paint() {
     const width = picture.clientWidth,
@@ -124,7 +86,7 @@ export async function rooflineView(app) {
       right = 16,
       top = 20,
       bottom = 30;
-    const ridges = levels.map((level) => peak / level.gbytes);
+    const ridges = levels.map((level) => peak / level.rate);
     const range = (values) => [
       10 ** Math.floor(Math.log10(Math.min(...values) * 0.8)),
       10 ** Math.ceil(Math.log10(Math.max(...values) * 1.25)),
@@ -153,8 +115,8 @@ export async function rooflineView(app) {
         tabindex: -1,
         "data-kernel": entry.kernel,
         "aria-label":
-          `${entry.kernel}, ${speed(entry).toFixed(1)} GFLOP/s at ` +
-          `${intensity(entry).toFixed(1)} FLOP per byte`,
+          `${entry.kernel}, ${words.speed(speed(entry))} at ` +
+          `${words.intensity(intensity(entry))}`,
         onclick: () => app.select(entry.operations[0], "dock"),
         onmouseenter: (event) => showTip(event, entry),
         onmouseleave: () => {
@@ -173,16 +135,16 @@ export async function rooflineView(app) {
         shape(
           "text",
           {class: "axis roof-label", x: x(highX) - 4, y: y(peak) - 5, "text-anchor": "end"},
-          `multiply-adds ${peak.toFixed(0)} GFLOP/s`,
+          found.peakText,
         ),
       );
     }
-    for (const [index, {name, gbytes}] of levels.entries()) {
-      const start = Math.max(lowX, lowY / gbytes);
+    for (const [index, {name, rate}] of levels.entries()) {
+      const start = Math.max(lowX, lowY / rate);
       lines.push(
         shape("path", {
-          class: name === "memory" ? "roof" : "roof cache-roof",
-          d: `M${x(start)} ${y(start * gbytes)}L${x(ridges[index])} ${y(peak)}`,
+          class: name === "memory" || found.hasOwnRoofs ? "roof" : "roof cache-roof",
+          d: `M${x(start)} ${y(start * rate)}L${x(ridges[index])} ${y(peak)}`,
         }),
       );
     }
@@ -195,9 +157,9 @@ export async function rooflineView(app) {
     const taken = dots.map((dot) => [dot.x - dot.r, dot.y - dot.r, dot.x + dot.r, dot.y + dot.r]);
     lines.push(
       levels.map((level, index) => {
-        const start = Math.max(lowX, lowY / level.gbytes);
+        const start = Math.max(lowX, lowY / level.rate);
         return levelLabel(level, taken, {
-          from: {x: x(start), y: y(start * level.gbytes)},
+          from: {x: x(start), y: y(start * level.rate)},
           to: {x: x(ridges[index]), y: y(peak)},
         });
       }),
@@ -210,7 +172,7 @@ export async function rooflineView(app) {
           width,
           height,
           role: "group",
-          "aria-label": "kernels by arithmetic intensity and speed, both logarithmic",
+          "aria-label": `${noun}s by arithmetic intensity and speed, both logarithmic`,
         },
         powers(lowY, highY).map((tick) => [
           shape("line", {class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick)}),
@@ -231,37 +193,34 @@ export async function rooflineView(app) {
         shape(
           "text",
           {class: "axis", x: width - right, y: height - 4, "text-anchor": "end"},
-          "FLOP per byte: arithmetic intensity →",
+          words.axisX,
         ),
-        shape("text", {class: "axis", x: 4, y: 10}, "GFLOP/s ↑"),
+        shape("text", {class: "axis", x: 4, y: 10}, words.axisY),
         lines,
+        found.hasOwnRoofs ? points.map(ownRoof) : null,
         circles,
         pointLabels(dots, taken, {left, top, right: width - right, bottom: height - bottom}),
       ),
     );
     refresh();
-  }
 
-  function levelName({name}) {
-    return name === "memory" ? name : `${name.toUpperCase()} cache`;
+    // From a point to what it could reach at most.
+    function ownRoof(entry) {
+      const [at, to] = [x(intensity(entry)), y(roof(entry))];
+      return [
+        shape("path", {class: "own-roof", d: `M${at} ${y(speed(entry))}V${to}`}),
+        shape("path", {class: "own-roof own-roof-end", d: `M${at - 6} ${to}H${at + 6}`}),
+      ];
+    }
   }
 
   function showTip(event, entry) {
     app.hover.set(entry.operations, []);
-    const level = levelOf(entry);
-    const bound = level
-      ? intensity(entry) < peak / level.gbytes
-        ? `bound by ${levelName(level)}`
-        : "bound by arithmetic"
-      : "";
+    const bound = found.bound(entry);
     replace(
       tip,
       element("strong", {}, entry.kernel),
-      element(
-        "div",
-        {},
-        `${speed(entry).toFixed(1)} GFLOP/s at ${intensity(entry).toFixed(1)} FLOP per byte`,
-      ),
+      element("div", {}, `${words.speed(speed(entry))} at ${words.intensity(intensity(entry))}`),
       peak
         ? element(
             "div",
@@ -272,8 +231,8 @@ export async function rooflineView(app) {
       element(
         "div",
         {},
-        `${secondsText(entry.time / 1e9)}, ${percentText(entry.time / total)} of all, ` +
-          `${countText(entry.operations.length, "launch", "launches")}`,
+        `${words.time(entry.time)}, ${percentText(entry.time / total)} of all, ` +
+          words.details(entry),
       ),
     );
     moveTip(tip, host, event);
@@ -292,12 +251,9 @@ export async function rooflineView(app) {
         marks.get(item.dataset.kernel)?.[0].classList.contains("marked") ?? false,
       );
   }
-  const facts = peak
-    ? `measured peaks of ${profile.device}, ${countText(profile.threads, "thread")}`
-    : profile.device;
   return {
     node: host,
-    aside: element("span", {class: "quiet-text", title: profile.device}, facts),
+    aside: element("span", {class: "quiet-text", title: profile.device}, found.facts),
     refresh,
     resized: paint,
     hovered() {
@@ -320,8 +276,7 @@ const isFree = (box, taken) =>
   );
 
 // Along its line, where nothing stands yet: `taken` are boxes, to which its own is added.
-function levelLabel({name, gbytes}, taken, {from, to}) {
-  const text = `${name === "memory" ? name : name.toUpperCase()} ${gbytes.toFixed(0)} GB/s`;
+function levelLabel({text}, taken, {from, to}) {
   const [wide, high] = [to.x - from.x, to.y - from.y];
   const angle = Math.atan2(high, wide);
   const half = (LABEL_CHARACTER * text.length) / 2;

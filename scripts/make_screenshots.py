@@ -1,10 +1,12 @@
 """Makes the pictures of README.md from real compilations, in a headless Chromium.
 
-    python scripts/make_screenshots.py [--only explorer diff linked notebook] [--output docs/images]
+    python scripts/make_screenshots.py [--only explorer diff linked python notebook]
+                                       [--output docs/images]
 
     explorer.png   ResNet-50: its passes, its graph and where its tensors lie in memory
     diff.png       one rewrite: what it did to the graph and to the IR, and the rule that did it
     linked.png     one convolution in graph, generated C, assembly and times; dark
+    python.png     one line of a PyTorch module beside its kernel; needs torch (extra [pytorch])
     notebook.png   the explorer in a cell of JupyterLab
 
 ResNet-50 is `onnx/light_resnet50.onnx` below the folder that `EXPLORER_MODELS` names (from the
@@ -61,7 +63,10 @@ SETTLE_MILLISECONDS = 700
 
 def measured_trace(path: Path) -> Trace:
     """A compilation with everything that the explorer can show."""
-    compilation = ex.compile(load_with_weights(str(path)))
+    return measured(ex.compile(load_with_weights(str(path))))
+
+
+def measured(compilation: ex.Compilation) -> Trace:
     try:
         compilation.accuracy()
         compilation.profile()
@@ -163,6 +168,34 @@ def picture_of_links(browser: Browser, path: Path) -> None:
         picture(page, path)
 
 
+def picture_of_python(browser: Browser, path: Path) -> None:
+    try:
+        import torch
+    except ImportError:
+        sys.exit(f'{path.name} needs torch: pip install "nn-compiler-explorer[pytorch]"')
+    torch.manual_seed(0)
+    network = run_path(str(REPOSITORY / "scripts" / "residual.py"))["Residual"]().eval()
+    trace = measured(ex.compile(network, args=(torch.rand(1, 1, 8, 8),)))
+    with explored(browser, trace) as page:
+        pass_row(page, "import")
+        page.keyboard.press("S")
+        page.get_by_role("tab", name="model", exact=True).first.click()
+        page.locator(".python-line", has_text="torch.relu(x + y)").click()
+        source = page.get_by_role("region", name="C", exact=True)
+        largest = source.locator(".line", has_text="maximum_float8(").last
+        largest.scroll_into_view_if_needed()
+        largest.evaluate(
+            """line => {
+              const indent = line.textContent.search(/\\S/);
+              line.closest('.code').scrollLeft = 7.2 * (indent - 4);
+            }"""
+        )
+        page.keyboard.press("g")
+        largest.hover(position={"x": 200, "y": 9})
+        page.locator(".beside .line.hovered", has_text="vmaxps").first.scroll_into_view_if_needed()
+        picture(page, path)
+
+
 def picture_of_notebook(browser: Browser, path: Path) -> None:
     cells = [
         "import explorer as ex\n\n"
@@ -193,6 +226,7 @@ PICTURES: dict[str, Callable[[Browser, Path], None]] = {
     "explorer": picture_of_explorer,
     "diff": picture_of_diff,
     "linked": picture_of_links,
+    "python": picture_of_python,
     "notebook": picture_of_notebook,
 }
 

@@ -36,7 +36,7 @@ export function entriesOf(text) {
  *   hueOf?: (owners: string[]) => number | null,
  *   lookOf?: (owners: string[]) => string,
  *   onhover?: (owners: string[]) => void,
- *   onpick?: (owners: string[]) => void,
+ *   onpick?: (owners: string[], entry: any) => void,
  * }} options
  */
 export function codePane({
@@ -72,6 +72,7 @@ export function codePane({
   );
   node.style.setProperty("--digits", `${digits + 1}ch`);
   let marked = new Set();
+  let markedWhole = false;
   let hovered = new Set();
   let following = 0;
 
@@ -171,14 +172,14 @@ export function codePane({
   node.addEventListener("click", (event) => {
     const entry = entryAt(event);
     const picked = window.getSelection?.();
-    if (entry?.owners.length && (!picked || picked.isCollapsed)) onpick?.(entry.owners);
+    if (entry?.owners.length && (!picked || picked.isCollapsed)) onpick?.(entry.owners, entry);
   });
   // Lines whose owners are wanted get a class, and those that had it lose it.
   const setLines = (before, wanted, className) => {
     const now = new Set();
     if (wanted)
       for (let index = 0; index < entries.length; index += 1)
-        if (wanted(entries[index].owners)) now.add(index);
+        if (wanted(entries[index].owners, entries[index])) now.add(index);
     for (const index of before) if (!now.has(index)) rowAt(index)?.classList.remove(className);
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
@@ -198,9 +199,14 @@ export function codePane({
     entries,
     showAt,
     // Where on the screen its lines stand, so that another frame around it moves none of them.
-    place: () => ({scrolled: node.scrollTop, top: node.getBoundingClientRect().top}),
-    restore({scrolled, top}) {
+    place: () => ({
+      scrolled: node.scrollTop,
+      left: node.scrollLeft,
+      top: node.getBoundingClientRect().top,
+    }),
+    restore({scrolled, left, top}) {
       node.scrollTop = scrolled + node.getBoundingClientRect().top - top;
+      node.scrollLeft = left;
       paint();
     },
     top: () => node.scrollTop / LINE_PIXELS,
@@ -261,8 +267,11 @@ export function codePane({
         if (hit && rowAt(hit.index)) colour(hit.index);
       return number;
     },
-    mark(isMarked) {
+    // isWhole: the text is meant, and not some of its lines, so that it opens where it would.
+    mark(isMarked, isWhole = false) {
       marked = setLines(marked, isMarked, "marked");
+      markedWhole = isWhole;
+      node.classList.toggle("whole", isWhole);
       return marked.size;
     },
     // isHovered: null when nothing is.
@@ -286,7 +295,8 @@ export function codePane({
       requestAnimationFrame(() => {
         const standing = [...marked].find((index) => entries[index].kind !== "removed");
         const change = entries.findIndex((entry) => entry.kind && entry.kind !== "fold");
-        const target = marked.size ? (standing ?? [...marked][0]) : change >= 0 ? change : start;
+        const known = marked.size && !markedWhole ? (standing ?? [...marked][0]) : -1;
+        const target = known >= 0 ? known : change >= 0 ? change : start;
         if (target < 0) return;
         const top = target * LINE_PIXELS;
         const sees =

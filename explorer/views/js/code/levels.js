@@ -2,9 +2,10 @@
 // the same colour at every level, and hovering it in one marks it in the others.
 
 import {codeBar, codePane, differenceEntries, entriesOf} from "./code.js";
-import {button, element, emptyState} from "../ground/dom.js";
+import {button, element, emptyState, replace} from "../ground/dom.js";
 import {hottestInstruction, hottestLine} from "./hottest.js";
 import {linkShare} from "./links.js";
+import {madeFrom, pickedIn} from "./made_from.js";
 import {instructionHelp} from "./instruction_help.js";
 import {cyclesButton} from "./loop_cycles.js";
 import {countText} from "../ground/numbers.js";
@@ -91,7 +92,13 @@ function statementKey(app, hues, kernel) {
   );
 }
 
-export function statementPane(app, context, hues, entries, {language, label, start}) {
+export function statementPane(
+  app,
+  context,
+  hues,
+  entries,
+  {language, label, start, onpick = (_tags) => {}},
+) {
   const pane = codePane({
     entries,
     language,
@@ -102,6 +109,7 @@ export function statementPane(app, context, hues, entries, {language, label, sta
       app.hover.set(tags.length ? [...context.launches.slice(0, 1), ...context.here] : [], tags, {
         from: pane,
       }),
+    onpick,
   });
   return pane;
 }
@@ -111,13 +119,26 @@ export function statementPane(app, context, hues, entries, {language, label, sta
 function linkedStatements(context, hasLines) {
   const own = new Set([...context.launches.slice(0, 1), ...context.here]);
   return ({operations, tags}) => {
-    const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
-    const wanted = hasLines && lines.size ? lines : tags;
-    if (wanted.size) return (owners) => owners.some((owner) => wanted.has(owner));
+    if (tags.size) return ownedBy(tags, hasLines);
     return [...operations].some((operation) => own.has(operation))
       ? (owners) => owners.length > 0
       : null;
   };
+}
+
+// Lines that have one of the tags; where lines of source are among them, those alone.
+function ownedBy(tags, hasLines) {
+  const lines = new Set([...tags].filter((tag) => tag.startsWith("@")));
+  const wanted = hasLines && lines.size ? lines : tags;
+  return (owners) => owners.some((owner) => wanted.has(owner));
+}
+
+// What of a kernel's text was picked in it or at another level of it, or else all of it where it is
+// made of the line of the author's program that was picked.
+function marks(app, context, hasLines) {
+  const {pin, isOfLine} = pickedIn(app, context);
+  if (pin) return {isMarked: ownedBy(new Set(pin.tags), hasLines), isWhole: false, follows: true};
+  return {isMarked: (owners) => isOfLine && owners.length > 0, isWhole: true, follows: false};
 }
 
 // Lines of source are tags too ("@12"), so that an instruction leads to the very lines that it
@@ -139,6 +160,30 @@ export function taggedEntries(text, lines) {
 }
 
 export async function sourceView(app, context, kernel, text, label, note = "") {
+  const {revision} = app.data;
+  app.drawnTexts ??= new Map(); // label -> the text that was drawn last, with what was asked of it
+  let drawn = app.drawnTexts.get(label);
+  if (drawn?.text !== text || drawn.revision !== revision) {
+    drawn = {text, revision, ...(await drawSource(app, {...context}, kernel, text, label, note))};
+    app.drawnTexts.set(label, drawn);
+  }
+  drawn.showFor(context);
+  const hasLines = kernel.assemblyLines.length > 0;
+  return {
+    panes: [
+      {
+        pane: drawn.pane,
+        key: `${label}/${kernel.name}`,
+        ...marks(app, context, hasLines),
+        linked: linkedStatements(context, hasLines),
+      },
+    ],
+    node: drawn.node,
+  };
+}
+
+// {pane, node, showFor(context)}: the same text may be shown for another selection.
+async function drawSource(app, context, kernel, text, label, note) {
   const share = await linkShare(app, text === kernel.assembly ? "assembly" : "source", kernel.name);
   const hues = statementHues(kernel);
   const start = hottestOf(kernel, text);
@@ -146,12 +191,17 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
     language: text.language,
     label,
     start,
+    onpick: (tags) => {
+      context.notePicked(pane);
+      app.select(context.launches[0], "code", {pin: {kernel: kernel.name, tags}});
+    },
   });
   const isAssembly = text === kernel.assembly;
+  const head = element("div", {});
   const node = element(
     "div",
     {class: "code-host"},
-    kernelLine(context, kernel),
+    head,
     statementKey(app, hues, kernel),
     note ? element("p", {class: "cap"}, note) : null,
     codeBar(
@@ -172,28 +222,26 @@ export async function sourceView(app, context, kernel, text, label, note = "") {
     instructionHelp(pane, told, told?.lines[kernel.name]);
   }
   return {
-    panes: [
-      {
-        pane,
-        key: `${label}/${kernel.name}`,
-        isMarked: () => false,
-        linked: linkedStatements(context, kernel.assemblyLines.length > 0),
-      },
-    ],
+    pane,
     node,
+    showFor(now) {
+      Object.assign(context, now);
+      replace(head, kernelLine(now, kernel), madeFrom(app, now));
+    },
   };
 }
 
 /**
  * Other builds of the kernel, linked like its own assembly.
  *
+ * @param {any} app
  * @param {any} context
  * @param {{pane?: any, key?: string, node: HTMLElement}} made
  */
-export function linkedBuild(context, {pane, key, node}) {
+export function linkedBuild(app, context, {pane, key, node}) {
   if (!pane) return {node};
   return {
-    panes: [{pane, key, isMarked: () => false, linked: linkedStatements(context, true)}],
+    panes: [{pane, key, ...marks(app, context, true), linked: linkedStatements(context, true)}],
     node,
   };
 }
@@ -292,7 +340,7 @@ export async function loopsView(app, context, kernel) {
       {
         pane,
         key: `${kernel.name}/${context.state.step}`,
-        isMarked: () => false,
+        ...marks(app, context, false),
         linked: linkedStatements(context, false),
       },
     ],
@@ -300,6 +348,7 @@ export async function loopsView(app, context, kernel) {
       "div",
       {class: "code-host"},
       kernelLine(context, kernel),
+      madeFrom(app, context),
       ladder,
       element(
         "div",

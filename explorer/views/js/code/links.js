@@ -184,11 +184,14 @@ export async function modelView(app, context) {
           "IR, in the first pass.",
       ),
     };
-  const {graph, record} = context;
+  const {graph, lines} = context;
   const opsOf = data.operationsBySource(graph);
   const ever = data.knownSources();
   const wanted = new Set(
-    record?.sources ?? context.here.flatMap((id) => graph.nodes.get(id)?.sources ?? []),
+    context.line?.all ??
+      (context.block === undefined
+        ? context.sources
+        : context.here.flatMap((id) => graph.nodes.get(id)?.sources ?? [])),
   );
   const entryOf = ([name, {operator, text}]) => ({
     line: text || `${name}: ${operator}`,
@@ -198,7 +201,6 @@ export async function modelView(app, context) {
       ? ""
       : "nothing of it came into the program: its value was known when the file was read",
   });
-  const lines = await data.sourceLines();
   const entries = lines.length ? underLines(nodes, lines, entryOf) : nodes.map(entryOf);
   const pane = codePane({
     entries,
@@ -212,15 +214,27 @@ export async function modelView(app, context) {
         [],
         {nodes: names, from: pane},
       ),
-    // Of a line of Python that made many, the first of which something is left.
-    onpick: (names) => app.selectSource(names.find((name) => opsOf.has(name)) ?? names[0]),
+    onpick: (names, {place}) => {
+      context.notePicked(pane);
+      // Of a line that made many, the first of which something is left.
+      const name = names.find((one) => opsOf.has(one));
+      if (place && name !== undefined)
+        app.select(mainOf(opsOf.get(name), graph), "inspector", {line: place});
+      else app.selectSource(name ?? names[0]);
+    },
   });
   const text = {lines: entries.map(({line}) => line)};
   return {
     panes: [
       {
         pane,
-        isMarked: (owners) => owners.some((name) => wanted.has(name)),
+        key: "model",
+        follows: true,
+        // A picked line is meant with all inside of it; else every line that has a part in it.
+        isMarked: (owners) =>
+          context.line
+            ? owners.length > 0 && owners.every((name) => wanted.has(name))
+            : owners.some((name) => wanted.has(name)),
         linked: ({operations, nodes: hovered}) => {
           const names = new Set(
             hovered.size

@@ -186,6 +186,16 @@ def timeline() -> Faces:
     )
 
 
+def layers() -> Faces:
+    from explorer.views.static.layers import counted_of, layers_html, layers_text
+
+    return Faces(
+        text=lambda trace, _, width: layers_text(trace, width),
+        html=lambda trace, _: layers_html(trace),
+        json=lambda trace, _: counted_of(trace),
+    )
+
+
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 
@@ -230,7 +240,7 @@ def program() -> Faces:
 
 def kernels() -> Faces:
     from explorer.views.static.kernels import kernel_html
-    from explorer.views.static.parts.markup import plain
+    from explorer.views.static.parts.markup import paragraph, plain, quiet
 
     def lines(kernel: KernelRecord) -> Iterator[str]:
         """The source, below a comment that says what it is for."""
@@ -240,11 +250,25 @@ def kernels() -> Faces:
         yield from kernel.source.lines
         yield ""
 
+    def sharing(trace: Trace) -> str:
+        """How many work-items run the chain of an OpenCL program, and why."""
+        chain = None if trace.program is None else trace.program.chain
+        return "" if chain is None else chain.reason
+
+    def html(trace: Trace) -> Iterator[str]:
+        if sharing(trace):
+            yield paragraph(quiet(sharing(trace)))
+        yield from (kernel_html(kernel) for kernel in trace.kernels)
+
+    def text(trace: Trace) -> Iterator[str]:
+        if sharing(trace):
+            yield f"// {sharing(trace)}"
+        for kernel in trace.kernels:
+            yield from lines(kernel)
+
     return Faces(
-        text=lambda trace, _, width: "\n".join(
-            line for kernel in trace.kernels for line in lines(kernel)
-        ),
-        html=lambda trace, _: "\n".join(kernel_html(kernel) for kernel in trace.kernels),
+        text=lambda trace, _, width: "\n".join(text(trace)),
+        html=lambda trace, _: "\n".join(html(trace)),
         json=lambda trace, _: trace.kernels,
     )
 

@@ -40,6 +40,7 @@ STYLES = (
     "model.css",
     "timeline.css",
     "stalls.css",
+    "layers.css",
     "accuracy.css",
     "quantization.css",
     "sensitivity.css",

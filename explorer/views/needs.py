@@ -55,6 +55,12 @@ PARTS: Mapping[str, TracePart] = {
         noun="measured times",
         advice="save the trace after c.profile(inputs)",
     ),
+    "counted": TracePart(
+        is_in=lambda trace: trace.profile is not None and trace.profile.counted is not None,
+        noun="counted cycles",
+        advice="compile it for a target that instructions drive (explorer targets), and save the "
+        "trace after c.profile(inputs)",
+    ),
     "ports": TracePart(
         is_in=lambda trace: trace.ports is not None,
         noun="analysis of its loops",
@@ -89,7 +95,7 @@ PARTS: Mapping[str, TracePart] = {
 }
 
 
-LATE_PARTS = frozenset({"accuracy", "float", "profile", "program", "steps"})
+LATE_PARTS = frozenset({"accuracy", "counted", "float", "profile", "program", "steps"})
 """What arrives when a page is open already: kernels, errors and times."""
 
 

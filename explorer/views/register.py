@@ -56,6 +56,12 @@ def _timeline_payload(trace: Trace) -> Json:
     return timeline_payload(trace)
 
 
+def _layers_payload(trace: Trace) -> Json:
+    from explorer.views.payload.counted_layers import layers_payload
+
+    return layers_payload(trace)
+
+
 def _chrome_trace_payload(trace: Trace) -> Json:
     from explorer.views.static.chrome_trace import chrome_trace
 
@@ -187,6 +193,19 @@ VIEWS: tuple[View, ...] = (
         title="how near every kernel comes to what the device can do",
         needs=("profile",),
         pane=Pane(module=JAVASCRIPT / "measures" / "roofline.js", function="rooflineView", key="r"),
+    ),
+    View(
+        name="layers",
+        title="cycles of every layer, predicted and simulated, and how near it is to its roof",
+        needs=("profile", "counted"),
+        faces=faces.layers,
+        payload=_layers_payload,
+        pane=Pane(
+            module=JAVASCRIPT / "measures" / "layers.js",
+            function="layersView",
+            key="v",
+            is_optional=True,
+        ),
     ),
     View(
         name="program",

@@ -417,6 +417,7 @@ export class TraceData {
         return {
           file,
           number,
+          place: `${file}:${number}`,
           text,
           nodes: nodes.map((index) => names[index]),
           all: all.map((index) => names[index]),
@@ -425,11 +426,17 @@ export class TraceData {
     });
   }
 
+  // The line at a place ("nets/net.py:12"), null where there is none.
+  async lineAt(place) {
+    if (!place) return null;
+    return (await this.sourceLines()).find((line) => line.place === place) ?? null;
+  }
+
   // The model's operators, family by family; nodes by the identities that they have at first.
   operators() {
     return this.once("operators", async () =>
       (await this.chunk("operators")).map(
-        ([domain, operator, version, family, nodes, made, parameters, problems]) => ({
+        ([domain, operator, version, family, nodes, made, parameters, problems, explanation]) => ({
           name: domain ? `${domain}.${operator}` : operator,
           domain,
           operator,
@@ -439,6 +446,7 @@ export class TraceData {
           made,
           parameters,
           problems,
+          explanation,
         }),
       ),
     );
@@ -503,9 +511,11 @@ export class TraceData {
 
   // Launched operations that come from a source node.
   launchesOf(source) {
-    return [...this.kernelOf.keys()].filter((id) =>
-      (this.launchSources.get(id) ?? this.sourcesOf(id)).includes(source),
-    );
+    return [...this.kernelOf.keys()].filter((id) => this.sourcesOfLaunch(id).includes(source));
+  }
+
+  sourcesOfLaunch(operation) {
+    return this.launchSources.get(operation) ?? this.sourcesOf(operation);
   }
 
   sourcesOf(operation) {

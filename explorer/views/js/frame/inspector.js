@@ -9,9 +9,9 @@ import {forkView} from "../branches/fork.js";
 import {elsewhereView} from "../code/elsewhere.js";
 import {canEditIr, openIrEditor} from "../branches/ir_editor.js";
 import {markWords} from "../code/word_marks.js";
+import {codeSwitches} from "./code_switches.js";
 import {linkedBuild, loopsView, sourceView} from "../code/levels.js";
 import {familyClass, linkShare, modelView} from "../code/links.js";
-import {icon} from "../ground/icons.js";
 import {CODE_LEVELS, levelsShown} from "../state/levels_shown.js";
 import {countText} from "../ground/numbers.js";
 import {blockView, operationView} from "./operation.js";
@@ -53,6 +53,19 @@ const NEXT_LEVEL = {
   fork: "loops",
 };
 
+// Of the state: what another text is shown for, or other marks in it.
+const RELEVANT = [
+  "pass",
+  "selection",
+  "line",
+  "pin",
+  "tab",
+  "beside",
+  "rewrite",
+  "mode",
+  "panes",
+  "build",
+];
 const HUES = 6; // of statements and operations, in explorer.css
 
 export function inspectorPane(app) {
@@ -99,11 +112,14 @@ export function inspectorPane(app) {
     ),
     bodies,
   );
-  let panes = []; // code panes on the screen: {pane, isMarked(owners), key}
+  // Code panes on the screen: {pane, isMarked(owners, entry), isWhole, key, follows}; follows: of
+  // one that was there before, whether it goes to what is marked
+  let panes = [];
   let shownLevels = ""; // as they stand side by side
   let awaited = null; // {level, line} that a text shows when it is there
   let picked = null; // the pane of code in which the selection was made: it stays where it is
   let drawnText = null; // {key, pane} of the IR that was drawn last
+  let hasLines = false; // of the author's program
   let turn = 0;
 
   // `isQuiet`: the same subject, of which more is known; what is read stays where it is.
@@ -125,8 +141,9 @@ export function inspectorPane(app) {
       const subject = await subjectOf(app, context);
       if (isQuiet && state.tab === "fork" && main.contains(main.getRootNode().activeElement))
         return;
-      const columns = levelsShown(state.panes, state.tab, node.clientWidth);
-      const names = columns ?? [state.tab, ...(state.beside ? [NEXT_LEVEL[state.tab]] : [])];
+      hasLines = context.lines.length > 0;
+      const columns = levelsShown(state.panes, state.tab, node.clientWidth, hasLines);
+      const names = columns ?? [state.tab, ...(state.beside ? [nextLevel(state.tab)] : [])];
       /** @type {any[]} */
       let views = [];
       for (const level of names) views.push({level, ...(await tabView(level, context))});
@@ -161,11 +178,12 @@ export function inspectorPane(app) {
         const again = panes.find((other) => other.pane === pane || (key && other.key === key));
         if (!again) continue;
         again.pane.restore(again.pane === pane ? place : {...place, top: again.pane.place().top});
-        if (again.pane !== pane || isQuiet || pane === picked) stays.add(again.pane);
+        const rests = again.follows === undefined ? again.pane !== pane : !again.follows;
+        if (rests || isQuiet || pane === picked) stays.add(again.pane);
       }
       picked = null;
-      for (const {pane, isMarked} of panes) {
-        pane.mark(isMarked);
+      for (const {pane, isMarked, isWhole} of panes) {
+        pane.mark(isMarked, isWhole);
         if (!stays.has(pane)) pane.reveal();
       }
       showFound();
@@ -199,6 +217,8 @@ export function inspectorPane(app) {
     }
   }
 
+  // Beside a line of the author's program its kernel.
+  const nextLevel = (tab) => (tab === "model" && hasLines ? "c" : NEXT_LEVEL[tab]);
   const labelOf = (name) => levels.find((tab) => tab.id === name)?.label;
   const titleOf = (name) => element("h4", {class: "beside-title"}, labelOf(name));
 
@@ -233,30 +253,25 @@ export function inspectorPane(app) {
       null;
     const launches = state.selection === null ? [] : data.followToLaunches(state.selection);
     const kernel = launches.length ? data.kernelOf.get(launches[0]) : undefined;
+    const lines = await data.sourceLines();
+    const line = await data.lineAt(state.line);
+    const notePicked = (pane) => {
+      picked = pane;
+    };
+    const known = {state, graph, before, details, here, launches, lines, line, notePicked};
     const block = data.blocks?.indexOf(state.selection);
     if (block !== undefined)
-      return {
-        state,
-        graph,
-        before,
-        details,
-        here,
-        record: null,
-        block,
-        launches,
-        kernel: undefined,
-        isGone: false,
-      };
+      return {...known, record: null, block, kernel: undefined, isGone: false, sources: []};
+    const isHere = graph.nodes.has(state.selection) || !here.length;
     return {
-      state,
-      graph,
-      before,
-      details,
-      here,
+      ...known,
       record,
-      launches,
       kernel,
       isGone: !here.length && state.selection !== null,
+      // Nodes of the model that the selection comes from, all that stand here for it.
+      sources: isHere
+        ? (record?.sources ?? [])
+        : [...new Set(here.flatMap((id) => graph.nodes.get(id).sources))],
     };
   }
 
@@ -280,7 +295,8 @@ export function inspectorPane(app) {
     if (tab === "tensors") return tensorsView(app, context);
     if (context.kernel === undefined) return {node: withoutKernel(context)};
     const kernel = await data.kernel(context.kernel);
-    if (tab === "other") return linkedBuild(context, await elsewhereView(app, context, kernel));
+    if (tab === "other")
+      return linkedBuild(app, context, await elsewhereView(app, context, kernel));
     if (tab === "loops") return loopsView(app, context, kernel);
     if (tab === "c") return sourceView(app, context, kernel, kernel.source, data.sourceLanguage());
     if (kernel.assembly)
@@ -333,7 +349,10 @@ export function inspectorPane(app) {
     const which = state.view === "before" ? previous : snapshot;
     const text = await data.text(which);
     const isDiff = state.view === "diff" && snapshot !== previous;
-    const selected = new Set([state.selection, ...here]);
+    const ofLine = (context.line?.all ?? []).flatMap(
+      (name) => data.operationsBySource(graph).get(name) ?? [],
+    );
+    const selected = new Set([state.selection, ...here, ...ofLine]);
     const isMarked = (owners) => owners.some((owner) => selected.has(owner));
     // Another selection in the same text only moves the marks.
     const key = `${which}/${isDiff}/${state.pass}`;
@@ -400,11 +419,10 @@ export function inspectorPane(app) {
     }
   });
   store.subscribe((state, changed) => {
-    const relevant = ["pass", "selection", "tab", "beside", "rewrite", "mode", "panes", "build"];
-    const kernelOnly = state.tab === "loops" || (state.beside && NEXT_LEVEL[state.tab] === "loops");
-    const usesView = state.tab === "ir" || (state.beside && NEXT_LEVEL[state.tab] === "ir");
+    const kernelOnly = state.tab === "loops" || (state.beside && nextLevel(state.tab) === "loops");
+    const usesView = state.tab === "ir" || (state.beside && nextLevel(state.tab) === "ir");
     if (
-      relevant.some((name) => changed.has(name)) ||
+      RELEVANT.some((name) => changed.has(name)) ||
       (changed.has("step") && kernelOnly) ||
       (changed.has("view") && usesView)
     )
@@ -421,7 +439,7 @@ export function inspectorPane(app) {
       const {panes: now, tab} = store.get();
       if (
         node.clientWidth &&
-        shownLevels !== (levelsShown(now, tab, node.clientWidth) ?? []).join()
+        shownLevels !== (levelsShown(now, tab, node.clientWidth, hasLines) ?? []).join()
       )
         update(true);
     }).observe(node);
@@ -461,55 +479,4 @@ function hueOfOperations() {
     if (!hues.has(owner)) hues.set(owner, hues.size % HUES);
     return hues.get(owner);
   };
-}
-
-// Levels side by side, in step, and in colours.
-function codeSwitches(store) {
-  const change = (patch) => store.set({panes: {...store.get().panes, ...patch}});
-  const columns = button(
-    icon("columns"),
-    "levels of code side by side (B)",
-    () => toggleColumns(store),
-    {
-      class: "icon columns-switch",
-      "aria-label": "levels side by side",
-    },
-  );
-  const step = button(
-    icon("step"),
-    "levels side by side scroll in step",
-    () => change({inStep: !store.get().panes.inStep}),
-    {class: "icon step-switch", "aria-label": "scroll in step"},
-  );
-  const colours = button(
-    icon("colours"),
-    "a colour for every statement",
-    () => change({isColoured: !store.get().panes.isColoured}),
-    {class: "icon colour-switch", "aria-label": "colours of statements"},
-  );
-  return {
-    node: element("span", {class: "code-switches"}, columns, step, colours),
-    update(isCode, isRow) {
-      const {panes} = store.get();
-      columns.setAttribute("aria-pressed", String(isRow));
-      step.setAttribute("aria-pressed", String(panes.inStep));
-      colours.setAttribute("aria-pressed", String(panes.isColoured));
-      columns.hidden = colours.hidden = !isCode;
-      step.hidden = !isRow;
-    },
-  };
-}
-
-/** Two levels side by side, or one again; from another tab the source and its instructions. */
-export function toggleColumns(store) {
-  const {panes, tab} = store.get();
-  if (!CODE_LEVELS.includes(tab)) {
-    store.set({tab: "c", panes: {...panes, levels: ["c", "assembly"]}});
-    return;
-  }
-  const isRow = panes.levels ? panes.levels.length > 1 : panes.preset === "source";
-  const last = tab === "other" ? CODE_LEVELS.length : CODE_LEVELS.length - 1;
-  const first = Math.min(CODE_LEVELS.indexOf(tab), last - 2);
-  const levels = isRow ? [tab] : CODE_LEVELS.slice(first, first + 2);
-  store.set({panes: {...panes, levels}});
 }

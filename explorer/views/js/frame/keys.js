@@ -4,7 +4,8 @@ import {dockTabs} from "./dock.js";
 import {button, element} from "../ground/dom.js";
 import {undoKey} from "../branches/undoing.js";
 import {PRESETS} from "../state/arrangement.js";
-import {TABS, toggleColumns} from "./inspector.js";
+import {toggleColumns} from "./code_switches.js";
+import {TABS} from "./inspector.js";
 import {choosePreset, enlarge} from "./workspace.js";
 
 // Keys of views stand in the register (register.py).

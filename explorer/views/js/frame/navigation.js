@@ -21,8 +21,9 @@ export function addNavigation(app, isCompiled) {
     while (next >= 0 && next < passes.length && !app.isStop(next)) next += step;
     if (next >= 0 && next < passes.length) app.goToPass(next);
   };
-  app.select = (operation, from) => {
-    store.set({selection: operation, rewrite: null});
+  // more: what was picked of it: a line of the author's program, or of its kernel
+  app.select = (operation, from, more = {}) => {
+    store.set({selection: operation, rewrite: null, ...more});
     if (operation !== null && from !== "graph") app.graph.reveal(operation);
   };
   app.selectSource = async (name) => {

@@ -21,6 +21,7 @@ const TABLE_OF_TAB = {
   accuracy: "errors",
   timeline: "layers",
   roofline: "layers",
+  layers: "layers",
   kernels: "kernels",
   model: "operators",
 };

@@ -4,7 +4,7 @@
 import {button, element, replace} from "../ground/dom.js";
 import {leaveOut} from "../branches/draft.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
-import {pythonRow} from "../code/python_lines.js";
+import {lineRow} from "../code/made_from.js";
 import {rowsTable} from "../code/rows.js";
 import {ruleLink} from "../code/rule.js";
 import {clip, safeName} from "../ground/scene.js";
@@ -30,7 +30,7 @@ export async function subjectOf(app, context) {
 
 async function subjectLines(app, context) {
   const {data} = app;
-  const {state, record, here} = context;
+  const {state, record, here, sources} = context;
   const family = app.look.family(record.family);
   const moved =
     here.length && here[0] !== state.selection
@@ -44,7 +44,7 @@ async function subjectLines(app, context) {
         ? element("p", {class: "hint"}, `${state.selection} is not in the program after this pass`)
         : null;
   const sourceNodes = await data.sourceNodes();
-  const chips = record.sources.slice(0, MOST_CHIPS).map((name) =>
+  const chips = sources.slice(0, MOST_CHIPS).map((name) =>
     element(
       "button",
       {
@@ -84,15 +84,15 @@ async function subjectLines(app, context) {
       {class: "origin-row"},
       element("span", {class: "row-label"}, "from"),
       element("span", {class: chips.length ? "" : "quiet-text"}, originOf(app, record, chips)),
-      record.sources.length > MOST_CHIPS
+      sources.length > MOST_CHIPS
         ? element(
             "span",
             {class: "quiet-text"},
-            `and ${record.sources.length - MOST_CHIPS} more; all stand under the tab model`,
+            `and ${sources.length - MOST_CHIPS} more; all stand under the tab model`,
           )
         : null,
     ),
-    pythonRow(app, await data.sourceLines(), record.sources),
+    lineRow(app, context),
     element(
       "div",
       {class: "origin-row"},

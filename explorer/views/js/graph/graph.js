@@ -302,7 +302,7 @@ export function graphPane(app) {
   store.subscribe((_, changed) => {
     if (["pass", "view", "open", "blocks", "hold"].some((name) => changed.has(name)))
       drawn = update();
-    else if (changed.has("selection") || changed.has("rewrite")) updateSelection();
+    else if (["selection", "line", "rewrite"].some((name) => changed.has(name))) updateSelection();
   });
   if (typeof ResizeObserver === "function") {
     new ResizeObserver(() => {

@@ -116,6 +116,10 @@ async function timeOfLaunches({data}) {
 
 async function sharesOfRoof({data}) {
   const profile = await data.profile();
+  if (profile.counted)
+    return new Map(
+      profile.counted.layers.map(({operation, least, cycles}) => [operation, least / cycles]),
+    );
   const {roof} = roofsOf(profile);
   const found = new Map();
   for (const {operation, start, end, flops, bytes} of profile.events) {

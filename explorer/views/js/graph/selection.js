@@ -5,7 +5,7 @@ import {safeName} from "../ground/scene.js";
 // Finds what is selected, what belongs to it and what the chosen rewrite touched; `onevent()` is
 // told when that is known, later.
 export function markSelection(scene, {data, store}, onevent) {
-  const {selection} = store.get();
+  const {selection, line: place} = store.get();
   const records = new Map([...scene.before.nodes, ...scene.after.nodes]);
   const unitOf = (id) => scene.unitOf(records.get(id));
   const followed = data.follow(
@@ -19,6 +19,13 @@ export function markSelection(scene, {data, store}, onevent) {
       ? selection
       : (seen.find((unit) => scene.byId.get(unit).status !== "removed") ?? seen[0] ?? null);
   scene.related = new Set(seen);
+  if (place)
+    data.lineAt(place).then((line) => {
+      if (!line || store.get().line !== place) return;
+      for (const [id, {sources}] of records)
+        if (sources.some((name) => line.all.includes(name))) scene.related.add(unitOf(id));
+      onevent();
+    });
   scene.event = null;
   const {pass, rewrite} = store.get();
   if (rewrite !== null) {

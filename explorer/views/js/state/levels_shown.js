@@ -1,19 +1,27 @@
 // Which levels of code stand side by side: those that a person chose, or as many as there is room.
 
 // In the order in which a program goes through them.
-export const CODE_LEVELS = ["ir", "loops", "c", "assembly", "other"];
+export const CODE_LEVELS = ["model", "ir", "loops", "c", "assembly", "other"];
 const LEAST_PIXELS = 376; // of a column: half a line of C without scrolling
 
-// null where one level at a time is shown.
-export function levelsShown({preset, levels}, tab, pixels) {
+// null where one level at a time is shown. hasLines: whether the author's lines are known, which
+// then stand first
+export function levelsShown({preset, levels}, tab, pixels, hasLines) {
   if (!CODE_LEVELS.includes(tab)) return null;
   // One level alone is the tab, whichever that is.
   if (levels?.length === 1) return null;
   if (levels) return CODE_LEVELS.filter((level) => level === tab || levels.includes(level));
-  if (preset !== "source") return null;
-  const count = Math.max(2, Math.min(CODE_LEVELS.length - 1, Math.floor(pixels / LEAST_PIXELS)));
-  // The last ones that have the tab among them: machine code is what most look for.
-  const last = tab === "other" ? CODE_LEVELS.length : CODE_LEVELS.length - 1;
-  const first = Math.min(CODE_LEVELS.indexOf(tab), last - count);
-  return CODE_LEVELS.slice(first, first + count);
+  if (preset !== "source" || (tab === "model" && !hasLines)) return null;
+  const [model, ...made] = CODE_LEVELS;
+  const count = Math.max(2, Math.min(made.length - 1, Math.floor(pixels / LEAST_PIXELS)));
+  if (!hasLines) return around(made, tab, count);
+  const others = count === 2 && tab === model ? ["c"] : around(made, tab, count - 1);
+  return [model, ...others];
+}
+
+// `count` levels, the tab among them, or the last ones: machine code is what most look for.
+function around(levels, tab, count) {
+  const last = tab === "other" ? levels.length : levels.length - 1;
+  const first = Math.min(levels.includes(tab) ? levels.indexOf(tab) : last, last - count);
+  return levels.slice(first, first + count);
 }

@@ -7,6 +7,8 @@ const FRESH_STATE = {
   pass: 0, // index in the time line
   rewrite: null, // index of an event of that pass
   selection: null, // identity of an operation
+  line: "", // of the author's program, that was picked: "nets/net.py:12"
+  pin: null, // what was picked in a kernel's text: {kernel: its name, tags}; not a part of the link
   tab: "operation", // operation, model, ir, loops, c, assembly, other, tensors, fork
   build: "", // of the tab other: compiler, instruction set and level ("zig.NEON.-O2")
   dock: "memory", // a tab of a registered view
@@ -29,6 +31,7 @@ export const IN_LINK = [
   "pass",
   "rewrite",
   "selection",
+  "line",
   "tab",
   "build",
   "dock",
@@ -62,6 +65,9 @@ export function createStore(initial) {
   return {
     get: () => state,
     set(patch) {
+      // What was picked in a text belongs to one selection.
+      if ("selection" in patch) patch = {line: "", pin: null, ...patch};
+      else if ("line" in patch) patch = {pin: null, ...patch};
       const changed = new Set(Object.keys(patch).filter((name) => patch[name] !== state[name]));
       if (!changed.size) return;
       state = {...state, ...patch};

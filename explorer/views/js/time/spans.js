@@ -34,7 +34,7 @@ export const isGap = ({kind}) => GAPS.has(kind);
 /** Whether it was measured in time, also beside a machine whose cycles are counted. */
 export const isOnHost = ({kind}) => kind === "host" || kind === "transfer";
 
-/** What a thread did of a launch: that launch's work seen again. */
+/** What a thread did of a launch, or all instructions of a layer: work seen again. */
 export const isShare = ({kind}) => kind === "share";
 
 export const spanText = ({name, label}) => (label ? `${name}  ${label}` : name);

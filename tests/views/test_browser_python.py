@@ -48,7 +48,7 @@ def python_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         trace=SUM,
     )
     path = program.write(tmp_path_factory.mktemp("python") / "net.pt2", [x])
-    return ex.compile(path).trace()
+    return ex.compile(path).trace(with_assembly=True)
 
 
 def test_nodes_stand_under_the_lines_that_made_them(opened: Any, python_trace: Trace):
@@ -72,7 +72,7 @@ def test_nodes_stand_under_the_lines_that_made_them(opened: Any, python_trace: T
 
 
 def test_a_line_marks_what_was_made_of_it_and_of_what_it_calls(opened: Any, python_trace: Trace):
-    watched = opened(python_trace, link="pass=1&tab=model&beside=true")
+    watched = opened(python_trace, link="pass=1&tab=model&panes=graph_levels-model-ir")
     page = watched.page
     page.wait_for_selector(f"{LOWER} .line")
     page.locator(".python-line", has_text="self.block(x)").hover()
@@ -84,7 +84,7 @@ def test_a_line_marks_what_was_made_of_it_and_of_what_it_calls(opened: Any, pyth
 
 
 def test_the_ir_and_the_kernel_lead_back_to_their_line(opened: Any, python_trace: Trace):
-    watched = opened(python_trace, link="pass=1&tab=model&beside=true")
+    watched = opened(python_trace, link="pass=1&tab=model&panes=graph_levels-model-ir")
     page = watched.page
     page.locator(f"{LOWER} .line", has_text="%exp1 = ").hover()
     page.wait_for_selector(".python-line.hovered")
@@ -92,8 +92,62 @@ def test_the_ir_and_the_kernel_lead_back_to_their_line(opened: Any, python_trace
     page.locator(".python-line", has_text="x.exp()").click()
     expect(page.locator(".python-of")).to_have_text("net.py:21return x.exp() + 1")
     page.get_by_role("tab", name="C", exact=True).click()
-    page.locator(f"{UPPER} .line", has_text="expf").first.wait_for()
+    page.locator(f"{LOWER} .line", has_text="expf").first.wait_for()
     page.locator(".python-of").click()
     page.wait_for_selector(".python-line.marked")
     assert watched.names(".python-line.marked") == ["return x.exp() + 1"]
+    assert watched.is_clean(), watched
+
+
+def test_a_click_on_a_line_marks_its_operations_and_its_kernel(opened: Any, python_trace: Trace):
+    watched = opened(python_trace, link="pass=1&tab=model&beside=true")
+    page = watched.page
+    page.locator(".python-line", has_text="x.exp()").click()
+    page.locator(f"{LOWER} .code.whole .line.marked", has_text="expf").first.wait_for()
+    watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
+    watched.expect_names('.line-link[aria-current="true"]', ["net.py:21"])
+    page.locator(f"{LOWER} .line", has_text="expf(").first.hover()
+    hovered = page.locator(f"{LOWER} .line.marked.hovered").first
+    expect(hovered).not_to_have_css("background-image", "none")
+    marked = page.locator(".node.selected:not(.removed), .node.related:not(.removed)")
+    expect(marked).to_have_count(2)
+    assert set(marked.evaluate_all("all => all.map((one) => one.dataset.id)")) == {"exp1", "add1"}
+    assert "line=nets%2Fnet.py%3A21" in page.url
+    page.locator(".python-line", has_text="self.block(x)").click()
+    inside = ["y = torch.relu(self.first(x))", "x = self.block(x)"]
+    watched.expect_names(".python-line.marked", inside)
+    watched.expect_names(".made-from .line-link", ["net.py:7"])
+    page.keyboard.press("Escape")
+    expect(page.locator(".line.marked")).to_have_count(0)
+    assert watched.is_clean(), watched
+
+
+def test_a_click_on_a_line_of_the_kernel_marks_the_lines_that_made_it(
+    opened: Any, python_trace: Trace
+):
+    watched = opened(python_trace, link="pass=1&selection=exp1&tab=c&panes=source")
+    page = watched.page
+    page.locator(".tab-body .line", has_text="expf(").first.click()
+    watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
+    expect(page.locator(".subject h2")).to_have_text("exp1")
+    source, assembly = page.locator(LOWER).nth(0), page.locator(LOWER).nth(1)
+    expect(source.locator(".line.marked", has_text="expf(").first).to_be_attached()
+    assert 0 < assembly.locator(".line.marked").count() < assembly.locator(".line").count()
+    page.keyboard.press("Escape")
+    expect(page.locator(".line.marked")).to_have_count(0)
+    page.locator(".python-line", has_text="torch.relu(").click()
+    page.locator(f"{LOWER} .code.whole .line.marked", has_text="\t").first.click()
+    watched.expect_names(
+        ".python-line.marked", ["y = torch.relu(self.first(x))", "x = self.block(x)"]
+    )
+    assert source.locator(".line.marked").count() < source.locator(".line").count()
+    assert watched.is_clean(), watched
+
+
+def test_what_a_kernel_is_made_from_leads_to_the_line(opened: Any, python_trace: Trace):
+    watched = opened(python_trace, link="pass=1&selection=exp1&tab=c")
+    page = watched.page
+    page.locator(".made-from .line-link").click()
+    watched.expect_names(".python-line.marked", ["return x.exp() + 1"])
+    page.locator(f"{LOWER} .line", has_text="expf(").first.wait_for()
     assert watched.is_clean(), watched

@@ -1,6 +1,7 @@
 """The timeline of a machine whose cycles are counted: cycles for time, stalls by cause."""
 
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -58,6 +59,21 @@ def test_a_stall_lies_before_its_instruction_and_has_its_cause(simulated: Trace)
         ("waiting", "", 0, 500),
         ("stall", "token", 500, 900),
         ("launch", "", 900, 1400),
+    ]
+
+
+def test_layers_stand_above_their_instructions_with_what_was_predicted(
+    simulated: Trace, synthetic: ModuleType
+):
+    (inference, _) = groups_of(synthetic.with_counts(simulated))
+    layers = inference.tracks[0]
+    assert layers.name == "layers"
+    assert [(s.name, s.kind, s.start_ns, s.end_ns, s.predicted_ns) for s in layers.spans] == [
+        ("conv_1", "share", 500, 2500, 2000),
+        ("conv_3", "share", 2500, 6500, 3500),
+    ]
+    assert [track.name for track in inference.tracks[1:]] == [
+        track.name for track in groups_of(simulated)[0].tracks
     ]
 
 

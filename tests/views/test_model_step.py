@@ -58,6 +58,7 @@ OPERATORS = (
         nodes=("n1",),
         made=(("top.unary", 1),),
         parameters=0,
+        explanation="The absolute value.",
     ),
     OperatorRecord(
         domain="com.example",
@@ -145,6 +146,7 @@ def test_a_model_that_was_not_compiled_has_this_step_only(refused: Trace):
     }
     assert [r[10] for r in payload.chunk("nodes/0")["records"]] == ["", "unknown operator"]
     assert payload.chunk("operators")[1][:3] == ["com.example", "Wobble", 1]
+    assert [row[8] for row in payload.chunk("operators")] == ["The absolute value.", ""]
     assert "unknown operator" in export_page(refused)
     assert from_json(Trace, to_json(refused)) == refused
 
@@ -155,12 +157,21 @@ def test_operators_are_told_with_what_they_became_and_why_they_cannot(refused: T
     assert "  ⊘ n2: unknown operator" in text
     assert any("Abs" in line and "1 unary" in line for line in text)
     assert any("com.example.Wobble" in line and "2 cannot be imported" in line for line in text)
+    assert text[-2].endswith("  what the import makes of it")
+    assert text[-1].split() == ["Abs", "The", "absolute", "value."]
     assert "unknown operator" in operators_html(refused)
+    assert "The absolute value." in operators_html(refused)
 
 
 def test_a_model_without_problems_is_told_by_its_size(refused: Trace):
     fine = replace(refused, problems=(), operators=OPERATORS[:1])
     assert operators_text(fine).splitlines()[0] == "net: 3 nodes, 12 parameters"
+
+
+def test_nothing_is_said_to_be_made_of_a_model_that_cannot_be_imported(refused: Trace):
+    kept = replace(OPERATORS[0], made=())
+    assert "nothing of its own" not in operators_text(replace(refused, operators=(kept,)))
+    assert "nothing of its own" in operators_text(replace(refused, problems=(), operators=(kept,)))
 
 
 # -- regions ---------------------------------------------------------------------------------------

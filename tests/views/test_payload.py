@@ -165,6 +165,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
         (
             "memory",
             "accuracy",
+            "counted",
             "float",
             "quantization",
             "precision",

@@ -92,7 +92,12 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         core=mark, model=mark, analyser=mark, compiler=mark, note=mark, loops=(loop,),
         left_out=((mark, mark),),
     )  # fmt: skip
-    hostile = replace(hostile_trace, operators=(operator,), quantization=quantization, ports=ports)
+    hostile = replace(
+        synthetic.with_counts(hostile_trace, mark),
+        operators=(operator,),
+        quantization=quantization,
+        ports=ports,
+    )
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
     assert str(shown).strip()

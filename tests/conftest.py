@@ -46,9 +46,14 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def program_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of the program cache: of these tests alone, not the person's own. No page finds
-    what another test left open."""
-    folder = tmp_path_factory.mktemp("program-cache")
+    """The folder of the program cache: of this run of the tests alone, not the person's own. What
+    one of its processes (pytest-xdist) has compiled the others need not compile again. No page
+    finds what another test left open."""
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent
+    folder = run / "program-cache"
+    folder.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EXPLORER_CACHE", str(folder))
         patch.setenv("EXPLORER_WORKSPACES", "off")

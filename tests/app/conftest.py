@@ -68,7 +68,7 @@ def saved_trace(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -
     return compilation.save(tmp_path_factory.mktemp("traces") / "mlp run.nnx")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def app_address(sample_models: Path, saved_trace: Path) -> Iterator[str]:
     """`explorer serve` with two models and a trace."""
     files = (sample_models / "digits_cnn.onnx", sample_models / "digits_mlp.onnx", saved_trace)
@@ -76,7 +76,7 @@ def app_address(sample_models: Path, saved_trace: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def invented_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The app on an invented compiler, offering a good and a hostile model."""
     models = tmp_path_factory.mktemp("models")
@@ -152,13 +152,14 @@ def visit(
 @pytest.fixture
 def opened_app(
     browsing: ModuleType, chromium: Browser, invented_address: str
-) -> Iterator[Callable[[], Visit]]:
-    """Opens the app on the invented compiler; the first model's passes are shown."""
+) -> Iterator[Callable[..., Visit]]:
+    """Opens the app on the invented compiler; the first model's passes are shown. `link` as of
+    `visit`."""
     with ExitStack() as visits:
 
-        def opened() -> Visit:
+        def opened(link: str = "") -> Visit:
             seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=30))
-            seen.page.goto(invented_address)
+            seen.page.goto(f"{invented_address}#{link}" if link else invented_address)
             seen.page.wait_for_selector(".node")
             return Visit(seen)
 

@@ -26,6 +26,14 @@ def test_the_app_compiles_and_shows_a_model(opened_app: Any):
     assert watched.is_clean(), watched
 
 
+def test_the_module_runs_as_it_is(opened_app: Any):
+    """Panel translates from TypeScript what is not said to be ready."""
+    watched = opened_app()
+    ready = "[...Bokeh.documents[0].all_models].filter((m) => m.esm).map((m) => m.bundle !== null)"
+    assert watched.page.evaluate(ready) == [True]
+    assert watched.is_clean(), watched
+
+
 def test_a_pass_is_switched_off_and_on_again(opened_app: Any):
     watched = opened_app()
     page = watched.page

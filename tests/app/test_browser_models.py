@@ -1,4 +1,5 @@
-"""Several models and traces in the served app, compiled for real: switching, comparing, linking."""
+"""Several models and traces in the served app: switching, comparing, linking. What depends on
+compiled numbers or code is compiled for real, the rest by the invented compiler."""
 
 import re
 import shutil
@@ -27,29 +28,29 @@ def without_fusion(seen: Any) -> None:
     seen.wait_for_branch("without fuse-activation")
 
 
-def test_every_model_is_shown_as_it_was_left(visit: Callable[..., Any]):
-    seen = visit()
+def test_every_model_is_shown_as_it_was_left(opened_app: Callable[..., Any]):
+    seen = opened_app()
     page = seen.page
     page.keyboard.press("j")
     place = seen.current_pass()
     first = page.locator(".node").first.get_attribute("data-id")
     select(seen, first)
-    seen.open_offered("digits_mlp.onnx")
+    seen.open_offered("hostile.onnx")
     expect(page.locator(".node.selected")).to_have_count(0)
     page.keyboard.press("k")
     other = seen.current_pass()
-    page.get_by_role("tab", name="digits_cnn.onnx").click()
+    page.get_by_role("tab", name="good.onnx").click()
     page.wait_for_selector(f'.node.selected[data-id="{first}"]')
     seen.expect_pass(place)
-    page.get_by_role("tab", name="digits_cnn.onnx").press("ArrowRight")
-    page.locator(".document.current", has_text="digits_mlp.onnx").wait_for()
+    page.get_by_role("tab", name="good.onnx").press("ArrowRight")
+    page.locator(".document.current", has_text="hostile.onnx").wait_for()
     page.locator(".pass-row[aria-current] .pass-name", has_text=other).wait_for()
-    page.get_by_role("button", name="close digits_mlp.onnx").click()
-    page.locator(".document", has_text="digits_mlp").wait_for(state="detached")
-    assert seen.open_models() == ["digits_cnn.onnx"]
-    page.get_by_role("button", name="close digits_cnn.onnx").click()
+    page.get_by_role("button", name="close hostile.onnx").click()
+    page.locator(".document", has_text="hostile").wait_for(state="detached")
+    assert seen.open_models() == ["good.onnx"]
+    page.get_by_role("button", name="close good.onnx").click()
     page.locator(".empty", has_text="Nothing is open").wait_for()
-    seen.open_offered("digits_mlp.onnx")
+    seen.open_offered("hostile.onnx")
     assert seen.is_clean(), seen
 
 
@@ -88,7 +89,8 @@ def test_two_branches_are_compared_in_every_respect(visit: Callable[..., Any]):
     rows = {row.split("\t")[0]: row for row in seen.names(".side-table tbody tr")}
     assert re.search(r"operations\s+\d+\s+\d+ \d+% more", rows["operations"])
     assert re.search(r"peak memory\s+[\d.]+ KiB\s+[\d.]+ KiB", rows["peak memory"])
-    assert re.search(r"latency\s+[\d.]+ µs\s+[\d.]+ µs", rows["latency"])
+    # A loaded machine takes milliseconds.
+    assert re.search(r"latency\s+[\d.]+ [µm]s\s+[\d.]+ [µm]s", rows["latency"])
     assert rows["compared with the source"].count("equal to source") == 2
     compare(seen, "graph")
     page.get_by_role("slider", name="pass", exact=True).fill("1")
@@ -136,11 +138,11 @@ def test_branches_of_several_models_stand_side_by_side(visit: Callable[..., Any]
     assert seen.is_clean(), seen
 
 
-def test_a_link_brings_another_page_to_the_same_place(visit: Callable[..., Any]):
-    seen = visit()
+def test_a_link_brings_another_page_to_the_same_place(opened_app: Callable[..., Any]):
+    seen = opened_app()
     page = seen.page
-    seen.open_offered("digits_mlp.onnx")
-    page.wait_for_url("**model=digits_mlp.onnx**")  # before anything is touched
+    seen.open_offered("hostile.onnx")
+    page.wait_for_url("**model=hostile.onnx**")  # before anything is touched
     without_fusion(seen)
     page.get_by_role("slider", name="pass", exact=True).fill("9")
     place = seen.current_pass()
@@ -149,9 +151,9 @@ def test_a_link_brings_another_page_to_the_same_place(visit: Callable[..., Any])
     page.keyboard.press("2")
     page.keyboard.press("n")
     link = page.url.split("#")[1]
-    later = visit(link)
+    later = opened_app(link)
     later.wait_for_branch("without fuse-activation")
-    assert later.shown_model() == "digits_mlp.onnx"
+    assert later.shown_model() == "hostile.onnx"
     later.expect_pass(place)
     later.page.wait_for_selector(f'.node.selected[data-id="{selected}"]')
     for name in ("IR", "kernels"):
@@ -161,8 +163,8 @@ def test_a_link_brings_another_page_to_the_same_place(visit: Callable[..., Any])
     assert later.is_clean(), later
 
 
-def test_what_a_link_cannot_bring_back_is_said(visit: Callable[..., Any]):
-    seen = visit("model=digits_cnn.onnx&pass=99&selection=conv_77&tab=magic&colour=red")
+def test_what_a_link_cannot_bring_back_is_said(opened_app: Callable[..., Any]):
+    seen = opened_app("model=good.onnx&pass=99&selection=conv_77&tab=magic&colour=red")
     notice = seen.page.get_by_role("alert")
     notice.wait_for()
     text = notice.inner_text()

@@ -154,6 +154,39 @@ def test_a_text_that_is_asked_for_comes_first_and_once(trace: Trace):
     assert len(made) == len({m[2] for m in made}) + 1
 
 
+def test_a_text_that_is_asked_for_before_its_compilation_arrives_is_made_then(trace: Trace):
+    """What is needed comes another way, and a page that shows what is known needs it at once."""
+    wire = Wire()
+    wire.arrive("compile", 2, CompileRequest(MODEL, "cpu"))
+    worker = Worker(wire, ScriptedCompiler(trace))  # pyright: ignore[reportArgumentType]
+    worker.need(2, "text/3")
+    assert not wire.sent
+    with pytest.raises(Closed):
+        worker.run()
+    made = [m for m in wire.of_kind("made") if m[2].startswith("text/")]
+    assert made[0][1:3] == [2, "text/3"]
+    assert made[0][3] is not None
+    assert len([m for m in made if m[2] == "text/3"]) == 1
+
+
+def test_a_text_of_what_was_dropped_is_made_no_more(trace: Trace):
+    wire = Wire()
+    wire.arrive("compile", 2, CompileRequest(MODEL, "cpu"))
+    wire.arrive("forget", 2, CompileRequest(MODEL, "cpu"))
+    wire.expected.clear()
+    worker = Worker(wire, ScriptedCompiler(trace))  # pyright: ignore[reportArgumentType]
+    worker.need(3, "text/3")
+    wire.arrive("forget", 3, CompileRequest(MODEL, "opencl"))
+    with pytest.raises(Closed):
+        worker.run()
+    worker.need(2, "text/3")
+    why = "it was dropped"
+    assert wire.of_kind("made") == [
+        ["made", 3, "text/3", None, why],
+        ["made", 2, "text/3", None, why],
+    ]
+
+
 def cut_at(wire: Wire, message: list[Any]) -> tuple[list[list[Any]], list[list[Any]]]:
     place = wire.sent.index(message)
     return wire.sent[:place], wire.sent[place:]

@@ -18,6 +18,8 @@ LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTIONS = sorted(FOLDER.glob("solutions/*.ipynb"))
 EXPLORE = "-explore"
 OPTIONAL = {"ai_edge_litert", "cv2", "torch"}
+REFERENCES = {"explorer.references.lite_rt": "ai_edge_litert"}
+"""What modules of ours run in a process of its own."""
 WITH_EXERCISES = [p for p in LESSONS if not p.name.startswith("01")]
 
 
@@ -74,12 +76,12 @@ def test_what_a_notebook_imports_of_ours_is_there(path):
 def test_a_notebook_says_which_optional_package_it_cannot_do_without(path):
     """`make test-notebooks` leaves it out where the package is missing."""
     notebook = nbformat.read(path, as_version=4)
-    imported = {
-        alias.name.split(".")[0]
-        for node in ast.walk(ast.parse(code_of(notebook)))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(code_of(notebook))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(REFERENCES.get(node.module or "", ""))
     assert notebook.metadata.get("explorer", {}).get("needs", []) == sorted(imported & OPTIONAL)
 
 

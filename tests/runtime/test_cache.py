@@ -17,10 +17,10 @@ import pytest
 
 from explorer.errors import BuildError, CacheWarning
 from explorer.results import Program
-from explorer.runtime.cache import Entry, FoundEntry, Missed, ProgramCache, ProgramKey
+from explorer.runtime.cache import Entry, FoundEntry, Missed, ProgramCache, ProgramKey, store
 from explorer.runtime.cache.bundles import bundle_of
 from explorer.runtime.cache.c_programs import cached_library, headers_in, library_key, try_library
-from explorer.runtime.cache.entries import DamagedEntry, read_entry
+from explorer.runtime.cache.entries import DamagedEntry, entry_of_head, read_entry
 from explorer.runtime.cache.folder import cache_folder, make_private, open_cache
 from explorer.runtime.cache.keys import header_digests
 from explorer.runtime.compilers import Compiler, find_compiler
@@ -98,6 +98,31 @@ def test_a_program_of_another_model_is_no_reason(cache: ProgramCache):
     cache.store(entry_of())
     other = dataclasses.replace(KEY, source="int other;", name="another net")
     assert reason_of(reopened(cache).find(other)) == "it was not compiled before"
+
+
+def test_only_heads_that_may_be_the_reason_are_read(
+    cache: ProgramCache, monkeypatch: pytest.MonkeyPatch
+):
+    strangers = [dataclasses.replace(KEY, source=f"int x{i};", name=f"net {i}") for i in range(5)]
+    umlaut = dataclasses.replace(KEY, source="int y;", name="Zürich")
+    for key in (*strangers, KEY, umlaut):
+        cache.store(entry_of(key))
+    read = []
+
+    def noted(line: bytes) -> Entry:
+        read.append(entry_of_head(line).name)
+        return entry_of_head(line)
+
+    monkeypatch.setattr(store, "entry_of_head", noted)
+    again = dataclasses.replace(KEY, source="int z;", name="net 9")
+    assert reason_of(reopened(cache).find(again)) == "it was not compiled before"
+    assert read == []
+    same_text = dataclasses.replace(again, source=SOURCE, options=("-O3", "-std=c11"))
+    assert "-O3" in reason_of(reopened(cache).find(same_text))
+    assert read == ["net"]
+    same_name = dataclasses.replace(again, name="Zürich")
+    assert "the source: " in reason_of(reopened(cache).find(same_name))
+    assert read == ["net", "Zürich"]
 
 
 def test_a_changed_compiler_drops_its_own_entries_only(cache: ProgramCache):

@@ -91,6 +91,12 @@ class Worker:
         self._compiler = compiler
         self._tasks: dict[int, Task] = {}
         """Whose chunks may be asked for."""
+        self._early: dict[int, list[str]] = {}
+        """Chunks of compilations that have not arrived: what is needed comes another way, and a
+        page that shows what another one compiled needs it at once."""
+        self._dropped: set[int] = set()
+        self._entering = threading.Lock()
+        """Of these three."""
         self._urgent: list[Task] = []
         """The last one goes first: it is what the person asked for last."""
         self._background: Background[Task] = Background(self._advance)
@@ -134,7 +140,11 @@ class Worker:
 
     def need(self, key: int, chunk: str) -> None:
         """Makes a chunk of a compilation now, or as soon as there is a trace of it."""
-        task = self._tasks.get(key)
+        with self._entering:
+            task = self._tasks.get(key)
+            if task is None and key not in self._dropped:
+                self._early.setdefault(key, []).append(chunk)
+                return
         if task is None:
             self._send("made", key, chunk, None, "it was dropped")
             return
@@ -169,8 +179,7 @@ class Worker:
             kind, key, data, *more = json.loads(self._connection.recv_bytes())
             request = from_json(CompileRequest, data)
             if kind == "compile":
-                self._tasks[key] = Task(key, request, list(stages_of(request)))
-                self._urgent.append(self._tasks[key])
+                self._urgent.append(self._entered(key, request))
             elif kind == "prepare":
                 # Behind what is waited for.
                 self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
@@ -188,6 +197,23 @@ class Worker:
                 self._drop(key, request, "forgotten")
                 self._compiler.forget(request)
 
+    def _entered(self, key: int, request: CompileRequest) -> Task:
+        with self._entering:
+            self._dropped.discard(key)
+            wanted = self._early.pop(key, [])
+            task = Task(key, request, list(stages_of(request)), wanted=wanted)
+            self._tasks[key] = task
+        return task
+
+    def _leave(self, key: int) -> None:
+        """Nothing is made for a key any more; who waits for a chunk is told."""
+        with self._entering:
+            self._tasks.pop(key, None)
+            self._dropped.add(key)
+            early = self._early.pop(key, [])
+        for chunk in early:
+            self._send("made", key, chunk, None, "it was dropped")
+
     def _drop(self, key: int, request: CompileRequest, answer: str) -> None:
         """Gives up what is asked for under a key; what runs ends at its next step."""
         for task in (*self._urgent, *self._background.tasks()):
@@ -200,9 +226,9 @@ class Worker:
                 if task.waiting == [SAVE]:
                     why = "the branch was dropped"
                     self._send("saved", task.key, asdict(SavedFile(error=why)))
-                self._tasks.pop(task.key, None)
+                self._leave(task.key)
         if answer == "forgotten":
-            self._tasks.pop(key, None)
+            self._leave(key)
         self._urgent = [task for task in self._urgent if not task.is_cancelled]
         self._background.drop(lambda task: task.is_cancelled)
         self._send(answer, key)

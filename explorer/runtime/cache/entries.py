@@ -116,13 +116,22 @@ def read_entry(content: bytes, digest: str = "") -> Entry:
     if end < 0:
         raise DamagedEntry("its head has no end")
     # The seal fits, yet anybody can compute one: what is in the head is still checked.
+    entry = entry_of_head(body[:end], body[end + 1 :])
+    if digest and entry.digest != digest:
+        raise DamagedEntry("it is the program of another key")
+    return entry
+
+
+def entry_of_head(line: bytes, payload: bytes = b"") -> Entry:
+    """What a head's line of JSON says. Raises `DamagedEntry`, also where its digest is not that of
+    its key."""
     try:
-        head = json.loads(body[:end])
+        head = json.loads(line)
         entry = Entry(
             digest=_text(head["digest"]),
             key=dict(head["key"]),
             name=_text(head["name"]),
-            payload=body[end + 1 :],
+            payload=payload,
             headers={_text(path): _text(d) for path, d in head["headers"].items()},
             source=_unpacked(_text(head["source"])),
             build_seconds=float(head["build_seconds"]),
@@ -133,9 +142,16 @@ def read_entry(content: bytes, digest: str = "") -> Entry:
         raise DamagedEntry(f"its head cannot be read: {error}") from error
     if digest_of(json.dumps(entry.key, sort_keys=True).encode()) != entry.digest:
         raise DamagedEntry("its key is another one than its name says")
-    if digest and entry.digest != digest:
-        raise DamagedEntry("it is the program of another key")
     return entry
+
+
+def may_be_like(line: bytes, key: ProgramKey) -> bool:
+    """Whether the program of a head, which is not read for that, may have the key's source or the
+    name of its model. Most heads of a folder are those of strangers, and to read one takes a
+    millisecond: it holds the whole source."""
+    return key.source_digest.encode() in line or (
+        bool(key.name) and json.dumps(key.name).encode() in line
+    )
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,6 @@ the program is built from source.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import time
@@ -34,10 +33,12 @@ from explorer.runtime.cache.entries import (
     SUFFIX,
     DamagedEntry,
     Entry,
+    entry_of_head,
+    may_be_like,
     read_entry,
 )
 from explorer.runtime.cache.files import open_private, read_private
-from explorer.runtime.cache.keys import ProgramKey, changed_header, digest_of
+from explorer.runtime.cache.keys import ProgramKey, changed_header
 
 LIMIT_BYTES = 1 << 30
 """Of a folder; when a new program exceeds it, those that were not used for longest go."""
@@ -238,7 +239,7 @@ class ProgramCache:
         """Why there is no entry: how the one most like it differs."""
         best: tuple[tuple[bool, bool, bool, int], Entry] | None = None
         for path in self._files()[:MOST_COMPARED]:
-            head = read_head(path)
+            head = read_head(path, key)
             if head is None or head.key.get("language") != key.language:
                 continue
             same = sum(head.key.get(f) == v for f, v in key.fields.items())
@@ -428,19 +429,23 @@ def is_outdated(entry: Entry, key: ProgramKey) -> bool:
     )
 
 
-def read_head(path: Path) -> Entry | None:
-    """An entry without its binary; None where its head cannot be read. Its seal is not tested."""
+def read_head(path: Path, like: ProgramKey | None = None) -> Entry | None:
+    """An entry without its binary; None where its head cannot be read. Its seal is not tested.
+
+    `like`: also None where the entry has neither this key's source nor its model's name.
+    """
     try:
         with os.fdopen(open_private(path), "rb") as file:
             start = file.read(len(MAGIC) + SEAL_BYTES + 1)
             line = file.readline(MOST_HEAD_BYTES)
-        if not start.startswith(MAGIC):
+        if not start.startswith(MAGIC) or not line.endswith(b"\n"):
             return None
-        head = json.loads(line)
-        body = json.dumps(head, sort_keys=True).encode() + b"\n"
-        return read_entry(MAGIC + digest_of(body).encode() + b"\n" + body, path.stem)
-    except (OSError, ValueError, DamagedEntry, RecursionError):
+        if like is not None and not may_be_like(line, like):
+            return None
+        entry = entry_of_head(line)
+    except (OSError, DamagedEntry):
         return None
+    return entry if entry.digest == path.stem else None
 
 
 def _read(path: Path) -> bytes:

@@ -149,12 +149,15 @@ def convert(
     *,
     dimensions: Mapping[str, int] | None = None,
     weights: str = "uint8",
+    integers: Literal["pairs", "exact"] = "pairs",
     progress: Any = None,
 ) -> ModelProto:
     """A model of any format as ONNX, opset 21, written where there is a path.
 
-    Integers become pairs of QuantizeLinear and DequantizeLinear around floats. weights: see
-    `Compilation.to_onnx`. UnsupportedError names what ONNX has no form for, all at once.
+    Integers become pairs of QuantizeLinear and DequantizeLinear around floats, which runtimes round
+    in their own way; `exact`: whole numbers of 64 bits, slower, and equal to the bit but for
+    softmax of bytes. weights: see `Compilation.to_onnx`. UnsupportedError names what
+    ONNX has no form for, all at once.
     """
     from explorer.compilation.converting import check_written
     from explorer.compilation.converting import convert as convert_model
@@ -163,7 +166,7 @@ def convert(
     if path is not None:
         check_written(Path(path))
     source = _loaded(model)
-    made = convert_model(source, dimensions, weights, progress)
+    made = convert_model(source, dimensions, weights, integers, progress)
     if path is not None:
         write_onnx(Path(path), made)
     return made

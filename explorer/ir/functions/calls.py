@@ -62,6 +62,11 @@ def device_functions(program: ModuleOp) -> list[func.FuncOp]:
     return [f for f in functions(program) if device_of(f) != "host"]
 
 
+def functions_on(program: ModuleOp, device: str) -> list[func.FuncOp]:
+    """The functions that run on one device."""
+    return [f for f in functions(program) if device_of(f) == device]
+
+
 def only_device_function(program: ModuleOp) -> func.FuncOp:
     """The one function that runs on a device; InputError where there are none or several."""
     found = device_functions(program)

@@ -187,6 +187,7 @@ def test_hostile_names_are_shown_as_text_and_shortened(
     page.wait_for_selector(".node.fused", timeout=60_000)
     page.locator(".verdict", has_text="equal to source").wait_for(timeout=90_000)
     page.wait_for_selector(".fact-name:text('latency')", timeout=90_000)
+    seen.wait_until_done()  # a picture drawn anew between press and release loses the click
     texts = []
     for index in range(2):
         page.locator(".node.fused").nth(index).click()

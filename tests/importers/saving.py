@@ -141,7 +141,7 @@ def every_blocked_operator() -> onnx.ModelProto:
     peak = d.add("GlobalMaxPool", normal)
     pooled = d.add("MaxPool", "other", kernel_shape=[2, 2])  # reordered for a pool alone
     return d.model(
-        {"image": [1, 3, 8, 8], "other": [1, 24, 6, 6]}, [gate, behind, peak, d.add("Neg", pooled)]
+        {"image": [1, 3, 8, 8], "other": [1, 32, 6, 6]}, [gate, behind, peak, d.add("Neg", pooled)]
     )
 
 
@@ -187,10 +187,10 @@ def relaid(model: onnx.ModelProto, size: int, to: int) -> onnx.ModelProto:
             changed[node.input[1]] = np.array(shape, np.int64)
         if node.domain != NCHWC or node.op_type != "Conv":
             continue
-        filters = unblocked(arrays[node.input[1]], size)
+        filters = _without_blocks_of_zeros(unblocked(arrays[node.input[1]], size), to)
         changed[node.input[1]] = blocked_filters(_filled(filters, to), to)
         if len(node.input) > 2 and node.input[2]:
-            changed[node.input[2]] = _filled(arrays[node.input[2]], to)
+            changed[node.input[2]] = _filled(arrays[node.input[2]][: len(filters)], to)
         for attribute in node.attribute:
             if attribute.name == "group" and attribute.i == len(filters):
                 attribute.i = len(changed[node.input[1]])
@@ -198,6 +198,15 @@ def relaid(model: onnx.ModelProto, size: int, to: int) -> onnx.ModelProto:
         if tensor.name in changed:
             tensor.CopyFrom(numpy_helper.from_array(changed[tensor.name], tensor.name))
     return result
+
+
+def _without_blocks_of_zeros(filters: np.ndarray, size: int) -> np.ndarray:
+    """Without those at the end, of filters, and of channels where they are blocked."""
+    while len(filters) > size and not filters[-size:].any():
+        filters = filters[:-size]
+    while filters.shape[1] > size and not filters[:, -size:].any():
+        filters = filters[:, :-size]
+    return filters
 
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:

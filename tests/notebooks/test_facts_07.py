@@ -149,7 +149,7 @@ def test_exercise_2_wants_one_step_told_otherwise(lesson):
         judge,
         {
             "this is the list as it was": c,
-            "these are other steps: split, split, ": c.fork(schedule={KERNEL: steps[:-1]}),
+            "these are other steps: split, ": c.fork(schedule={KERNEL: steps[:-1]}),
             "is asked for; this is of type list": steps,
         },
     )

@@ -90,7 +90,7 @@ def test_the_cost_of_waking_decides_who_runs_a_program(device, wake_seconds):
     if device.compute_units == 1:
         pytest.skip("nobody is woken")
     core = {"core.wake_seconds": wake_seconds, "core.barrier_seconds": 0.0}
-    target = load_target("opencl").with_(**core)
+    target = load_target("opencl").with_(vector_floats=8, **core)
     compilation = explorer.compile("sample_models/digits_resnet.onnx", target=target)
     chain = compilation.program.chain
     assert chain is not None

@@ -171,7 +171,7 @@ def test_what_is_selected_is_found_again_by_the_nodes_it_comes_from(chromium: An
 def test_two_branches_stand_side_by_side_in_step(forked: Any):
     page = forked.page
     compare(page, "totals")
-    page.get_by_role("button", name="side by side").click()
+    page.get_by_role("button", name="side by side", exact=True).click()
     columns = page.locator(".twin")
     expect(columns).to_have_count(2)
     base, fork = columns.nth(0), columns.nth(1)

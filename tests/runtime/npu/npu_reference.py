@@ -106,6 +106,7 @@ class Reference:
         return {
             "weights": self.machine.weight_bits,
             "activations": self.machine.input_bits,
+            "gathered": self.machine.input_bits,
             "micro_operations": 8,
             "tables": 8,
         }.get(content, self.machine.accumulator_bits)

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.ir import SSAValue
 
 from explorer.accuracy.execution import TappedProgram
 from explorer.compilation import Compilation, compile_model
@@ -25,13 +26,18 @@ from explorer.compilation.settings.settings import Progress, Settings, default_p
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
+from explorer.ir.origins import Origin, origin_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
-from explorer.ir.structure import value_name
+from explorer.ir.structure import operations, value_name
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.types import is_static, static_shape
 from explorer.passes import BEFORE_QUANTIZING, FUSION, QUANTIZATION, before_quantizing
+from explorer.passes.analysis.matching import maker
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.legalize import Legalize
 from explorer.passes.simplify.eliminate_dead_code import EliminateDeadCode
+from explorer.passes.simplify.remove_no_ops import MergeReshapes
 from explorer.quantization.choosing import Tensor, quantizable_tensors
 from explorer.quantization.histogram import Histogram
 from explorer.quantization.methods import RANGES, Range
@@ -205,19 +211,19 @@ def observe(
     names = [kind.name for kind in corrections]
     kept = State(state, f"{digest} {examples.digest} {dict(dimensions or {})} {names}")
     tapped = TappedProgram(program.executable)
-    values = {tensor.name: value_name(tensor.value) for tensor in tensors}
-    first, histograms = kept.read(tuple(values))
+    places = places_of(program, {tensor.name: tensor.value for tensor in tensors})
+    first, histograms = kept.read(tuple(places))
     for number in range(first, examples.count):
         if progress is not None:
             progress("example", number, examples.count)
         inputs = examples.at(number)
-        found = tapped.values(inputs, {})
-        found |= {value: inputs[name] for name, value in values.items() if name in inputs}
-        for name, value in values.items():
-            histograms[name] = histograms[name].including(found[value])
+        found = inputs | tapped.values(inputs, {})
+        for name, place in places.items():
+            tensor = inputs[name] if name in inputs else place.read(found)
+            histograms[name] = histograms[name].including(tensor)
         kept.keep(number + 1, histograms)
     return Observed(
-        tensors=tuple(values),
+        tensors=tuple(places),
         histograms=histograms,
         source=model,
         dimensions=dimensions,
@@ -242,6 +248,55 @@ def tensors_of(snapshot: Snapshot, integers_only: bool = False) -> list[Tensor]:
     function = entry_function(snapshot.program)
     assert isinstance(function, func.FuncOp)
     return quantizable_tensors(function, integers_only)
+
+
+class LegalizeEachTensor(Legalize):
+    """Without the rule that drops what lies between two reshapes: convolutions of one dimension and
+    transposed ones end with a reshape, and their results have to be read."""
+
+    rules = tuple(rule for rule in Legalize.rules if rule is not MergeReshapes)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program has a tensor: in one of its values, whose elements come in another shape."""
+
+    value: str
+    shape: tuple[int, ...] | None = None
+
+    def read(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        array = values[self.value]
+        return array if self.shape is None else array.reshape(self.shape)
+
+
+def places_of(program: Compilation, tensors: Mapping[str, SSAValue]) -> dict[str, Place]:
+    """Of values before they are quantized, in a calibration program, by the names given here.
+
+    What legalization writes in other operations ends with one that has the origin, and another
+    name, of the value whose place it takes. A reshape lies in the buffer of what it reshapes.
+    """
+    names: dict[str, Origin | None] = {}
+    others: dict[Origin, Place] = {}
+    for op in operations(program[Legalize.name].after.program):
+        for result in op.results:
+            names[value_name(result)] = origin = origin_of(result)
+            if origin is not None and is_static(result):
+                others.setdefault(origin, _place_in_buffer(result))
+
+    def place(value: SSAValue) -> Place:
+        name, origin = value_name(value), origin_of(value)
+        if origin is not None and names.get(name) != origin and origin in others:
+            return others[origin]
+        return Place(name)
+
+    return {name: place(value) for name, value in tensors.items()}
+
+
+def _place_in_buffer(value: SSAValue) -> Place:
+    whole = value
+    while (reshape := maker(whole, ReshapeOp)) is not None:
+        whole = reshape.input
+    return Place(value_name(whole), None if whole is value else static_shape(value))
 
 
 def calibration_program(
@@ -270,6 +325,7 @@ def calibration_passes(
     kept = (Legalize, EliminateDeadCode)
     dropped = tuple(kind for kind in (*QUANTIZATION, *FUSION, JoinInPlace) if kind not in kept)
     found = [p for p in passes if not isinstance(p, dropped)]
-    place = next(i for i, p in enumerate(found) if isinstance(p, Legalize))
+    place, legalize = next((i, p) for i, p in enumerate(found) if isinstance(p, Legalize))
     before = [*before_quantizing(integers_only), *corrections]
-    return [*found[:place], *before, *found[place:]]
+    lowering = [LegalizeEachTensor(legalize.multiplies_bf16), *found[place + 1 :]]
+    return [*found[:place], *before, *lowering]

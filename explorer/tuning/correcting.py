@@ -26,7 +26,6 @@ from explorer.ir.constants import constant
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.support.quantized_scalars import real_array, stored_array
@@ -55,6 +54,7 @@ from explorer.tuning.calibration import (
     calibrate,
     calibration_program,
     observe,
+    places_of,
     require_asked,
     thresholds_of,
 )
@@ -129,13 +129,15 @@ def with_limits(
     }
     examples = examples_of(program, data, chosen)
     tapped = TappedProgram(program.executable)
+    read = places_of(program, {name: place.value for name, place in places.items()})
     limits: dict[str, np.ndarray] = {}
     for number in range(examples.count):
         if progress is not None:
             progress("channels of example", number, examples.count)
-        found = tapped.values(examples.at(number), {})
+        inputs = examples.at(number)
+        found = inputs | tapped.values(inputs, {})
         for name, place in places.items():
-            array = np.moveaxis(found[value_name(place.value)], place.axis, 0)
+            array = np.moveaxis(read[name].read(found), place.axis, 0)
             array = array.reshape(len(array), -1)
             ends = np.stack([array.min(axis=1), array.max(axis=1)])
             known = limits.get(name, ends)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import explorer
 from explorer.errors import InputError
 from explorer.quantization.methods import RANGES, Range
 from explorer.tuning import calibration
@@ -67,6 +68,62 @@ def test_the_best_thresholds_are_no_worse_together_than_those_of_any_method(mode
             table = thresholds_of(observed, method).thresholds
             found[method] = noise.of({n: Range(t.low, t.high) for n, t in table.items()}).noise
     assert found.pop("best") <= min(found.values()) * (1 + 1e-9)
+
+
+WRITTEN_IN_OTHERS = {
+    "one dimension": """
+lifted (float[1,4,16] x) => (float[1,5] y)
+<float[8,4,3] w1, float[112,5] w2> {
+  p = Conv (x, w1)
+  r = Flatten (p)
+  y = MatMul (r, w2)
+}
+""",
+    "phases": """
+spread (float[1,4,5,7] x) => (float[1,5,10,13] y)
+<float[4,8,2,2] w1, float[5,8,1,1] w2> {
+  p = ConvTranspose <strides = [2, 2], pads = [0, 0, 0, 1]> (x, w1)
+  y = Conv (p, w2)
+}
+""",
+    "phases in another shape": """
+spread (float[1,4,8,8] x) => (float[1,32,5] y)
+<float[4,8,2,2] w1, float[64,5] w2, int64[3] sizes = {1, 32, 64}> {
+  p = ConvTranspose <strides = [2, 2]> (x, w1)
+  r = Reshape (p, sizes)
+  y = MatMul (r, w2)
+}
+""",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN_IN_OTHERS.values(), ids=WRITTEN_IN_OTHERS)
+def test_results_that_legalization_writes_in_other_operations_are_seen(text, tmp_path):
+    """As intermediate results of the source, and the table makes an integer program of them."""
+    model = source_model(tmp_path, text)
+    random = np.random.default_rng(0)
+    data = {"x": random.normal(size=(3, *model.inputs[0].shape[1:])).astype(np.float32)}
+    seen = observe(model, data)
+    assert "p" in seen.tensors
+    expected = tensor_of(model, "p", data["x"])
+    assert seen.histograms["p"].low == pytest.approx(expected.min(), rel=1e-4)
+    assert seen.histograms["p"].high == pytest.approx(expected.max(), rel=1e-4)
+    compiled = explorer.compile(model, quantization=calibrate(model, data, "min-max"))
+    accuracy = compiled.accuracy({"x": data["x"][:1]})
+    assert accuracy.passed and accuracy.report.bit_exact, accuracy.summary
+
+
+def tensor_of(model, name, rows):
+    """Of each row by itself, as onnx's reference computes it."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    proto = onnx.load(model.path)
+    proto.graph.output.append(
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+    )
+    session = ReferenceEvaluator(proto)
+    return np.stack([session.run([name], {"x": row[None]})[0] for row in rows])
 
 
 def test_batches_of_the_same_numbers_give_the_same_table(model, data):

@@ -37,7 +37,14 @@ from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.top.shapes import RangeOp
-from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_of,
+    is_static,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+)
 from explorer.passes.analysis.matching import constant, dtype_of, weight_name
 from explorer.passes.lower.phases import ConvolveByPhases
 from explorer.passes.lower.widen import MoveWide, RoundInProduct, WidenProducts
@@ -216,7 +223,10 @@ def _reshaped(
     """The value in another shape: a constant at once, all else by a reshape."""
     array = constant(value, rewriter.weights)
     if array is not None:
-        return rewriter.add_weight(op, weight_name(op, "weight"), array.reshape(shape), like=op)
+        kind = element_type_of(value)
+        stored = kind if isinstance(kind, QuantizedType) else None
+        name, array = weight_name(op, "weight"), array.reshape(shape)
+        return rewriter.add_weight(op, name, array, like=op, element_type=stored)
     reshape = ReshapeOp.make([value, None], shape=list(shape))
     origin = origin_of(value)
     set_origins(reshape, [None if origin is None else origin.then("reshape", shape)])

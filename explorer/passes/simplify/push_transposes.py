@@ -28,7 +28,13 @@ from explorer.ir.top.elementwise import BinaryOp, SelectOp, UnaryOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.types import is_static, shape_of, size_bytes
+from explorer.ir.types import (
+    QuantizedType,
+    element_type_of,
+    is_static,
+    shape_of,
+    size_bytes,
+)
 from explorer.passes.analysis.matching import constant, is_constant, maker, uses
 from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.simplify.linear.matmul_forms import MATMUL_RULES
@@ -98,10 +104,15 @@ def _permuted_operand(
         return operand
     rank = len(plan.permutation)
     aligned = array.reshape((1,) * (rank - array.ndim) + array.shape)
-    moved = np.ascontiguousarray(np.transpose(aligned, inverse(plan.permutation)))
+    order = inverse(plan.permutation)
+    moved = np.ascontiguousarray(np.transpose(aligned, order))
     weight = operand.owner
     assert isinstance(weight, WeightOp)
-    return rewriter.add_weight(op, f"{weight.weight.data}.permuted", moved, like=weight)
+    kind, name = element_type_of(operand), f"{weight.weight.data}.permuted"
+    stored = kind if isinstance(kind, QuantizedType) else None
+    if stored is not None and not stored.is_per_tensor:
+        stored = stored.with_axis(order.index(stored.axis_number + rank - array.ndim))
+    return rewriter.add_weight(op, name, moved, like=weight, element_type=stored)
 
 
 def _insert_permuted(op: Permutable, plan: _Plan, rewriter: RecordedRewriter) -> SSAValue:

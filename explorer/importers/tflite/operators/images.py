@@ -112,8 +112,8 @@ def _resized_floats(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
     for column in (0, 1):
         for row in (0, 1):
             part = build.gather(real, neighbours[0][row], 2)
+            part = build.binary("mul", part, build.weight(shares[0][row]))  # before it is wide
             part = build.gather(part, neighbours[1][column], 3)
-            part = build.binary("mul", part, build.weight(shares[0][row]))
             part = build.binary("mul", part, build.weight(shares[1][column]))
             total = part if total is None else build.binary("add", total, part)
     assert total is not None

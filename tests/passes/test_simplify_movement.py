@@ -243,6 +243,44 @@ def test_a_convolution_declines_other_pads(check, low, number, reason):
     assert checked.declined == [f"pad-by-conv y: {reason}"]
 
 
+QUANTIZED = "!top.quantized<i8, 0.5:-3>"
+INTEGER_SUMS = "!top.quantized<i32, 0.125:0>"
+
+
+@pytest.mark.parametrize(("number", "fires"), [(-3.0, True), (0.0, False)])
+def test_a_convolution_of_integers_pads_with_the_zero_point(check, number, fires):
+    padded = f"tensor<1x3x9x8x{QUANTIZED}>"
+    operations = f"""
+      %w = top.weight() {{weight = "w"}} : tensor<4x3x3x3x!top.quantized<i8, 0.25:0>>
+      %q = top.bitcast(%x) {{to = {QUANTIZED}}} : tensor<1x3x8x8x{QUANTIZED}>
+      %p = top.pad(%q) {{low = [0, 0, 1, 0], high = [0, 0, 0, 0], interior = [0, 0, 0, 0],
+        value = {number}}} : {padded}
+      %y = top.conv(%p, %w) {{dilations = [1, 1], group = 1, pads = [1, 1, 1, 1],
+        strides = [1, 1]}} : tensor<1x4x9x8x{INTEGER_SUMS}>
+      %r = top.bitcast(%y) {{to = i32}} : tensor<1x4x9x8xi32>
+      top.return(%r)"""
+    filters = np.random.default_rng(0).integers(-9, 9, (4, 3, 3, 3)).astype(np.int8)
+    text = f"func.func @main(%x: tensor<1x3x8x8xi8>) {{{operations}\n}}"
+    checked = check(SimplifyMovement(), text, {"w": filters})
+    assert checked.fired == (["pad-by-conv y"] if fires else [])
+    if not fires:
+        assert checked.declined == ["pad-by-conv y: p adds 0.0, a convolution -3.0"]
+
+
+def test_a_convolution_takes_over_a_pad_before_a_transpose(check):
+    """As formats have it whose pictures have their channels last."""
+    operations = (
+        WEIGHT
+        + pad("%p", "%x", [0, 1, 2, 0], [0, 3, 0, 0], "1x10x9x3")
+        + "%t = top.transpose(%p) {permutation = [0, 3, 1, 2]} : tensor<1x3x10x9xf32>\n"
+        + conv("%t", [1, 1, 1, 1], "1x4x10x9")
+    )
+    checked = simplify(check, operations, arguments="%x: tensor<1x6x7x3xf32>")
+    assert checked.fired == ["pad-by-conv y", "erase-unused t", "erase-unused p"]
+    assert "top.transpose(%x)" in checked.lines[0]
+    assert "pads = [2, 3, 4, 1]" in checked.lines[1]
+
+
 def test_an_average_counts_the_padding_that_it_takes_over(check):
     operations = pad("%p", "%x", [0, 0, 1, 1], [0, 0, 1, 1], "1x3x10x10") + pool(
         "%p", [0, 0, 0, 0], "1x3x8x8", "average", "includes_padding = false, "

@@ -7,13 +7,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import shape_of
 from explorer.passes.analysis.matching import dtype_of, is_float, maker
@@ -47,20 +51,35 @@ class MergePads(Rule):
 class PadByConv(Rule):
     """conv(pad(x) {low = [0, 0, 1, 1], high = [0, 0, 1, 1]}) {pads = 0}   =>   conv(x) {pads = 1}
 
-    Applies to zeros around the spatial axes. Pays because the padded tensor is not made: a
-    convolution's padding is part of its input's buffer. Exact.
+    Applies to what stands for zero around the spatial axes, the zero point of quantized numbers,
+    before a transpose, too. Pays because the padded tensor is not made: a convolution's padding is
+    part of its input's buffer. Exact.
     """
 
     matches = (ConvOp,)
 
     def rewrite(self, op: ConvOp, rewriter: RecordedRewriter) -> None:
-        pad = maker(op.input, PadOp)
+        transpose = maker(op.input, TransposeOp)
+        pad = maker(op.input if transpose is None else transpose.input, PadOp)
         if pad is None:
             return
-        _require_window_pad(pad, op)
-        if pad.get("value") != 0.0:
-            raise Declined(f"{identity_of(pad)} adds {pad.get('value')}, a convolution zeros")
-        rewriter.replace(op, op.altered(input=pad.input, pads=_sums(op, pad)), absorbs=[pad])
+        order = range(len(shape_of(pad.input)))
+        if transpose is not None:
+            if not transpose.output.has_one_use():
+                raise Declined(f"{identity_of(transpose)} is needed elsewhere")
+            order = transpose.get("permutation")
+        _require_window_pad(pad, op, order)
+        if pad.get("value") != op.padding_fill:
+            own = f"{op.padding_fill}" if op.padding_fill else "zeros"
+            raise Declined(f"{identity_of(pad)} adds {pad.get('value')}, a convolution {own}")
+        value, pads = pad.input, _sums(op, pad, order)
+        if transpose is not None:
+            moved = transpose.altered(input=value)
+            origin = origin_of(value)
+            set_origins(moved, [None if origin is None else origin.then("permute", order)])
+            rewriter.insert_before(op, moved)
+            value = moved.output
+        rewriter.replace(op, op.altered(input=value, pads=pads), absorbs=[pad])
 
 
 class PadByPool(Rule):
@@ -93,23 +112,27 @@ class PadByPool(Rule):
         rewriter.replace(op, new, absorbs=[pad])
 
 
-def _require_window_pad(pad: PadOp, op: ConvOp | PoolOp) -> None:
-    """Declined where something else than the borders of the spatial axes is padded."""
+def _require_window_pad(
+    pad: PadOp, op: ConvOp | PoolOp, order: Sequence[int] | None = None
+) -> None:
+    """Declined where something else than the borders of the spatial axes is padded.
+
+    order: of the window's axes, those of the pad.
+    """
     name = identity_of(pad)
     if pad.amounts is not None:
         raise Declined(f"how much {name} adds is computed")
     if any(pad.get("interior", ())):
         raise Declined(f"{name} pads between elements")
-    if any((*pad.get("low")[:2], *pad.get("high")[:2])):
+    if any(pad.get(end)[axis] for end in ("low", "high") for axis in (order or range(2))[:2]):
         raise Declined(f"{name} pads batch or channels, too")
     if not any((*pad.get("low"), *pad.get("high"))):
         raise Declined(f"{name} adds nothing")
 
 
-def _sums(op: TopOperation, pad: PadOp) -> list[int]:
-    spatial = len(shape_of(pad.input)) - 2
-    added = (*pad.get("low")[2:], *pad.get("high")[2:])
-    assert len(added) == 2 * spatial
+def _sums(op: TopOperation, pad: PadOp, order: Sequence[int] | None = None) -> list[int]:
+    spatial = (order or range(len(shape_of(pad.input))))[2:]
+    added = [pad.get(end)[axis] for end in ("low", "high") for axis in spatial]
     return [a + b for a, b in zip(op.get("pads"), added, strict=True)]
 
 

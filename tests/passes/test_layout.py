@@ -185,6 +185,20 @@ POOL = """
         dilations = [1, 1]} : """
 
 
+def test_a_transpose_for_one_reader_writes_blocks_since_it_copies_anyway():
+    pictures = "%x : tensor<1x8x8x32xf32>"
+    moved = "%t = top.transpose(%x) {permutation = [0, 3, 1, 2]} : tensor<1x32x8x8xf32>" + conv(
+        "y", "t", (32, 24)
+    )
+    one = Assigned(main(moved, inputs=pictures))
+    assert one.layout("t") == Layout(16, (1, 1, 1, 1))
+    assert one.reader("y") == "t"
+    returned = main(moved, "%y, %t", f"{STEM}, tensor<1x32x8x8xf32>", pictures)
+    two = Assigned(returned)
+    assert two.layout("t") == Layout()
+    assert two.reader("y") != "t"
+
+
 @pytest.mark.parametrize(("channels", "block"), [(16, 16), (15, 0)])
 def test_a_pool_of_many_channels_is_worth_a_copy_into_blocks(channels, block):
     kind = f"tensor<1x{channels}x7x7xf32>"

@@ -29,6 +29,7 @@ from explorer.ir.structure import device_of, functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.operation import MovementOperation
+from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import (
     PLAIN,
@@ -191,7 +192,12 @@ class _Assignment:
                 self.rewriter.set_operand(op, 0, self._convert(value, layout, op))
 
     def _convert(self, value: SSAValue, layout: Layout, user: TopOperation) -> SSAValue:
-        """The value in another layout: one copy per layout, made where it is first needed."""
+        """The value in another layout: one copy per layout, made where it is first needed.
+
+        A transpose that nobody else reads copies already, and writes that layout itself.
+        """
+        if writes_itself(value, layout):
+            return self.rewriter.set_type(value, with_layout(value.type, layout))
         key = (value, layout)
         if key not in self.converted:
             copy = ConvertLayoutOp.make([value], [with_layout(value.type, layout)])
@@ -298,6 +304,14 @@ def _is_worth_blocks(op: PoolOp) -> bool:
 
 def _channels(op: PoolOp) -> int:
     return static_shape(op.input)[CHANNELS]
+
+
+def writes_itself(value: SSAValue, layout: Layout) -> bool:
+    """Is the value made for one reader by a plain transpose, which may as well be blocked?"""
+    op = value.owner
+    if not isinstance(op, TransposeOp) or op.is_view or layout_of(value) != PLAIN:
+        return False
+    return (not layout.block or len(static_shape(value)) == 4) and value.has_one_use()
 
 
 def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:

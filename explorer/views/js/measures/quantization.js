@@ -108,7 +108,7 @@ export async function quantizationView(app) {
     if (!chosen) return;
     const {tensor, observed, weights, blocked} = chosen;
     replace(said);
-    plot = observed && tensor ? thresholdPlot(chosen, fork) : null;
+    plot = observed && tensor ? thresholdPlot(app, chosen, fork) : null;
     replace(
       main,
       element(

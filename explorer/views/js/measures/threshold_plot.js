@@ -4,6 +4,7 @@
 
 import {element, replace, shape} from "../ground/dom.js";
 import {decode, errorText, percentText} from "../ground/numbers.js";
+import {rulerOf} from "../graph/names_that_fit.js";
 
 const HEIGHT = 148;
 const TOP = 50; // names of methods stand above
@@ -12,7 +13,7 @@ const SIDE = 10;
 const LINE = 14; // of a row of names
 const ABOVE = 10; // from the bars to the lowest row: the end in use reaches into it
 const GAP = 9; // between a name and its mark, and to the next name
-const LETTER = 5.6; // a character of a name
+const NAME_FONT = "10px"; // as in quantization.css
 const NAME_LINES = 3;
 const KEY_STEP = 1.02; // by which an arrow moves the threshold
 
@@ -23,7 +24,7 @@ export function rangeText(low, high) {
 }
 
 // row: of the view, with `observed` and `tensor`; fork(threshold) is called where it is let go.
-export function thresholdPlot(row, fork) {
+export function thresholdPlot(app, row, fork) {
   const {observed, tensor} = row;
   const edge = Math.max(-tensor.low, tensor.high) || 1;
   const histogram = histogramOf(observed);
@@ -45,7 +46,8 @@ export function thresholdPlot(row, fork) {
     picture.setAttribute("height", String(HEIGHT));
     const [low, high] = [tensor.low * ratio, tensor.high * ratio];
     const [left, right] = [x(Math.max(low, least)), x(Math.min(high, most))];
-    const marks = marksOf(observed, x);
+    const ruler = rulerOf(app, NAME_FONT);
+    const marks = marksOf(observed, x, (name) => ruler.measureText(name).width);
     replace(
       picture,
       shape("rect", {
@@ -242,7 +244,7 @@ function barsOf({start, width, counts}, x, base) {
 
 // Ends of what the methods would represent; those that fall on one pixel share a mark, and names
 // that would run into one another stand in rows.
-function marksOf(observed, x) {
+function marksOf(observed, x, widthOf) {
   const byPixel = new Map();
   for (const {method, low, high, own} of observed.candidates)
     for (const [value, isNamed] of /** @type {[number, boolean][]} */ ([
@@ -261,7 +263,7 @@ function marksOf(observed, x) {
     .sort((a, b) => b.at - a.at)
     .map(({at, names, titles}) => {
       const label = names.join(", ");
-      const size = label.length * LETTER + GAP;
+      const size = widthOf(label) + GAP;
       // Left of the mark, but where the picture ends.
       const isBefore = at - size > 0;
       const [from, to] = isBefore ? [at - size, at] : [at, at + size];

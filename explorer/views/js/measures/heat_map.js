@@ -5,6 +5,7 @@ import {button, element, replace} from "../ground/dom.js";
 import {canvasPlot, canvasText, moveTip, placed, tipElement} from "../ground/plot.js";
 import {commonEnding, tailOf} from "./column_names.js";
 import {clip} from "../ground/scene.js";
+import {fitText} from "../graph/names_that_fit.js";
 
 const ROW = 14;
 const MOST_CELL = 72;
@@ -14,6 +15,7 @@ const HEAD_LEVEL = 16;
 const HEAD_LEANING = 50;
 const NAME_PIXELS = 13; // between two leaning names
 const NAME_CHARACTERS = 10;
+const NAME_GAP = 6; // between two level names
 
 /**
  * @param {any} app
@@ -195,7 +197,9 @@ export function heatMap(app, table, options) {
       context.font = `${isOwn ? "bold " : ""}10px system-ui, sans-serif`;
       if (cell >= WIDE_CELL) {
         context.textAlign = "center";
-        context.fillText(canvasText(tailOf(name, Math.floor(cell / 6))), x, height / 2);
+        const font = `${isOwn ? "bold " : ""}10px`;
+        const shown = fitText(app, canvasText(name), cell - NAME_GAP, font, tailOf);
+        context.fillText(shown, x, height / 2);
         continue;
       }
       context.save();

@@ -35,6 +35,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from explorer.results import KernelRecord, KernelSearch, Knob, Trace
+from explorer.results.accuracy import AccuracyReport
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.results.overlays import Overlay
 from explorer.views import register
@@ -359,6 +360,7 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "task": None
         if report is None or report.task is None
         else [report.task.right, report.task.source_right, report.task.total],
+        "againstFloat": _worst_against_float(report),
         "oracle": "" if report is None else report.oracle,
         "peak": None if memory is None else memory.peak_bytes,
         "bound": None if memory is None else memory.bound_bytes,
@@ -367,3 +369,11 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "threads": 0 if profile is None else profile.threads,
         "seconds": number(sum(record.seconds for record in trace.passes)),
     }
+
+
+def _worst_against_float(report: AccuracyReport | None) -> Json:
+    """Of a quantized program [output, its SQNR in dB]: the output that is farthest from the float
+    model's. No verdict is about it."""
+    outputs = () if report is None else report.float_outputs
+    worst = min(outputs, key=lambda output: output.sqnr_db, default=None)
+    return None if worst is None else [worst.tensor, number(worst.sqnr_db)]

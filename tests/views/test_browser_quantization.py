@@ -228,3 +228,29 @@ def test_names_of_thresholds_near_one_another_do_not_touch(
         for other in boxes[place + 1 :]:
             is_beside = left >= other[1] + 2 or right + 2 <= other[0]
             assert is_beside or top >= other[3] or bottom <= other[2], (boxes, place)
+
+
+def test_beside_the_verdict_stands_how_far_the_outputs_are_from_the_float_model(
+    opened: Any, quantized: Trace
+):
+    assert quantized.accuracy is not None
+    worst = min(quantized.accuracy.float_outputs, key=lambda output: output.sqnr_db)
+    fact = opened(quantized).page.locator(".facts-row .fact", has_text="against float")
+    expect(fact).to_contain_text(f"{worst.sqnr_db:.0f} dB")
+    assert worst.tensor in fact.get_attribute("title")
+
+
+def test_an_operation_that_is_not_here_yet_comes_from_its_own_nodes_and_those_of_its_stand_in(
+    opened: Any, quantized: Trace
+):
+    place = [step.name for step in quantized.passes].index("compute-in-integers")
+    nodes = {node.id: set(node.sources) for node in quantized.snapshots[place].graph.nodes}
+    last = quantized.snapshots[-1].graph.nodes
+    own = next(n for n in last if n.id not in nodes and len(n.sources) > 1)
+    shared = [sources for sources in nodes.values() if sources & set(own.sources)]
+    assert set().union(*shared) > set(own.sources)  # others have come of more nodes
+    page = opened(quantized, link=f"pass={place}&selection={own.id}").page
+    expect(page.locator(".subject .hint")).to_contain_text(f"{own.id} stands here as")
+    stand_in = page.locator(".subject h2").inner_text()
+    chips = page.locator(".subject .chip.origin").all_inner_texts()
+    assert set(chips) == nodes[stand_in] | set(own.sources)

@@ -6,6 +6,7 @@ import {choiceText} from "./fork.js";
 import {
   bytesText,
   countText,
+  decibelsText,
   decode,
   errorText,
   exactText,
@@ -39,6 +40,7 @@ export function totalsTable(
     ),
     latencyRow(summaries, comparison),
     ...rightAnswers(summaries),
+    ...decibelsRow(summaries),
     ["worst tensor", summaries.map((summary) => [judgedText(summary), ""])],
     ["compared with the source", summaries.map((summary) => [verdict(summary.verdict), ""])],
     ["target", targets.map((target) => [target, ""])],
@@ -107,6 +109,19 @@ function rightAnswers(summaries) {
       "right answers",
       summaries.map(({rightAnswers: answers}) =>
         answers ? [`${exactText(answers[0])} of ${exactText(answers[1])}`, ""] : ["–", ""],
+      ),
+    ],
+  ];
+}
+
+// Of quantized programs, of the output that is farthest off.
+function decibelsRow(summaries) {
+  if (summaries.every(({againstFloat}) => !againstFloat)) return [];
+  return [
+    [
+      "against the float model",
+      summaries.map(({againstFloat}) =>
+        againstFloat ? [decibelsText(decode(againstFloat[1])), "", againstFloat[0]] : ["–", ""],
       ),
     ],
   ];

@@ -5,6 +5,7 @@ import {button, element, replace} from "../ground/dom.js";
 import {
   bytesText,
   countText,
+  decibelsText,
   decode,
   errorText,
   judgedText,
@@ -102,6 +103,14 @@ function factsRow(app) {
   return element(
     "span",
     {class: "facts-row"},
+    summary.againstFloat
+      ? fact(
+          "against float",
+          decibelsText(decode(summary.againstFloat[1])),
+          `signal to noise of ${summary.againstFloat[0]} against the float model; the verdict is ` +
+            "about the quantized program, whose integers are compared bit by bit",
+        )
+      : null,
     summary.milliseconds === null
       ? null
       : fact(

@@ -26,6 +26,10 @@ COVERED = """() => {
     .filter((a) => over.some((b) => a.left < b.right && a.right > b.left &&
       a.top < b.bottom && a.bottom > b.top)).length;
 }"""
+PLACES = """cards => cards.map((card) => {
+  const {left, top} = card.getBoundingClientRect();
+  return [Math.round(left), Math.round(top)];
+})"""
 MOVES = """() => document.getAnimations().map((one) => one.effect)
   .filter((effect) => effect.target.closest('.graph'))
   .map((effect) => effect.getTiming().duration)"""
@@ -58,6 +62,22 @@ def test_what_fits_is_covered_by_nothing(opened: Any, medium: Trace) -> None:
         page.keyboard.press("g")
         watched.wait_until("document.querySelector('.minimap').hidden")
         watched.wait_until(f"({COVERED})() === 0")
+
+
+def test_a_selection_moves_no_graph_that_is_in_sight_as_a_whole(opened: Any, trace: Trace) -> None:
+    page = opened(trace, link="pass=4&view=after&tab=ir&panes=source_levels-ir").page
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.locator(".graph-body").focus()
+    page.keyboard.press("g")
+    page.wait_for_timeout(300)  # what moved has arrived
+    nodes = page.locator(".graph .node .card")
+    places = nodes.evaluate_all(PLACES)
+    lines = page.locator(".inspector .line", has_text=" = top.")
+    for number in range(lines.count()):
+        lines.nth(number).click(position={"x": 60, "y": 8})
+        expect(page.locator(".subject h2")).not_to_have_text("")
+        assert nodes.evaluate_all(PLACES) == places
+    assert page.locator(".graph .node.selected").count()
 
 
 def test_a_graph_is_never_out_of_sight(opened: Any, medium: Trace) -> None:

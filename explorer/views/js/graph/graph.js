@@ -274,7 +274,7 @@ export function graphPane(app) {
     if (!item) return;
     const [width, height] = size();
     const [x, y] = camera.onScreen(item);
-    const isNear = x > 72 && x < width - 72 && y > 32 && y < height - 32;
+    const isNear = camera.showsAll() || (x > 72 && x < width - 72 && y > 32 && y < height - 32);
     if (sight.level() !== "far" && isNear) return;
     if (sight.level() === "far") camera.zoomTo(0.75);
     camera.goTo(item);

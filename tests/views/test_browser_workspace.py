@@ -4,6 +4,7 @@ All on a compilation of a sample model, for an invented kernel has no loops wort
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,17 @@ def test_a_level_is_taken_away_and_put_back(coding: Any):
     expect(page.locator(".columns .tab-body:visible")).to_have_count(3)
     page.keyboard.press("B")
     expect(page.locator(".tab-body:visible")).to_have_count(1)
+
+
+def test_no_column_is_kept_for_a_level_that_is_not_there(opened: Any, compiled: Trace):
+    kernels = tuple(replace(kernel, assembly=None) for kernel in compiled.kernels)
+    link = f"pass=20&selection={heaviest(compiled)}&tab=c&panes=source"
+    page = opened(replace(compiled, kernels=kernels), link=link).page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    titles = page.locator(".columns .beside-title:visible")
+    expect(titles).to_have_text(["IR", "loops", "C"])
+    page.keyboard.press("5")  # who asks for it is told how to get it
+    expect(page.locator(".inspector")).to_contain_text("No assembly in this trace")
 
 
 def test_a_click_on_a_line_of_ir_leaves_it_where_it_is(opened: Any, compiled: Trace):

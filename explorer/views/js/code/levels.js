@@ -14,6 +14,8 @@ import {sharesButton} from "./line_shares.js";
 import {scheduleEditor} from "./schedule_editor.js";
 import {scheduleSearch} from "./schedule_search.js";
 
+const LISTING = "npu"; // instructions one after the other: it has no loops
+
 function kernelLine(context, kernel) {
   const shared = kernel.operations.filter((name) => name !== context.launches[0]);
   return element(
@@ -248,6 +250,7 @@ export function linkedBuild(app, context, {pane, key, node}) {
 
 // The line of a kernel's text where most of its time goes, -1 where that cannot be said.
 function hottestOf(kernel, text) {
+  if (text.language === LISTING) return -1;
   if (text !== kernel.assembly) return hottestLine(text);
   return hottestInstruction(text, kernel.assemblyLines, kernel.source);
 }

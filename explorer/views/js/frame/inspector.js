@@ -66,6 +66,7 @@ const RELEVANT = [
   "panes",
   "build",
 ];
+const MOST_LANGUAGE = 4; // characters, beside which all tabs stand in one row
 const HUES = 6; // of statements and operations, in explorer.css
 
 export function inspectorPane(app) {
@@ -81,6 +82,8 @@ export function inspectorPane(app) {
     (tab) => store.set({tab}),
     "levels of the operation",
   );
+  // A long name of what kernels are written in leaves the others less room.
+  tabs.classList.toggle("crowded", data.sourceLanguage().length > MOST_LANGUAGE);
   const split = button(
     "⊟",
     "show the next level below (b)",
@@ -120,6 +123,7 @@ export function inspectorPane(app) {
   let picked = null; // the pane of code in which the selection was made: it stays where it is
   let drawnText = null; // {key, pane} of the IR that was drawn last
   let hasLines = false; // of the author's program
+  let absent = []; // levels of which the kernel has nothing
   let turn = 0;
 
   // `isQuiet`: the same subject, of which more is known; what is read stays where it is.
@@ -142,7 +146,8 @@ export function inspectorPane(app) {
       if (isQuiet && state.tab === "fork" && main.contains(main.getRootNode().activeElement))
         return;
       hasLines = context.lines.length > 0;
-      const columns = levelsShown(state.panes, state.tab, node.clientWidth, hasLines);
+      absent = levelsWithout(context);
+      const columns = levelsShown(state.panes, state.tab, node.clientWidth, {hasLines, absent});
       const names = columns ?? [state.tab, ...(state.beside ? [nextLevel(state.tab)] : [])];
       /** @type {any[]} */
       let views = [];
@@ -268,11 +273,27 @@ export function inspectorPane(app) {
       record,
       kernel,
       isGone: !here.length && state.selection !== null,
-      // Nodes of the model that the selection comes from, all that stand here for it.
-      sources: isHere
-        ? (record?.sources ?? [])
-        : [...new Set(here.flatMap((id) => graph.nodes.get(id).sources))],
+      sources: isHere ? (record?.sources ?? []) : sourcesOf(state.selection, here, graph),
     };
+  }
+
+  // Nodes of the model that the selection comes from where others stand for it: those of the one
+  // that is meant first, and its own ones as far as they are here.
+  function sourcesOf(selection, [first, ...others], graph) {
+    const own = new Set(data.sourcesOf(selection));
+    return [
+      ...new Set([
+        ...graph.nodes.get(first).sources,
+        ...others.flatMap((id) => graph.nodes.get(id).sources).filter((name) => own.has(name)),
+      ]),
+    ];
+  }
+
+  // An NPU's kernel has no loops; a saved trace may be without assembly.
+  function levelsWithout({kernel}) {
+    if (kernel === undefined || app.session?.isPending("assembly")) return [];
+    const {steps, assembly} = data.kernels[kernel];
+    return [...(steps ? [] : ["loops"]), ...(assembly ? [] : ["assembly"])];
   }
 
   // ---- tabs
@@ -439,7 +460,7 @@ export function inspectorPane(app) {
       const {panes: now, tab} = store.get();
       if (
         node.clientWidth &&
-        shownLevels !== (levelsShown(now, tab, node.clientWidth, hasLines) ?? []).join()
+        shownLevels !== (levelsShown(now, tab, node.clientWidth, {hasLines, absent}) ?? []).join()
       )
         update(true);
     }).observe(node);

@@ -192,6 +192,7 @@ function blockLines(app, {block, here}) {
 function nothingSelected(app) {
   const {data} = app;
   const {head: all} = data;
+  const producer = all.model.producer.replace(/\.$/, ""); // "MLIR Converted."
   const follow = app.followButton({class: "primary"});
   return element(
     "div",
@@ -200,7 +201,7 @@ function nothingSelected(app) {
     element(
       "p",
       {},
-      `${[all.model.format, clip(all.model.producer, 60)].filter(Boolean).join(" from ")}: ` +
+      `${[all.model.format, clip(producer, 60)].filter(Boolean).join(" from ")}: ` +
         `${countText(all.model.nodes, "node")}, ${amountText(all.model.parameters)} ` +
         `parameters, ${madeOf(app, all)}`,
     ),

@@ -67,7 +67,7 @@ function padOf([name, size, banks], uses, {from, to}) {
     box.append(node);
   }
   const title =
-    `${name}: ${bytesText(reach)} of ${bytesText(size)}` +
+    `${name.replaceAll("_", " ")}: ${bytesText(reach)} of ${bytesText(size)}` +
     (banks > 1 ? `, ${used} of ${countText(banks, "bank")}` : "");
   return [element("p", {class: "pad-title"}, title), box];
 }

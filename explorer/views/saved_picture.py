@@ -33,7 +33,7 @@ def saved_picture(trace: Trace) -> dict[str, str]:
     if trace.snapshots:
         # The pass that fused most, the first of equals; the import where none did.
         index = max(range(len(trace.diffs)), key=lambda i: len(trace.diffs[i].fused) if i else 0)
-        body += f"<div>{graph_html(trace.snapshots[index].graph)}</div>"
+        body += f'<div style="margin-top: 8px">{graph_html(trace.snapshots[index].graph)}</div>'
         body += note(f"The graph after {trace.passes[index].name}. {_HINT}")
     return {
         "text/plain": passes_text(trace),

@@ -171,6 +171,15 @@ function exactPercent(share) {
   return share === 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toLocaleString("en-US")} %`;
 }
 
+const MOST_TITLE = 600;
+const FUSED_NAMES = /([^\s;,()=]+)(?:;[^\s;,()=]+)*;(?:[^\s;,()=]*\/)?([^\s;,()=/]+)/g;
+
+// TFLite's converter names a tensor after all that was fused into it: a/Relu;a/norm;a/conv/Conv2D1
+// is a/Relu;…Conv2D1 here, which leaves room for the operator that makes it.
+function withShortNames(text) {
+  return text.includes(";") ? text.replace(FUSED_NAMES, "$1;…$2") : text;
+}
+
 // The nodes of the model file, with those marked that the selection comes from. Hovering one shows
 // in every other pane what became of it.
 export async function modelView(app, context) {
@@ -193,14 +202,19 @@ export async function modelView(app, context) {
         ? context.sources
         : context.here.flatMap((id) => graph.nodes.get(id)?.sources ?? [])),
   );
-  const entryOf = ([name, {operator, text}]) => ({
-    line: text || `${name}: ${operator}`,
-    owners: [name],
-    kind: "",
-    title: ever.has(name)
-      ? ""
-      : "nothing of it came into the program: its value was known when the file was read",
-  });
+  const entryOf = ([name, {operator, text}]) => {
+    const whole = text || `${name}: ${operator}`;
+    const line = withShortNames(whole);
+    return {
+      line,
+      whole,
+      owners: [name],
+      kind: "",
+      title: ever.has(name)
+        ? clip(line === whole ? "" : whole, MOST_TITLE)
+        : "nothing of it came into the program: its value was known when the file was read",
+    };
+  };
   const entries = lines.length ? underLines(nodes, lines, entryOf) : nodes.map(entryOf);
   const pane = codePane({
     entries,
@@ -223,7 +237,7 @@ export async function modelView(app, context) {
       else app.selectSource(name ?? names[0]);
     },
   });
-  const text = {lines: entries.map(({line}) => line)};
+  const text = {lines: entries.map(({line, whole}) => (lines.length ? line : whole))};
   return {
     panes: [
       {

@@ -168,9 +168,14 @@ FUNCTIONS = ["gelu", "gelu_tanh", "sigmoid", "tanh", "silu", "hard_swish", "elu"
 FUNCTIONS += ["softplus", "mish", "erf", "exp", "abs"]
 
 
-def lookup(name: str, source: QuantizedType, to: QuantizedType) -> LookupOp:
+def lookup(
+    name: str,
+    source: QuantizedType,
+    to: QuantizedType,
+    occurring: tuple[int, int] | None = None,
+) -> LookupOp:
     kind = UNARY[name]
-    table = table_of(lambda x: kind.meaning(x, kind.alpha, kind.beta), source, to)
+    table = table_of(lambda x: kind.meaning(x, kind.alpha, kind.beta), source, to, occurring)
     op = build(
         LookupOp,
         [(source, (2**source.storage.width.data,))],
@@ -183,6 +188,8 @@ def lookup(name: str, source: QuantizedType, to: QuantizedType) -> LookupOp:
     assert isinstance(op, LookupOp)
     return op
 
+        exact=table.exact.tolist() or None,
+        exact_from=table.exact_from or None,
 
 def wanted_of(name: str, source: QuantizedType, to: QuantizedType) -> np.ndarray:
     kind = UNARY[name]
@@ -219,12 +226,35 @@ def test_a_function_without_numbers_and_a_short_table_are_refused():
     kind = quantized(i8, 0.1)
     with pytest.raises(ValueError, match="not defined for all numbers"):
         table_of(np.log, kind, kind)
+@pytest.mark.parametrize(("name", "scale", "lowest"), [("sqrt", 1 / 32767, 0), ("log", 1e-3, 1)])
+def test_where_a_function_is_steep_each_number_has_an_entry(name, scale, lowest, run):
+    """Of numbers that there may be: below them nothing is defined."""
+    source, kind = quantized(I16, scale), UNARY[name]
+    numbers = np.arange(lowest, 32768)
+    results = kind.meaning(real(numbers, source), kind.alpha, kind.beta)
+    to = quantized(I16, float(np.abs(results).max()) / 32767)
+    with pytest.raises(ValueError, match="not defined for all numbers"):
+        lookup(name, source, to)
+    op = lookup(name, source, to, (lowest, 32767))
+    assert len(op.get("exact")) > 8 and op.entries.size < 2**12
+    (found,) = op.evaluate(numbers.astype(np.int16))
+    assert np.abs(found.astype(np.int64) - rounded(results, to)).max() <= 1
+    x = all_numbers(source)
+    np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+
+
     with pytest.raises(ValueError, match="has 256 entries, not 3"):
         build(LookupOp, [(kind, (4,))], function="f", table=[1, 2, 3], to=kind)
 
 
 # -- normalizations --------------------------------------------------------------------------------
 
+    table = {"table": [0] * 256, "exact": [0] * 10, "exact_from": 250}
+    with pytest.raises(ValueError, match="250 to 260 are of no i8"):
+        build(LookupOp, [(kind, (4,))], function="f", to=kind, **table)
+    words = quantized(I16, 1.0)
+    with pytest.raises(ValueError, match="more than a step off"):
+        table_of(lambda x: 1000 * (x % 2), words, words)
 
 def exact_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     e = np.exp(x - x.max(axis=axis, keepdims=True))

@@ -121,8 +121,8 @@ def test_opencl_computes_the_same_integers(model, table, data):
 
 
 def test_words_are_computed_with_in_integers_too(model, table, data):
-    """But for a root: straight lines are no roots where these are steep."""
-    modes = {name: "INT16" for name in table.thresholds if name not in ("l", "r")}
+    """Also a root, of which only numbers from 0 on are taken: a relu stands before it."""
+    modes = dict.fromkeys(table.thresholds, "INT16")
     wide = ThresholdTable(table.thresholds, table.model, modes=modes)
     c = explorer.compile(model, quantization=wide, decisions=INTEGER)
     assert float_kernels(c) == {"quantize_i16", "dequantize"}

@@ -49,6 +49,7 @@ from explorer.ir.types import (
 )
 from explorer.passes.analysis.matching import maker, weight_name
 
+from explorer.passes.quantize.rules.functions import clamp_limits
 F32 = Float32Type()
 I8, I16, I32, I64 = (IntegerType(bits) for bits in (8, 16, 32, 64))
 Property = PropertyValue | Attribute | None
@@ -281,10 +282,3 @@ def require_legal(
         made.make(list(block.args), None, **properties).erase()
     except ValueError as error:
         raise Declined(f"{identity_of(op)}: {error}") from error
-
-
-def clamp_limits(clamp: UnaryOp, to: QuantizedType) -> tuple[int, int]:
-    """The stored numbers between which a relu or clip keeps its result."""
-    bounds = (0.0, np.inf) if clamp.kind.data == "relu" else clamp.parameters
-    low, high = stored_array(np.array(bounds, np.float32), to).tolist()
-    return int(low), int(high)

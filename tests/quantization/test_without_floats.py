@@ -176,14 +176,33 @@ def test_what_stays_in_floats_is_named(tmp_path, data):
         tmp_path,
         """stays (float[1,4,8,8] x) => (float[1,4,8,8] y) <float[4,4,1,1] w, float[4,4,1,1] v> {
         c = Conv (x, w)
-        l = LogSoftmax <axis = 1> (c)
+        d = Conv (x, v)
+        l = Div (c, d)
         y = Conv (l, v) }""",
     )
     table = calibrate(model, data, "min-max", arithmetic="integer")
     c = explorer.compile(model, quantization=table, decisions=INTEGER)
     declined = [e for e in c["compute-without-floats"].rewrites if not e.applied]
-    assert {e.rule for e in declined} == {"stays-float", "softmax-of-integers"}
-    assert any("log softmax has no form in integers" in e.reason for e in declined)
+    assert {e.rule for e in declined} == {"stays-float"}
+    assert any("div has no form in integers" in e.reason for e in declined)
+
+
+def test_slopes_of_channels_and_logarithms_of_a_softmax_are_integers_too(tmp_path, data):
+    model = source_model(
+        tmp_path,
+        """faces (float[1,4,8,8] x) => (float[1,6,8,8] y)
+        <float[6,4,1,1] w, float[6,1,1] slopes, float[6,6,1,1] v> {
+        c = Conv (x, w)
+        p = PRelu (c, slopes)
+        d = Conv (p, v)
+        y = LogSoftmax <axis = 1> (d) }""",
+    )
+    table = calibrate(model, data, "min-max", arithmetic="integer")
+    assert list(table.thresholds) == ["x", "c", "p", "d", "y"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_ui8", "dequantize"}
+    assert_is_its_meaning(c, {"x": data["x"][:1]})
+    assert c.accuracy({"x": data["x"][:1]}).report.float_outputs[0].sqnr_db > 20
 
 
 def test_a_table_for_floats_lacks_tensors_and_an_unknown_arithmetic_is_refused(model, data, fewer):

@@ -96,6 +96,10 @@ def test_more_tensors_are_quantized_where_there_are_no_floats(fewer, table):
     assert set(fewer.thresholds) <= set(table.thresholds) and {"q", "t", "n"} & more
 
 
+def test_the_view_has_all_tensors_of_a_target_without_floats(integers, table):
+    assert {tensor.name for tensor in integers.quantization.tensors} == set(table.thresholds)
+
+
 def test_all_that_lies_between_is_integers(integers):
     rules = {event.rule for event in integers["compute-without-floats"].rewrites}
     assert rules == {

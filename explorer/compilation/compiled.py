@@ -156,7 +156,9 @@ class Compiled:
         """How a float model was quantized, with what calibration saw where the table holds it."""
         for result, pass_ in zip(self.passes[1:], self.pipeline, strict=False):
             if isinstance(pass_, QuantizeTensors):
-                return quantization_record(result.before, result.after, pass_.table)
+                return quantization_record(
+                    result.before, result.after, pass_.table, pass_.integers_only
+                )
             if isinstance(pass_, QuantizeWeights):
                 return weights_record(result.before, result.after, pass_.table)
         return None

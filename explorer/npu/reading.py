@@ -294,6 +294,8 @@ def factor(ratio: np.ndarray | float, by: RequantizationAttr) -> Factor:
 
 def _read_fixed_point(op: TopOperation, values: Values) -> ReadLayer:
     assert isinstance(op, FixedPointOp)
+    if op.kind.data == "prelu":
+        raise LayerError("it multiplies only where its operand is below zero")
     ratios, result = op.ratios, stored_form(op.output)
     sides, reads = [], []
     for name, value, kind in zip(("left", "right"), op.operands, op.kinds, strict=True):

@@ -79,7 +79,7 @@ class QuantizeTensors(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         tensors = quantizable_tensors(function, self.integers_only)
-        self._require_complete(tensors)
+        self._require_complete(tensors, options)
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
         quantized: set[SSAValue] = set()
@@ -88,7 +88,7 @@ class QuantizeTensors(Pass):
             mode = self._mode(tensor.name, options, knobs)
             anchor = tensor.value.owner
             site = anchor if isinstance(anchor, Operation) else function
-            if mode == FLOAT:
+            if mode == FLOAT or threshold is None:
                 events.decline("quantize", site, f"{tensor.name} stays float: its mode is {FLOAT}")
                 continue
             to = type_of(threshold, mode, self.is_symmetric, self.in_powers)
@@ -104,7 +104,8 @@ class QuantizeTensors(Pass):
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
-    def _require_complete(self, tensors: list[Tensor]) -> None:
+    def _require_complete(self, tensors: list[Tensor], options: RewriteOptions) -> None:
+        """InputError for a table of other tensors; those that stay float need no threshold."""
         names = [tensor.name for tensor in tensors]
         if not names:
             raise InputError(
@@ -112,7 +113,12 @@ class QuantizeTensors(Pass):
                 hint="compile it without --quantize",
             )
         require_known(self.table, names)
-        missing = [name for name in names if name not in self.table.thresholds]
+        missing = [
+            name
+            for name in names
+            if name not in self.table.thresholds
+            and options.decisions.get(self._mode_address(name), self.table.mode(name)) != FLOAT
+        ]
         if missing:
             raise InputError(
                 f"the table lacks {len(missing)} tensors of the model: {listed(missing)}",
@@ -121,8 +127,13 @@ class QuantizeTensors(Pass):
                 "without floats); mode F32 keeps one a float",
             )
 
-    def _threshold(self, tensor: Tensor, options: RewriteOptions, knobs: list[Knob]) -> Threshold:
+    def _threshold(
+        self, tensor: Tensor, options: RewriteOptions, knobs: list[Knob]
+    ) -> Threshold | None:
+        """None of a tensor that the table lacks."""
         name, record = tensor.name, self.table.corrections
+        if name not in self.table.thresholds:
+            return None
         own = self.table.thresholds[name]
         if record is not None:
             own = stretched(own, *record.stretched(name, eighths_of(tensor.value)))
@@ -136,8 +147,11 @@ class QuantizeTensors(Pass):
         knobs.append(Knob(address, own.threshold, (), why))
         return own
 
+    def _mode_address(self, name: str) -> str:
+        return f"{self.name}/{MODE}/{name}"
+
     def _mode(self, name: str, options: RewriteOptions, knobs: list[Knob]) -> str:
-        address = f"{self.name}/{MODE}/{name}"
+        address = self._mode_address(name)
         mode = options.decisions.get(address)
         if mode is None:
             mode = self.table.mode(name)

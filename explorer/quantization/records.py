@@ -44,14 +44,14 @@ MOST_BEHIND = 8
 
 
 def quantization_record(
-    before: Snapshot, after: Snapshot, table: ThresholdTable
+    before: Snapshot, after: Snapshot, table: ThresholdTable, integers_only: bool = False
 ) -> QuantizationRecord:
-    """Of the pass `quantize-tensors`, whose table is given."""
+    """Of the pass `quantize-tensors`, whose table is given, for a target with floats or without."""
     types = quantized_types(after)
     function = entry_function(before.program)
     assert isinstance(function, func.FuncOp)
     tensors, names = [], {}
-    for tensor in quantizable_tensors(function):
+    for tensor in quantizable_tensors(function, integers_only):
         name = value_name(tensor.value)
         names[name] = tensor.name
         own = table.thresholds.get(tensor.name)

@@ -50,8 +50,8 @@ MOST_BYTES = 64 << 20
 APART = 32.0
 """How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
-OTHER_SECTIONS = ("#int4_th", "#weight_scale")
-"""Lines behind which tables of TPU-MLIR's quantization-aware training have other numbers."""
+OTHER_SECTIONS = ("#int4_th", "#weight_scale", "#asym_op", "#int4_op", "fp8")
+"""In comments of TPU-MLIR's tables behind which stand other numbers, or names only."""
 MODEL, METHOD, CORRECTIONS, WEIGHTS = "# model ", "# method ", "# corrections ", "# weights "
 
 
@@ -94,6 +94,8 @@ class ThresholdTable:
     """By tensor, where one is not INT8: the quantization table."""
     path: str = ""
     """The file, for messages."""
+    modes_path: str = ""
+    """That of the modes."""
     warnings: tuple[str, ...] = ()
     """What was odd about the data."""
     observations: Mapping[str, ObservedTensor] = field(
@@ -132,7 +134,7 @@ def read_thresholds(path: Path) -> ThresholdTable:
     found: dict[str, Threshold] = {}
     said = {MODEL: "", METHOD: "", CORRECTIONS: "", WEIGHTS: ""}
     for number, line in _lines(path):
-        if line in OTHER_SECTIONS:
+        if line.startswith("#") and any(section in line for section in OTHER_SECTIONS):
             break
         for key in said:
             if line.startswith(key):
@@ -215,9 +217,11 @@ def write_modes(path: Path, modes: Mapping[str, str]) -> None:
 
 def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
     """InputError where the table names tensors that the model has not, all of them or some."""
-    unknown = [name for name in (*table.thresholds, *table.modes) if name not in set(tensors)]
+    known = set(tensors)
+    unknown = [name for name in (*table.thresholds, *table.modes) if name not in known]
     if not unknown:
         return
+    is_of_modes = unknown[0] not in table.thresholds and table.modes_path
     if len(unknown) == len(table.thresholds) + len(table.modes):
         raise InputError(
             f"none of the {len(unknown)} tensors of the table is one of the model",
@@ -227,7 +231,7 @@ def require_known(table: ThresholdTable, tensors: Sequence[str]) -> None:
     raise InputError(
         f"the model has no tensor `{unknown[0]}` that can be quantized"
         + (f", nor {len(unknown) - 1} others that the table names" if len(unknown) > 1 else ""),
-        file=table.path,
+        file=table.modes_path if is_of_modes else table.path,
         hint=near_name(unknown[0], list(tensors)),
     )
 

@@ -28,7 +28,8 @@ NEVER_WRITTEN = {
     "top.transfer",  # only after placement
     "top.convert_layout",
     "top.matmul_blocks",  # only after `fuse-quantization`
-    "top.integer_softmax",  # these two only after `compute-without-floats`
+    "top.integer_softmax",  # these three only after `compute-without-floats`
+    "top.integer_log_softmax",
     "top.integer_layer_norm",
     "top.simulate_quantization",  # only in programs that simulate a quantization
     "top.node",  # a node that only contents decide

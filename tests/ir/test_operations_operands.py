@@ -44,6 +44,7 @@ from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
+from explorer.ir.top.quantization.integer_log_softmax import IntegerLogSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -185,6 +186,7 @@ IN_TESTS_OF_THEIR_OWN = {
     IntegerAverageOp,
     LookupOp,
     IntegerSoftmaxOp,
+    IntegerLogSoftmaxOp,
     IntegerLayerNormOp,
     InterpolateOp,
 }

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, f32, i8, i32, i64
 
+from explorer.ir.operation import TopOperation
 from explorer.ir.requantization import Requantization, RequantizationAttr, integer_limits
 from explorer.ir.top.quantization.fixed_point import KINDS, FixedPointOp
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.quantization.integer_log_softmax import IntegerLogSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
     layer_norm_factors,
 )
 from explorer.ir.top.quantization.lookup import LookupOp, table_of
+from explorer.ir.top.support.binary_kinds import BINARY
 from explorer.ir.top.support.integer_roots import lifted, square_root
 from explorer.ir.top.support.unary_kinds import UNARY
 from explorer.ir.types import QuantizedType, numpy_dtype
@@ -81,7 +84,7 @@ def test_fixed_point_is_within_a_step_of_real_arithmetic(types, kind, how):
     op, (a, b) = fixed_point_case(types, kind, how)
     a_kind, b_kind, y_kind = TYPES[types]
     meaning = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-    meaning |= {"max": np.maximum, "min": np.minimum}
+    meaning |= {"max": np.maximum, "min": np.minimum, "prelu": BINARY["prelu"].meaning}
     wanted = rounded(meaning[kind](real(a, a_kind), real(b, b_kind)), y_kind)
     (found,) = op.evaluate(a, b)
     assert np.abs(found.astype(np.int64) - wanted).max() <= 1
@@ -93,6 +96,7 @@ def test_fixed_point_is_within_a_step_of_real_arithmetic(types, kind, how):
         *(("unlike scales", kind, TWICE) for kind in KINDS),
         ("word and byte", "sub", TWICE),
         ("words", "mul", TWICE),
+        ("word and byte", "prelu", ONCE),
         ("words", "add", ONCE),
     ],
 )
@@ -168,9 +172,14 @@ FUNCTIONS = ["gelu", "gelu_tanh", "sigmoid", "tanh", "silu", "hard_swish", "elu"
 FUNCTIONS += ["softplus", "mish", "erf", "exp", "abs"]
 
 
-def lookup(name: str, source: QuantizedType, to: QuantizedType) -> LookupOp:
+def lookup(
+    name: str,
+    source: QuantizedType,
+    to: QuantizedType,
+    occurring: tuple[int, int] | None = None,
+) -> LookupOp:
     kind = UNARY[name]
-    table = table_of(lambda x: kind.meaning(x, kind.alpha, kind.beta), source, to)
+    table = table_of(lambda x: kind.meaning(x, kind.alpha, kind.beta), source, to, occurring)
     op = build(
         LookupOp,
         [(source, (2**source.storage.width.data,))],
@@ -179,6 +188,8 @@ def lookup(name: str, source: QuantizedType, to: QuantizedType) -> LookupOp:
         to=to,
         step_bits=table.step_bits or None,
         fraction_bits=table.fraction_bits or None,
+        exact=table.exact.tolist() or None,
+        exact_from=table.exact_from or None,
     )
     assert isinstance(op, LookupOp)
     return op
@@ -215,12 +226,35 @@ def test_kernels_of_tables_are_their_meaning(storage, scale, run):
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
 
 
+@pytest.mark.parametrize(("name", "scale", "lowest"), [("sqrt", 1 / 32767, 0), ("log", 1e-3, 1)])
+def test_where_a_function_is_steep_each_number_has_an_entry(name, scale, lowest, run):
+    """Of numbers that there may be: below them nothing is defined."""
+    source, kind = quantized(I16, scale), UNARY[name]
+    numbers = np.arange(lowest, 32768)
+    results = kind.meaning(real(numbers, source), kind.alpha, kind.beta)
+    to = quantized(I16, float(np.abs(results).max()) / 32767)
+    with pytest.raises(ValueError, match="not defined for all numbers"):
+        lookup(name, source, to)
+    op = lookup(name, source, to, (lowest, 32767))
+    assert len(op.get("exact")) > 8 and op.entries.size < 2**12
+    (found,) = op.evaluate(numbers.astype(np.int16))
+    assert np.abs(found.astype(np.int64) - rounded(results, to)).max() <= 1
+    x = all_numbers(source)
+    np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+
+
 def test_a_function_without_numbers_and_a_short_table_are_refused():
     kind = quantized(i8, 0.1)
     with pytest.raises(ValueError, match="not defined for all numbers"):
         table_of(np.log, kind, kind)
     with pytest.raises(ValueError, match="has 256 entries, not 3"):
         build(LookupOp, [(kind, (4,))], function="f", table=[1, 2, 3], to=kind)
+    table = {"table": [0] * 256, "exact": [0] * 10, "exact_from": 250}
+    with pytest.raises(ValueError, match="250 to 260 are of no i8"):
+        build(LookupOp, [(kind, (4,))], function="f", to=kind, **table)
+    words = quantized(I16, 1.0)
+    with pytest.raises(ValueError, match="more than a step off"):
+        table_of(lambda x: 1000 * (x % 2), words, words)
 
 
 # -- normalizations --------------------------------------------------------------------------------
@@ -240,12 +274,17 @@ SOFTMAX_TYPES = [
 ]
 
 
-def softmax_case(source: QuantizedType, to: QuantizedType, shape: tuple[int, ...]):
+def softmax_case(
+    source: QuantizedType,
+    to: QuantizedType,
+    shape: tuple[int, ...],
+    kind: type[TopOperation] = IntegerSoftmaxOp,
+):
     low, high = integer_limits(source.storage)
     x = np.random.default_rng(0).integers(low, high, shape, endpoint=True)
     x[0], x[1] = high, low  # all alike
     x.reshape(-1)[-3:] = [low, high, low]
-    op = build(IntegerSoftmaxOp, [(source, shape)], axis=1, to=to)
+    op = build(kind, [(source, shape)], axis=1, to=to)
     return op, x.astype(numpy_dtype(source))
 
 
@@ -273,6 +312,59 @@ def test_every_difference_of_a_softmax_of_words_is_within_a_step():
     (found,) = build(IntegerSoftmaxOp, [(source, x.shape)], axis=1, to=to).evaluate(x)
     wanted = rounded(exact_softmax(real(x, source), 1), to)
     assert np.abs(found.astype(np.int64) - wanted).max() <= 1
+
+
+LOG_SOFTMAX_TYPES = [
+    (quantized(U8, 0.05, 3), quantized(U8, 0.08, 255)),
+    (quantized(i8, 1.5, 3), quantized(i8, 3.1, 127)),
+    (quantized(i8, 1e-4, 3), quantized(I16, 1e-4)),
+    (quantized(I16, 1e-3), quantized(I16, 20 / 32767)),
+    (quantized(I16, 0.4), quantized(U8, 100.0, 255)),
+]
+
+
+def exact_log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    below = x - x.max(axis=axis, keepdims=True)
+    return below - np.log(np.exp(below).sum(axis=axis, keepdims=True))
+
+
+@pytest.mark.parametrize(("source", "to"), LOG_SOFTMAX_TYPES, ids=lambda kind: str(kind))
+@pytest.mark.parametrize("shape", [(5, 37), (2, 9, 6), (4, 1), (3, 2000)])
+def test_a_logarithm_of_softmax_is_within_a_step(source, to, shape):
+    op, x = softmax_case(source, to, shape, IntegerLogSoftmaxOp)
+    wanted = rounded(exact_log_softmax(real(x, source), 1), to)
+    assert np.abs(op.evaluate(x)[0].astype(np.int64) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6)), (3, (4, 65))])
+def test_kernels_of_a_logarithm_of_softmax_are_their_meaning(types, shape, run):
+    source, to = LOG_SOFTMAX_TYPES[types]
+    op, x = softmax_case(source, to, shape, IntegerLogSoftmaxOp)
+    for choices in (None, {}):
+        np.testing.assert_array_equal(run_kernel(op, [x], run, choices), op.evaluate(x)[0])
+
+
+def test_every_sum_of_a_logarithm_of_softmax_is_within_a_step():
+    """Rows of up to 4,100 numbers that are alike, and of two that differ by all there are."""
+    source, to = quantized(I16, 2e-4), quantized(I16, 1e-4)
+    others = all_numbers(source)
+    pairs = np.stack([np.full_like(others, 32767), others], axis=1)
+    rows = [np.zeros((1, count), np.int16) for count in range(1, 4100, 7)]
+    for x in (pairs, *rows):
+        (found,) = build(IntegerLogSoftmaxOp, [(source, x.shape)], axis=1, to=to).evaluate(x)
+        wanted = rounded(exact_log_softmax(real(x, source), 1), to)
+        assert np.abs(found.astype(np.int64) - wanted).max() <= 1
+
+
+def test_steps_too_small_for_a_logarithm_are_refused():
+    source = quantized(i8, 0.1)
+    for scale, shape, problem in (
+        (1e-7, (2, 4), "logarithms are"),
+        (1e-4, (1, 2**20), "logarithms are"),
+        (1e-17, (2, 4), "too small"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            build(IntegerLogSoftmaxOp, [(source, shape)], axis=1, to=quantized(I16, scale))
 
 
 BYTE_SOFTMAX_TYPES = [

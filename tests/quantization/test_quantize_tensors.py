@@ -128,6 +128,16 @@ def test_a_tensor_that_stays_float_does(quantized):
     assert any("c2 stays float" in reason for reason in declined)
 
 
+def test_a_tensor_that_stays_float_needs_no_threshold(model, table, quantized):
+    fewer = ThresholdTable({k: v for k, v in table.thresholds.items() if k != "c2"})
+    mixed = explorer.compile(model, quantization=fewer, modes={"c2": "F32"})
+    whole = explorer.compile(model, quantization=table, modes={"c2": "F32"})
+    name = "quantize-tensors"
+    assert str(mixed[name].after.program) == str(whole[name].after.program)
+    with pytest.raises(InputError, match="lacks 1 tensors of the model: c2"):
+        mixed.fork(decisions={"quantize-tensors/mode/c2": "INT16"})
+
+
 def test_a_threshold_of_nothing_is_refused(quantized):
     with pytest.raises(InputError):
         quantized.fork(decisions={"quantize-tensors/threshold/r9": 1.0})

@@ -1,5 +1,7 @@
 """Tables of thresholds and modes as files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,13 @@ def test_a_table_of_another_model_is_refused():
     require_known(TABLE, ["conv1", "a b:0/x", "größe", "more"])
 
 
+def test_a_tensor_that_only_the_modes_name_is_looked_for_in_their_file():
+    table = replace(TABLE, modes={"conv2": "F32"}, path="net.table", modes_path="net.qtable")
+    with pytest.raises(InputError, match="no tensor `conv2`") as caught:
+        require_known(table, list(TABLE.thresholds))
+    assert caught.value.file == "net.qtable"
+
+
 def test_a_table_of_tpu_mlir_is_read(tmp_path):
     """As its run_calibration writes it; what follows on 4 bits repeats the names."""
     path = tmp_path / "cali_table"
@@ -109,3 +118,14 @@ def test_a_table_of_tpu_mlir_is_read(tmp_path):
     table = read_thresholds(path)
     assert list(table.thresholds) == ["images", "122_Conv"] and not table.model
     assert table.thresholds["122_Conv"].represented == (-56.4281803, 56.4281803)
+
+
+@pytest.mark.parametrize(
+    "section", ["#asym_op\n122_Conv", "#weight_scale_fp8\n122_Conv_weight 2 0.1 0.2",
+                "#int4_op\n122_Conv", "#tpu-mlir-fp8\n122_Conv 448 -448 448"]
+)  # fmt: skip
+def test_sections_of_tpu_mlir_that_are_no_thresholds_end_the_table(tmp_path, section):
+    """Those that its pass `import-calibration-table` knows."""
+    path = tmp_path / "cali_table"
+    path.write_text(f"122_Conv 2.5 -2.25 2.5\n{section}\n")
+    assert list(read_thresholds(path).thresholds) == ["122_Conv"]

@@ -96,6 +96,10 @@ def test_more_tensors_are_quantized_where_there_are_no_floats(fewer, table):
     assert set(fewer.thresholds) <= set(table.thresholds) and {"q", "t", "n"} & more
 
 
+def test_the_view_has_all_tensors_of_a_target_without_floats(integers, table):
+    assert {tensor.name for tensor in integers.quantization.tensors} == set(table.thresholds)
+
+
 def test_all_that_lies_between_is_integers(integers):
     rules = {event.rule for event in integers["compute-without-floats"].rewrites}
     assert rules == {
@@ -121,8 +125,8 @@ def test_opencl_computes_the_same_integers(model, table, data):
 
 
 def test_words_are_computed_with_in_integers_too(model, table, data):
-    """But for a root: straight lines are no roots where these are steep."""
-    modes = {name: "INT16" for name in table.thresholds if name not in ("l", "r")}
+    """Also a root, of which only numbers from 0 on are taken: a relu stands before it."""
+    modes = dict.fromkeys(table.thresholds, "INT16")
     wide = ThresholdTable(table.thresholds, table.model, modes=modes)
     c = explorer.compile(model, quantization=wide, decisions=INTEGER)
     assert float_kernels(c) == {"quantize_i16", "dequantize"}
@@ -176,14 +180,33 @@ def test_what_stays_in_floats_is_named(tmp_path, data):
         tmp_path,
         """stays (float[1,4,8,8] x) => (float[1,4,8,8] y) <float[4,4,1,1] w, float[4,4,1,1] v> {
         c = Conv (x, w)
-        l = LogSoftmax <axis = 1> (c)
+        d = Conv (x, v)
+        l = Div (c, d)
         y = Conv (l, v) }""",
     )
     table = calibrate(model, data, "min-max", arithmetic="integer")
     c = explorer.compile(model, quantization=table, decisions=INTEGER)
     declined = [e for e in c["compute-without-floats"].rewrites if not e.applied]
-    assert {e.rule for e in declined} == {"stays-float", "softmax-of-integers"}
-    assert any("log softmax has no form in integers" in e.reason for e in declined)
+    assert {e.rule for e in declined} == {"stays-float"}
+    assert any("div has no form in integers" in e.reason for e in declined)
+
+
+def test_slopes_of_channels_and_logarithms_of_a_softmax_are_integers_too(tmp_path, data):
+    model = source_model(
+        tmp_path,
+        """faces (float[1,4,8,8] x) => (float[1,6,8,8] y)
+        <float[6,4,1,1] w, float[6,1,1] slopes, float[6,6,1,1] v> {
+        c = Conv (x, w)
+        p = PRelu (c, slopes)
+        d = Conv (p, v)
+        y = LogSoftmax <axis = 1> (d) }""",
+    )
+    table = calibrate(model, data, "min-max", arithmetic="integer")
+    assert list(table.thresholds) == ["x", "c", "p", "d", "y"]
+    c = explorer.compile(model, quantization=table, decisions=INTEGER)
+    assert float_kernels(c) == {"quantize_ui8", "dequantize"}
+    assert_is_its_meaning(c, {"x": data["x"][:1]})
+    assert c.accuracy({"x": data["x"][:1]}).report.float_outputs[0].sqnr_db > 20
 
 
 def test_a_table_for_floats_lacks_tensors_and_an_unknown_arithmetic_is_refused(model, data, fewer):

@@ -38,7 +38,8 @@ def chosen_table(
     table = choice if isinstance(choice, ThresholdTable) else read_table(Path(choice))
     if isinstance(modes, str | Path):
         found = read_precision(precision_beside(Path(modes)), model.name)
-        table = replace(table, modes=read_modes(Path(modes)), precision=found)
+        read = read_modes(Path(modes))
+        table = replace(table, modes=read, precision=found, modes_path=str(modes))
     elif isinstance(modes, MixedPrecision):
         table = replace(table, modes=dict(modes.points[modes.chosen].modes), precision=modes)
     elif modes is not None:

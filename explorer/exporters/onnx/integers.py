@@ -61,7 +61,14 @@ from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
 PRODUCTS = {"Conv": "ConvInteger", "MatMul": "MatMulInteger"}
 """What sums products of bytes, by what sums those of floats."""
 WIDE_BITS = 16
-OPERATORS = {"add": "Add", "sub": "Sub", "mul": "Mul", "max": "Max", "min": "Min"}
+OPERATORS = {
+    "add": "Add",
+    "sub": "Sub",
+    "mul": "Mul",
+    "max": "Max",
+    "min": "Min",
+    "prelu": "PRelu",
+}
 
 
 def integer_product(op: ConvOp | MatMulOp, operator: str, out: Nodes, **window: Any) -> str:
@@ -200,10 +207,15 @@ def _whole_fixed_point(op: FixedPointOp, out: Nodes) -> str:
         part = centered(value, kind, out)
         if op.is_sum:
             part = out.node("Mul", part, out.constant([1 << op.lift]))
-        parts.append(multiplied(part, ratios[side], how, out) if side in ratios else part)
-    made = out.node(OPERATORS[op.kind.data], *parts)
+        is_scaled = side in ratios and not op.multiplies
+        parts.append(multiplied(part, ratios[side], how, out) if is_scaled else part)
+    made = out.node("Mul" if op.multiplies else OPERATORS[op.kind.data], *parts)
     if "result" in ratios:
         made = multiplied(made, ratios["result"], how, out)
+    if op.kind.data == "prelu":
+        kept = multiplied(parts[0], ratios["left"], how, out)
+        is_below = out.node("Less", parts[0], out.constant([0]))
+        made = out.node("Where", is_below, made, kept)
     return stored(made, op.by.to, op.by.limits, out)
 
 

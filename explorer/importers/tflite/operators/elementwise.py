@@ -17,17 +17,14 @@ from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators import quantized_pairs
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import (
-    centered_numbers,
-    doubled,
     kept_within,
-    multiplier_of,
     rounded_shift,
     stored_as,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, rounded_away
 from explorer.importers.tflite.operators.tables import TABLES, looked_up
-from explorer.ir.requantization import RequantizationAttr, integer_limits
+from explorer.ir.requantization import RequantizationAttr
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.types import QuantizedType, element_type_from_numpy
@@ -213,24 +210,12 @@ def prelu(node: TfliteNode, build: Build) -> SSAValue:
     """x, or slope * x below zero; the slope is a tensor that broadcasts."""
     if not node.is_quantized:
         return build.binary("prelu", node.plain(0), node.plain(1))
-    kind = node.require_quantized()
+    to = node.require_quantized()
     kinds = [kind_of(node.tensor(index)) for index in (0, 1)]
     if node.result.element_type == "int16" or any(k is None or not k.is_per_tensor for k in kinds):
         raise Unsupported("of numbers of 16 bits, or with a scale for each slice")
-    numbers, slopes = (
-        centered_numbers(node.operand(index, build), k, build)
-        for index, k in enumerate(kinds)
-        if k is not None
-    )
-    source, slope = (k.scale_array[0] for k in kinds if k is not None)
-    to = kind.scale_array[0]  # the kernel divides singles
-    kept = doubled(numbers, *multiplier_of(float(source / to)), build)
-    products = build.binary("mul", numbers, slopes)
-    below = doubled(products, *multiplier_of(float(source * slope / to)), build)
-    is_kept = build.binary("greater_equal", numbers, build.scalar_like(0, numbers))
-    chosen = build.select(is_kept, kept, below)
-    moved = build.binary("add", chosen, build.scalar_like(int(kind.zero_point_array[0]), chosen))
-    return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
+    operands = [node.operand(0, build), node.operand(1, build)]
+    return build.value(FixedPointOp, operands, kind="prelu", by=RequantizationAttr.get(to, DOUBLE))
 
 
 def select(node: TfliteNode, build: Build) -> SSAValue:

@@ -7,10 +7,11 @@
                y  = fixed(a' + b', 2 max(sa, sb) / (2^L sy)) + zy
     mul        y  = fixed((a - za) * (b - zb), sa sb / sy) + zy       the ratio in single precision
     max, min   y  = max(fixed(a - za, sa / sy), fixed(b - zb, sb / sy)) + zy
+    prelu      y  = fixed(a - za, sa / sy) + zy where a >= za, else as mul: b are slopes
 
 `fixed(x, ratio)` is x * ratio by the scheme of `by`. L is 20 for bytes and 15 for wider numbers.
 With the scheme doubling_high_multiply these are the reference kernels of TensorFlow Lite (add, sub,
-mul). Reference: Jacob et al., "Quantization and Training of Neural Networks for Efficient
+mul, prelu). Reference: Jacob et al., "Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference", 2018, appendix A.2.
 """
 
@@ -33,6 +34,7 @@ from explorer.ir.requantization import (
     multiplied,
 )
 from explorer.ir.top.arithmetic import in_arithmetic_types
+from explorer.ir.top.support.binary_kinds import BINARY, BinaryKind
 from explorer.ir.top.support.broadcasting import (
     ElementwiseOperation,
     broadcast_shapes,
@@ -49,7 +51,7 @@ from explorer.ir.top.support.quantized_scalars import (
 )
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape_of, tensor_type
 
-KINDS = ("add", "sub", "mul", "max", "min")
+KINDS = ("add", "sub", "mul", "max", "min", "prelu")
 BYTE_LIFT, WIDE_LIFT = 20, 15
 """Bits that summands are lifted by before they are scaled."""
 MOST = 2**31 - 1
@@ -83,6 +85,16 @@ class FixedPointOp(ElementwiseOperation):
         return self.kind.data in ("add", "sub")
 
     @property
+    def multiplies(self) -> bool:
+        """Whether the operands are multiplied as they are, and what they make is scaled."""
+        return self.kind.data in ("mul", "prelu")
+
+    @property
+    def combination(self) -> BinaryKind:
+        """What the two operands, scaled or not, are combined by."""
+        return BINARY["mul" if self.multiplies else self.kind.data]
+
+    @property
     def lift(self) -> int:
         """Bits that the operands of a sum are shifted to the left by."""
         is_wide = any(kind.storage.width.data > 8 for kind in self.kinds)
@@ -91,9 +103,10 @@ class FixedPointOp(ElementwiseOperation):
     @property
     def ratios(self) -> dict[str, float]:
         """What is scaled by the scheme, and by how much: `left`, `right`, `result`."""
-        if self.kind.data == "mul":
-            singles = [kind.scale_array[0] for kind in (*self.kinds, self.by.to)]
-            return {"result": float(singles[0] * singles[1] / singles[2])}
+        if self.multiplies:
+            left, right, made = (kind.scale_array[0] for kind in (*self.kinds, self.by.to))
+            kept = {"left": float(left / made)} if self.kind.data == "prelu" else {}
+            return {**kept, "result": float(left * right / made)}
         left, right = (float(kind.double_scales[0]) for kind in self.kinds)
         made = float(self.by.to.double_scales[0])
         if not self.is_sum:
@@ -124,7 +137,7 @@ class FixedPointOp(ElementwiseOperation):
         if self.is_sum:
             reached = max(largest) << self.lift
         else:
-            reached = largest[0] * largest[1] if self.kind.data == "mul" else max(largest)
+            reached = largest[0] * largest[1] if self.multiplies else max(largest)
         if reached > MOST:
             raise ValueError(
                 f"{self.kind.data} of {kinds[0].storage} and {kinds[1].storage} may reach "
@@ -140,12 +153,13 @@ class FixedPointOp(ElementwiseOperation):
         a, b = (centered(x, own) for x, own in zip(operands, self.kinds, strict=True))
         if self.is_sum:
             a, b = a << self.lift, b << self.lift
-        if kind != "mul":
+        if not self.multiplies:
             a, b = multiplied(a, factors["left"], how), multiplied(b, factors["right"], how)
-        meaning = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}
-        result = meaning.get(kind, np.minimum)(a, b)
+        result = self.combination.meaning(a, b)
         if "result" in factors:
             result = multiplied(result, factors["result"], how)
+        if kind == "prelu":
+            result = np.where(a >= 0, multiplied(a, factors["left"], how), result)
         result = result + int(self.by.to.zero_point_array[0])
         return (np.clip(result, *self.by.limits).astype(numpy_dtype(self.by.to)),)
 
@@ -169,18 +183,15 @@ class FixedPointOp(ElementwiseOperation):
         a, b = (centered_scalar(x, own) for x, own in zip((a, b), self.kinds, strict=True))
         if self.is_sum:
             a, b = a.shift_left(self.lift), b.shift_left(self.lift)
-        if kind != "mul":
+        if not self.multiplies:
             a = fixed_point_scalar(a, how, *factors["left"])
             b = fixed_point_scalar(b, how, *factors["right"])
-        result = {
-            "add": lambda: a + b,
-            "sub": lambda: a - b,
-            "mul": lambda: a * b,
-            "max": lambda: a.maximum(b),
-            "min": lambda: a.minimum(b),
-        }[kind]()
+        result = self.combination.body(a, b)
         if "result" in factors:
             result = fixed_point_scalar(result.convert(I32), how, *factors["result"])
+        if kind == "prelu":
+            kept = fixed_point_scalar(a, how, *factors["left"])
+            result = a.compare("ge", 0).select(kept, result)
         return limited_scalar(result, self.by)
 
     def label(self) -> str:

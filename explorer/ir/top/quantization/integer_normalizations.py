@@ -10,7 +10,7 @@ this is; exponentials are tables here, which are exact, instead of polynomials.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil, log2
 from typing import ClassVar
 
@@ -71,6 +71,7 @@ ONCE = Requantization("multiplier_shift", "nearest_up")
 """How shares become stored numbers: one rounding of a product in 64 bits."""
 LARGEST_VARIANCE = 2**62
 RECIPROCAL_BITS = 61
+Distance = Callable[[ScalarBuilder, Sequence[Scalar]], Scalar]
 
 
 class IntegerNormalization(MixesAxes):
@@ -131,16 +132,72 @@ class IntegerNormalization(MixesAxes):
         )
 
 
+class SumsExponentials(AlongAxis, IntegerNormalization):
+    """Of the distances to the largest number along an axis:
+
+    d = max(x) - x                          whole numbers from 0 on
+    e = round(exp(-d scale) 2^30)           tables: of d, or of its upper and lower byte
+
+    Their sum has 64 bits, and is at least 2^30.
+    """
+
+    def mixed_axes(self) -> Sequence[int]:
+        return (self.get("axis"),)
+
+    @property
+    def exponentials(self) -> list[np.ndarray]:
+        """exp(-d scale) 2^30 of d = 0 ... 255, and for numbers of 16 bits of d = 0, 256, ..."""
+        count = 2 ** min(self.source.storage.width.data, 8)
+        steps = np.arange(count) * float(self.source.double_scales[0])
+        strides = (1, 256) if self.source.storage.width.data > 8 else (1,)
+        return [np.rint(np.exp(-stride * steps) * 2.0**UNIT_BITS) for stride in strides]
+
+    @property
+    def exponential_tables(self) -> Tables:
+        names = ("exponentials", "upper_exponentials")
+        tables = zip(names, self.exponentials, strict=False)
+        return [(name, table.astype(np.int32)) for name, table in tables]
+
+    def distances(self, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """d and e, as i64."""
+        x, axis = stored.astype(np.int64), self.get("axis")
+        lowest = integer_limits(self.source.storage)[0]
+        distance = np.max(x, axis=axis, keepdims=True, initial=lowest) - x
+        low, *high = (table.astype(np.int64) for table in self.exponentials)
+        e = low[distance & 255]
+        return distance, _halved(e * high[0][distance >> 8]) if high else e
+
+    def define_total(
+        self, k: KernelBuilder, loops: ReductionDomain, x: Access, tables: Sequence[Access]
+    ) -> tuple[Access, Distance]:
+        """The sum of e (i64) for each row, and what makes d (i32) at indices of all loops."""
+        kept = tuple(loops.outer_loops.values())
+        greatest, total = scratch(k, "greatest", kept, I32), scratch(k, "total", kept, I64)
+        self.define_greatest(k, loops, x, greatest)
+        d = k.dimensions(**loops.outer_loops)
+        k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
+
+        def distance(s: ScalarBuilder, indices: Sequence[Scalar]) -> Scalar:
+            stored = load_element(s, x, loops.input_subscripts(indices)).convert(I32)
+            return load_element(s, greatest, indices[: len(kept)]) - stored
+
+        def add(s: ScalarBuilder, *indices: Scalar) -> None:
+            at = indices[: len(kept)]
+            so_far = load_element(s, total, at)
+            store_element(s, so_far + _exponential(s, distance(s, indices), tables), total, at)
+
+        k.nest(loops.all_loops, add, parallel=" ".join(loops.outer_loops))
+        return total, distance
+
+
 @irdl_op_definition
-class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
+class IntegerSoftmaxOp(SumsExponentials):
     """exp(x) / sum(exp(x)) along an axis.
 
-        d = max(x) - x                          whole numbers from 0 on
-        e = round(exp(-d scale) 2^30)           tables: of d, or of its upper and lower byte
         p = e (2^60 / sum(e)) / 2^30            the share with 30 bits behind the point
         y = round(p / (2^30 scale of y)) + zero point
 
-    The sum has 64 bits, and is divided by once a row.
+    The sum of exponentials e (`SumsExponentials`) is divided by once a row.
     """
 
     name = "top.integer_softmax"
@@ -149,9 +206,6 @@ class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
     axis = prop_def(IntegerAttr)
     to = prop_def(QuantizedType)
     output = result_def(TensorType)
-
-    def mixed_axes(self) -> Sequence[int]:
-        return (self.get("axis"),)
 
     def check(self) -> None:
         fixed_point(self._ratio, ONCE)
@@ -166,64 +220,32 @@ class IntegerSoftmaxOp(AlongAxis, IntegerNormalization):
         found = fixed_point(self._ratio, ONCE)
         return int(found.multipliers.item()), int(found.shifts.item())
 
-    @property
-    def exponentials(self) -> list[np.ndarray]:
-        """exp(-d scale) 2^30 of d = 0 ... 255, and for numbers of 16 bits of d = 0, 256, ..."""
-        count = 2 ** min(self.source.storage.width.data, 8)
-        steps = np.arange(count) * float(self.source.double_scales[0])
-        strides = (1, 256) if self.source.storage.width.data > 8 else (1,)
-        return [np.rint(np.exp(-stride * steps) * 2.0**UNIT_BITS) for stride in strides]
-
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
-        axis, x = self.get("axis"), operands[0].astype(np.int64)
-        lowest = integer_limits(self.source.storage)[0]
-        distance = np.max(x, axis=axis, keepdims=True, initial=lowest) - x
-        low, *high = (table.astype(np.int64) for table in self.exponentials)
-        e = low[distance & 255]
-        if high:
-            e = _halved(e * high[0][distance >> 8])
-        reciprocal = (1 << 2 * UNIT_BITS) // np.maximum(e.sum(axis=axis, keepdims=True), 1)
-        share = _halved(e * reciprocal)
+        _, e = self.distances(operands[0])
+        total = e.sum(axis=self.get("axis"), keepdims=True)
+        share = _halved(e * ((1 << 2 * UNIT_BITS) // np.maximum(total, 1)))
         return (self.stored(multiplied(share, fixed_point(self._ratio, ONCE), ONCE)),)
 
     def kernel_constants(self) -> Tables:
-        names = ("exponentials", "upper_exponentials")
-        tables = zip(names, self.exponentials, strict=False)
-        return [
-            *((name, table.astype(np.int32)) for name, table in tables),
-            *fixed_point_tables(self._ratio, ONCE),
-        ]
+        return [*self.exponential_tables, *fixed_point_tables(self._ratio, ONCE)]
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, *tables = inputs
         exponentials, factors = tables[:-2], tables[-2:]
         loops = ReductionDomain.of(self, (self.get("axis"),), True, x, output)
         kept = tuple(loops.outer_loops.values())
-        greatest, total = scratch(k, "greatest", kept, I32), scratch(k, "total", kept, I64)
+        total, distance = self.define_total(k, loops, x, exponentials)
         reciprocal = scratch(k, "reciprocal", kept, I64)
-        self.define_greatest(k, loops, x, greatest)
-        d = k.dimensions(**loops.outer_loops)
-        k.generic("plain", [], total.at(*d), lambda s: s.constant(0))
-
-        def exponential(s: ScalarBuilder, indices: Sequence[Scalar]) -> Scalar:
-            stored = load_element(s, x, loops.input_subscripts(indices)).convert(I32)
-            distance = load_element(s, greatest, indices[: len(kept)]) - stored
-            return _exponential(s, distance, exponentials)
-
-        def add(s: ScalarBuilder, *indices: Scalar) -> None:
-            at = indices[: len(kept)]
-            so_far = load_element(s, total, at)
-            store_element(s, so_far + exponential(s, indices), total, at)
 
         def share(s: ScalarBuilder, *indices: Scalar) -> None:
             factor = load_element(s, reciprocal, indices[: len(kept)])
-            part = _halved_scalar(exponential(s, indices) * factor).convert(I32)
+            e = _exponential(s, distance(s, indices), exponentials)
+            part = _halved_scalar(e * factor).convert(I32)
             how = [load_element(s, table, [s.index(0)]) for table in factors]
             result = self.stored_scalar(fixed_point_scalar(part, ONCE, *how))
             store_element(s, result, output, loops.input_subscripts(indices))
 
-        k.nest(loops.all_loops, add, parallel=" ".join(loops.outer_loops))
         d = k.dimensions(**loops.outer_loops)
         k.generic(
             "plain",

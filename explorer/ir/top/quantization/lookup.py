@@ -8,6 +8,8 @@
                  between two of them (`step_bits` s, `fraction_bits` f):
                  y = round((table[i] * (2^s - r) + table[i + 1] * r) / 2^(s + f)),
                  i = (x - lowest) >> s, r the bits that were shifted out
+                 where a line is no match for the function (a root near 0), an entry for each number
+                 of a range (`exact`, the first for lowest + `exact_from`), as for bytes
 
 Entries of wider numbers hold what is stored (the zero point added), so that nothing is left but to
 clip it. Source of the second form: TensorFlow Lite's 16-bit tables, which have 513 entries; here
@@ -17,7 +19,7 @@ their number follows from the function (`table_of`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -46,17 +48,27 @@ FRACTION_BITS = 12
 FEWEST_STEP_BITS = 3
 MOST_STEP_BITS = 8
 """Numbers of 16 bits have 257 entries then."""
+MOST_EXACT = 1 << 13
+"""Numbers that have an entry each beside the lines."""
 
 Function = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class FunctionTable:
-    """The entries, and how many bits lie between two of them and behind their point."""
+    """The entries, and how many bits lie between two of them and behind their point; those of
+    single numbers, from which on."""
 
     entries: np.ndarray
     step_bits: int = 0
     fraction_bits: int = 0
+    exact: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    exact_from: int = 0
+
+    @property
+    def size(self) -> int:
+        """Entries of both kinds."""
+        return len(self.entries) + len(self.exact)
 
     def at(self, stored: np.ndarray, lowest: int) -> np.ndarray:
         """Entries or interpolated numbers for stored ones, as i64, not clipped."""
@@ -67,20 +79,33 @@ class FunctionTable:
         index, rest = offset >> self.step_bits, offset & ((1 << self.step_bits) - 1)
         line = entries[index] * ((1 << self.step_bits) - rest) + entries[index + 1] * rest
         shift = np.array(self.step_bits + self.fraction_bits)
-        return rounding_shift(line, shift, "nearest_up")
+        found = rounding_shift(line, shift, "nearest_up")
+        if not len(self.exact):
+            return found
+        place = offset - self.exact_from
+        inside = (place >= 0) & (place < len(self.exact))
+        return np.where(inside, self.exact[np.clip(place, 0, len(self.exact) - 1)], found)
 
 
-def table_of(function: Function, source: QuantizedType, to: QuantizedType) -> FunctionTable:
+def table_of(
+    function: Function,
+    source: QuantizedType,
+    to: QuantizedType,
+    occurring: tuple[int, int] | None = None,
+) -> FunctionTable:
     """The function (of f64) between two quantized types.
 
     Of bytes exact; of wider numbers the smallest table within one step of the rounded result for
-    every number. ValueError where even the largest is not.
+    every number. occurring: the least and the largest stored number that there may be; beyond them
+    the function need not be defined. ValueError where it is not, or even the largest table is not
+    within a step.
     """
     lowest, highest = integer_limits(source.storage)
     zero, low_high = int(to.zero_point_array[0]), integer_limits(to.storage)
 
     def real(numbers: np.ndarray) -> np.ndarray:
-        x = (numbers - source.zero_point_array[0]) * source.double_scales[0]
+        counted = np.clip(numbers, *(occurring or (lowest, highest + 1)))
+        x = (counted - source.zero_point_array[0]) * source.double_scales[0]
         with np.errstate(all="ignore"):
             result = np.asarray(function(x.astype(np.float64)), np.float64)
         if np.isnan(result).any():
@@ -91,15 +116,23 @@ def table_of(function: Function, source: QuantizedType, to: QuantizedType) -> Fu
     wanted = np.clip(np.rint(real(numbers)), *low_high).astype(np.int64)
     if source.storage.width.data <= BYTE_BITS:
         return FunctionTable(wanted)
+    tables: list[FunctionTable] = []
     for step_bits in range(MOST_STEP_BITS, FEWEST_STEP_BITS - 1, -1):
         places = np.arange(lowest, highest + 2, 1 << step_bits, dtype=np.int64)
         entries = np.rint(real(places) * 2.0**FRACTION_BITS).astype(np.int64)
         table = FunctionTable(entries, step_bits, FRACTION_BITS)
         found = np.clip(table.at(numbers, lowest), *low_high)
-        if np.abs(found - wanted).max() <= 1:
-            return table
-    count = 2 ** (source.storage.width.data - FEWEST_STEP_BITS) + 1
-    raise ValueError(f"tables of {count} entries are more than a step off")
+        (off,) = np.nonzero(np.abs(found - wanted) > 1)
+        if off.size:
+            exact = wanted[off[0] : off[-1] + 1]
+            table = replace(table, exact=exact, exact_from=int(off[0]))
+        tables.append(table)
+    smallest = min(tables, key=lambda table: table.size)
+    if len(smallest.exact) > MOST_EXACT:
+        raise ValueError(
+            f"lines between entries are more than a step off for {len(smallest.exact)} numbers"
+        )
+    return smallest
 
 
 @irdl_op_definition
@@ -118,6 +151,8 @@ class LookupOp(ElementwiseOperation):
     to = prop_def(QuantizedType)
     step_bits = opt_prop_def(IntegerAttr)
     fraction_bits = opt_prop_def(IntegerAttr)
+    exact = opt_prop_def(DenseArrayBase)
+    exact_from = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     @property
@@ -129,8 +164,13 @@ class LookupOp(ElementwiseOperation):
 
     @property
     def entries(self) -> FunctionTable:
-        numbers = np.array(self.get("table"), np.int64)
-        return FunctionTable(numbers, self.get("step_bits", 0), self.get("fraction_bits", 0))
+        return FunctionTable(
+            np.array(self.get("table"), np.int64),
+            self.get("step_bits", 0),
+            self.get("fraction_bits", 0),
+            np.array(self.get("exact", ()), np.int64),
+            self.get("exact_from", 0),
+        )
 
     def infer_types(self) -> list[Attribute]:
         source, entries = self.source, self.entries
@@ -142,6 +182,9 @@ class LookupOp(ElementwiseOperation):
             raise ValueError(
                 f"a table of {source.storage} has {count} entries, not {len(entries.entries)}"
             )
+        last = entries.exact_from + len(entries.exact)
+        if entries.exact_from < 0 or last > 2**source.storage.width.data:
+            raise ValueError(f"entries {entries.exact_from} to {last} are of no {source.storage}")
         return [tensor_type(self.to, shape_of(self.input))]
 
     @in_arithmetic_types
@@ -153,15 +196,20 @@ class LookupOp(ElementwiseOperation):
     def kernel_constants(self) -> Tables:
         entries = self.entries
         dtype = np.int32 if entries.step_bits else numpy_dtype(self.to)
-        return [("table", entries.entries.astype(dtype))]
+        tables = [("table", entries.entries.astype(dtype))]
+        if len(entries.exact):
+            tables.append(("exact", entries.exact.astype(numpy_dtype(self.to))))
+        return tables
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        x, table = inputs
+        x, *tables = inputs
         d = k.dimensions(**iteration(output.shape))
-        k.generic("plain", [x.at(*d)], output.at(*d), lambda s, x: self._entry(s, x, table))
+        k.generic("plain", [x.at(*d)], output.at(*d), lambda s, x: self._entry(s, x, *tables))
         return "explicit"
 
-    def _entry(self, s: ScalarBuilder, stored: Scalar, table: Access) -> Scalar:
+    def _entry(
+        self, s: ScalarBuilder, stored: Scalar, table: Access, exact: Access | None = None
+    ) -> Scalar:
         """As `FunctionTable.at`, clipped."""
         offset = stored.convert(I32) - integer_limits(self.source.storage)[0]
         step = self.get("step_bits", 0)
@@ -175,7 +223,13 @@ class LookupOp(ElementwiseOperation):
         line = first * (rest.constant(1 << step) - rest) + second * rest
         rounded = (line + (1 << (shift - 1))).shift_right(shift)
         low, high = integer_limits(self.to.storage)
-        return rounded.maximum(low).minimum(high).convert(I32).convert(self.to.storage)
+        found = rounded.maximum(low).minimum(high).convert(I32).convert(self.to.storage)
+        if exact is None:
+            return found
+        place, last = offset - self.get("exact_from", 0), len(self.entries.exact) - 1
+        kept = place.maximum(0).minimum(last)
+        own = load_element(s, exact, [kept.convert(IndexType())])
+        return place.compare("eq", kept).select(own, found)
 
     def label(self) -> str:
         return f"{self.function.data.replace('_', ' ')} table"

@@ -110,7 +110,7 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
 
     @property
     def has_integer_form(self) -> bool:
-        return not self.get("logarithm")
+        return True
 
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)

@@ -69,11 +69,11 @@ def reciprocal(x: np.ndarray) -> np.ndarray:
     return np.clip(found << 1, LOWEST, HIGHEST)
 
 
-def leading(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(x shifted to [2^31, 2^32), by how many bits) for 0 < x < 2^32."""
+def leading(x: np.ndarray, bits: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """(x shifted to [2^(bits - 1), 2^bits), by how many bits: at most 31) for x < 2^bits."""
     shift = np.zeros_like(x)
     for step in (16, 8, 4, 2, 1):
-        is_small = x < 1 << (32 - step)
+        is_small = x < 1 << (bits - step)
         x = np.where(is_small, x << step, x)
         shift = np.where(is_small, shift + step, shift)
     return x, shift
@@ -96,10 +96,10 @@ def reciprocal_scalar(x: Scalar) -> Scalar:
     return found.shift_left(1).maximum(LOWEST).minimum(HIGHEST)
 
 
-def leading_scalar(x: Scalar) -> tuple[Scalar, Scalar]:
+def leading_scalar(x: Scalar, bits: int = 32) -> tuple[Scalar, Scalar]:
     shift = x.constant(0)
     for step in (16, 8, 4, 2, 1):
-        is_small = x.compare("lt", 1 << (32 - step))
+        is_small = x.compare("lt", 1 << (bits - step))
         x = is_small.select(x.shift_left(step), x)
         shift = is_small.select(shift + step, shift)
     return x, shift

@@ -14,12 +14,14 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.constants import scalar
-from explorer.ir.operation import identity_of
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.requantization import RequantizationAttr, integer_limits
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.quantization.lookup import LookupOp, table_of
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.types import shape_of
+from explorer.ir.top.support.quantized_scalars import stored_array
+from explorer.ir.types import QuantizedType, shape_of
 from explorer.ir.weights import Weights
 from explorer.passes.analysis.matching import maker
 
@@ -48,7 +50,10 @@ class TabulateFunction(Rule):
             raise Declined(f"{identity_of(chain[-1])} is of sums: they are no narrow numbers")
         try:
             table = table_of(
-                lambda x: _applied(chain, x, rewriter.weights), inner.parameters, op.to
+                lambda x: _applied(chain, x, rewriter.weights),
+                inner.parameters,
+                op.to,
+                stored_limits(inner.input, inner.parameters),
             )
         except ValueError as error:
             raise Declined(f"{name}: {error}") from error
@@ -59,8 +64,28 @@ class TabulateFunction(Rule):
             to=op.to,
             step_bits=table.step_bits or None,
             fraction_bits=table.fraction_bits or None,
+            exact=table.exact.tolist() or None,
+            exact_from=table.exact_from or None,
         )
         rewriter.replace(op, new, absorbs=[*chain, inner])
+
+
+def stored_limits(stored: SSAValue, kind: QuantizedType) -> tuple[int, int]:
+    """Between which numbers an operation keeps those that it stores: a relu or clip before it."""
+    op = stored.owner
+    if isinstance(op, QuantizeOp):
+        clamp = maker(op.input, UnaryOp)
+        if clamp is not None and clamp.clamps and clamp.result_type is None:
+            return clamp_limits(clamp, kind)
+    by = op.properties.get("by") if isinstance(op, TopOperation) else None
+    return by.limits if isinstance(by, RequantizationAttr) else integer_limits(kind.storage)
+
+
+def clamp_limits(clamp: UnaryOp, to: QuantizedType) -> tuple[int, int]:
+    """The stored numbers between which a relu or clip keeps its result."""
+    bounds = (0.0, np.inf) if clamp.kind.data == "relu" else clamp.parameters
+    low, high = stored_array(np.array(bounds, np.float32), to).tolist()
+    return int(low), int(high)
 
 
 def functions_behind(value: SSAValue, weights: Weights) -> tuple[Chain, SSAValue]:

@@ -31,6 +31,7 @@ from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import KINDS, FixedPointOp
+from explorer.ir.top.quantization.integer_log_softmax import IntegerLogSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
     IntegerSoftmaxOp,
@@ -48,6 +49,7 @@ from explorer.ir.types import (
     tensor_type,
 )
 from explorer.passes.analysis.matching import maker, weight_name
+from explorer.passes.quantize.rules.functions import clamp_limits
 
 F32 = Float32Type()
 I8, I16, I32, I64 = (IntegerType(bits) for bits in (8, 16, 32, 64))
@@ -59,8 +61,9 @@ SMALLEST_SCALE = 2.0**-60
 class ComputeInFixedPoint(Rule):
     """quantize(dequantize(a) + dequantize(b))   =>   fixed_point(a, b) {kind = "add"}
 
-    Applies to sums, differences, products, maxima and minima of numbers with one scale, where 32
-    bits hold what is added; a constant operand gets 16 bits, a relu or clip behind becomes limits.
+    Applies to sums, differences, products, maxima, minima and PReLUs of numbers with one scale,
+    where 32 bits hold what is added; a constant operand (slopes for each channel) gets 16 bits, a
+    relu or clip behind becomes limits.
     Pays because the device may have no floats. Within one step of the rounded real result.
     """
 
@@ -123,8 +126,8 @@ class ComputeInFixedPoint(Rule):
 class SoftmaxOfIntegers(Rule):
     """quantize(softmax(dequantize(x)))   =>   integer_softmax(x)
 
-    Applies to numbers with one scale; a logarithm stays in floats. Pays because the device may have
-    no floats. Within one step of the rounded real result.
+    Applies to numbers with one scale, and to the logarithm likewise. Pays because the device may
+    have no floats. Within one step of the rounded real result.
     """
 
     matches = (QuantizeOp,)
@@ -134,10 +137,9 @@ class SoftmaxOfIntegers(Rule):
         inner = None if softmax is None else maker(softmax.input, DequantizeOp)
         if softmax is None or inner is None:
             return
-        if softmax.get("logarithm"):
-            raise Declined(f"{identity_of(softmax)} is a logarithm, which has no form in integers")
+        made = IntegerLogSoftmaxOp if softmax.get("logarithm") else IntegerSoftmaxOp
         try:
-            new = IntegerSoftmaxOp.make([inner.input], axis=softmax.get("axis"), to=op.to)
+            new = made.make([inner.input], axis=softmax.get("axis"), to=op.to)
         except ValueError as error:
             raise Declined(f"{identity_of(softmax)}: {error}") from error
         rewriter.replace(op, new, absorbs=[softmax, inner])
@@ -281,10 +283,3 @@ def require_legal(
         made.make(list(block.args), None, **properties).erase()
     except ValueError as error:
         raise Declined(f"{identity_of(op)}: {error}") from error
-
-
-def clamp_limits(clamp: UnaryOp, to: QuantizedType) -> tuple[int, int]:
-    """The stored numbers between which a relu or clip keeps its result."""
-    bounds = (0.0, np.inf) if clamp.kind.data == "relu" else clamp.parameters
-    low, high = stored_array(np.array(bounds, np.float32), to).tolist()
-    return int(low), int(high)

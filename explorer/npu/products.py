@@ -82,7 +82,7 @@ def product(
     bias = np.zeros(weights.shape[0], np.int64)
     if op.bias is not None:
         bias = values.constant(op.bias, "its bias").astype(np.int64).reshape(-1)
-    if isinstance(op, MatMulOp) and op.sign_sums is not None:
+    if op.sign_sums is not None:
         # What flipped bits lack is added beforehand; products with the weights lack nothing.
         signs = values.constant(op.sign_sums, "its sign sums").astype(np.int64).reshape(-1)
         bias = bias + signs + np.minimum(weights, 0).sum(axis=(1, 2, 3))

@@ -162,6 +162,21 @@ def test_a_convolution_is_exact(case, lanes, compiled):
     assert ("dot" in steps_of(compilation)) == is_dense
 
 
+@pytest.mark.parametrize("case", ["dense", "signed", "filters with a zero point", "few channels"])
+def test_filters_are_sizes_and_signs_where_bytes_are_multiplied_in_pairs(case, compiled):
+    """Padding, which is no number of the picture, is flipped like the others."""
+    if platform.machine() != "x86_64":
+        pytest.skip("code for x86-64-v3 runs on such processors only")
+    model = convolution(**CONVOLUTIONS[case])
+    compilation = compiled(model, vector_floats=8, processor="x86-64-v3")
+    assert "split-signs" in [event.rule for event in compilation["fuse-quantization"].rewrites]
+    assert_same_bits(compilation)
+    (kernel,) = [k for name, k in compilation.kernels.items() if name.startswith("conv")]
+    assert "dot_split" in str(kernel.source)
+    widened = compilation.fork(disable=["fuse-quantization/split-signs"])
+    assert_same_bits(widened)
+
+
 MATRICES = {
     "rows": {},
     "one row": {"rows": 1, "depth": 64, "columns": 100},

@@ -233,6 +233,35 @@ def test_signs_of_rows_that_fit_nobody_are_split_off(check, left, before, after)
     np.testing.assert_array_equal(checked.weight("w1"), expected)
 
 
+PICTURE = """
+func.func @main(%q: tensor<1x4x5x5x!top.quantized<ui8, 1.0:7>>) {
+  %w = top.weight() {weight = "w"} : tensor<3x4x3x3x!top.quantized<i8, 1.0:0>>
+  %b = top.weight() {weight = "b"} : tensor<3xi32>
+  %y = top.conv(%q, %w, bias = %b) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], group = 1} : tensor<1x3x5x5x!top.quantized<i32, 1.0:0>>
+  top.return(%y)
+}
+"""
+
+
+def test_signs_of_filters_are_split_off_and_padding_stands_for_0(check):
+    """`check` executes the program before and after the pass."""
+    w = np.random.default_rng(0).integers(-128, 128, (3, 4, 3, 3)).astype(np.int8)
+    w[0], w[1] = -128, 127
+    checked = check(SPLITS, PICTURE, {"w": w, "b": np.array([5, -6, 7], np.int32)})
+    assert [fired.split()[0] for fired in checked.fired] == ["fold-zero-point", "split-signs"]
+    (product,) = [line for line in checked.lines if "top.conv" in line]
+    assert "splits_signs = true" in product and "subtracted = 128}" in product
+
+
+def test_filters_of_groups_keep_their_signs(check):
+    text = PICTURE.replace("group = 1", "group = 2").replace("tensor<3x4x3x3x", "tensor<2x2x3x3x")
+    text = text.replace("tensor<3xi32>", "tensor<2xi32>").replace(
+        "tensor<1x3x5x5x", "tensor<1x2x5x5x"
+    )
+    given = {"w": np.full((2, 2, 3, 3), -9, np.int8), "b": np.zeros(2, np.int32)}
+    assert check(SPLITS, text, given).fired == ["fold-zero-point y"]
+
+
 def test_a_zero_point_of_run_time_takes_the_sums_of_columns_along(check):
     text = byte_product("ui8", 0, 0)
     text = text.replace("ui8, 1.0:0>>)", "ui8, 1.0:0>>, %z: tensor<ui8>)")

@@ -9,13 +9,14 @@ What the tile doesn't divide is a second nest, whose loops have names that end i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import affine
 
 from explorer.ir.structure import walk_inside
+from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.tiles import (
     CHANNELS_FIRST,
     ORDERS,
@@ -49,6 +50,8 @@ from explorer.kernels.steps.vectorize import vectorize
 _OVER_TILES = ("n", "g", "ot", "i", "it")
 _IN_TILE = ("ip", "jp", "j", "ov", "cu")
 
+Narrowing = Callable[[Work, CostMachine], tuple[Work, CostMachine]]
+
 
 def choose_plane_tile(
     nest: LoopNest,
@@ -57,19 +60,23 @@ def choose_plane_tile(
     blocks: int,
     products: int = 1,
     can_hold: bool = False,
+    narrow: Narrowing | None = None,
 ) -> Tile:
     """The register tile for `blocks` vectors of output channels.
 
     `products`: what one instruction multiplies and adds up for a lane (4 of dot products);
-    `can_hold`: whether vectors of weights are kept in registers by force.
+    `can_hold`: whether vectors of weights are kept in registers by force; `narrow`: what tiles are
+    chosen for instead, where an update takes registers of its own.
 
     The program grows with the updates that a tile writes out: that is what limits it. A tile
     that needs more registers than there are is legal, and slow.
     """
     height, width = extent_of(nest.loop("i")), extent_of(nest.loop("j"))
-    work = replace(plane_work(nest, blocks, products), can_hold=can_hold)
-    best = choose(work, machine.costs)
-    why = explain(best, work, machine.costs)
+    work, costs = replace(plane_work(nest, blocks, products), can_hold=can_hold), machine.costs
+    if narrow is not None:
+        work, costs = narrow(work, costs)
+    best = choose(work, costs)
+    why = explain(best, work, costs)
     most = MOST_UPDATES
     legal = [d for d in divisors(blocks) if d <= most]
     vectors = choices.number("vectors", best.vectors, legal, why)

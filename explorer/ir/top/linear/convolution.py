@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    BoolAttr,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
@@ -63,7 +64,8 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
     """Convolution (cross-correlation) over 1 to 3 spatial dimensions, as ONNX's Conv.
 
     x: (N, C, spatial...), w: (O, C / group, window...), bias: (O,), residual: the result's shape.
-    pads: all begins, then all ends. Quantized operands: see `integer_products.py`.
+    pads: all begins, then all ends. Quantized operands, splits_signs and sign_sums: see
+    `integer_products.py`.
     """
 
     name = "top.conv"
@@ -79,6 +81,7 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
     right_sums = opt_operand_def(TensorType)
     scale = opt_operand_def(TensorType)
     channel_scales = opt_operand_def(TensorType)
+    sign_sums = opt_operand_def(TensorType)
     strides = prop_def(DenseArrayBase)
     pads = prop_def(DenseArrayBase)
     dilations = prop_def(DenseArrayBase)
@@ -89,6 +92,7 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
     rounding = opt_prop_def(Attribute)
     requantization = opt_prop_def(RequantizationAttr)
     subtracted = opt_prop_def(IntegerAttr)
+    splits_signs = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -127,7 +131,7 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
         return shapes, (*output[:2], 1, output[2] * output[3])
 
     def why_not_blocked(self, block: int) -> str:
-        if self.sums is not None and not self.multiplies_bytes:
+        if self.sums is not None and not (self.multiplies_bytes or self.get("splits_signs")):
             return "it multiplies integers that no dot product takes"
         if not isinstance(self.weight.owner, WeightOp):
             return "its filters are not constant, so that they cannot be packed"
@@ -217,6 +221,10 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
             lambda array: array.reshape(-1, *[1] * rank) if array.ndim else array
         )
         if self.sums is not None:
+            if self.get("splits_signs"):
+                axes = tuple(range(1, w.ndim))
+                negative = np.minimum(operands[1].astype(np.float64), 0).sum(axis=axes)
+                result = result + negative.reshape(-1, *[1] * rank)
             return (self.finish_integers(result, bias, residual, given),)
         return (self.finish_meaning(result, bias, residual).astype(x.dtype),)
 
@@ -306,7 +314,8 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
 
     def kernel_parameters(self) -> dict[str, int]:
         strides = self.get("strides")
-        return {"group": self.get("group"), "stride": strides[-1]}
+        own = {"group": self.get("group"), "stride": strides[-1]}
+        return own | ({"splits_signs": 1} if self.get("splits_signs") else {})
 
     def macs(self) -> int:
         if not is_static(self.output) or not is_static(self.weight):

@@ -95,7 +95,7 @@ class FusedOperation(Parameterized, SizeConstrained, IntegerProduct):
         position = 2 + (self.bias is not None) + (self.residual is not None)  # pyright: ignore
         found = {}
         for part in fields(RunTime):
-            is_present = getattr(self, part.name, None) is not None  # convolutions split no signs
+            is_present = getattr(self, part.name, None) is not None
             found[part.name] = operands[position] if is_present else None
             position += is_present
         return RunTime(**found)

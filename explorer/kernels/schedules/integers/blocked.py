@@ -32,6 +32,7 @@ from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices
 from explorer.kernels.schedules.convolution import Operands, operands_of
 from explorer.kernels.schedules.integers.kinds import keep_offsets
+from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
@@ -45,7 +46,7 @@ from explorer.kernels.schedules.plane import (
 )
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
-from explorer.kernels.steps.dot import PRODUCTS, dot
+from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
@@ -84,7 +85,9 @@ def schedule_integer_convolution(
     block, source_block = _block(nest, packs), block_of(packs[operands.source])
     uses_dot = language_named(machine.language).has_dots
     blocks = extent_of(nest.loop("o")) // block
-    tile = choose_plane_tile(nest, machine, choices, blocks, PRODUCTS if uses_dot else 1)
+    narrow = for_split_signs if SPLITS_SIGNS in nest.function.attributes else None
+    products = PRODUCTS if uses_dot else 1
+    tile = choose_plane_tile(nest, machine, choices, blocks, products, narrow=narrow)
     lanes = split_channels(schedule, tile.vectors, block)
     if uses_dot:
         groups = source_block // PRODUCTS

@@ -38,6 +38,7 @@ from explorer.kernels.schedules.integers.matrix_instructions import (
     matrix_tile_of,
     why_matrix_tiles,
 )
+from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
@@ -58,9 +59,6 @@ DEPTH_BYTES = 4
 WIDE_LANES, FEW_REGISTERS = 16, 15
 """Processors without vectors of 512 bits have 16 registers (SSE2, AVX2), one of which holds what
 adds up pairs."""
-SPLITTING_REGISTERS = 13
-"""What a dot product that splits signs leaves of those: eleven sums of one vector, and operands.
-Another vector would need sizes and flips of its own."""
 
 
 def is_integer_matmul(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
@@ -131,8 +129,7 @@ def schedule_integer_matmul(
     if lanes < WIDE_LANES:
         costs = replace(costs, core=replace(costs.core, vector_registers=FEW_REGISTERS))
     if SPLITS_SIGNS in nest.function.attributes:
-        work = replace(work, blocks=1)
-        costs = replace(costs, core=replace(costs.core, vector_registers=SPLITTING_REGISTERS))
+        work, costs = for_split_signs(work, costs)
     best = choose(work, costs)
     why = explain(best, work, costs)
     instruction = instruction_for(machine, is_paired=together == PAIR)

@@ -137,16 +137,14 @@ INLINE $vector dot_fitting_of_signed_$vector($vector sums, int32_t four, $vector
 #endif
 }
 
-//! dot_split vector integer: dot_product
-// Sizes of filters times bytes without 128, whose bits are flipped where a filter is negative: of
-// those two products always fit 16 bits, the largest sum is 2 * 128 * 127, the least 2 * 128 * -128.
-INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
+//! dot_sizes vector integer: dot_product
+// Sizes of filters times signed bytes whose bits are flipped where `flips` has ones: of those two
+// products always fit 16 bits, the largest sum is 2 * 128 * 127, the least 2 * 128 * -128.
+INLINE $vector dot_sizes_$vector($vector sums, int32_t four, $vector filters, $vector flips)
 {
 #if $lanes == 8 && defined(__AVX2__) || $lanes == 4 && defined(__SSSE3__)
-    typedef int8_t signed_bytes __attribute__((vector_size($bytes)));
     typedef char bytes __attribute__((vector_size($bytes)));
-    const signed_bytes flips = ((signed_bytes)filters < 0) ^ -128;
-    const bytes few = (bytes)splat_$vector(four) ^ (bytes)flips;
+    const bytes few = (bytes)(splat_$vector(four) ^ flips);
 #if $lanes == 8
     const bytes sizes = (bytes)__builtin_ia32_pabsb256((bytes)filters);
 #else
@@ -167,18 +165,35 @@ INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
     return sums;
 #endif
 #else
+    const $vector few = splat_$vector(four) ^ flips;
     for (int part = 0; part < 32; part += 8) {
         const $vector filter = (filters << (24 - part)) >> 24, sign = filter >> 31;
-        sums += ((filter ^ sign) - sign) * (((four >> part & 255) - 128) ^ sign);
+        sums += ((filter ^ sign) - sign) * ((few << (24 - part)) >> 24);
     }
     return sums;
 #endif
 }
 
-//! dot_split_of_signed vector integer: dot_split
+//! signs vector integer
+// All bits of each byte whose sign bit is set.
+INLINE $vector signs_$vector($vector filters)
+{
+    typedef int8_t signed_bytes __attribute__((vector_size($bytes)));
+    return ($vector)((signed_bytes)filters < 0);
+}
+
+//! dot_split vector integer: dot_sizes signs
+// Of bytes without a sign, from which 128 is taken: that flips their highest bit.
+INLINE $vector dot_split_$vector($vector sums, int32_t four, $vector filters)
+{
+    const $vector flips = signs_$vector(filters) ^ (int32_t)0x80808080;
+    return dot_sizes_$vector(sums, four, filters, flips);
+}
+
+//! dot_split_of_signed vector integer: dot_sizes signs
 INLINE $vector dot_split_of_signed_$vector($vector sums, int32_t four, $vector filters)
 {
-    return dot_split_$vector(sums, four ^ (int32_t)0x80808080, filters);
+    return dot_sizes_$vector(sums, four, filters, signs_$vector(filters));
 }
 
 //! dot_of_signed vector integer: dot

@@ -19,12 +19,14 @@ from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.tiles import (
     CHANNELS_FIRST,
     ORDERS,
+    PREFETCHES,
     ROWS_FIRST,
     Tile,
     Window,
     Work,
     choose,
     choose_order,
+    choose_prefetch,
     choose_row,
     explain,
     row_cycles,
@@ -38,6 +40,7 @@ from explorer.kernels.loops.nest import (
     perfect_chain,
     shape_of,
 )
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
@@ -147,6 +150,20 @@ def choose_plane_order(
     best, why = choose_order(tile, work, machine.costs)
     legal = ORDERS if tile.rows == 1 else (CHANNELS_FIRST,)
     return choices.word("order", best if best in legal else CHANNELS_FIRST, legal, why)
+
+
+def choose_plane_prefetch(
+    nest: LoopNest, machine: Machine, choices: Choices, tile: Tile, blocks: int, order: str
+) -> Sequence[str]:
+    """What is asked for ahead of its loads: none, one or both of `inputs` and `weights`.
+
+    Nothing where a language cannot.
+    """
+    if not language_named(machine.language).has_prefetch:
+        return ()
+    best, why = choose_prefetch(tile, plane_work(nest, blocks, 1), machine.costs, order)
+    chosen = choices.word("prefetch", best, PREFETCHES, why)
+    return ("inputs", "weights") if chosen == "both" else (chosen,)
 
 
 def tile_plane(

@@ -119,14 +119,17 @@ def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:
     read = [a.memref for a in accesses_in(main)]
     sources = {b: prod(shape_of(b)) for b in read if nest.roles[nest.name_of_buffer(b)] == "input"}
     source = max(sources, key=lambda buffer: sources[buffer])
-    size = item_bytes(source)
+    rows = shape_of(source)[-2]
+    # A stride that is longer than the window leaves rows out; of columns only parts of lines.
+    part = min(1.0, height * extent_of(nest.loop("p")) / rows)
+    bytes_read = int(sources[source] * item_bytes(source) * part)
     pictures = prod(extent_of(nest.loop(name)) for name in ("n", "g") if nest.has(name))
     return Work(
         height=height,
         width=width,
         blocks=blocks,
         steps=max(1, prod(extent_of(nest.loop(name)) for name in "cpq") // products),
-        point_bytes=max(1, sources[source] * size // (pictures * height * width)),
+        point_bytes=max(1, bytes_read // (pictures * height * width)),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects.builtin import NameLoc, f32
 
 from explorer.ir.compute import KernelBuilder
+from explorer.kernels.cost.machine import CacheLevel
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of, perfect_chain
 from explorer.kernels.schedules import Machine, preferred_schedule, schedule_kernel
@@ -461,3 +462,13 @@ def test_a_statement_that_reads_a_shifted_element_waits_for_its_producer():
 
 
 # -- tiles -------------------------------------------------------------------------------------
+
+
+def test_rows_that_a_stride_leaves_out_are_not_fetched():
+    """Of 14 rows of 1024 channels a window of one pixel and a stride of two read seven."""
+    function = samples.convolution(2048, 1024, 7, 7, kernel=1, stride=2)
+    packs = {"x": blocked_pack(8), "y": blocked_pack(8)}
+    caches = (CacheLevel("l1", 32 << 10, 32), CacheLevel("l2", 512 << 10, 24))
+    machine = Machine(vector_floats=8, language="c", registers=16, caches=caches)
+    scheduled = schedule_kernel(function, machine, packs)
+    assert scheduled.choices["order"] == "channels"

@@ -44,6 +44,8 @@ NEARLY_AS_GOOD = 1.03
 """Times the fewest cycles: what else is known decides between such."""
 CHANNELS_FIRST, ROWS_FIRST = ORDERS = ("channels", "rows")
 """What the outermost loop around tiles goes through."""
+PREFETCHES = ("none", "inputs", "weights", "both")
+"""What may be asked for before loads need it."""
 MUCH_BETTER, WORTH_IT = 1.5, 0.05
 """Another order than usual fetches so many times less, and fetching is such a part of the time."""
 AS_GOOD = 1.015
@@ -218,6 +220,24 @@ def choose_order(tile: Tile, work: Work, machine: CostMachine) -> tuple[str, str
     found = f"{usual:.3g} cycles for what comes from far, {other:.3g} row by row"
     is_better = usual > MUCH_BETTER * other and usual > WORTH_IT * tile_cycles(tile, work, machine)
     return (ROWS_FIRST if is_better else CHANNELS_FIRST), found
+
+
+def choose_prefetch(tile: Tile, work: Work, machine: CostMachine, order: str) -> tuple[str, str]:
+    """(what is asked for ahead of the loads, why).
+
+    Inputs that the nearest cache does not hold: a tile of channels goes through the whole plane.
+    Weights that it does not hold, where there is a next tile of channels; row by row only those
+    that the next cache does not hold, either, for all rows after the first find them there.
+    """
+    nearest, *behind = (*(level.size_bytes for level in machine.caches), 0)
+    inputs = work.height * work.width * work.point_bytes
+    weights = max(work.blocks, 1) * FLOAT_BYTES * machine.vector_floats * work.steps
+    near = behind[0] if order == ROWS_FIRST and work.height > tile.rows else nearest
+    has_next = work.blocks > tile.vectors
+    found = {"inputs": inputs > nearest > 0, "weights": has_next and weights > near > 0}
+    chosen = [name for name, is_far in found.items() if is_far]
+    why = f"{inputs:,} bytes of inputs and {weights:,} of weights, {nearest:,} in the nearest cache"
+    return "both" if len(chosen) == 2 else (*chosen, "none")[0], why
 
 
 def _fetching_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:

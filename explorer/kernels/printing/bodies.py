@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.clipping import clip_of, clip_text
-from explorer.kernels.loops.nest import extent_of, index_of, kind_of, name_of
+from explorer.kernels.loops.nest import LinearForm, extent_of, index_of, kind_of, name_of
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
     SIGNED,
@@ -47,6 +47,7 @@ from explorer.kernels.printing.subscripts import (
 )
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
 from explorer.kernels.steps.matrix_tiles import MATRIX, is_matrix_tile, matrix_tile
+from explorer.kernels.steps.prefetch import touches_of
 from explorer.kernels.steps.registers import is_held
 
 # An index longer than this gets a name instead of standing inside a subscript.
@@ -190,9 +191,25 @@ class BodyPrinter:
         declared = f"{self.language.index} {index} = {lower.text}"
         header = f"for ({declared}; {index} < {end}; {advance}) {{"
         self.lines.add(depth, header, tags)
+        if self.language.has_prefetch:
+            self._prefetch(loop, depth + 1, tags)
         self.operations(loop.body.block.ops, depth + 1)
         self.names.close_block()
         self.lines.add(depth, "}", tags)
+
+    def _prefetch(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
+        """`prefetch(x + cb * 25088 + 25088);` for every line that a marked loop touches."""
+        for touch in touches_of(loop):
+            self.writer.require(Requirement("prefetch"))
+            place, line = (
+                self._sum(Sum(tuple(form.terms.items()), form.constant)).text
+                for form in (touch.place, touch.line or LinearForm())
+            )
+            pointer = f"{self.named[touch.buffer].text} + {place}"
+            call = f"prefetch({pointer});"
+            if touch.line is not None:
+                call = f"prefetch_line({pointer}, {line}, {touch.last});"
+            self.lines.add_wrapped(depth, call, tags)
 
     def _matrix_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
         """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest."""

@@ -59,6 +59,7 @@ class CLanguage(Language):
     has_dots = True
     splits_subscripts = True
     holds_vectors = True
+    has_prefetch = True
     has_driver = True
 
     @property

@@ -72,6 +72,8 @@ class Language(ABC):
     holds_vectors: ClassVar[bool] = False
     """Whether arrays that a schedule holds are kept in registers by force; other languages'
     compilers do so by themselves."""
+    has_prefetch: ClassVar[bool] = False
+    """Whether lines of memory can be asked for before they are read."""
     has_driver: ClassVar[bool] = False
     """Whether a program runs its launches by itself, by a table; otherwise its host does."""
 

@@ -14,7 +14,7 @@ taken two or more at a time (`rows`), and an odd last row is a second nest, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.kernels.cost.tiles import Tile
@@ -34,6 +34,7 @@ from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
     choose_depthwise_pixels,
     choose_plane_order,
+    choose_plane_prefetch,
     choose_plane_tile,
     mark_plane,
     points_of,
@@ -46,6 +47,7 @@ from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, hold_vectors
 from explorer.kernels.steps.mark import unroll
 from explorer.kernels.steps.pack import Pack, block_of
+from explorer.kernels.steps.prefetch import prefetch
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
 
@@ -104,6 +106,9 @@ def schedule_convolution(
     blocks = _blocks(nest, block)
     tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
     order = choose_plane_order(nest, machine, choices, tile, blocks)
+    ahead: Sequence[str] = ()
+    if source_block and _extent(nest, "c") > source_block:  # there is a next block
+        ahead = choose_plane_prefetch(nest, machine, choices, tile, blocks, order)
     vectors = tile.vectors
 
     lanes = split_channels(schedule, vectors, block)
@@ -123,6 +128,12 @@ def schedule_convolution(
     schedule.pack(operands.weight, _weight_pack(vectors, block, source_block))
     vectorize_lanes(schedule, tails)
     mark_plane(schedule, tails, "ip i jp j ov" + (" cu" if channel_unroll > 1 else ""))
+    if "inputs" in ahead:
+        for suffix in tails:
+            at = f"cb{suffix}"
+            schedule.attempt(prefetch, at=at, buffer=operands.source, ahead=at)
+    if "weights" in ahead:
+        schedule.attempt(prefetch, at="cb", buffer=operands.weight, ahead="ot")
     finish_statements(schedule, machine)
 
 

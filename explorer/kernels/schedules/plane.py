@@ -20,12 +20,14 @@ from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.tiles import (
     CHANNELS_FIRST,
     ORDERS,
+    PREFETCHES,
     ROWS_FIRST,
     Tile,
     Window,
     Work,
     choose,
     choose_order,
+    choose_prefetch,
     choose_row,
     explain,
     row_cycles,
@@ -39,6 +41,7 @@ from explorer.kernels.loops.nest import (
     perfect_chain,
     shape_of,
 )
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
@@ -123,14 +126,17 @@ def plane_work(nest: LoopNest, blocks: int, products: int) -> Work:
     read = [a.memref for a in accesses_in(main)]
     sources = {b: prod(shape_of(b)) for b in read if nest.roles[nest.name_of_buffer(b)] == "input"}
     source = max(sources, key=lambda buffer: sources[buffer])
-    size = item_bytes(source)
+    rows = shape_of(source)[-2]
+    # A stride that is longer than the window leaves rows out; of columns only parts of lines.
+    part = min(1.0, height * extent_of(nest.loop("p")) / rows)
+    bytes_read = int(sources[source] * item_bytes(source) * part)
     pictures = prod(extent_of(nest.loop(name)) for name in ("n", "g") if nest.has(name))
     return Work(
         height=height,
         width=width,
         blocks=blocks,
         steps=max(1, prod(extent_of(nest.loop(name)) for name in "cpq") // products),
-        point_bytes=max(1, sources[source] * size // (pictures * height * width)),
+        point_bytes=max(1, bytes_read // (pictures * height * width)),
     )
 
 
@@ -154,6 +160,20 @@ def choose_plane_order(
     best, why = choose_order(tile, work, machine.costs)
     legal = ORDERS if tile.rows == 1 else (CHANNELS_FIRST,)
     return choices.word("order", best if best in legal else CHANNELS_FIRST, legal, why)
+
+
+def choose_plane_prefetch(
+    nest: LoopNest, machine: Machine, choices: Choices, tile: Tile, blocks: int, order: str
+) -> Sequence[str]:
+    """What is asked for ahead of its loads: none, one or both of `inputs` and `weights`.
+
+    Nothing where a language cannot.
+    """
+    if not language_named(machine.language).has_prefetch:
+        return ()
+    best, why = choose_prefetch(tile, plane_work(nest, blocks, 1), machine.costs, order)
+    chosen = choices.word("prefetch", best, PREFETCHES, why)
+    return ("inputs", "weights") if chosen == "both" else (chosen,)
 
 
 def tile_plane(

@@ -21,6 +21,7 @@ from explorer.kernels.steps.matrix_tiles import matrix_tiles
 from explorer.kernels.steps.narrow import narrow
 from explorer.kernels.steps.pack import pack
 from explorer.kernels.steps.pipeline import pipeline
+from explorer.kernels.steps.prefetch import prefetch
 from explorer.kernels.steps.registers import accumulate, hold, rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.settle import settle
@@ -49,6 +50,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             transpose,
             unroll,
             parallel,
+            prefetch,
             winograd,
             forward,
             dot,

@@ -22,6 +22,19 @@
 #endif
 #endif
 
+//! prefetch
+// Asks for a line that something reads later; beyond the end of an array it asks for nothing.
+INLINE void prefetch(const void *place)
+{
+    __builtin_prefetch(place, 0, 3);
+}
+
+// For the second cache: line number `line` of a block, or its last one.
+INLINE void prefetch_line(const void *block, long line, long last)
+{
+    __builtin_prefetch((const char *)block + 64 * (line < last ? line : last), 0, 2);
+}
+
 //! dot_product
 // gcc (12) computes all products of a tile before it adds the first one, and spills them, unless
 // each sum has to be in a register.

@@ -49,6 +49,7 @@ TRANSFORMS: dict[str, Case] = {
         for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
     },
     "of real numbers": (torch.fft.fft2, (X,)),
+    **{f"{kind} of real numbers": (partial(every, kind), (X,)) for kind in ("hfft", "irfft")},
     "of whole numbers": (torch.fft.fft, (PLACES,)),
     "along a middle axis, cut off": (lambda x: torch.fft.fft(x, 4, 1), (Z,)),
     "along a middle axis, filled up": (lambda x: torch.fft.ifft(x, 9, 1), (Z,)),

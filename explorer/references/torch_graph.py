@@ -76,6 +76,9 @@ def open_graph(
         "compiles": compiles,
         "constants": constants,
         "inputs": [value.name for value in model.inputs],
+        "complexes": sorted(
+            content.complexes & {*model.constants, *(v.name for v in model.inputs)}
+        ),
         "numbers": [v.name for v in model.inputs if v.name not in content.graph.types],
         "calls": [[*_described_call(call, file), dict(step.tensors)] for call, step in steps],
         "shown": {tensors.get(v.name, v.name): v.element_type for v in model.outputs},

@@ -1,6 +1,7 @@
 """PyTorch, alone in a process of its own: a graph node by node, with its kernels.
 
     {"do": "open", "model": ..., "constants": {"w": [0, "float32", [8, 3]]}, "inputs": ["x"],
+     "complexes": [],
      "calls": [["aten.relu.default", {"self": {"ref": "x"}}, ["relu"], {"relu": "relu"}]],
      "outputs": ["relu"], "threads": 1, "compiles": false}
         {"inputs": ["x"], "outputs": [["relu", "float32"]]}
@@ -11,7 +12,7 @@
 The graph is what the explorer's own reader made of a file; `torch.export.load`, which evaluates
 and unpickles, never sees one. Targets are overloads of `torch.ops.aten`, and the functions of
 numbers listed here. The last of a call's entries says which versions of tensors to take from which
-of them, as they are after the call.
+of them, as they are after the call. Complex numbers come and go with both parts as a last axis.
 """
 
 from __future__ import annotations
@@ -204,6 +205,7 @@ class Torch:
         self._constants: dict[str, Any] = {}
         self._inputs: dict[str, Any] = {}
         self._numbers: list[str] = []
+        self._complexes: list[str] = []
         self._compiled: Any = None
 
     def answer(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
@@ -228,22 +230,27 @@ class Torch:
 
     def _values(self) -> dict[str, Any]:
         inputs = {
-            name: int(value) if name in self._numbers else value.clone()
+            name: int(value) if name in self._numbers else self._whole(name, value.clone())
             for name, value in self._inputs.items()
         }
         return {**self._constants, **inputs}
+
+    def _whole(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Complex numbers as PyTorch has them."""
+        return torch.view_as_complex(value) if name in self._complexes else value
 
     def _open(self, request: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         self.__init__()
         content = bytearray(exchange.take(request["model"]))
         exchange.clear()
         torch.set_num_threads(request["threads"])
+        self._complexes = request["complexes"]
         for name, (begin, kind, shape) in request["constants"].items():
             dtype, count = getattr(torch, kind), math.prod(shape)
             flat = torch.empty(0, dtype=dtype)
             if count:
                 flat = torch.frombuffer(content, dtype=dtype, count=count, offset=begin)
-            self._constants[name] = flat.reshape(shape)
+            self._constants[name] = self._whole(name, flat.reshape(shape))
         self._numbers = request["numbers"]
         self._graph = Graph({**request, "outputs": [{"ref": name} for name in request["shown"]]})
         self._compiled = None
@@ -314,7 +321,9 @@ def _array(value: Any) -> np.ndarray:
         import ml_dtypes  # seldom needed
 
         return value.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return value.contiguous().numpy()
+    if value.is_complex():
+        value = torch.view_as_real(value.resolve_conj())
+    return value.resolve_neg().contiguous().numpy()
 
 
 if __name__ == "__main__":

@@ -142,10 +142,9 @@ class _Compiled:
                 "explorer runs on the processor; this graph stays PyTorch's", stacklevel=2
             )
             return self._graph
-        if any(tensor.is_complex() or tensor.is_sparse for tensor in tensors):
+        if any(tensor.is_sparse for tensor in tensors):
             warnings.warn(
-                "complex and sparse tensors have no form here; this graph stays PyTorch's",
-                stacklevel=2,
+                "sparse tensors have no form here; this graph stays PyTorch's", stacklevel=2
             )
             return self._graph
         bound = _bound(self._graph, inputs, set(self._fixed))
@@ -224,7 +223,9 @@ def _whole(model: SourceModel, options: dict[str, Any]) -> Run:
         inputs = {name: _array(t) for name, t in zip(names, tensors, strict=True)}
         found = executable.run(inputs)
         return [
-            _tensor(found[argument.name]) if isinstance(argument, Ref) else argument
+            _tensor(found[argument.name], argument.name in content.complexes)
+            if isinstance(argument, Ref)
+            else argument
             for argument in content.returned
         ]
 
@@ -244,6 +245,8 @@ def _array(tensor: Any) -> np.ndarray:
     import torch
 
     tensor = tensor.detach()
+    if tensor.is_complex():  # both parts are a last axis
+        tensor = torch.view_as_real(tensor.resolve_conj())
     if tensor.dtype == torch.bfloat16:
         import ml_dtypes
 
@@ -251,9 +254,11 @@ def _array(tensor: Any) -> np.ndarray:
     return tensor.numpy()
 
 
-def _tensor(array: np.ndarray) -> Any:
+def _tensor(array: np.ndarray, is_complex: bool = False) -> Any:
     import torch
 
+    if is_complex:
+        return torch.view_as_complex(_tensor(array))
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -198,13 +198,20 @@ def test_what_has_no_form_stays_torch(torch: Any):
     torch.testing.assert_close(found, function(x))
 
 
-def test_complex_tensors_stay_torch_s_which_a_warning_says(torch: Any):
-    from explorer.session.torch_backend import explorer
+def test_complex_tensors_are_compiled(torch: Any, recwarn: pytest.WarningsRecorder):
+    from explorer.session.torch_backend import explorer, last_compilation
 
-    x = torch.randn(3, dtype=torch.complex64)
-    with torch.no_grad(), pytest.warns(UserWarning, match="complex .* stays PyTorch's"):
-        found = torch.compile(lambda x: x.abs() + 1, backend=explorer)(x)
-    torch.testing.assert_close(found, x.abs() + 1)
+    def function(z):
+        return z.abs() + 1, torch.fft.fft(z.conj()) * 2j
+
+    z = torch.randn(2, 6, dtype=torch.complex64)
+    with torch.no_grad():
+        found = torch.compile(function, backend=explorer)(z)
+    torch.testing.assert_close(found, function(z))
+    assert not [w for w in recwarn if "PyTorch's" in str(w.message)]
+    compilation = last_compilation()
+    assert compilation is not None
+    assert compilation.model.inputs[0].shape == (2, 6, 2)
 
 
 def test_gradients_are_torch_s(torch: Any):

@@ -16,6 +16,8 @@ _OF_MODULES = {
     "unary": "elementwise",
     "special": "elementwise",
     "bessel": "elementwise",
+    "complex_numbers": "elementwise",
+    "fourier": "convolution",
     "activations": "elementwise",
     "products": "convolution",
     "attention": "convolution",

@@ -43,6 +43,7 @@ class PytorchImporter(FlatImporter):
                 step=step,
                 types={name: types[name] for name in step.call.results if name in types},
                 numbers=frozenset(numbers),
+                complexes=content.complexes,
                 used=frozenset(used),
             )
             for step in content.steps

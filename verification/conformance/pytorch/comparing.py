@@ -20,8 +20,15 @@ _BFLOAT16 = numpy_dtype(ELEMENT_TYPES["bfloat16"])
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """A tensor of torch's as an array; NumPy has no bfloat16 of its own."""
-    tensor = tensor.detach().resolve_conj()
+    """A tensor of torch's as an array; NumPy has no bfloat16 of its own.
+
+    Of complex numbers both parts are a last axis, as the explorer has them.
+    """
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        import torch
+
+        tensor = torch.view_as_real(tensor)
     if str(tensor.dtype) == "torch.bfloat16":
         return tensor.float().numpy().astype(_BFLOAT16)
     return tensor.numpy()

@@ -1,12 +1,6 @@
-"""Fourier transforms as products with constant matrices, and mel filters.
+"""Fourier transforms, whole and of frames, and mel filters.
 
-    DFT(x) over n points    (..., n, 2) -> (..., 2 n) x matrix (2 n, 2 bins) -> (..., bins, 2)
-
-Row 2 j + c of the matrix is what real (c = 0) or imaginary part of point j adds to every bin.
-Longer transforms are made of shorter ones: over n = a b points, those of every b-th point, turned,
-and then those over their bins.
-Reference: ONNX operators, DFT-20, STFT-17, MelWeightMatrix-17; Cooley and Tukey, "An Algorithm for
-the Machine Calculation of Complex Fourier Series", 1965.
+Reference: ONNX operators, DFT-20, STFT-17, MelWeightMatrix-17.
 """
 
 from __future__ import annotations
@@ -15,16 +9,12 @@ import numpy as np
 import onnx
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.build import Axis
+from explorer.importers.building.fourier import transformed
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
-from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-
-LONGEST_TRANSFORM = 2048
-"""Points that one matrix transforms; it has four times their square elements."""
-LONGEST_PART = 256
-"""Points of a part of a longer transform, where their number has factors."""
+from explorer.importers.onnx.program.nodes import Node, converts
 
 
 @converts("DFT", since=17, until=19)
@@ -64,7 +54,7 @@ def short_time_transform(node: Node, build: Build) -> SSAValue:
     frames = build.gather(signal, begins[:, np.newaxis] + np.arange(size), 1)
     if window is not None:
         frames = build.binary("mul", frames, build.reshape(window, [Axis(window, 0), 1]))
-    return _transformed(frames, 2, size, bool(node.integer("onesided", 1)), False, build)
+    return transformed(frames, 2, size, bool(node.integer("onesided", 1)), False, build)
 
 
 @converts("MelWeightMatrix", since=17)
@@ -104,139 +94,4 @@ def _dft(node: Node, axis: int, build: Build) -> SSAValue:
         (points,) = build.integers(given, "the number of points")
     elif inverse and onesided:
         points = 2 * (points - 1)
-    return _transformed(x, axis, points, onesided, inverse, build)
-
-
-def _transformed(
-    x: SSAValue, axis: int, points: int, onesided: bool, inverse: bool, build: Build
-) -> SSAValue:
-    """x: parts (1 real, or 2) in the last axis. Shorter or longer ones are filled up or cut off."""
-    rank = build.rank(x)
-    size, parts = build.sizes(x, [axis, rank - 1], "DFT")
-    if parts not in (1, 2) or axis == rank - 1:
-        raise ValueError(f"{parts} parts of a number in the last axis; 1 or 2 expected")
-    if points < 1:
-        raise ValueError(f"a transform over {points} points")
-    order = [*(a for a in range(rank - 1) if a != axis), axis, rank - 1]
-    moved = build.transpose(x, order)
-    if size > points:
-        moved = build.slice(moved, rank - 2, 0, points)
-    if points <= LONGEST_TRANSFORM:
-        result = _product(
-            moved, _matrix(points, min(size, points), parts, onesided, inverse), build
-        )
-    else:
-        result = _long_transform(moved, points, onesided, inverse, build)
-    return build.transpose(result, [order.index(a) for a in range(rank)])
-
-
-def _product(x: SSAValue, matrix: np.ndarray, build: Build) -> SSAValue:
-    """(..., size, parts) times (size * parts, bins, numbers): (..., bins, numbers)."""
-    rows, *result = matrix.shape
-    outer = [Axis(x, axis) for axis in range(build.rank(x) - 2)]
-    flat = build.reshape(x, [*outer, rows])
-    stored = build.weight(np.ascontiguousarray(matrix.reshape(rows, -1)))
-    product = build.matmul(flat, build.cast(stored, build.dtype(x)))
-    return build.reshape(product, [*outer, *result])
-
-
-def _long_transform(
-    x: SSAValue, points: int, onesided: bool, inverse: bool, build: Build
-) -> SSAValue:
-    """x: (..., size up to the points, parts). The same result as that of the one matrix."""
-    if inverse and onesided:
-        x = _mirrored(x, points, build)
-    last = build.rank(x) - 1
-    (size,) = build.sizes(x, [last - 1], "DFT")
-    missing = [0] * (last - 1) + [points - size, 0]
-    x = build.padded(x, [0] * (last + 1), missing)
-    result = _in_parts(x, points, inverse, build)
-    if inverse:
-        result = build.scaled(result, 1 / points)
-    if onesided:
-        axis, end = (last, 1) if inverse else (last - 1, points // 2 + 1)
-        result = build.slice(result, axis, 0, end)
-    return result
-
-
-def _mirrored(x: SSAValue, points: int, build: Build) -> SSAValue:
-    """One side of a spectrum, (..., bins, parts), with the other: its conjugate, backwards."""
-    last = build.rank(x) - 1
-    size, parts = build.sizes(x, [last - 1, last], "DFT")
-    bins = points // 2 + 1
-    x = build.slice(x, last - 1, 0, bins) if size > bins else x
-    missing = [0] * (last - 1) + [max(bins - size, 0), 2 - parts]
-    x = build.padded(x, [0] * (last + 1), missing)
-    number = np.arange(points)
-    both = build.gather(x, np.minimum(number, points - number), last - 1)
-    sign = np.ones((points, 2))
-    sign[bins:, 1] = -1
-    return build.binary("mul", both, build.weight(sign.astype(build.dtype(x))))
-
-
-def _in_parts(x: SSAValue, points: int, inverse: bool, build: Build) -> SSAValue:
-    """(..., points, parts) -> (..., points, 2), not divided by the number of points.
-
-    Of points a b: point number b i + j goes into bin i' of the transform j over a points, is turned
-    by the angle i' j / points, and goes into bin a j' + i'.
-    """
-    a = max((n for n in range(1, int(points**0.5) + 1) if points % n == 0), default=1)
-    if points <= LONGEST_PART or (a == 1 and points <= LONGEST_TRANSFORM):
-        (parts,) = build.sizes(x, [build.rank(x) - 1], "DFT")
-        matrix = _matrix(points, points, parts, False, inverse) * (points if inverse else 1)
-        return _product(x, matrix, build)
-    if a == 1:
-        raise Unsupported(
-            f"a transform over {points} points, a prime number above {LONGEST_TRANSFORM}"
-        )
-    b, rank = points // a, build.rank(x)
-    outer: list[Size] = [Axis(x, axis) for axis in range(rank - 2)]
-    swap = [*range(rank - 2), rank - 1, rank - 2, rank]
-    apart = build.reshape(x, [*outer, a, b, Axis(x, rank - 1)])
-    first = _in_parts(build.transpose(apart, swap), a, inverse, build)
-    turned = _turned(first, np.outer(np.arange(b), np.arange(a)) / points, inverse, build)
-    second = _in_parts(build.transpose(turned, swap), b, inverse, build)
-    return build.reshape(build.transpose(second, swap), [*outer, points, 2])
-
-
-def _turned(x: SSAValue, turns: np.ndarray, inverse: bool, build: Build) -> SSAValue:
-    """(..., b, a, 2) times exp(-2 pi i turns), or its conjugate."""
-    angle = (2 if inverse else -2) * np.pi * turns[..., np.newaxis]
-    cosine, sine = (build.weight(f(angle).astype(build.dtype(x))) for f in (np.cos, np.sin))
-    last = build.rank(x) - 1
-    real, imaginary = (build.slice(x, last, part, part + 1) for part in range(2))
-
-    def combined(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
-        products = build.binary("mul", real, left), build.binary("mul", imaginary, right)
-        return build.binary(kind, *products)
-
-    return build.concat([combined("sub", cosine, sine), combined("add", sine, cosine)], last)
-
-
-def _matrix(points: int, size: int, parts: int, onesided: bool, inverse: bool) -> np.ndarray:
-    """(size * parts, bins, parts of a bin), float64.
-
-    Of a real signal one side of the spectrum says all; the inverse of one side is real.
-    """
-    if onesided and inverse:
-        return _real_inverse(points, size, parts)
-    bins = points // 2 + 1 if onesided else points
-    # Angles of whole turns are taken off before, so that large products lose no precision.
-    turns = np.outer(np.arange(size), np.arange(bins)) % points / points
-    angle = (2 if inverse else -2) * np.pi * turns
-    cosine, sine = np.cos(angle), np.sin(angle)
-    rows = [[cosine, sine], [-sine, cosine]][:parts]
-    matrix = np.stack([np.stack(row, -1) for row in rows], 1) / (points if inverse else 1)
-    return matrix.reshape(size * parts, bins, 2)
-
-
-def _real_inverse(points: int, size: int, parts: int) -> np.ndarray:
-    """One side of a spectrum to a real signal: all but the first and a middle bin count twice."""
-    size_used = min(size, points // 2 + 1)
-    number = np.arange(size_used)
-    twice = np.where((number == 0) | (2 * number == points), 1, 2)[:, np.newaxis] / points
-    angle = 2 * np.pi * (np.outer(number, np.arange(points)) % points) / points
-    used = np.stack([np.cos(angle) * twice, -np.sin(angle) * twice], 1)[:, :parts]
-    matrix = np.zeros((size, parts, points, 1))
-    matrix[:size_used, ..., 0] = used
-    return matrix.reshape(size * parts, points, 1)
+    return transformed(x, axis, points, onesided, inverse, build)

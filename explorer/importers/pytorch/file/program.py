@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from explorer.ir.types import Dim
+
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""Of complex numbers that have a form here: the element type of their two parts."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,22 @@ class ValueType:
     """None for one that no expression of sizes says."""
     strides: tuple[Dim | None, ...]
     """In elements."""
+
+    @property
+    def is_complex(self) -> bool:
+        return self.element_type in PARTS
+
+    @property
+    def of_part(self) -> ValueType:
+        """Of the real part, or of the imaginary one; of real numbers this."""
+        return replace(self, element_type=PARTS.get(self.element_type, self.element_type))
+
+    @property
+    def in_parts(self) -> ValueType:
+        """As it is held here: both parts are a last axis; real numbers as they are."""
+        if not self.is_complex:
+            return self
+        return replace(self.of_part, sizes=(*self.sizes, 2), strides=(*self.strides, 1))
 
 
 @dataclass(frozen=True)

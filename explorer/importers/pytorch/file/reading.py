@@ -39,7 +39,7 @@ from explorer.importers.pytorch.file.program import (
     renamed,
 )
 from explorer.importers.pytorch.file.text import line_of, places_of
-from explorer.importers.pytorch.file.versions import Step, Versioned, versioned
+from explorer.importers.pytorch.file.versions import Step, Versioned, complex_values, versioned
 from explorer.importers.pytorch.file.weights import weights_of
 from explorer.ir.types import ELEMENT_TYPES, Dim
 
@@ -58,6 +58,8 @@ class PytorchContent:
     fixed: Mapping[str, Argument]
     """Inputs that were numbers or texts when the program was exported."""
     torch_version: str
+    complexes: frozenset[str]
+    """Values, constants among them, that are complex: here both parts are a last axis."""
 
 
 def load(path: Path) -> SourceModel:
@@ -97,6 +99,7 @@ def _read(model: Mapping[str, Any], constants: dict[str, np.ndarray], path: Path
         returned=returned,
         fixed=signature.fixed,
         torch_version=str(model.get("torch_version", "")),
+        complexes=complex_values(graph.types, flow.steps),
     )
     tensors = {version: name for step in flow.steps for version, name in step.tensors.items()}
     return SourceModel(
@@ -172,6 +175,7 @@ _NAMES = {
 
 
 def _check_type(name: str, array: np.ndarray, kind: ValueType) -> None:
+    kind = kind.in_parts
     if array.shape != kind.sizes or array.dtype.name != kind.element_type:
         raise ModelError(
             f"{name!r} is {array.dtype.name} of shape {array.shape} in the archive, and "
@@ -237,7 +241,7 @@ def _input(name: str, graph: Graph) -> SourceValue:
     kind = graph.types.get(name)
     if kind is None:  # a number that a caller gives
         return SourceValue(name, "int64", ())
-    if kind.element_type not in ELEMENT_TYPES:
+    if kind.of_part.element_type not in ELEMENT_TYPES:
         raise ModelError(f"input {name!r} holds elements of {kind.element_type}", node=name)
     return _value(name, kind)
 
@@ -245,6 +249,7 @@ def _input(name: str, graph: Graph) -> SourceValue:
 def _value(name: str, kind: ValueType | None) -> SourceValue:
     if kind is None:
         return SourceValue(name, "int64", ())
+    kind = kind.in_parts
     shape: list[Dim] = [
         f"{name}_{axis}" if size is None else size for axis, size in enumerate(kind.sizes)
     ]

@@ -19,6 +19,7 @@ from explorer.importers.pytorch.file.program import (
     Call,
     Graph,
     Ref,
+    ValueType,
     references,
     renamed,
 )
@@ -99,6 +100,13 @@ def statistics_of(call: Call) -> tuple[str, ...]:
     given = [call.arguments.get(name) for name in ("running_mean", "running_var")]
     names = tuple(argument.name for argument in given if isinstance(argument, Ref))
     return names if is_training and len(names) == len(given) else ()
+
+
+def complex_values(types: Mapping[str, ValueType], steps: Sequence[Step]) -> frozenset[str]:
+    """Which tensors of a graph are complex, and which versions of tensors."""
+    tensors = {name for name, kind in types.items() if kind.is_complex}
+    versions = {v for step in steps for v, name in step.tensors.items() if name in tensors}
+    return frozenset(tensors | versions)
 
 
 class _Walk:

@@ -59,6 +59,13 @@ VIEWS = frozenset(
         "mT",
         "mH",
         "positive",
+        "real",
+        "imag",
+        "conj",
+        "_conj",
+        "_neg_view",
+        "view_as_real",
+        "view_as_complex",
     ]
 )
 """Always views."""

@@ -23,7 +23,10 @@ LARGEST_REPEATED_BYTES = 1 << 20
 
 
 def weights_of(archive: Archive) -> dict[str, np.ndarray]:
-    """Parameters, buffers and constants by their names in the module."""
+    """Parameters, buffers and constants by their names in the module.
+
+    Of complex numbers both parts are a last axis.
+    """
     found: dict[str, np.ndarray] = {}
     for folder, config in (
         ("data/weights", "model_weights_config.json"),
@@ -47,9 +50,10 @@ def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]
         )
     json = field(payload, "tensor_meta", dict, f"tensor {name!r}")
     kind = value_type(json, f"tensor {name!r}")
-    if kind.element_type not in ELEMENT_TYPES:
+    if kind.of_part.element_type not in ELEMENT_TYPES:
         raise ModelError(f"tensor {name!r} has elements of {kind.element_type}")
-    dtype = numpy_dtype(ELEMENT_TYPES[kind.element_type])
+    part = numpy_dtype(ELEMENT_TYPES[kind.of_part.element_type])
+    dtype = np.dtype(kind.element_type) if kind.is_complex else part
     sizes, strides = _numbers(kind.sizes, name), _numbers(kind.strides, name)
     begin = field(json, "storage_offset", dict, f"tensor {name!r}")
     offset = field(begin, "as_int", int, f"the offset of tensor {name!r}")
@@ -57,7 +61,7 @@ def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]
     available = len(content) // dtype.itemsize
     check_extent(sizes, dtype.itemsize, f"tensor {name!r}")
     if 0 in sizes:
-        return np.zeros(sizes, dtype)
+        return np.zeros((*sizes, 2) if kind.is_complex else sizes, part)
     reach = offset + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
     if min(offset, *strides, 0) < 0 or reach >= available:
         raise ModelError(
@@ -74,7 +78,7 @@ def _tensor(archive: Archive, name: str, member: str, payload: Mapping[str, Any]
     array = np.frombuffer(content, dtype, available)
     steps = [step * dtype.itemsize for step in strides]
     view = np.lib.stride_tricks.as_strided(array[offset:], sizes, steps, writeable=False)
-    return view
+    return np.stack([np.real(view), np.imag(view)], -1) if kind.is_complex else view
 
 
 def _numbers(values: tuple[Any, ...], name: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from xdsl.ir import Region, SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.pytorch.file.program import Argument, Graph, Ref
-from explorer.importers.pytorch.file.versions import versioned
+from explorer.importers.pytorch.file.versions import complex_values, versioned
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.data import ReturnOp
@@ -88,6 +88,7 @@ def _inline(
     numbers = frozenset(
         name for step in flow.steps for name in step.call.results if name not in graph.types
     )
+    complexes = complex_values(graph.types, flow.steps)
     for step in flow.steps:
         inner = AtenNode(
             name=step.call.name,
@@ -97,6 +98,7 @@ def _inline(
             step=step,
             types={name: graph.types[name] for name in step.call.results if name in graph.types},
             numbers=numbers,
+            complexes=complexes,
             used=frozenset(values),
             convert=node.convert,
             given={name: values[name] for name in step.inputs},

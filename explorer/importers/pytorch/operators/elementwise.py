@@ -189,6 +189,11 @@ def number_or_other(node: AtenNode, build: Build) -> SSAValue:
 def atan2(node: AtenNode, build: Build) -> SSAValue:
     """The angle of (other, self), from -pi to pi."""
     y, x = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    return angle_of(x, y, build)
+
+
+def angle_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
+    """The angle of (x, y), from -pi to pi."""
     zero = build.scalar_like(0, x)
     angle = build.unary("atan", build.binary("div", y, x))
     is_left, is_below = build.binary("less", x, zero), build.binary("less", y, zero)
@@ -204,8 +209,12 @@ def atan2(node: AtenNode, build: Build) -> SSAValue:
 def hypot(node: AtenNode, build: Build) -> SSAValue:
     """The length of (self, other)."""
     left, right = promoted(node, _PAIR, build)
-    squares = build.binary("add", square(left, build), square(right, build))
-    return build.unary("sqrt", squares)
+    return length_of(left, right, build)
+
+
+def length_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
+    """The length of (x, y)."""
+    return build.unary("sqrt", build.binary("add", square(x, build), square(y, build)))
 
 
 def copy_sign(node: AtenNode, build: Build) -> SSAValue:

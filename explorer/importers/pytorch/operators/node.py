@@ -44,6 +44,8 @@ class AtenNode(FileNode):
     """Of the results, by their names."""
     numbers: frozenset[str] = frozenset()
     """Values of the graph that are no tensors."""
+    complexes: frozenset[str] = frozenset()
+    """Values of the graph that are complex: their two parts are a last axis of their own."""
     used: frozenset[str] = frozenset()
     """Values of the graph that something takes."""
     given: Mapping[str, SSAValue] = field(default_factory=dict)
@@ -125,6 +127,25 @@ class AtenNode(FileNode):
             return argument.name in self.numbers
         return isinstance(argument, bool | int | float)
 
+    # -- complex numbers ---------------------------------------------------------------------------
+    def is_complex(self, name: str) -> bool:
+        """Whether an argument is complex, or a list with something that is."""
+        return self._holds_complex(self.argument(name))
+
+    def has_complex(self) -> bool:
+        """Whether any argument is complex, or any result."""
+        kinds = [kind for name in self.call.results if (kind := self.types.get(name))]
+        return any(kind.is_complex for kind in kinds) or any(
+            map(self.is_complex, self.call.arguments)
+        )
+
+    def _holds_complex(self, argument: Argument) -> bool:
+        if isinstance(argument, tuple):
+            return any(map(self._holds_complex, argument))
+        if isinstance(argument, Ref):
+            return argument.name in self.complexes
+        return isinstance(argument, complex)
+
     # -- settings ----------------------------------------------------------------------------------
     def integer(self, name: str, build: Build, default: int | None = None) -> int:
         """A number that must be known while importing."""
@@ -202,7 +223,7 @@ def _is_finite(argument: Argument) -> TypeGuard[int | float]:
 
 
 def dtype_of(name: str) -> np.dtype:
-    """Unsupported for types that have no place here: complex numbers."""
+    """Unsupported for types that have no place here: complex numbers as elements."""
     if name not in ELEMENT_TYPES:
         raise Unsupported(f"elements of {name}")
     return numpy_dtype(ELEMENT_TYPES[name])

@@ -50,7 +50,7 @@ def matrix_product(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
 
 def add_product(node: AtenNode, build: Build) -> SSAValue:
     """beta self + alpha times a product of matrices or of a matrix and a vector."""
-    first, second = _FACTORS[node.call.target.removeprefix("aten.")]
+    first, second = FACTORS[node.call.target.removeprefix("aten.")]
     x, y = node.operand(first), node.operand(second)
     added = node.operand("self")
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
@@ -63,7 +63,7 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("add", build.scaled(added, beta), product)
 
 
-_FACTORS = {
+FACTORS = {
     "addmm": ("mat1", "mat2"),
     "addmv": ("mat", "vec"),
     "baddbmm": ("batch1", "batch2"),

@@ -23,12 +23,14 @@ from explorer.importers.pytorch.operators import (
     activations,
     attention,
     bessel,
+    complex_numbers,
     control,
     creation,
     elementwise,
     embeddings,
     encoder_layers,
     experts,
+    fourier,
     images,
     indexing,
     joining,
@@ -75,6 +77,7 @@ _FAMILIES = (
     special,
     bessel,
     linear_algebra,
+    fourier,
 )
 
 
@@ -85,6 +88,7 @@ def known() -> dict[str, ConvertNode]:
         **sizes.CONVERTERS,
         **control.CONVERTERS,
         **experts.OF_LIBRARIES,
+        **{f"aten.{name}": convert for name, convert in complex_numbers.OWN.items()},
     }
     for family in _FAMILIES:
         found |= {f"aten.{name}": convert for name, convert in family.CONVERTERS.items()}
@@ -93,12 +97,16 @@ def known() -> dict[str, ConvertNode]:
 
 def converter_of(call: Call) -> ConvertNode | None:
     """What converts a call; None where nothing does."""
-    found = known().get(call.target)
-    if found is not None or not is_write(call):
-        return found
+    return known().get(call.target) or known().get(_functional(call))
+
+
+def _functional(call: Call) -> str:
+    """The target of a call, or of the function that does what a call that writes does."""
+    if not is_write(call):
+        return call.target
     name, dot, overload = call.target.removeprefix("aten.").partition(".")
     functional = name if name.startswith("__") else name.removesuffix("_")
-    return known().get(f"aten.{functional}{dot}{overload}")
+    return f"aten.{functional}{dot}{overload}"
 
 
 def is_known(call: Call) -> bool:
@@ -138,6 +146,10 @@ def convert_call(node: AtenNode, build: Build) -> Sequence[SSAValue]:
     convert = converter_of(node.call)
     if convert is None:
         raise Unsupported(f"{node.call.target}: unknown operator")
+    if node.has_complex():
+        convert = complex_numbers.converter_of(_functional(node.call), convert)
+        if convert is None:
+            raise Unsupported(f"{node.call.target} of complex numbers")
     if is_write(node.call):
         results: Sequence[SSAValue] = written(node, build, convert, known().get)
     else:
@@ -153,6 +165,7 @@ def _check(node: AtenNode, results: Sequence[SSAValue], build: Build) -> None:
         kind = node.types.get(name)
         if kind is None:
             continue
+        kind = kind.in_parts
         dtype = dtype_of(kind.element_type)
         if build.dtype(value) != dtype:
             raise Unsupported(f"{build.dtype(value)} where the file says {dtype}")

@@ -106,7 +106,7 @@ def is_nan(node: AtenNode, build: Build) -> SSAValue:
 
 
 def is_real(node: AtenNode, build: Build) -> SSAValue:
-    """True: there are no complex numbers here."""
+    """True of every real number."""
     x = build.cast(node.operand("self"), np.bool_)
     return build.binary("or", x, build.weight(np.array(True)))
 

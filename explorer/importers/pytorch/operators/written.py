@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.pytorch.file.program import Ref, references
-from explorer.importers.pytorch.file.versions import View
+from explorer.importers.pytorch.file.versions import View, Write
 from explorer.importers.pytorch.operators.indexing import (
     replaced,
     replaced_at,
@@ -32,6 +32,8 @@ def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> l
     """The result in the shape and type of what was written into, and the new versions of others."""
     if node.step.unclear:
         raise Unsupported("it writes into what may or may not share its storage with others")
+    if node.step.write is not None and _touches_complex(node, node.step.write):
+        raise Unsupported("a write into complex numbers of which there are views, or into a view")
     made = convert(node, build)
     result = made if isinstance(made, SSAValue) else next(iter(made))
     target = node.operand(node.first())
@@ -43,6 +45,13 @@ def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> l
         return [result]
     root = _put_back(node, node.given[write.root], write.path, result, build, find)
     return [result, *(_follow(node, root, path, build, find) for path in write.others)]
+
+
+def _touches_complex(node: AtenNode, write: Write) -> bool:
+    """Whether what is written into, or a view that changes with it, is complex."""
+    views = [view for path in (write.path, *write.others) for view in path]
+    names = {write.root, *(view.call.results[view.result] for view in views)}
+    return node.has_complex() or not names.isdisjoint(node.complexes)
 
 
 def _put_back(

@@ -13,7 +13,7 @@ from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
 from explorer.npu.matrices_program import TiledMatrices
-from explorer.npu.network import layer_in, sizes_in
+from explorer.npu.network import laid_out_in, layer_in, sizes_in
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
 from explorer.npu.places import Addresses
@@ -36,6 +36,8 @@ class Written:
     tiled: Tiled
     stream: Stream
     steps: LayerSteps
+    laid_out: Mapping[str, np.ndarray]
+    """Bytes of constants, as they were laid out."""
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -53,7 +55,7 @@ class Written:
         """u8: the constants as they lie in global memory between two addresses."""
         micro = encode_micro(self.stream.micro.operations, self.stream.machine)
         image = np.zeros(end - start, np.uint8)
-        arrays = {**self.stream.constants(), MICRO: np.frombuffer(micro, np.uint8)}
+        arrays = {**self.laid_out, MICRO: np.frombuffer(micro, np.uint8)}
         for name, (offset, size) in self.constants.items():
             image[offset - start : offset - start + size] = arrays[name]
         return image
@@ -67,15 +69,13 @@ def written(
     constants_bytes: int,
 ) -> Written:
     """The layer's instructions, its tensors at `offsets`, by the name of the value."""
-    layer = layer_in(op, weights)
-    sizes, buffers = sizes_in(op)
+    layer, tiled = tiled_layer(op, weights, machine)
     tensors = {
         tensor.name: offsets[value_name(value)]
         for tensor, value in zip(layer.inputs, op.data, strict=False)
     }
     tensors[layer.output.name] = offsets[value_name(op.output)]
     addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
-    tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
     stream = write_layer(tiled, addresses)
     steps, traffic = steps_of(stream)
     return Written(
@@ -89,7 +89,15 @@ def written(
             owners=tuple(stream.owners),
             parts=parts_of(stream),
         ),
+        laid_out_in(op, weights),
     )
+
+
+def tiled_layer(op: LayerOp, weights: Weights, machine: Machine) -> tuple[Layer, Tiled]:
+    """What an operation stands for, and the tiles that it says."""
+    layer = layer_in(op, weights)
+    sizes, buffers = sizes_in(op)
+    return layer, tile_layer(layer, machine, buffers=buffers, sizes=sizes)
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:

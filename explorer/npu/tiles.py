@@ -11,12 +11,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, LayerError
+from explorer.npu.scratchpads import (
+    Buffer,
+    Region,
+    Regions,
+    bytes_taken,
+    could_fit,
+    place_buffers,
+)
 from explorer.npu.tensors import blocks, channels_per_block
 from explorer.targets.npu.formats import Field, formats_of
 from explorer.targets.npu.machine import Machine
@@ -48,15 +56,6 @@ class Chunk:
     is_first: bool
     """Of its tile: sums begin at 0."""
     is_last: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Region:
-    """Room for a buffer in a scratchpad, in elements of its content."""
-
-    content: str
-    address: int
-    elements: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ class TiledLayer:
     inputs: int
     """Blocks of input channels in a chunk."""
     buffers: int
-    regions: tuple[tuple[str, tuple[Region, ...]], ...]
+    regions: Regions
     """Of activations, weights, sums and constants; of the first three one for each buffer."""
     bands: tuple[Band, ...]
     """Of the layer, whatever the sizes."""
@@ -260,27 +259,29 @@ def tile_convolution(
     `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `LayerError` with the
     shortfall.
     """
-    found: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     smallest = None
     limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
     of_layer = bands(layer, machine)
-    most = most_inputs(of_layer)
-    for candidate in _candidates(layer, machine, most) if sizes is None else [tuple(sizes)]:
-        problem = _refusal(layer, machine, candidate, limits)
-        placed = None if problem else _place(layer, machine, candidate, buffers)
-        if placed is None:
-            smallest = candidate, problem
-            continue
-        rows, columns, outputs, inputs = candidate
+    candidates = _candidates(layer, machine, most_inputs(of_layer)) if sizes is None else [sizes]
+    possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
+    for rows, columns, outputs, inputs in candidates:
         tiled = TiledLayer(
             layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
-            inputs=inputs, buffers=buffers, regions=placed, bands=of_layer,
+            inputs=inputs, buffers=buffers, regions=(), bands=of_layer,
         )  # fmt: skip
-        found.append((_moved(tiled), tuple(-size for size in candidate), tiled))
-    if found:
-        return min(found, key=lambda entry: entry[:2])[2]
+        problem = _refusal(tiled, limits)
+        if problem or not could_fit(_buffers(tiled), machine):
+            smallest = tiled, problem
+        else:
+            negative = (-rows, -columns, -outputs, -inputs)
+            possible.append((_moved(tiled), negative, tiled))
+    for _, _, tiled in sorted(possible, key=lambda entry: entry[:2]):
+        regions = place_buffers(_buffers(tiled), machine)
+        if regions is not None:
+            return replace(tiled, regions=regions)
+        smallest = smallest or (tiled, "")
     assert smallest is not None
-    reason = smallest[1] or _shortfall(layer, machine, smallest[0], buffers)
+    reason = smallest[1] or _shortfall(smallest[0])
     raise LayerError(f"{layer.name} does not fit {machine.name}: {reason}")
 
 
@@ -305,84 +306,46 @@ def halves(count: int) -> list[int]:
     return found
 
 
-def needs(layer: Convolution, machine: Machine, sizes: Sequence[int]) -> dict[str, tuple[str, int]]:
-    """By buffer: its content, and elements of one of it."""
-    rows, columns, outputs, inputs = sizes
+def _buffers(tiled: TiledLayer) -> list[Buffer]:
+    """Two of everything but constants, which are used with the first sums."""
+    layer, machine = tiled.layer, tiled.machine
     taps = layer.kernel[0] * layer.kernel[1]
-    pixels = window(layer, 0, rows) * window(layer, 1, columns)
-    return {
-        "activations": ("activations", inputs * pixels),
-        "weights": ("weights", outputs * inputs * taps),
-        "sums": ("accumulators", outputs * rows * columns * layer.output.digits(machine)),
-        "constants": ("accumulators", outputs * constants_per_block(layer, machine)),
-    }
+    pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
+    sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
+    wanted = [
+        (name, content, elements, 2 * index + group)
+        for name, content, elements, group in (
+            ("activations", "activations", tiled.inputs * pixels, 0),
+            ("weights", "weights", tiled.outputs * tiled.inputs * taps, 0),
+            ("sums", "accumulators", sums, 1),
+        )
+        for index in range(tiled.buffers)
+    ]
+    constants = tiled.outputs * constants_per_block(layer, machine)
+    wanted.append(("constants", "accumulators", constants, 1))
+    return [
+        Buffer(name=name, content=content, elements=elements, group=group)
+        for name, content, elements, group in wanted
+    ]
 
 
-def _place(
-    layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int
-) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
-    """Two of every buffer but that of constants."""
-    return placed_regions(
-        [
-            (name, content, elements)
-            for name, (content, elements) in needs(layer, machine, sizes).items()
-            for _ in range(1 if name == "constants" else buffers)
-        ],
-        machine,
-    )
-
-
-def placed_regions(
-    wanted: Sequence[tuple[str, str, int]], machine: Machine
-) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
-    """Buffers one behind the other, each at the beginning of a bank if there is room for that.
-
-    `wanted`: of each its name, content and elements. None where they do not fit.
-    """
-    for by_banks in (True, False):
-        ends = [0] * len(machine.scratchpads)
-        regions: dict[str, list[Region]] = {}
-        for name, content, elements in wanted:
-            space = machine.by_content[content]
-            memory = machine.scratchpads[space.memory]
-            start = ends[space.memory]
-            if by_banks and memory.bank_bytes and memory.banks > 1:
-                start = blocks(start, memory.bank_bytes) * memory.bank_bytes
-            address = blocks(start, space.element_bytes)
-            ends[space.memory] = (address + elements) * space.element_bytes
-            region = Region(content=content, address=address, elements=elements)
-            regions.setdefault(name, []).append(region)
-        if all(
-            end <= (m.size_bytes or 0) for end, m in zip(ends, machine.scratchpads, strict=True)
-        ):
-            return tuple((name, tuple(found)) for name, found in regions.items())
-    return None
-
-
-def _shortfall(layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int) -> str:
+def _shortfall(tiled: TiledLayer) -> str:
     """Of the smallest tile: which scratchpad is too small by how much."""
-    totals = [0] * len(machine.scratchpads)
-    for name, (content, elements) in needs(layer, machine, sizes).items():
-        space = machine.by_content[content]
-        count = 1 if name == "constants" else buffers
-        totals[space.memory] += elements * count * space.element_bytes
+    machine = tiled.machine
+    totals = bytes_taken(_buffers(tiled), machine)
     for total, memory in zip(totals, machine.scratchpads, strict=True):
         if total > (memory.size_bytes or 0):
             return (
-                f"its smallest tile, {buffers} times, takes {total} bytes of {memory.name}, "
+                f"its smallest tile, {tiled.buffers} times, takes {total} bytes of {memory.name}, "
                 f"which has {memory.size_bytes}"
             )
     return "its buffers do not lie side by side in the scratchpads"
 
 
-def _refusal(
-    layer: Convolution,
-    machine: Machine,
-    sizes: Sequence[int],
-    limits: Mapping[tuple[str, str], Field],
-) -> str:
+def _refusal(tiled: TiledLayer, limits: Mapping[tuple[str, str], Field]) -> str:
     """Which field of an instruction is too narrow for the sizes; empty where none is."""
-    rows, columns, outputs, inputs = sizes
+    layer, machine = tiled.layer, tiled.machine
+    rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     taps = layer.kernel[0] * layer.kernel[1]
     micro = outputs * inputs * taps
     if micro > machine.depth("micro_operations"):

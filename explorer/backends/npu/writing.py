@@ -12,7 +12,6 @@ from explorer.ir.operation import identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
-from explorer.npu.matrices_program import TiledMatrices
 from explorer.npu.network import laid_out_in, layer_in, sizes_in
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
@@ -21,7 +20,6 @@ from explorer.npu.program import Tiled, tile_layer, write_layer
 from explorer.npu.steps import steps_of
 from explorer.npu.stream import Stream
 from explorer.npu.tile_parts import parts_of
-from explorer.npu.tiles import TiledLayer
 from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.machine import Machine
 
@@ -102,15 +100,10 @@ def tiled_layer(op: LayerOp, weights: Weights, machine: Machine) -> tuple[Layer,
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:
     """Of each buffer of a tile where it begins, in elements of its content."""
-    if isinstance(tiled, TiledLayer | TiledMatrices):
-        return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
     if isinstance(tiled, TiledPieces):
         return {
             f"{name}{index}": addresses
             for index, one in enumerate(tiled.tiled)
             for name, addresses in scratchpad_addresses(one).items()
         }
-    *operands, results = tiled.starts
-    size = tiled.rows * tiled.columns * tiled.blocks
-    found = {"results": tuple(results + i * size for i in range(tiled.buffers))}
-    return {"operands": tuple(operands), **found} if operands else found
+    return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from explorer.npu import layouts
+from explorer.npu.bands import input_blocks, output_blocks
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, scheme_problem
 from explorer.npu.places import Addresses, Placed, place
@@ -28,10 +29,8 @@ from explorer.npu.tiles import (
     Chunk,
     TiledLayer,
     constants_per_block,
-    input_blocks,
     input_pieces,
     most_padding,
-    output_blocks,
     window,
 )
 from explorer.targets.npu.instructions import (

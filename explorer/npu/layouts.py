@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.npu.bands import Band, InputBlock, bands, input_blocks
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution
 from explorer.npu.tensors import blocks, packed
-from explorer.npu.tiles import Band, InputBlock, bands, input_blocks
 from explorer.targets.npu.machine import Machine
 
 

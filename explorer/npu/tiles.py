@@ -1,8 +1,7 @@
 """How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
 
 A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
-each of some blocks of input channels. Blocks of outputs that read the same blocks of inputs are a
-band: a dense convolution is one, of a grouped one each block of outputs may have its own. Sizes
+each of some blocks of input channels of a band (`bands.py`). Sizes
 need not divide anything: the last tile of an axis is smaller. Of the sizes that fit, those that
 move the fewest bytes are taken, and of these the ones with the fewest chunks.
 """
@@ -13,8 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from explorer.npu.bands import Band, bands, most_inputs, ranges
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, LayerError
 from explorer.npu.scratchpads import (
@@ -56,28 +54,6 @@ class Chunk:
     is_first: bool
     """Of its tile: sums begin at 0."""
     is_last: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Blocks of outputs that read the same blocks of inputs."""
-
-    outputs: range
-    inputs: tuple[int, ...]
-    first_weight: int
-    """How many elements of weights come before."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputBlock:
-    """As many channels as the array has rows, or fewer: the last ones of an input."""
-
-    part: int
-    """Which input it belongs to."""
-    block: int
-    """Which block of that."""
-    channels: range
-    """Of the layer's inputs, side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,65 +112,6 @@ class TiledLayer:
                     is_last=first + self.inputs >= len(inputs),
                 )  # fmt: skip
                 number += 1
-
-
-def ranges(whole: range, size: int) -> Iterator[range]:
-    """Pieces of the size; the last one may be smaller."""
-    for start in range(whole.start, whole.stop, size):
-        yield range(start, min(start + size, whole.stop))
-
-
-def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]:
-    """Of all inputs, one behind the other: none has channels of two."""
-    found: list[InputBlock] = []
-    start = 0
-    for part, count in enumerate(layer.parts or layer.input_shape[:1]):
-        read = layer.reads[part] if layer.reads else part
-        found += [
-            InputBlock(part=read, block=block, channels=range(c.start + start, c.stop + start))
-            for block, c in enumerate(ranges(range(count), machine.rows))
-        ]
-        start += count
-    return tuple(found)
-
-
-def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
-    """In order of their outputs."""
-    found: list[Band] = []
-    count, taps = layer.weights.shape[0], layer.kernel[0] * layer.kernel[1]
-    ins, first = input_blocks(layer, machine), 0
-    is_sparse = layer.is_sparse
-    for block, channels in enumerate(ranges(range(count), machine.columns)):
-        needed = tuple(range(len(ins)))
-        if is_sparse:
-            needed = tuple(i for i in needed if _reads(layer, channels, ins[i].channels)) or (0,)
-        first += len(needed) * taps
-        if found and found[-1].inputs == needed:
-            band = found.pop()
-            outputs, start = range(band.outputs.start, block + 1), band.first_weight
-        else:
-            outputs, start = range(block, block + 1), first - len(needed) * taps
-        found.append(Band(outputs=outputs, inputs=needed, first_weight=start))
-    return tuple(found)
-
-
-def _reads(layer: Convolution, outputs: range, inputs: range) -> bool:
-    """Whether a weight between them may be another number than 0."""
-    if layer.groups == 1:
-        mine = layer.weights[outputs.start : outputs.stop, inputs.start : inputs.stop]
-        return bool(np.any(mine))
-    of_group, to_group = layer.weights.shape[1], layer.weights.shape[0] // layer.groups
-    first, last = outputs.start // to_group, (outputs.stop - 1) // to_group
-    return inputs.start < (last + 1) * of_group and inputs.stop > first * of_group
-
-
-def output_blocks(layer: Convolution, machine: Machine) -> int:
-    return blocks(layer.weights.shape[0], machine.columns)
-
-
-def most_inputs(found: Sequence[Band]) -> tuple[int, int]:
-    """Blocks of outputs and of inputs that the largest bands have."""
-    return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)
 
 
 def window(layer: Convolution, axis: int, outputs: int) -> int:

@@ -14,10 +14,11 @@ from typing import Protocol
 
 import numpy as np
 
+from explorer.npu.bands import ranges
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.scratchpads import Buffer, Regions, place_buffers
 from explorer.npu.tensors import Tensor, blocks, channels_per_block
-from explorer.npu.tiles import halves, most_padding, ranges
+from explorer.npu.tiles import halves, most_padding
 from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.machine import Machine
 

@@ -110,10 +110,9 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
 def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     """Content and size in bytes of weights, and of biases and factors."""
     layer, machine = tiled.layer, tiled.machine
-    count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
     per_block = constants_per_block(layer, machine)
     sizes = {
-        "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
+        "weights": ("weights", tiled.weight_elements),
         "constants": ("accumulators", output_blocks(layer, machine) * per_block),
     }
     elements = {c: space.global_bytes for c, space in machine.by_content.items()}
@@ -210,7 +209,16 @@ class ConvolutionWriter(Stream):
         return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
 
     def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
-        """One load per block of output channels; one for all where their inputs are not cut."""
+        """One load per block of output channels; one for all where their inputs are not cut, and
+        none where they are there already."""
+        if self.tiled.repeated is not None:
+            if not self.owners:
+                yield Load(
+                    memory="weights", scratchpad_address=self.tiled.region("weights").address,
+                    global_address=self.address("weights", "weights"),
+                    x_size=self.tiled.weight_elements,
+                )  # fmt: skip
+            return
         taps = self.layer.kernel[0] * self.layer.kernel[1]
         band = self.tiled.bands[chunk.band]
         start = self.tiled.region("weights", chunk.buffer).address
@@ -385,7 +393,6 @@ def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Itera
     tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
     height, width = layer.kernel
     sources = tiled.region("activations", chunk.buffer).address
-    weight = tiled.region("weights", chunk.buffer).address
     sums = tiled.sums_of(chunk)
     pixels = len(chunk.rows) * len(chunk.columns)
     for output in range(len(chunk.outputs)):
@@ -394,5 +401,5 @@ def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Itera
                 for kx in range(width):
                     row = block * tall + ky * layer.dilations[0]
                     source = sources + row * wide + kx * layer.dilations[1] + offset[1]
+                    weight = tiled.weights_at(chunk, output, block, ky * width + kx)
                     yield MicroOperation(sums + output * pixels + offset[0], source, weight)
-                    weight += 1

@@ -1,9 +1,9 @@
 """How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
 
 A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
-each of some blocks of input channels of a band (`bands.py`). Sizes
-need not divide anything: the last tile of an axis is smaller. Of the sizes that fit, those that
-move the fewest bytes are taken, and of these the ones with the fewest chunks.
+each of some blocks of input channels of a band (`bands.py`). Sizes need not divide anything: the
+last tile of an axis is smaller. Of the sizes that fit, those that move the fewest bytes are taken,
+and of these the ones with the fewest chunks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from explorer.npu.bands import Band, bands, most_inputs, ranges
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, LayerError
+from explorer.npu.layouts import Repeated, repeated
 from explorer.npu.scratchpads import (
     Buffer,
     Region,
@@ -74,6 +75,27 @@ class TiledLayer:
     """Of activations, weights, sums and constants; of the first three one for each buffer."""
     bands: tuple[Band, ...]
     """Of the layer, whatever the sizes."""
+    repeated: Repeated | None = None
+    """Weights that are loaded once for all tiles."""
+
+    @property
+    def weight_elements(self) -> int:
+        """In global memory."""
+        if self.repeated is not None:
+            return len(self.repeated.elements)
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        return sum(len(band.outputs) * len(band.inputs) for band in self.bands) * taps
+
+    def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
+        """Where a weight lies in its scratchpad; numbers count in the chunk."""
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        if self.repeated is None:
+            start = self.region("weights", chunk.buffer).address
+            return start + (output * len(chunk.inputs) + index) * taps + tap
+        band = self.bands[chunk.band]
+        before = (chunk.outputs.start - band.outputs.start + output) * len(band.inputs)
+        number = band.first_weight + (before + chunk.first_input + index) * taps + tap
+        return self.region("weights").address + int(self.repeated.index[number])
 
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
@@ -178,13 +200,13 @@ def tile_convolution(
     """
     smallest = None
     limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
-    of_layer = bands(layer, machine)
+    of_layer, of_weights = bands(layer, machine), repeated(layer, machine)
     candidates = _candidates(layer, machine, most_inputs(of_layer)) if sizes is None else [sizes]
     possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     for rows, columns, outputs, inputs in candidates:
         tiled = TiledLayer(
             layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
-            inputs=inputs, buffers=buffers, regions=(), bands=of_layer,
+            inputs=inputs, buffers=buffers, regions=(), bands=of_layer, repeated=of_weights,
         )  # fmt: skip
         problem = _refusal(tiled, limits)
         if problem or not could_fit(_buffers(tiled), machine):
@@ -224,22 +246,25 @@ def halves(count: int) -> list[int]:
 
 
 def _buffers(tiled: TiledLayer) -> list[Buffer]:
-    """Two of everything but constants, which are used with the first sums."""
+    """Two of everything but what is loaded once: constants, and weights that are repeated."""
     layer, machine = tiled.layer, tiled.machine
     taps = layer.kernel[0] * layer.kernel[1]
     pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
     sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
+    weights = ("weights", "weights", tiled.outputs * tiled.inputs * taps, 0)
     wanted = [
         (name, content, elements, 2 * index + group)
         for name, content, elements, group in (
             ("activations", "activations", tiled.inputs * pixels, 0),
-            ("weights", "weights", tiled.outputs * tiled.inputs * taps, 0),
+            *([] if tiled.repeated is not None else [weights]),
             ("sums", "accumulators", sums, 1),
         )
         for index in range(tiled.buffers)
     ]
     constants = tiled.outputs * constants_per_block(layer, machine)
     wanted.append(("constants", "accumulators", constants, 1))
+    if tiled.repeated is not None:
+        wanted.append(("weights", "weights", tiled.weight_elements, 1))
     return [
         Buffer(name=name, content=content, elements=elements, group=group)
         for name, content, elements, group in wanted
@@ -280,7 +305,7 @@ def _refusal(tiled: TiledLayer, limits: Mapping[tuple[str, str], Field]) -> str:
         ("load", "x_stride", width * (channels_per_block(machine) // machine.rows) * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", min(width, window(layer, 1, columns))),
-        ("load", "x_size", outputs * inputs * taps),
+        ("load", "x_size", tiled.weight_elements if tiled.repeated else outputs * inputs * taps),
         ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
         *(("load", "y_pad_before", pad) for pad in layer.pads),
     ):
@@ -304,7 +329,8 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
         outs, ins = len(band.outputs), len(band.inputs)
         over_outputs = blocks(outs, tiled.outputs)
         moved += pixels * ins * over_outputs * element["activations"]
-        moved += outs * ins * taps * over_pixels * element["weights"]
+        if tiled.repeated is None:
+            moved += outs * ins * taps * over_pixels * element["weights"]
         chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)
     return moved, chunks
 

@@ -67,9 +67,10 @@ class NpuBackend(Backend):
         return partial(execute, describe(target))
 
     def before_placement(self) -> tuple[Pass, ...]:
+        from explorer.passes.lower.reshape_floats import ReshapedFloats
         from explorer.passes.lower.stack_matrices import StackedMatrices
 
-        return (StackedMatrices(),)
+        return (StackedMatrices(), ReshapedFloats())
 
     def refusals(self, target: Target) -> Refuses | None:
         from explorer.backends.npu.placement import RefusedLayers

@@ -29,8 +29,6 @@ from explorer.targets.npu.formats import Field, formats_of
 from explorer.targets.npu.machine import Machine
 
 BUFFERS = 2
-MOST_SHARE_OF_CONSTANTS = 4
-"""Biases and factors may take one part of so many of the accumulators' scratchpad."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,10 +72,11 @@ def convolution(
     machine: Machine, random: np.random.Generator, inputs: int, size: int, outputs: int,
     kernel: int, stride: int,
 ) -> Convolution:  # fmt: skip
-    is_vta = machine.set == "vta"
-    how = Requantization(
-        "shift" if is_vta else machine.scheme, "down" if is_vta else machine.rounding
-    )
+    how = Requantization("shift", "down")
+    if machine.set != "vta":
+        if not machine.scheme or not machine.rounding:
+            raise SystemExit(f"{machine.name} does not say how it requantizes")
+        how = Requantization(machine.scheme, machine.rounding)
     factors = fixed_point(np.full(outputs, 2.0**-9), how)
     pad = kernel // 2
     return Convolution(

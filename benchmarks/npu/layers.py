@@ -1,9 +1,11 @@
 """Runs every layer of a quantized network on NPUs: its numbers, cycles, and how busy the array is.
 
     python benchmarks/npu/layers.py MODEL.onnx [--calibrate N] [--targets vta-16,tiny-8] [--rows]
+    python benchmarks/npu/layers.py resnet18 --calibrate 1 --targets vta-16 --rows
 
 MODEL: quantized (QDQ or integer operators), or float with `--calibrate N`: thresholds (min-max) of
-N random inputs are enough, for numbers are compared with the quantized program's own, bit by bit.
+N random inputs are enough, for numbers are compared with the quantized program's own, bit by bit;
+or a name of `benchmarks/architectures`, whose weights are random.
 Dense convolutions of equal shapes run once.
 `used`: multiply-accumulates of the layer over what the array could have done in as many cycles;
 `single` the same without double buffering, in the same tiles.
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,25 +26,29 @@ import explorer
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations, value_name
 from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
+from explorer.npu.network import SIZES
 from explorer.npu.network_values import Stored, stored_form
 from explorer.npu.pieces import TiledPieces
 from explorer.npu.reading import FoundLayer, read_layers
-from explorer.npu.tiles import TiledLayer
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from architectures import open_architecture
 
 ALL = "edge-64,mac-128,odd-12x20,tiny-8,vta-16,vta-32"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path)
+    parser.add_argument("model", help="a file, or the name of an architecture")
     parser.add_argument("--calibrate", type=int, default=0, metavar="N")
     parser.add_argument("--targets", default=ALL)
     parser.add_argument("--rows", action="store_true", help="a row for every layer")
     options = parser.parse_args(arguments)
-    model = explorer.load(options.model)
+    is_file = Path(options.model).suffix
+    model = explorer.load(options.model) if is_file else open_architecture(options.model)
     table = None
     if options.calibrate:
         inputs = explorer.compile(model).example_inputs()
@@ -152,9 +159,7 @@ def sizes_of(made: LayerProgram) -> tuple[int, ...] | None:
     tiled = made.tiled
     if isinstance(tiled, TiledPieces):
         return None
-    if isinstance(tiled, TiledLayer):
-        return tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
-    return tiled.rows, tiled.columns, tiled.blocks
+    return tuple(getattr(tiled, name) for name in SIZES[type(tiled)])
 
 
 if __name__ == "__main__":

@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from explorer.npu import layouts
+from explorer.npu.bands import input_blocks, output_blocks
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, scheme_problem
 from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
+from explorer.npu.tensors import blocks
 from explorer.npu.tiles import (
     Chunk,
     TiledLayer,
     constants_per_block,
-    input_blocks,
     input_pieces,
     most_padding,
-    output_blocks,
     window,
 )
 from explorer.targets.npu.instructions import (
@@ -109,10 +110,9 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
 def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     """Content and size in bytes of weights, and of biases and factors."""
     layer, machine = tiled.layer, tiled.machine
-    count = sum(len(band.outputs) * len(band.inputs) for band in tiled.bands)
     per_block = constants_per_block(layer, machine)
     sizes = {
-        "weights": ("weights", count * layer.kernel[0] * layer.kernel[1]),
+        "weights": ("weights", tiled.weight_elements),
         "constants": ("accumulators", output_blocks(layer, machine) * per_block),
     }
     elements = {c: space.global_bytes for c, space in machine.by_content.items()}
@@ -209,7 +209,16 @@ class ConvolutionWriter(Stream):
         return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
 
     def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
-        """One load per block of output channels; one for all where their inputs are not cut."""
+        """One load per block of output channels; one for all where their inputs are not cut, and
+        none where they are there already."""
+        if self.tiled.repeated is not None:
+            if not self.owners:
+                yield Load(
+                    memory="weights", scratchpad_address=self.tiled.region("weights").address,
+                    global_address=self.address("weights", "weights"),
+                    x_size=self.tiled.weight_elements,
+                )  # fmt: skip
+            return
         taps = self.layer.kernel[0] * self.layer.kernel[1]
         band = self.tiled.bands[chunk.band]
         start = self.tiled.region("weights", chunk.buffer).address
@@ -242,17 +251,27 @@ class ConvolutionWriter(Stream):
         self.emit(number, [load])
 
     def _multiply(self, chunk: Chunk) -> list[Instruction]:
-        """A micro-operation per block of outputs, block of inputs and tap; loops over positions."""
+        """A micro-operation per block of outputs, block of inputs and tap; loops over positions.
+
+        The array takes a batch of them along a row, or down a column where these are fewer steps.
+        """
         stride_y, stride_x = self.layer.strides
         _, wide = self._window(chunk)
+        along = _Axis(len(chunk.columns), 1, stride_x)
+        outer = _Axis(len(chunk.rows), len(chunk.columns), stride_y * wide)
+        if outer.batches(self.batch) * along.count < along.batches(self.batch) * outer.count:
+            along, outer = outer, along
         found: list[Instruction] = []
-        for inner, batch, offset in self.batches(len(chunk.columns)):
-            step = {"source_step": stride_x} if self.batch > 1 else {}
+        for inner, batch, first in self.batches(along.count):
+            steps: dict[str, int] = {}
+            if batch > 1:
+                steps = {"destination_step": along.destination, "source_step": along.source}
+            offset = (first * along.destination, first * along.source)
             found += self.loop(
                 Multiply, list(_products(self.tiled, chunk, offset)), batch=batch,
-                outer=len(chunk.rows), destination_outer=len(chunk.columns),
-                source_outer=stride_y * wide, inner=inner, destination_inner=self.batch,
-                source_inner=self.batch * stride_x, **step,
+                outer=outer.count, destination_outer=outer.destination, source_outer=outer.source,
+                inner=inner, destination_inner=self.batch * along.destination,
+                source_inner=self.batch * along.source, **steps,
             )  # fmt: skip
         return found
 
@@ -353,13 +372,27 @@ class ConvolutionWriter(Stream):
                 scratchpad += rows * columns
 
 
-def _products(tiled: TiledLayer, chunk: Chunk, offset: int) -> Iterator[MicroOperation]:
-    """One per block of outputs, block of inputs and tap; `offset`: the first column of the tile."""
+@dataclass(frozen=True)
+class _Axis:
+    """Positions of a tile one behind the other."""
+
+    count: int
+    destination: int
+    """From the sums of one to those of the next."""
+    source: int
+    """From what one reads to what the next one reads."""
+
+    def batches(self, size: int) -> int:
+        return blocks(self.count, size)
+
+
+def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Iterator[MicroOperation]:
+    """One per block of outputs, block of inputs and tap; `offset`: of the sums and of the inputs
+    of the first position."""
     layer = tiled.layer
     tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
     height, width = layer.kernel
     sources = tiled.region("activations", chunk.buffer).address
-    weight = tiled.region("weights", chunk.buffer).address
     sums = tiled.sums_of(chunk)
     pixels = len(chunk.rows) * len(chunk.columns)
     for output in range(len(chunk.outputs)):
@@ -367,6 +400,6 @@ def _products(tiled: TiledLayer, chunk: Chunk, offset: int) -> Iterator[MicroOpe
             for ky in range(height):
                 for kx in range(width):
                     row = block * tall + ky * layer.dilations[0]
-                    source = row * wide + kx * layer.dilations[1] + offset * layer.strides[1]
-                    yield MicroOperation(sums + output * pixels + offset, sources + source, weight)
-                    weight += 1
+                    source = sources + row * wide + kx * layer.dilations[1] + offset[1]
+                    weight = tiled.weights_at(chunk, output, block, ky * width + kx)
+                    yield MicroOperation(sums + output * pixels + offset[0], source, weight)

@@ -3,29 +3,73 @@
     weights     [band, block of columns, block of rows, ky, kx, column, row]
     constants   [block of columns, biases by class of position, multipliers, shifts, column]
 
-Channels that a block has too many are zeros.
+Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
+their blocks of columns x rows differ: these lie in memory once, and so they do in the scratchpad.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from explorer.npu.bands import Band, InputBlock, bands, input_blocks
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution
 from explorer.npu.tensors import blocks, packed
-from explorer.npu.tiles import Band, InputBlock, bands, input_blocks
 from explorer.targets.npu.machine import Machine
+
+MOST_DISTINCT, MOST_PATTERNS = 16, 4
+"""Of repeated weights: elements, and orders in which bands have them. Each order takes
+micro-operations of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """Elements of weights that a layer uses again and again."""
+
+    elements: np.ndarray
+    """i64 of [distinct, column, row]."""
+    index: np.ndarray
+    """i64 of [all elements]: which one each of them is."""
 
 
 def weights(layer: Convolution, machine: Machine) -> np.ndarray:
-    """Bytes of a layer's weights."""
+    """Bytes of a layer's weights: of repeated ones those that differ."""
+    found = repeated(layer, machine)
+    elements = _elements(layer, machine) if found is None else found.elements
+    return packed(elements, machine.weight_bits)
+
+
+def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
+    """None where weights are read as they come."""
+    if layer.weights.min() < 0 or layer.weights.max() > 1:
+        return None
+    elements = _elements(layer, machine)
+    flat = elements.reshape(len(elements), -1)
+    distinct, index = np.unique(flat, axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    if len(distinct) > MOST_DISTINCT or 2 * len(distinct) > len(index):
+        return None
+    found = bands(layer, machine)
+    ends = [*(band.first_weight for band in found[1:]), len(index)]
+    patterns = {
+        index[band.first_weight : end].tobytes() for band, end in zip(found, ends, strict=True)
+    }
+    if len(patterns) > MOST_PATTERNS:
+        return None
+    return Repeated(elements=distinct.reshape(-1, *elements.shape[1:]), index=index)
+
+
+def _elements(layer: Convolution, machine: Machine) -> np.ndarray:
+    """i64 of [element, column, row], all of them in order."""
     ins = input_blocks(layer, machine)
     parts = [
-        _of_block(layer, machine, band, block, ins).reshape(-1)
+        _of_block(layer, machine, band, block, ins).reshape(-1, machine.columns, machine.rows)
         for band in bands(layer, machine)
         for block in band.outputs
     ]
-    return packed(np.concatenate(parts), machine.weight_bits)
+    return np.concatenate(parts)
 
 
 def _of_block(

@@ -24,9 +24,10 @@ from explorer.npu.matrices import (
     summands,
 )
 from explorer.npu.places import Addresses, place
+from explorer.npu.scratchpads import Buffer, Regions, place_buffers
 from explorer.npu.stream import Stream
 from explorer.npu.tensors import blocks, channels_per_block, packed
-from explorer.npu.tiles import BUFFERS, Region, halves, most_padding, placed_regions
+from explorer.npu.tiles import BUFFERS, halves, most_padding
 from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.instructions import (
     Instruction,
@@ -53,7 +54,7 @@ class TiledMatrices:
     inputs: int
     """Blocks of input channels in a chunk."""
     buffers: int
-    regions: tuple[tuple[str, tuple[Region, ...]], ...]
+    regions: Regions
     """Of activations, weights and sums one for each buffer; of constants one."""
 
     def region(self, name: str, buffer: int = 0) -> int:
@@ -103,22 +104,34 @@ def constants_of(layer: MatrixLayer, machine: Machine) -> dict[str, tuple[str, n
     return found
 
 
-def _needs(
+def _buffers(
     layer: MatrixLayer, machine: Machine, sizes: Sequence[int], buffers: int
-) -> list[tuple[str, str, int]]:
-    """Name, content and elements of all buffers."""
+) -> list[Buffer]:
+    """Two of what changes from tile to tile, one of the rest, which is used with the first sums."""
     rows, outputs, inputs = sizes
-    wanted = [("weights", "weights", outputs * inputs), ("sums", "accumulators", outputs * rows)]
+    wanted = [
+        ("weights", "weights", outputs * inputs, 0),
+        ("sums", "accumulators", outputs * rows, 1),
+    ]
     if isinstance(layer, MatrixProduct):
-        wanted.append(("activations", "activations", inputs * rows))
-    found = [one for one in wanted for _ in range(buffers)]
+        wanted.append(("activations", "activations", inputs * rows, 0))
+    found = [
+        Buffer(name=name, content=content, elements=elements, group=2 * index + group)
+        for name, content, elements, group in wanted
+        for index in range(buffers)
+    ]
     constants = constants_of(layer, machine)
+    rest = {
+        name: (content, data.size // machine.by_content[content].global_bytes)
+        for name, (content, data) in constants.items()
+    }
+    rest.pop("bias", None)
     if {"bias", "left_zeros"} & set(constants):
-        found.append(("bias", "accumulators", outputs))
-    for name, (content, data) in constants.items():
-        if name != "bias":
-            found.append((name, content, data.size // machine.by_content[content].global_bytes))
-    return found
+        rest = {"bias": ("accumulators", outputs), **rest}
+    return found + [
+        Buffer(name=name, content=content, elements=elements, group=1)
+        for name, (content, elements) in rest.items()
+    ]
 
 
 def tile_matrices(
@@ -128,8 +141,8 @@ def tile_matrices(
     """In the tiles that load the fewest bytes, or in those of `sizes`: rows, blocks of outputs and
     of inputs. Raises `LayerError` with the shortfall."""
     depth, across = blocks(layer.inner, machine.rows), across_of(layer, machine)
-    best: tuple[tuple[int, int], TiledMatrices] | None = None
     problem = ""
+    possible: list[tuple[tuple[int, int], tuple[int, int, int]]] = []
     candidates = itertools.product(halves(layer.rows), halves(across), halves(depth))
     if isinstance(layer, Transposition):
         candidates = (
@@ -140,20 +153,18 @@ def tile_matrices(
         if found := _refusal(layer, machine, (rows, outputs, inputs)):
             problem = found
             continue
-        regions = placed_regions(_needs(layer, machine, (rows, outputs, inputs), buffers), machine)
-        if regions is None:
-            problem = "its buffers do not lie side by side in the scratchpads"
-            continue
         over_rows = blocks(layer.rows, rows) if isinstance(layer, MatrixProduct) else 1
         weights = depth * across * machine.columns * over_rows
         cost = weights + depth * layer.rows * blocks(across, outputs), over_rows
-        if best is None or cost < best[0]:
-            tiled = TiledMatrices(layer=layer, machine=machine, rows=rows, outputs=outputs,
-                                  inputs=inputs, buffers=buffers, regions=regions)  # fmt: skip
-            best = cost, tiled
-    if best is None:
-        raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
-    return best[1]
+        possible.append((cost, (rows, outputs, inputs)))
+    for _, (rows, outputs, inputs) in sorted(possible, key=lambda entry: entry[0]):
+        wanted = _buffers(layer, machine, (rows, outputs, inputs), buffers)
+        regions = place_buffers(wanted, machine)
+        if regions is not None:
+            return TiledMatrices(layer=layer, machine=machine, rows=rows, outputs=outputs,
+                                 inputs=inputs, buffers=buffers, regions=regions)  # fmt: skip
+        problem = "its buffers do not lie side by side in the scratchpads"
+    raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
 
 
 def _refusal(layer: MatrixLayer, machine: Machine, sizes: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
 """Layers in the IR: what an operation stands for, and how it is cut.
 
 layer_in(layer_op, weights)      the layer that an `npu.layer` stands for
+laid_out_in(layer_op, weights)   its constants as the machine reads them
 run_layer(layer_op, layer, ...)  the value that it makes of others
 tiles_of(tiled), sizes_in(op)    sizes of tiles as attributes, and back
 """
@@ -52,15 +53,28 @@ SIZES: Mapping[type, tuple[str, ...]] = {
 def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
     """InputError for an operation that stands for none."""
     names = op.get("constants", ())
-    operands = list(op.operands)[len(op.data) :]
-    arrays = {
+    arrays = _arrays(op, names, len(op.data), weights)
+    fields = from_attribute(op.fields)
+    plain = Described(kind=op.kind.data, fields=fields, arrays=arrays)
+    return layer_of(identity_of(op), plain, KINDS)
+
+
+def laid_out_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """u8 by name: constants as the machine reads them; none before they are laid out."""
+    before = len(op.data) + len(op.get("constants", ()))
+    return _arrays(op, op.get("laid_out", ()), before, weights)
+
+
+def _arrays(
+    op: LayerOp, names: Sequence[str], first: int, weights: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Constant operands by name, from the first one on."""
+    operands = list(op.operands)[first : first + len(names)]
+    return {
         name: np.asarray(weights[operand.owner.weight.data])
         for name, operand in zip(names, operands, strict=True)
         if isinstance(operand.owner, WeightOp)
     }
-    fields = from_attribute(op.fields)
-    plain = Described(kind=op.kind.data, fields=fields, arrays=arrays)
-    return layer_of(identity_of(op), plain, KINDS)
 
 
 def run_layer(op: LayerOp, layer: Layer, read: Sequence[np.ndarray]) -> np.ndarray:

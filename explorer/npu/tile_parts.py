@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from explorer.npu.bands import input_blocks
 from explorer.npu.convolution_program import ConvolutionWriter
 from explorer.npu.layer import Convolution
 from explorer.npu.matrices import Transposition
 from explorer.npu.matrices_program import MatrixWriter, TiledMatrices
 from explorer.npu.pieces import PiecesWriter
 from explorer.npu.stream import Stream
-from explorer.npu.tiles import Chunk, TiledLayer, input_blocks, window
+from explorer.npu.tiles import Chunk, TiledLayer, window
 from explorer.npu.vector_program import VectorWriter
 from explorer.npu.vectors import TiledVectors
 

@@ -1,29 +1,34 @@
 """How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
 
 A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
-each of some blocks of input channels. Blocks of outputs that read the same blocks of inputs are a
-band: a dense convolution is one, of a grouped one each block of outputs may have its own. Sizes
-need not divide anything: the last tile of an axis is smaller. Of the sizes that fit, those that
-move the fewest bytes are taken, and of these the ones with the fewest chunks.
+each of some blocks of input channels of a band (`bands.py`). Sizes need not divide anything: the
+last tile of an axis is smaller. Of the sizes that fit, those that move the fewest bytes are taken,
+and of these the ones with the fewest chunks.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
+from explorer.npu.bands import Band, bands, most_inputs, ranges
 from explorer.npu.borders import borders
 from explorer.npu.layer import Convolution, LayerError
+from explorer.npu.layouts import Repeated, repeated
+from explorer.npu.scratchpads import (
+    Buffer,
+    Region,
+    Regions,
+    bytes_taken,
+    could_fit,
+    place_buffers,
+)
 from explorer.npu.tensors import blocks, channels_per_block
 from explorer.targets.npu.formats import Field, formats_of
 from explorer.targets.npu.machine import Machine
 
 BUFFERS = 2
-MOST_SHARE_OF_CONSTANTS = 4
-"""Biases and factors may take one part of so many of the accumulators' scratchpad."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,37 +56,6 @@ class Chunk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Region:
-    """Room for a buffer in a scratchpad, in elements of its content."""
-
-    content: str
-    address: int
-    elements: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Blocks of outputs that read the same blocks of inputs."""
-
-    outputs: range
-    inputs: tuple[int, ...]
-    first_weight: int
-    """How many elements of weights come before."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputBlock:
-    """As many channels as the array has rows, or fewer: the last ones of an input."""
-
-    part: int
-    """Which input it belongs to."""
-    block: int
-    """Which block of that."""
-    channels: range
-    """Of the layer's inputs, side by side."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TiledLayer:
     """A convolution with the sizes of its tiles and the places of its buffers."""
 
@@ -95,10 +69,31 @@ class TiledLayer:
     inputs: int
     """Blocks of input channels in a chunk."""
     buffers: int
-    regions: tuple[tuple[str, tuple[Region, ...]], ...]
+    regions: Regions
     """Of activations, weights, sums and constants; of the first three one for each buffer."""
     bands: tuple[Band, ...]
     """Of the layer, whatever the sizes."""
+    repeated: Repeated | None = None
+    """Weights that are loaded once for all tiles."""
+
+    @property
+    def weight_elements(self) -> int:
+        """In global memory."""
+        if self.repeated is not None:
+            return len(self.repeated.elements)
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        return sum(len(band.outputs) * len(band.inputs) for band in self.bands) * taps
+
+    def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
+        """Where a weight lies in its scratchpad; numbers count in the chunk."""
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        if self.repeated is None:
+            start = self.region("weights", chunk.buffer).address
+            return start + (output * len(chunk.inputs) + index) * taps + tap
+        band = self.bands[chunk.band]
+        before = (chunk.outputs.start - band.outputs.start + output) * len(band.inputs)
+        number = band.first_weight + (before + chunk.first_input + index) * taps + tap
+        return self.region("weights").address + int(self.repeated.index[number])
 
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
@@ -137,65 +132,6 @@ class TiledLayer:
                     is_last=first + self.inputs >= len(inputs),
                 )  # fmt: skip
                 number += 1
-
-
-def ranges(whole: range, size: int) -> Iterator[range]:
-    """Pieces of the size; the last one may be smaller."""
-    for start in range(whole.start, whole.stop, size):
-        yield range(start, min(start + size, whole.stop))
-
-
-def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]:
-    """Of all inputs, one behind the other: none has channels of two."""
-    found: list[InputBlock] = []
-    start = 0
-    for part, count in enumerate(layer.parts or layer.input_shape[:1]):
-        read = layer.reads[part] if layer.reads else part
-        found += [
-            InputBlock(part=read, block=block, channels=range(c.start + start, c.stop + start))
-            for block, c in enumerate(ranges(range(count), machine.rows))
-        ]
-        start += count
-    return tuple(found)
-
-
-def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
-    """In order of their outputs."""
-    found: list[Band] = []
-    count, taps = layer.weights.shape[0], layer.kernel[0] * layer.kernel[1]
-    ins, first = input_blocks(layer, machine), 0
-    is_sparse = layer.is_sparse
-    for block, channels in enumerate(ranges(range(count), machine.columns)):
-        needed = tuple(range(len(ins)))
-        if is_sparse:
-            needed = tuple(i for i in needed if _reads(layer, channels, ins[i].channels)) or (0,)
-        first += len(needed) * taps
-        if found and found[-1].inputs == needed:
-            band = found.pop()
-            outputs, start = range(band.outputs.start, block + 1), band.first_weight
-        else:
-            outputs, start = range(block, block + 1), first - len(needed) * taps
-        found.append(Band(outputs=outputs, inputs=needed, first_weight=start))
-    return tuple(found)
-
-
-def _reads(layer: Convolution, outputs: range, inputs: range) -> bool:
-    """Whether a weight between them may be another number than 0."""
-    if layer.groups == 1:
-        mine = layer.weights[outputs.start : outputs.stop, inputs.start : inputs.stop]
-        return bool(np.any(mine))
-    of_group, to_group = layer.weights.shape[1], layer.weights.shape[0] // layer.groups
-    first, last = outputs.start // to_group, (outputs.stop - 1) // to_group
-    return inputs.start < (last + 1) * of_group and inputs.stop > first * of_group
-
-
-def output_blocks(layer: Convolution, machine: Machine) -> int:
-    return blocks(layer.weights.shape[0], machine.columns)
-
-
-def most_inputs(found: Sequence[Band]) -> tuple[int, int]:
-    """Blocks of outputs and of inputs that the largest bands have."""
-    return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)
 
 
 def window(layer: Convolution, axis: int, outputs: int) -> int:
@@ -260,27 +196,29 @@ def tile_convolution(
     `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `LayerError` with the
     shortfall.
     """
-    found: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
     smallest = None
     limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
-    of_layer = bands(layer, machine)
-    most = most_inputs(of_layer)
-    for candidate in _candidates(layer, machine, most) if sizes is None else [tuple(sizes)]:
-        problem = _refusal(layer, machine, candidate, limits)
-        placed = None if problem else _place(layer, machine, candidate, buffers)
-        if placed is None:
-            smallest = candidate, problem
-            continue
-        rows, columns, outputs, inputs = candidate
+    of_layer, of_weights = bands(layer, machine), repeated(layer, machine)
+    candidates = _candidates(layer, machine, most_inputs(of_layer)) if sizes is None else [sizes]
+    possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
+    for rows, columns, outputs, inputs in candidates:
         tiled = TiledLayer(
             layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
-            inputs=inputs, buffers=buffers, regions=placed, bands=of_layer,
+            inputs=inputs, buffers=buffers, regions=(), bands=of_layer, repeated=of_weights,
         )  # fmt: skip
-        found.append((_moved(tiled), tuple(-size for size in candidate), tiled))
-    if found:
-        return min(found, key=lambda entry: entry[:2])[2]
+        problem = _refusal(tiled, limits)
+        if problem or not could_fit(_buffers(tiled), machine):
+            smallest = tiled, problem
+        else:
+            negative = (-rows, -columns, -outputs, -inputs)
+            possible.append((_moved(tiled), negative, tiled))
+    for _, _, tiled in sorted(possible, key=lambda entry: entry[:2]):
+        regions = place_buffers(_buffers(tiled), machine)
+        if regions is not None:
+            return replace(tiled, regions=regions)
+        smallest = smallest or (tiled, "")
     assert smallest is not None
-    reason = smallest[1] or _shortfall(layer, machine, smallest[0], buffers)
+    reason = smallest[1] or _shortfall(smallest[0])
     raise LayerError(f"{layer.name} does not fit {machine.name}: {reason}")
 
 
@@ -305,84 +243,49 @@ def halves(count: int) -> list[int]:
     return found
 
 
-def needs(layer: Convolution, machine: Machine, sizes: Sequence[int]) -> dict[str, tuple[str, int]]:
-    """By buffer: its content, and elements of one of it."""
-    rows, columns, outputs, inputs = sizes
+def _buffers(tiled: TiledLayer) -> list[Buffer]:
+    """Two of everything but what is loaded once: constants, and weights that are repeated."""
+    layer, machine = tiled.layer, tiled.machine
     taps = layer.kernel[0] * layer.kernel[1]
-    pixels = window(layer, 0, rows) * window(layer, 1, columns)
-    return {
-        "activations": ("activations", inputs * pixels),
-        "weights": ("weights", outputs * inputs * taps),
-        "sums": ("accumulators", outputs * rows * columns * layer.output.digits(machine)),
-        "constants": ("accumulators", outputs * constants_per_block(layer, machine)),
-    }
+    pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
+    sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
+    weights = ("weights", "weights", tiled.outputs * tiled.inputs * taps, 0)
+    wanted = [
+        (name, content, elements, 2 * index + group)
+        for name, content, elements, group in (
+            ("activations", "activations", tiled.inputs * pixels, 0),
+            *([] if tiled.repeated is not None else [weights]),
+            ("sums", "accumulators", sums, 1),
+        )
+        for index in range(tiled.buffers)
+    ]
+    constants = tiled.outputs * constants_per_block(layer, machine)
+    wanted.append(("constants", "accumulators", constants, 1))
+    if tiled.repeated is not None:
+        wanted.append(("weights", "weights", tiled.weight_elements, 1))
+    return [
+        Buffer(name=name, content=content, elements=elements, group=group)
+        for name, content, elements, group in wanted
+    ]
 
 
-def _place(
-    layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int
-) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
-    """Two of every buffer but that of constants."""
-    return placed_regions(
-        [
-            (name, content, elements)
-            for name, (content, elements) in needs(layer, machine, sizes).items()
-            for _ in range(1 if name == "constants" else buffers)
-        ],
-        machine,
-    )
-
-
-def placed_regions(
-    wanted: Sequence[tuple[str, str, int]], machine: Machine
-) -> tuple[tuple[str, tuple[Region, ...]], ...] | None:
-    """Buffers one behind the other, each at the beginning of a bank if there is room for that.
-
-    `wanted`: of each its name, content and elements. None where they do not fit.
-    """
-    for by_banks in (True, False):
-        ends = [0] * len(machine.scratchpads)
-        regions: dict[str, list[Region]] = {}
-        for name, content, elements in wanted:
-            space = machine.by_content[content]
-            memory = machine.scratchpads[space.memory]
-            start = ends[space.memory]
-            if by_banks and memory.bank_bytes and memory.banks > 1:
-                start = blocks(start, memory.bank_bytes) * memory.bank_bytes
-            address = blocks(start, space.element_bytes)
-            ends[space.memory] = (address + elements) * space.element_bytes
-            region = Region(content=content, address=address, elements=elements)
-            regions.setdefault(name, []).append(region)
-        if all(
-            end <= (m.size_bytes or 0) for end, m in zip(ends, machine.scratchpads, strict=True)
-        ):
-            return tuple((name, tuple(found)) for name, found in regions.items())
-    return None
-
-
-def _shortfall(layer: Convolution, machine: Machine, sizes: Sequence[int], buffers: int) -> str:
+def _shortfall(tiled: TiledLayer) -> str:
     """Of the smallest tile: which scratchpad is too small by how much."""
-    totals = [0] * len(machine.scratchpads)
-    for name, (content, elements) in needs(layer, machine, sizes).items():
-        space = machine.by_content[content]
-        count = 1 if name == "constants" else buffers
-        totals[space.memory] += elements * count * space.element_bytes
+    machine = tiled.machine
+    totals = bytes_taken(_buffers(tiled), machine)
     for total, memory in zip(totals, machine.scratchpads, strict=True):
         if total > (memory.size_bytes or 0):
             return (
-                f"its smallest tile, {buffers} times, takes {total} bytes of {memory.name}, "
+                f"its smallest tile, {tiled.buffers} times, takes {total} bytes of {memory.name}, "
                 f"which has {memory.size_bytes}"
             )
     return "its buffers do not lie side by side in the scratchpads"
 
 
-def _refusal(
-    layer: Convolution,
-    machine: Machine,
-    sizes: Sequence[int],
-    limits: Mapping[tuple[str, str], Field],
-) -> str:
+def _refusal(tiled: TiledLayer, limits: Mapping[tuple[str, str], Field]) -> str:
     """Which field of an instruction is too narrow for the sizes; empty where none is."""
-    rows, columns, outputs, inputs = sizes
+    layer, machine = tiled.layer, tiled.machine
+    rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
     taps = layer.kernel[0] * layer.kernel[1]
     micro = outputs * inputs * taps
     if micro > machine.depth("micro_operations"):
@@ -400,7 +303,7 @@ def _refusal(
         ("load", "x_stride", width * (channels_per_block(machine) // machine.rows) * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
         ("load", "x_size", min(width, window(layer, 1, columns))),
-        ("load", "x_size", outputs * inputs * taps),
+        ("load", "x_size", tiled.weight_elements if tiled.repeated else outputs * inputs * taps),
         ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
         *(("load", "y_pad_before", pad) for pad in layer.pads),
     ):
@@ -424,7 +327,8 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
         outs, ins = len(band.outputs), len(band.inputs)
         over_outputs = blocks(outs, tiled.outputs)
         moved += pixels * ins * over_outputs * element["activations"]
-        moved += outs * ins * taps * over_pixels * element["weights"]
+        if tiled.repeated is None:
+            moved += outs * ins * taps * over_pixels * element["weights"]
         chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)
     return moved, chunks
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from explorer.npu.bands import ranges
 from explorer.npu.layer import Layer, LayerError
+from explorer.npu.scratchpads import Buffer, Regions, place_buffers
 from explorer.npu.tensors import Tensor, blocks, channels_per_block
-from explorer.npu.tiles import halves, most_padding, ranges
+from explorer.npu.tiles import halves, most_padding
 from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.machine import Machine
 
@@ -112,29 +114,40 @@ class TiledVectors:
     buffers: int
     """Of results; operands have one, for the queue that loads them is the one that reads them."""
 
+    regions: Regions = ()
+    """Of operands, of results as many as there are buffers, and of factors."""
+
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each operand begins, in accumulators, and last the first buffer of results."""
-        sizes = [
-            self.blocks * access.window(0, self.rows) * access.window(1, self.columns)
-            for access in self.layer.accesses
-        ]
-        return tuple(itertools.accumulate([0, *sizes]))
+        """Where each operand begins, in accumulators."""
+        return tuple(region.address for region in dict(self.regions)["operands"])
 
     def results_of(self, tile: VectorTile) -> int:
         """Where a tile's results begin, in accumulators."""
-        size = self.blocks * self.rows * self.columns
-        return self.starts[-1] + tile.number % self.buffers * size
+        return dict(self.regions)["results"][tile.number % self.buffers].address
 
     @property
     def factors_at(self) -> int:
         """Where multipliers and shifts begin, in accumulators."""
-        return self.starts[-1] + self.buffers * self.blocks * self.rows * self.columns
+        return dict(self.regions)["factors"][0].address
 
     @property
-    def elements(self) -> int:
-        """Accumulators that are used."""
-        return self.factors_at + factor_elements(self.layer, self.machine)
+    def wanted(self) -> list[Buffer]:
+        """What operands, results and factors take. Results that are stored and those that are
+        computed meanwhile should share no bank."""
+        sizes = [
+            self.blocks * access.window(0, self.rows) * access.window(1, self.columns)
+            for access in self.layer.accesses
+        ]
+        results = [self.blocks * self.rows * self.columns] * self.buffers
+        found = [("operands", size, 0) for size in sizes]
+        found += [("results", size, 1 + index) for index, size in enumerate(results)]
+        if factors := factor_elements(self.layer, self.machine):
+            found.append(("factors", factors, 0))
+        return [
+            Buffer(name=name, content="accumulators", elements=elements, group=group)
+            for name, elements, group in found
+        ]
 
     def tiles(self) -> Iterator[VectorTile]:
         """In the order in which they run."""
@@ -199,20 +212,21 @@ def tile_vectors(
     count = blocks(channels, machine.columns)
     counts = [count] if layer.mixes_channels else halves(count)
     candidates = itertools.product(halves(height), halves(width), counts)
-    best: tuple[tuple[int, int], TiledVectors] | None = None
     problem = ""
+    possible: list[tuple[tuple[int, int], TiledVectors]] = []
     for rows, columns, mine in candidates if sizes is None else [sizes]:
         tiled = TiledVectors(layer=layer, machine=machine, rows=rows, columns=columns, blocks=mine,
                              buffers=buffers)  # fmt: skip
         if found := _refusal(tiled):
             problem = found
             continue
-        cost = _loaded(tiled) * count, sum(1 for _ in tiled.tiles())
-        if best is None or cost < best[0]:
-            best = cost, tiled
-    if best is None:
-        raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
-    return best[1]
+        possible.append(((_loaded(tiled) * count, sum(1 for _ in tiled.tiles())), tiled))
+    for _, tiled in sorted(possible, key=lambda entry: entry[0]):
+        regions = place_buffers(tiled.wanted, machine)
+        if regions is not None:
+            return replace(tiled, regions=regions)
+        problem = "its buffers do not lie side by side in the scratchpads"
+    raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
 
 
 def _loaded(tiled: TiledVectors) -> int:
@@ -231,17 +245,19 @@ def _refusal(tiled: TiledVectors) -> str:
     count = blocks(layer.output.shape[0], machine.columns)
     if layer.mixes_channels and tiled.blocks < count:
         return f"{tiled.blocks} blocks of channels, and it needs all {count}"
-    if tiled.elements > machine.depth("accumulators"):
-        return f"{tiled.elements} accumulators, and there are {machine.depth('accumulators')}"
+    elements = sum(buffer.elements for buffer in tiled.wanted)
+    if elements > machine.depth("accumulators"):
+        return f"{elements} accumulators, and there are {machine.depth('accumulators')}"
     depth = micro_depth(layer, machine)
     if (micro := tiled.blocks * layer.micro_per_block) > depth:
         return f"{micro} micro-operations, and there is room for {depth}"
     limits = {(one.kind, f.name): f.most for one in formats_of(machine).kinds for f in one.fields}
+    operands = sum(buffer.elements for buffer in tiled.wanted if buffer.name == "operands")
     apart = channels_per_block(machine) // machine.columns
     wanted = [
         ("vector", "outer", tiled.rows),
         ("vector", "inner", tiled.columns),
-        ("vector", "inner", max(tiled.starts[-1], tiled.blocks * tiled.rows * tiled.columns)),
+        ("vector", "inner", max(operands, tiled.blocks * tiled.rows * tiled.columns)),
         ("store", "x_stride", layer.output.shape[2] * apart),
     ]
     if layer.mixes_channels:

@@ -83,6 +83,7 @@ class Memory:
 
     @property
     def bank_bytes(self) -> int | None:
+        """Of one lane: addresses run through all lanes, so that a bank is `lanes` times as many."""
         return None if self.lane_bytes is None else self.lane_bytes // self.banks
 
     def problems(self) -> Iterator[Problem]:

@@ -28,6 +28,7 @@ from explorer.npu import (
 from explorer.npu.borders import borders
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
+from explorer.targets.npu.instructions import Multiply
 
 NPUS = ["edge-64", "mac-128", "odd-12x20", "tiny-8", "vta-16", "vta-32"]
 
@@ -244,6 +245,34 @@ def test_every_instruction_belongs_to_a_chunk():
              if owner == 0]  # fmt: skip
     assert first[0].startswith("load activations") and len(first) >= 6
     assert all(place.offset_bytes >= 4096 for place in made.places.values())
+
+
+def test_a_batch_runs_down_the_columns_of_a_narrow_picture():
+    """16 positions at once: of 25 x 5 in two steps for each of five columns, not in 25."""
+    tiny, random = machine("tiny-8"), np.random.default_rng(0)
+    strided = {"strides": (2, 1), "pads": (1, 1, 1, 1), "size": (50, 5)}
+    tall = compared(convolution(tiny, random, size=(27, 7)), tiny, random)[1].counters
+    wide = compared(convolution(tiny, random, size=(7, 27)), tiny, random)[1].counters
+    assert tall.macs == wide.macs
+    made, _ = compared(convolution(tiny, random, **strided), tiny, random)
+    products = [op for op in made.instructions if isinstance(op, Multiply) and not op.reset]
+    assert {(op.outer, op.batch) for op in products} == {(5, 16), (5, 9)}
+
+
+@pytest.mark.parametrize("name", ["tiny-8", "vta-16", "odd-12x20"])
+def test_weights_that_are_repeated_are_loaded_once(name):
+    """A sum over 7 x 6 positions multiplies with the same few blocks, of whatever channels."""
+    found, random = machine(name), np.random.default_rng(0)
+    layer = Convolution(
+        name="sum", input_shape=(50, 7, 6), weights=np.ones((50, 1, 7, 6), np.int64), groups=50,
+        bias=np.zeros(50, np.int64), rescaling=None,
+    )  # fmt: skip
+    made, simulation = compared(layer, found, random)
+    elements = made.tiled.weight_elements
+    assert elements <= 9  # of 7 x 6 for each block
+    size = found.by_content["weights"].global_bytes
+    assert simulation.counters.loaded_bytes["weights"] == elements * size
+    assert made.places["weights"].size_bytes == elements * size
 
 
 @pytest.mark.skipif(

@@ -1,5 +1,6 @@
 """Reshapes move towards the outputs; numbers and origins stay right in the other shape."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ def body(operations: str, returned: str = "%y", arguments: str = f"%x: {FLAT}") 
     return f"func.func @main({arguments}) {{\n{operations}\ntop.return({returned})\n}}"
 
 
-def push(check, operations, returned="%y", **more):
-    return check(PushTransposes(), body(operations, returned, **more))
+def push(check, operations, returned="%y", arrays=None, **more):
+    return check(PushTransposes(), body(operations, returned, **more), arrays)
 
 
 @pytest.mark.parametrize(
@@ -194,3 +195,19 @@ def test_axes_that_move_together_are_joined():
     assert joined_axes((2, 3, 4, 5), (2, 3, 0, 1)) == [[0, 1], [2, 3]]
     assert joined_axes((1, 2, 29, 28, 28), (0, 2, 1, 3, 4)) == [[1], [2], [3, 4]]
     assert joined_axes((2, 3), (1, 0)) == [[0], [1]]
+
+
+def test_a_constant_of_stored_numbers_keeps_their_type(check):
+    """Which is not to be read off the array: its scale stands in the type alone."""
+    q = "!top.quantized<i8, 0.5:3>"
+    wide = "!top.quantized<i16, 0.25:0>"
+    by = f"#top.requantization<{q}, multiplier_shift 16, nearest_up>"
+    checked = push(
+        check,
+        f"""%r = top.reshape(%x) {{shape = [1, 2, 3, 4]}} : tensor<1x2x3x4x{q}>
+            %c = top.weight() {{weight = "c"}} : tensor<1x2x1x1x{wide}>
+            %y = top.fixed_point(%r, %c) {{by = {by}, kind = "add"}} : tensor<1x2x3x4x{q}>""",
+        arguments=f"%x: tensor<2x3x4x{q}>",
+        arrays={"c": np.array([5, -300], np.int16).reshape(1, 2, 1, 1)},
+    )
+    assert checked.lines[0].startswith("%y1 = top.fixed_point(%x, %w1)")

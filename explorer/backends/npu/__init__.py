@@ -2,6 +2,7 @@
 
 planning.py     where tensors lie in global memory
 passes.py       layers in tiles, at addresses, as instructions
+laying_out.py   constants as the machine reads them
 network.py      the program of a function, whole and layer by layer
 placement.py    what the machine refuses, and who computes that
 executing.py    what executes snapshots of its levels
@@ -66,9 +67,10 @@ class NpuBackend(Backend):
         return partial(execute, describe(target))
 
     def before_placement(self) -> tuple[Pass, ...]:
+        from explorer.passes.lower.reshape_floats import ReshapedFloats
         from explorer.passes.lower.stack_matrices import StackedMatrices
 
-        return (StackedMatrices(),)
+        return (StackedMatrices(), ReshapedFloats())
 
     def refusals(self, target: Target) -> Refuses | None:
         from explorer.backends.npu.placement import RefusedLayers
@@ -82,12 +84,14 @@ class NpuBackend(Backend):
         return processor_beside(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        from explorer.backends.npu.laying_out import LayOutConstants
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
         from explorer.targets.npu.machine import describe
 
         machine = describe(lowering.target)
         return (
             TileLayers(machine),
+            LayOutConstants(machine),
             AssignAddresses(machine, lowering.planner, lowering.budget_bytes),
             EmitInstructions(machine),
         )

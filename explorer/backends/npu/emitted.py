@@ -24,7 +24,7 @@ from explorer.backends.npu.network import Network, ValueAt
 from explorer.errors import ExplorerError, InputError
 from explorer.files import folder_written_at_once, write_whole
 from explorer.npu.network_values import Stored
-from explorer.npu.tensors import channels_per_block
+from explorer.npu.tensors import alignment_bytes, channels_per_block
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import Target, load_target
 from explorer.targets.npu.assembly import line_of
@@ -118,9 +118,8 @@ class Emitted:
     def run(self, given: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Simulation]:
         """Outputs by name, and the simulated run. InputError for arrays that are not the
         program's inputs."""
-        memory = np.concatenate(
-            [np.zeros(self.base_bytes, np.uint8), np.frombuffer(self.image, np.uint8)]
-        )
+        memory = np.zeros(self.base_bytes + len(self.image), np.uint8)
+        memory[self.base_bytes :] = np.frombuffer(self.image, np.uint8)
         if unknown := sorted(set(given) - set(self.inputs)):
             raise InputError(
                 f"the program has no input {unknown[0]!r}",
@@ -134,7 +133,8 @@ class Emitted:
             if array.shape != stored.logical_shape or array.dtype.name != stored.element_type:
                 raise InputError(
                     f"input {name!r} is {array.dtype.name} of {list(array.shape)}, expected "
-                    f"{stored.element_type} of {list(stored.logical_shape)}: stored integers"
+                    f"{stored.element_type} of {list(stored.logical_shape)}: stored integers",
+                    hint="`layout.json` has names, shapes and types of all inputs",
                 )
             place.write(memory, array, self.machine)
         if problems := check_program(self.program, memory, self.machine):
@@ -183,7 +183,7 @@ def _read_layout(folder: Path) -> dict[str, Any]:
     data = _read(path, MOST_LAYOUT_BYTES)
     try:
         layout = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, f"it is no JSON ({error})") from error
     if not isinstance(layout, dict) or layout.get("version") != VERSION:
         raise _damaged(path, f"it is not of version {VERSION}")
@@ -191,7 +191,14 @@ def _read_layout(folder: Path) -> dict[str, Any]:
 
 
 def _checked(folder: Path, layout: dict[str, Any], target: str | Path | None) -> Emitted:
-    machine = describe(load_target(target or str(layout["target"])))
+    found = load_target(target or str(layout["target"]))
+    if not found.queues:
+        raise InputError(
+            f"{folder}: the program was made for the target {layout['target']}, and {found.name} "
+            "runs no instructions",
+            hint=f"--target {layout['target']}, or its file",
+        )
+    machine = describe(found)
     if layout["machine"] != machine_digest(machine):
         raise InputError(
             f"{folder}: the program was made for the target {layout['target']} as it was "
@@ -206,7 +213,7 @@ def _checked(folder: Path, layout: dict[str, Any], target: str | Path | None) ->
             raise _damaged(folder / name, f"its bytes are not those that {LAYOUT} describes")
         contents[name] = data
     base, size = int(layout["base_bytes"]), len(contents[IMAGE])
-    if not 0 <= base < 1 << 32:
+    if not 0 <= base < 1 << 32 or base % alignment_bytes(machine):
         raise _damaged(folder / LAYOUT, f"a base of {base} bytes is none")
     return Emitted(
         machine=machine,

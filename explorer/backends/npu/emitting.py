@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from explorer.backends.npu.emitted import write_emitted, write_parts
+from explorer.backends.npu.laying_out import LayOutConstants
 from explorer.backends.npu.network import network_of
-from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
+from explorer.backends.npu.passes import AssignAddresses, EmitInstructions
 from explorer.errors import InputError
 from explorer.ir.evaluation import entry_function, input_names
 from explorer.ir.functions.calls import calls_of, functions_on
@@ -71,8 +72,8 @@ def snapshot_at(results: Sequence[PassResult], machine: Machine, base_bytes: int
         )
     final = results[-1].after
     if base_bytes:
-        tiled = next(result for result in results if result.name == TileLayers.name)
-        working = Working.at(tiled.after, tiled.names)
+        laid_out = next(result for result in results if result.name == LayOutConstants.name)
+        working = Working.at(laid_out.after, laid_out.names)
         for pass_ in (AssignAddresses(machine, base_bytes=base_bytes), EmitInstructions(machine)):
             final = run_pass(pass_, working, RewriteOptions()).after
     return final

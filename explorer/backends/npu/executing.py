@@ -1,6 +1,6 @@
 """Executing snapshots that layers and instructions of an NPU stand in.
 
-tiled          layers in NumPy, tile by tile
+tiled          layers in NumPy, each as a whole, whatever its tiles
 addressed      the same through an image of global memory, at the planned addresses
 instructions   the simulator
 

@@ -2,6 +2,7 @@
 
    %conv3 = top.conv(%x, %w, bias = %b) {...}
 => %conv3 = npu.layer(%x, %w1, %w2, ...) {kind = "Convolution", tiles = {rows = 7, ...}, ...}
+   (laying_out.py)
 => %conv3 = npu.layer(...) {..., offset = 4096, scratchpads = {activations = [0, 512], ...}}
 => %conv3 = npu.instructions(%x, %w9) {lines = ["load activations ...", ...], ...}
 """
@@ -220,8 +221,8 @@ class AssignAddresses(Pass):
 
 @dataclass(frozen=True)
 class EmitInstructions(Pass):
-    """Layers become instructions, their constants the bytes that these read: weights as the
-    array takes them, factors and micro-operations."""
+    """Layers become instructions, and their constants one block of bytes: those that were laid
+    out, and micro-operations."""
 
     machine: Machine
 

@@ -12,8 +12,7 @@ from explorer.ir.operation import identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
-from explorer.npu.matrices_program import TiledMatrices
-from explorer.npu.network import layer_in, sizes_in
+from explorer.npu.network import laid_out_in, layer_in, sizes_in
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
 from explorer.npu.places import Addresses
@@ -21,7 +20,6 @@ from explorer.npu.program import Tiled, tile_layer, write_layer
 from explorer.npu.steps import steps_of
 from explorer.npu.stream import Stream
 from explorer.npu.tile_parts import parts_of
-from explorer.npu.tiles import TiledLayer
 from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.machine import Machine
 
@@ -36,6 +34,8 @@ class Written:
     tiled: Tiled
     stream: Stream
     steps: LayerSteps
+    laid_out: Mapping[str, np.ndarray]
+    """Bytes of constants, as they were laid out."""
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -53,7 +53,7 @@ class Written:
         """u8: the constants as they lie in global memory between two addresses."""
         micro = encode_micro(self.stream.micro.operations, self.stream.machine)
         image = np.zeros(end - start, np.uint8)
-        arrays = {**self.stream.constants(), MICRO: np.frombuffer(micro, np.uint8)}
+        arrays = {**self.laid_out, MICRO: np.frombuffer(micro, np.uint8)}
         for name, (offset, size) in self.constants.items():
             image[offset - start : offset - start + size] = arrays[name]
         return image
@@ -67,15 +67,13 @@ def written(
     constants_bytes: int,
 ) -> Written:
     """The layer's instructions, its tensors at `offsets`, by the name of the value."""
-    layer = layer_in(op, weights)
-    sizes, buffers = sizes_in(op)
+    layer, tiled = tiled_layer(op, weights, machine)
     tensors = {
         tensor.name: offsets[value_name(value)]
         for tensor, value in zip(layer.inputs, op.data, strict=False)
     }
     tensors[layer.output.name] = offsets[value_name(op.output)]
     addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
-    tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
     stream = write_layer(tiled, addresses)
     steps, traffic = steps_of(stream)
     return Written(
@@ -89,20 +87,23 @@ def written(
             owners=tuple(stream.owners),
             parts=parts_of(stream),
         ),
+        laid_out_in(op, weights),
     )
+
+
+def tiled_layer(op: LayerOp, weights: Weights, machine: Machine) -> tuple[Layer, Tiled]:
+    """What an operation stands for, and the tiles that it says."""
+    layer = layer_in(op, weights)
+    sizes, buffers = sizes_in(op)
+    return layer, tile_layer(layer, machine, buffers=buffers, sizes=sizes)
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:
     """Of each buffer of a tile where it begins, in elements of its content."""
-    if isinstance(tiled, TiledLayer | TiledMatrices):
-        return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}
     if isinstance(tiled, TiledPieces):
         return {
             f"{name}{index}": addresses
             for index, one in enumerate(tiled.tiled)
             for name, addresses in scratchpad_addresses(one).items()
         }
-    *operands, results = tiled.starts
-    size = tiled.rows * tiled.columns * tiled.blocks
-    found = {"results": tuple(results + i * size for i in range(tiled.buffers))}
-    return {"operands": tuple(operands), **found} if operands else found
+    return {name: tuple(r.address for r in regions) for name, regions in tiled.regions}

@@ -1,6 +1,7 @@
 """The `npu` dialect: what a function holds that instructions of an NPU compute.
 
     tiled         %y = npu.layer(%x, %w, %b) {kind = "Convolution", tiles = {rows = 7, ...}, ...}
+                  %y = npu.layer(%x, %w, %b, %w1, %w2) {..., laid_out = ["weights", "constants"]}
     addressed     ... {offset = 4096, places = {weights = [8192, 2304]}, scratchpads = {...}}
     instructions  %y = npu.instructions(%x, %constants) {lines = ["load activations ..."], ...}
 
@@ -89,6 +90,7 @@ class LayerOp(NpuOperation):
     """A layer, cut into tiles.
 
     kind, fields, constants: which one, its numbers, and what its constant operands are.
+    laid_out: what the operands behind these are: bytes of constants as the machine reads them.
     tiles: sizes of its tiles. places: of its constants in global memory, offset and size in bytes.
     scratchpads: of each of its buffers the address in elements of its content.
     """
@@ -98,6 +100,7 @@ class LayerOp(NpuOperation):
     kind = prop_def(StringAttr)
     fields = prop_def(DictionaryAttr)
     constants = opt_prop_def(ArrayAttr)
+    laid_out = opt_prop_def(ArrayAttr)
     tiles = prop_def(DictionaryAttr)
     places = opt_prop_def(DictionaryAttr)
     scratchpads = opt_prop_def(DictionaryAttr)

@@ -56,6 +56,10 @@ def test_the_listing_is_the_program(folder):
         (IMAGE, lambda data: data[:-1], "its bytes are not those"),
         (IMAGE, lambda data: data[:-1] + bytes([data[-1] ^ 1]), "its bytes are not those"),
         (LAYOUT, lambda data: data[: len(data) // 2], "it is no JSON"),
+        (LAYOUT, lambda data: data.replace(b'"base_bytes": 8192', b'"base_bytes": 8200'),
+         "a base of 8200 bytes is none"),
+        (LAYOUT, lambda data: b"[" * 100_000, "it is no JSON"),
+        (LAYOUT, lambda data: data.replace(b'"vta-16"', b'"cpu"'), "runs no instructions"),
         (LAYOUT, lambda data: data.replace(b'"vta-16"', b'"vta-32"'), "is another machine"),
         (LAYOUT, lambda data: data.replace(b'"outputs"', b'"output"'), "lacks or contradicts"),
         (LAYOUT, lambda data: data.replace(b'"offset_bytes": 0', b'"offset_bytes": 99999999'),
@@ -69,6 +73,12 @@ def test_damage_is_refused_before_anything_runs(folder, tmp_path, file, change, 
         (tmp_path / name).write_bytes(change(data) if name == file else data)
     with pytest.raises(InputError, match=message):
         read_emitted(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+def test_a_target_that_runs_no_instructions_is_refused(folder, target):
+    with pytest.raises(InputError, match=f"made for the target vta-16, and {target} runs no"):
+        read_emitted(folder, target)
 
 
 def test_a_base_that_no_tensor_is_aligned_at_is_refused(compiled, tmp_path):

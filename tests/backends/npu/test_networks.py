@@ -14,14 +14,15 @@ from explorer.views.static.profile import profile_text
 @pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
 def test_every_level_and_the_program_give_the_integer_programs_bits(compiled, digits, target):
     c = compiled(target)
-    assert [r.after.level for r in c.passes[-3:]] == ["tiled", "addressed", "instructions"]
+    levels = ["tiled", "tiled", "addressed", "instructions"]
+    assert [r.after.level for r in c.passes[-4:]] == levels
     accuracy = c.accuracy(digits[2])
     assert accuracy.report.bit_exact
     assert accuracy.passed, accuracy.summary
 
 
 def test_text_of_every_level_is_read_back(compiled):
-    for result in compiled("odd-12x20").passes[-3:]:
+    for result in compiled("odd-12x20").passes[-4:]:
         module = parse(result.after.dump())
         again = type(result.after)(module, result.after.weights, result.after.level)
         assert again.dump() == result.after.dump()

@@ -25,7 +25,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.quantized import QuantizationOperation
-from explorer.ir.types import QuantizedType, is_static, shape_of, static_shape
+from explorer.ir.types import QuantizedType, element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.axes import axis_groups, moved_through
 from explorer.passes.analysis.matching import constant, maker, weight_name
 
@@ -114,9 +114,17 @@ def _operand_before(
 def _as_values(
     operands: Sequence[SSAValue | np.ndarray], op: TopOperation, rewriter: RecordedRewriter
 ) -> list[SSAValue]:
-    """Operands with new weights for arrays."""
+    """Operands with new weights for arrays, which are numbers of the type that they were of."""
     name = weight_name(op, "reshaped")
-    return [rewriter.add_weight(op, name, o) if isinstance(o, np.ndarray) else o for o in operands]
+
+    def of(new: SSAValue | np.ndarray, old: SSAValue) -> SSAValue:
+        if not isinstance(new, np.ndarray):
+            return new
+        kind = element_type_of(old)
+        own = kind if isinstance(kind, QuantizedType) else None
+        return rewriter.add_weight(op, name, new, element_type=own)
+
+    return [of(new, old) for new, old in zip(operands, op.operands, strict=True)]
 
 
 # -- how a reshape passes an operation -----------------------------------------------------------

@@ -1,0 +1,247 @@
+"""Runs quantized networks on every NPU: cycles, and what runs elsewhere, with the reasons.
+
+    python benchmarks/npu/networks.py MODEL.onnx... [--qdq] [--files MODELS]
+        [--targets vta-16,tiny-8] [--record networks.jsonl] [--report docs/npu-networks.md]
+
+What is quantized already runs as it is. A float model gets thresholds (min-max, whole integers)
+from its case in benchmarks/models.toml, or from four pictures of uniform noise; with `--qdq`
+onnxruntime quantizes it instead (QDQ, bytes, weights by channel). Numbers behind every pass and out
+of the simulator are compared with the integer program bit by bit.
+
+The record is kept line by line: what stands in it is not run again; `--kept` only writes the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import explorer
+from explorer.cases.cases import Case, read_cases
+from explorer.cases.sources import read_all
+from explorer.compilation.bits import is_bit_exact
+from explorer.errors import ExplorerError
+from explorer.importers import load
+from explorer.ir.operation import identity_of
+from explorer.ir.structure import operations
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks" / "accuracy"))
+from peer import converted, quantize_with_onnxruntime  # noqa: E402
+
+TARGETS = "vta-16,vta-32,edge-64,tiny-8,mac-128,odd-12x20"
+CASES = ROOT / "benchmarks" / "models.toml"
+NOISE = 4
+"""Pictures of a model that has no case."""
+ENDS = ("top.quantize", "top.dequantize")
+Row = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(arguments)
+    targets = options.targets.split(",")
+    rows = read_record(options.record)
+    cases = read_cases(CASES)
+    for path in [] if options.kept else options.models:
+        known = {(row["model"], row["made_by"], row["target"]) for row in rows}
+        case = cases.get(path.stem, Case())
+        for row in run_model(path, case, options, targets, known):
+            rows.append(row)
+            said = row["problem"] or f"{row['cycles']:,} cycles, elsewhere {dict(others(row))}"
+            print(f"{row['model']:28} {row['made_by']:12} {row['target']:10} {said}", flush=True)
+            with options.record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+    if options.report is not None:
+        options.report.write_text(page(rows, targets), encoding="utf-8")
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    found.add_argument("models", type=Path, nargs="*")
+    found.add_argument("--qdq", action="store_true", help="quantized by onnxruntime")
+    found.add_argument("--files", type=Path, default=Path(), help="folder of the cases' paths")
+    found.add_argument("--targets", default=TARGETS)
+    found.add_argument("--record", type=Path, default=Path("networks.jsonl"))
+    found.add_argument("--report", type=Path)
+    found.add_argument("--kept", action="store_true", help="run nothing")
+    return found
+
+
+def read_record(path: Path) -> list[Row]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+# --------------------------------------------------------------------------------------------- runs
+
+
+def run_model(
+    path: Path, case: Case, options: argparse.Namespace, targets: Sequence[str],
+    known: set[tuple[str, str, str]],
+) -> Iterator[Row]:  # fmt: skip
+    """A row for each target that is not known yet."""
+    examples = examples_of(path, case, options.files)
+    table, made_by = None, "itself"
+    if is_float(path, case):
+        made_by = "onnxruntime" if options.qdq else "calibrate"
+    left = [target for target in targets if (path.stem, made_by, target) not in known]
+    if not left:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source = path
+        if made_by == "onnxruntime":
+            source = Path(folder) / f"{path.stem}.onnx"
+            quantized_by_onnxruntime(path, source, examples)
+        elif made_by == "calibrate":
+            table = explorer.calibrate(
+                path, examples, dimensions=dict(case.dimensions), method="min-max",
+                corrections=(), arithmetic="integer",
+            )  # fmt: skip
+        for target in left:
+            row: Row = {"model": path.stem, "made_by": made_by, "target": target, "problem": ""}
+            start = time.perf_counter()
+            try:
+                row |= measured(source, target, table, case, examples)
+            except ExplorerError as error:
+                row["problem"] = str(error)
+            yield row | {"seconds": round(time.perf_counter() - start, 1)}
+
+
+def measured(
+    path: Path, target: str, table: object, case: Case, examples: Mapping[str, np.ndarray]
+) -> Row:
+    given = {name: array[:1] for name, array in examples.items()}
+    c = explorer.compile(
+        path, target, quantization=table, dimensions=dict(case.dimensions), inputs=given  # pyright: ignore[reportArgumentType]
+    )  # fmt: skip
+    try:
+        c.run(given)
+        found = c.counted
+        assert found is not None
+        placed = c["place-on-device"].after
+        kinds = {identity_of(op): op.name for op in operations(placed.program)}
+        exact = c.accuracy(given).report.bit_exact if table is not None else True
+        return {
+            "equal": bool(exact) and is_bit_exact(placed, c.executable, given),
+            "cycles": found.cycles,
+            "predicted_cycles": found.predicted_cycles,
+            "macs": found.macs,
+            "bytes": found.bytes,
+            "utilization": found.utilization,
+            "ports": [len(given), len(c.model.outputs)],
+            "elsewhere": [
+                [kinds[name], device, reason] for name, device, reason in c.placed_elsewhere
+            ],
+        }
+    finally:
+        c.close()
+
+
+def is_float(path: Path, case: Case) -> bool:
+    """Whether its program has no integers yet, and so none for the machine."""
+    c = explorer.compile(path, "cpu", dimensions=dict(case.dimensions))
+    imported = operations(c.passes[0].after.program)
+    return not any(op.name == "top.quantize" for op in imported)
+
+
+def examples_of(path: Path, case: Case, files: Path) -> dict[str, np.ndarray]:
+    if case.inputs:
+        return read_all(case.inputs, files)
+    model, random = load(path), np.random.default_rng(0)
+    (port,) = model.inputs
+    shape = [d if isinstance(d, int) else 1 for d in port.shape]
+    return {port.name: random.uniform(0, 1, (NOISE, *shape[1:])).astype(np.float32)}
+
+
+def quantized_by_onnxruntime(path: Path, made: Path, examples: Mapping[str, np.ndarray]) -> None:
+    import onnx
+
+    source = made.with_name("source.onnx")
+    onnx.save(converted(str(path)), source)
+    count = min(len(array) for array in examples.values())
+    data = [{name: array[i : i + 1] for name, array in examples.items()} for i in range(count)]
+    quantize_with_onnxruntime(source, made, data, "min-max")
+
+
+# --------------------------------------------------------------------------------------------- page
+
+
+def others(row: Row) -> Counter[str]:
+    """Kinds of operations that run elsewhere, less the conversions at the ends."""
+    found = Counter(kind.removeprefix("top.") for kind, _, _ in row["elsewhere"])
+    for kind, count in zip(ENDS, row["ports"], strict=True):
+        name = kind.removeprefix("top.")
+        found[name] = max(0, found[name] - count)
+    return +found
+
+
+def page(rows: Sequence[Row], targets: Sequence[str]) -> str:
+    """The table, and below it the reasons."""
+    networks = list(dict.fromkeys((row["model"], row["made_by"]) for row in rows))
+    by_cell = {(row["model"], row["made_by"], row["target"]): row for row in rows}
+    lines = [HEAD, f"| network | quantized by | {' | '.join(targets)} |"]
+    lines.append("| --- | --- |" + " --- |" * len(targets))
+    for network in networks:
+        cells = [cell(by_cell.get((*network, target))) for target in targets]
+        lines.append(f"| {network[0]} | {network[1]} | {' | '.join(cells)} |")
+    lines += ["", "## What runs elsewhere", ""]
+    for network in networks:
+        mine = [row for target in targets if (row := by_cell.get((*network, target)))]
+        if reasons := list(reason_lines(mine, len(targets))):
+            lines += [f"**{network[0]}**, {network[1]}:", "", *reasons, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if row["problem"]:
+        return "refused"
+    said = f"{row['cycles']:,}"
+    if not row["equal"]:
+        said += " **differs**"
+    if row["cycles"] != row["predicted_cycles"]:
+        said += f" ({row['predicted_cycles']:,} predicted)"
+    return said + (f" + {count}" if (count := others(row).total()) else "")
+
+
+def reason_lines(rows: Sequence[Row], all_targets: int) -> Iterator[str]:
+    """How often each reason is given, and for which machines."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for row in rows:
+        if row["problem"]:
+            found.setdefault(("refused", row["problem"]), {})[row["target"]] = 1
+            continue
+        left = others(row)
+        for (kind, reason), count in Counter((k, why) for k, _, why in row["elsewhere"]).items():
+            name = kind.removeprefix("top.")
+            if left[name]:
+                found.setdefault((name, reason), {})[row["target"]] = min(count, left[name])
+    for (name, reason), counts in found.items():
+        numbers = sorted(set(counts.values()))
+        often = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        where = "" if len(counts) == all_targets else f" ({', '.join(counts)})"
+        yield f"- {often} x {name}: {reason}{where}"
+
+
+HEAD = """# Networks on NPUs: what runs where
+
+Made by `python benchmarks/npu/networks.py MODEL... [--qdq] --files MODELS --report
+docs/npu-networks.md`. A cell has the cycles; behind `+` stands how many operations the machine
+leaves to C functions beside it, `quantize` of the inputs and `dequantize` of the outputs not
+counted. Every network is equal to its integer program bit by bit, behind every pass and out of the
+simulator, and its cycles are those predicted, where a cell does not say otherwise.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,7 @@
     averages.py       averages that are divided as whole numbers are
     pieces.py     several convolutions that write positions of one result
     matrices.py   products of matrices that are computed, and transpositions
-    softmax.py    softmax over channels
+    rows.py       what makes rows of all channels; softmax.py such a layer
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -20,7 +20,7 @@ Below these, by engine:
     matrices_program.py       products of computed matrices: tiles and instructions
     vectors.py    how layers of the vector engine are cut
     vector_program.py         their tiles as instructions; window_program.py,
-                  elementwise_program.py and softmax_program.py what is computed
+                  elementwise_program.py and row_program.py what is computed
     places.py     where tensors and constants lie in global memory
     stream.py     what all write instructions with
     micro.py      micro-operations, and what of them lies in their scratchpad

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from explorer.targets.npu.instructions import RECORDS, RowLoop
 from explorer.targets.npu.machine import Machine, index_bits, refuse
 
 WORD_BITS = 64
@@ -224,7 +225,7 @@ def _operation_fields(
     limits: list[Wanted] = [
         (name, machine.input_bits + 1, True) for name in ("offset", "low", "high")
     ]
-    if kind == "softmax":
+    if issubclass(RECORDS[kind], RowLoop):
         count = machine.depth("accumulators").bit_length()
         return [("count", count), ("step", sums), ("valid", machine.columns.bit_length()), *limits]
     return [("wide", 1), *limits]

@@ -153,13 +153,26 @@ class Requantize(Loop):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Softmax(Loop):
-    """A row of numbers becomes its softmax, in its place and in fixed point.
+class RowLoop(Loop):
+    """Each step makes a row of numbers another one, in its place.
 
     The row are the numbers of accumulators[destination + k * step], k < count, of the last one at
     most `valid`; what lies behind those stays. One after the other is written, so that an element
     that a row has twice (`step` 0) is read again as it was left. Computed in 64 bits, products wrap
-    around:
+    around. From accumulators[source] on lie constants.
+    """
+
+    count: int = 1
+    step: int = 0
+    valid: int
+    offset: int = 0
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(RowLoop):
+    """A row becomes its softmax, in fixed point.
 
         e = exponentials[max(x) - x]            `EXPONENTIALS` of them, the index kept inside
         r = 2^60 / max(sum(e), 1)               rounded down
@@ -173,13 +186,6 @@ class Softmax(Loop):
     """
 
     kind: ClassVar[str] = "softmax"
-
-    count: int = 1
-    step: int = 0
-    valid: int
-    offset: int = 0
-    low: int = 0
-    high: int = 0
 
 
 EXPONENTIALS = 256

@@ -188,7 +188,7 @@ class Machine:
         assert self.vector is not None
         return -(-self.columns * self.rows_per_element // self.vector.lanes)
 
-    def softmax_step_cycles(self, count: int) -> int:
+    def row_step_cycles(self, count: int) -> int:
         """Of a row of so many elements: it is read three times (maximum, sum, shares); twice the
         columns meet in a tree, and once the sum is divided by."""
         assert self.vector is not None and self.vector.division_cycles is not None
@@ -196,9 +196,9 @@ class Machine:
         return 3 * count * self.vector_step_cycles + 2 * tree + self.vector.division_cycles
 
     @property
-    def exponential_elements(self) -> int:
-        """Accumulators that the list of exponentials of a softmax fills."""
-        return -(-EXPONENTIALS // self.columns)
+    def row_constants(self) -> int:
+        """Accumulators that the constants of a row fill: a multiplier, a shift, exponentials."""
+        return 2 + -(-EXPONENTIALS // self.columns)
 
     @property
     def operations(self) -> tuple[str, ...]:

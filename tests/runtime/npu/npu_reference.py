@@ -229,8 +229,7 @@ class Reference:
         m = self.machine
         length = (op.count - 1) * m.columns + min(op.valid, m.columns)
         for destination, source, *_ in self.steps(op) if op.count else ():
-            reads = range(2 + m.exponential_elements)
-            constants = [self.sums(source + k).tolist() for k in reads]
+            constants = [self.sums(source + k).tolist() for k in range(m.row_constants)]
             multiplier, shift = constants[0][0], min(max(constants[1][0], 0), 62)
             exponentials = [n for element in constants[2:] for n in element][:EXPONENTIALS]
             ends = [self.sums(destination + k * op.step) for k in range(op.count)]

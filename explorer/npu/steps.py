@@ -144,7 +144,7 @@ class _Reader:
         assert engine is not None
         each = machine.multiply_step_cycles if is_product else machine.vector_step_cycles
         if isinstance(op, RowLoop):
-            each = machine.row_step_cycles(op.count)
+            each = machine.row_step_cycles(op.kind, op.count)
         steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
         fixed = engine.start_cycles + engine.latency_cycles
         queue = machine.queue_of_engine(engine.name)
@@ -172,7 +172,7 @@ class _Reader:
             read += (op.batch - 1) * op.source_step
         if isinstance(op, RowLoop):
             reached += (op.count - 1) * op.step
-            read += machine.row_constants - 1
+            read += machine.row_constants(op.kind, op.count) - 1
         found = [("micro_operations", op.micro_begin, op.micro_end - 1),
                  ("accumulators", destination[0], reached)]  # fmt: skip
         if isinstance(op, Multiply):

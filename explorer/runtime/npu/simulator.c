@@ -12,7 +12,7 @@
 typedef int64_t i64;
 
 enum { OK, FAULT_SCRATCHPAD, FAULT_GLOBAL, FAULT_DEADLOCK, FAULT_WORK };
-enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX };
+enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX, NORMALIZE };
 enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATHERED, CONTENTS };
 enum { MINIMUM, MAXIMUM, ADD, SHIFT_RIGHT, MULTIPLIED };
 enum { MULTIPLIER_SHIFT, DOUBLING_HIGH_MULTIPLY, SHIFT };
@@ -84,10 +84,11 @@ static i64 micro_field(i64 index, i64 field) {
   return (i64)(word >> config[C_MICRO + 2 * field] & ((1ULL << config[C_MICRO + 2 * field + 1]) - 1));
 }
 
-static int is_of_rows(i64 opcode) { return opcode == SOFTMAX; }
+static int is_of_rows(i64 opcode) { return opcode == SOFTMAX || opcode == NORMALIZE; }
 
 // Accumulators that the constants of a row fill.
-static i64 row_constants(void) {
+static i64 row_constants(const i64 *in) {
+  if (in[I_OPCODE] == NORMALIZE) return 2 + 3 * in[I_COUNT];
   return 2 + (EXPONENTIALS + config[C_COLUMNS] - 1) / config[C_COLUMNS];
 }
 
@@ -124,7 +125,7 @@ static int accesses_of(const i64 *in, Access *found) {
   }
   if (is_of_rows(opcode)) {
     most[0] += (in[I_COUNT] - 1) * in[I_STEP];
-    most[1] += row_constants() - 1;
+    most[1] += row_constants(in) - 1;
   }
   found[1] = (Access){ACCUMULATORS, least[0], most[0]};
   if (opcode == MULTIPLY) {
@@ -334,6 +335,53 @@ static void softmax_step(const i64 *in, i64 destination, i64 source) {
   }
 }
 
+// The number of 64 bits whose halves lie in two elements.
+static i64 whole(i64 low, i64 high, i64 index) {
+  uint64_t upper = (uint32_t)get(element_of(ACCUMULATORS, high), index, 32);
+  return (i64)(upper << 32 | (uint32_t)get(element_of(ACCUMULATORS, low), index, 32));
+}
+
+// floor(sqrt(x)) of less than 2^62, bit by bit.
+static i64 square_root(i64 x) {
+  i64 root = 0;
+  for (i64 bit = (i64)1 << 30; bit; bit >>= 1)
+    if ((root | bit) * (root | bit) <= x) root |= bit;
+  return root;
+}
+
+// A product and a sum that wrap around, over a power of two to nearest, ties up.
+static i64 scaled(i64 x, i64 factor, i64 added, i64 shift) {
+  uint64_t half = shift ? (uint64_t)1 << (shift - 1) : 0;
+  return (i64)((uint64_t)x * (uint64_t)factor + (uint64_t)added + half) >> shift;
+}
+
+// One row: its sums, a root, a division, and two multiplications of each number.
+static void normalize_step(const i64 *in, i64 destination, i64 source) {
+  i64 length = row_length(in), columns = config[C_COLUMNS], count = in[I_COUNT];
+  uint64_t total = 0, squares = 0;
+  for (i64 i = 0; i < length; i++) {
+    i64 x = row_get(in, destination, i);
+    total += (uint64_t)x;
+    squares += (uint64_t)(x * x);
+  }
+  if (!in[I_CENTERED]) total = 0;
+  uint64_t epsilon = (uint64_t)whole(source, source + 1, 0);
+  i64 spread = (i64)((uint64_t)length * squares - total * total + epsilon);
+  i64 top = ((i64)1 << 62) - 1, halves = 0, below = 0;
+  spread = spread < 1 ? 1 : spread > top ? top : spread;
+  for (; spread < (i64)1 << 60; spread <<= 2) halves++;
+  for (i64 reached = 1; reached < length; reached <<= 2) below++;
+  i64 reciprocal = ((i64)1 << 61) / square_root(spread), shift = 31 + below - halves;
+  for (i64 i = 0; i < length; i++) {
+    i64 element = i / columns, number = i % columns;
+    i64 distance = (i64)((uint64_t)length * (uint64_t)row_get(in, destination, i) - total);
+    i64 unit = scaled(distance, reciprocal, 0, shift), at = source + 2 + element;
+    i64 factor = get(element_of(ACCUMULATORS, at), number, 32);
+    i64 value = scaled(unit, factor, whole(at + count, at + 2 * count, number), in[I_SHIFT]);
+    row_put(in, destination, i, (i64)((uint64_t)value + (uint64_t)in[I_OFFSET]));
+  }
+}
+
 static void vector_step(const i64 *in, i64 destination, i64 source) {
   i64 bits = config[C_ACCUMULATOR_BITS];
   i64 numbers = config[C_COLUMNS] * config[C_ROWS_PER_ELEMENT];
@@ -390,6 +438,7 @@ static i64 loop(i64 number, const i64 *in) {
         if (opcode != MULTIPLY) {
           // An immediate needs no source, whose index then need not lie inside.
           if (opcode == SOFTMAX) softmax_step(in, destination, source);
+          else if (opcode == NORMALIZE) normalize_step(in, destination, source);
           else vector_step(in, destination, opcode == VECTOR && in[I_USE_IMMEDIATE] ? destination : source);
         } else {
           i64 weight = micro_field(k, 2) + i * in[I_WEIGHT_OUTER] + j * in[I_WEIGHT_INNER];

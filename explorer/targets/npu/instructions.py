@@ -188,6 +188,32 @@ class Softmax(RowLoop):
     kind: ClassVar[str] = "softmax"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Normalize(RowLoop):
+    """A row, less its mean, over its standard deviation, scaled and moved; in fixed point.
+
+    Of n numbers, n' = ceil(log2(n) / 2), and without `centered` s = 0 (RMS normalization):
+
+        s = sum(x)
+        v = n sum(x x) - s s + E                kept in [1, 2^62 - 1]
+        j                                       the one with v 4^j in [2^60, 2^62)
+        r = 2^61 / floor(sqrt(v 4^j))           rounded down
+        u = (n x - s) r / 2^(31 + n' - j)       30 - n' bits behind the point, to nearest, ties up
+        y = (u m + b) / 2^shift + offset        to nearest, ties up; kept in [low, high]
+
+    In accumulators[source] and the element behind lie the low and the high half of E, of both the
+    first number; behind them for each number of the row its m, in `count` elements, and b, whose
+    low halves fill `count` elements, and its high halves as many. Newton's iteration of I-BERT
+    (Kim et al., 2021) finds such a root; a divider finds it, too, a bit in a cycle (Ercegovac and
+    Lang, "Division and Square Root", 1994).
+    """
+
+    kind: ClassVar[str] = "normalize"
+
+    centered: bool = False
+    shift: int = 0
+
+
 EXPONENTIALS = 256
 """Entries of the list that a softmax looks up."""
 SOFTMAX_BITS = 30
@@ -212,5 +238,5 @@ class MicroOperation:
 
 RECORDS: dict[str, type[Instruction]] = {
     record.kind: record
-    for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize, Softmax)
+    for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize, Softmax, Normalize)
 }

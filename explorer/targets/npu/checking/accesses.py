@@ -98,7 +98,7 @@ def _loop_accesses(
             sources.step(2, 1)  # multipliers, and shifts behind them
         if isinstance(op, RowLoop):
             destinations.step(op.count, op.step)
-            sources.step(machine.row_constants, 1)
+            sources.step(machine.row_constants(op.kind, op.count), 1)
         found.append(("accumulators", destinations, not isinstance(op, Table), True))
         if not (isinstance(op, Vector) and op.use_immediate):
             found.append(("accumulators", sources, True, False))

@@ -5,7 +5,7 @@
     averages.py       averages that are divided as whole numbers are
     pieces.py     several convolutions that write positions of one result
     matrices.py   products of matrices that are computed, and transpositions
-    rows.py       what makes rows of all channels; softmax.py such a layer
+    rows.py       what makes rows of all channels, of which softmax.py and normalization.py are
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -40,6 +40,7 @@ from explorer.npu.layer import (
     matrix_product,
 )
 from explorer.npu.matrices import MatrixProduct, Transposition
+from explorer.npu.normalization import NormalizationLayer
 from explorer.npu.pieces import Piece, Pieces
 from explorer.npu.places import Addresses, Placed
 from explorer.npu.program import LayerProgram, Tiled, compile_layer, tile_layer
@@ -58,6 +59,7 @@ __all__ = [
     "LayerError",
     "LayerProgram",
     "MatrixProduct",
+    "NormalizationLayer",
     "Piece",
     "Pieces",
     "Placed",

@@ -5,9 +5,9 @@
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
 Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
-softmax over channels, and what only moves numbers. Unsigned bytes are stored as signed ones, 128
-less: that is a flipped bit, and moves zero points and limits along. How values lie says
-`network_values.py`.
+softmax and normalizations over channels, and what only moves numbers. Unsigned bytes are stored as
+signed ones, 128 less: that is a flipped bit, and moves zero points and limits along. How values lie
+says `network_values.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
-from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
+from explorer.ir.top.quantization.integer_normalizations import IntegerLayerNormOp, IntegerSoftmaxOp
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
@@ -42,6 +42,7 @@ from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import MOVES, flattened_picture, move_layers
 from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.softmax import softmax
@@ -399,10 +400,16 @@ def _read_softmax(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=softmax(op, values.name), reads=(op.input,))
 
 
+def _read_normalization(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, IntegerLayerNormOp)
+    return ReadLayer(layer=normalization(op, values), reads=(op.input,))
+
+
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
     FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
+    IntegerLayerNormOp: _read_normalization,
     IntegerSoftmaxOp: _read_softmax,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,

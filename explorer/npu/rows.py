@@ -1,6 +1,7 @@
 """Layers that make rows of all channels of a position, each with one instruction.
 
     softmax.py          `SoftmaxLayer`
+    normalization.py    `NormalizationLayer`
 
 A tile has all channels of its positions.
 """

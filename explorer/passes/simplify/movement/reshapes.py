@@ -25,7 +25,7 @@ from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.quantized import QuantizationOperation
-from explorer.ir.types import QuantizedType, is_static, shape_of, static_shape
+from explorer.ir.types import QuantizedType, element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.axes import axis_groups, moved_through
 from explorer.passes.analysis.matching import constant, maker, weight_name
 
@@ -103,6 +103,9 @@ def _operand_before(
     array = constant(value, rewriter.weights)
     if array is None:
         raise Declined(f"another operand of {identity_of(op)} is not reshaped")
+    kind = element_type_of(value)
+    if isinstance(kind, QuantizedType) and not kind.is_per_tensor:
+        raise Declined(f"a constant of {identity_of(op)} has a scale for each slice")
     shape = moved_through(own, around.source, around.target, around.groups)
     if shape is None:
         raise Declined(f"a constant of {identity_of(op)} varies along a part of an axis of x")
@@ -114,9 +117,15 @@ def _operand_before(
 def _as_values(
     operands: Sequence[SSAValue | np.ndarray], op: TopOperation, rewriter: RecordedRewriter
 ) -> list[SSAValue]:
-    """Operands with new weights for arrays."""
-    name = weight_name(op, "reshaped")
-    return [rewriter.add_weight(op, name, o) if isinstance(o, np.ndarray) else o for o in operands]
+    """Operands with new weights for arrays, of the types that they had."""
+    name, values = weight_name(op, "reshaped"), []
+    for before, operand in zip(op.operands, operands, strict=True):
+        if isinstance(operand, np.ndarray):
+            kind = element_type_of(before)
+            stored = kind if isinstance(kind, QuantizedType) else None
+            operand = rewriter.add_weight(op, name, operand, element_type=stored)
+        values.append(operand)
+    return values
 
 
 # -- how a reshape passes an operation -----------------------------------------------------------

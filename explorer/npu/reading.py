@@ -37,10 +37,10 @@ from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.averages import average
-from explorer.npu.computed import is_read_as_matrix, is_swap, matrix_product, swap
+from explorer.npu.computed import copy, is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
-from explorer.npu.moves import MOVES, flattened_picture, move_layers
+from explorer.npu.moves import MOVES, flattened_picture, is_unmoved, move_layers, origin
 from explorer.npu.network_values import are_same_bytes, stored_form
 from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
@@ -124,7 +124,7 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
         return flattened_picture(op.results[0], {}) is None
     if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):
-        return True
+        return is_read_as_matrix(user) or not is_unmoved(user.output)
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
         is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
         return not (is_joined and user.name == "top.concat")
@@ -188,7 +188,10 @@ def _numbers_behind(value: SSAValue) -> SSAValue | None:
 def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
     """LayerError, with the reason, where no layers compute it."""
     name = value_name(op.results[0])
-    if isinstance(op, TransposeOp) and is_swap(op):
+    if is_swap(op) and is_unmoved(op.results[0]):
+        (root,) = origin(op.results[0], weights).roots
+        found = (ReadLayer(layer=copy(op.results[0], name), reads=(root,)),)
+    elif isinstance(op, TransposeOp) and is_swap(op):
         found = (ReadLayer(layer=swap(op, name), reads=(op.input,)),)
     elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)

@@ -5,7 +5,7 @@
     averages.py       averages that are divided as whole numbers are
     pieces.py     several convolutions that write positions of one result
     matrices.py   products of matrices that are computed, and transpositions
-    softmax.py    softmax over channels
+    rows.py       what makes rows of all channels, of which softmax.py and normalization.py are
     windows.py    maxima of windows and functions by table
     tensors.py    tensors in global memory, in the one layout of all layers
     program.py    any layer as a program with its image: `compile_layer`
@@ -20,7 +20,7 @@ Below these, by engine:
     matrices_program.py       products of computed matrices: tiles and instructions
     vectors.py    how layers of the vector engine are cut
     vector_program.py         their tiles as instructions; window_program.py,
-                  elementwise_program.py and softmax_program.py what is computed
+                  elementwise_program.py and row_program.py what is computed
     places.py     where tensors and constants lie in global memory
     stream.py     what all write instructions with
     micro.py      micro-operations, and what of them lies in their scratchpad
@@ -40,6 +40,7 @@ from explorer.npu.layer import (
     matrix_product,
 )
 from explorer.npu.matrices import MatrixProduct, Transposition
+from explorer.npu.normalization import NormalizationLayer
 from explorer.npu.pieces import Piece, Pieces
 from explorer.npu.places import Addresses, Placed
 from explorer.npu.program import LayerProgram, Tiled, compile_layer, tile_layer
@@ -58,6 +59,7 @@ __all__ = [
     "LayerError",
     "LayerProgram",
     "MatrixProduct",
+    "NormalizationLayer",
     "Piece",
     "Pieces",
     "Placed",

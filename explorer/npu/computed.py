@@ -1,6 +1,7 @@
 """Products of two computed matrices of a quantized program, as layers.
 
     matrix_product(op, values)     (layer, what it reads, type of its result) one after the other
+    copy(value, name)              the layer that makes a value again
     is_read_as_matrix(op)          whether a transposition is read by products alone, as it was
     is_swap(op), swap(op, name)    a transposition of matrices, and the layer that it is
 
@@ -78,7 +79,7 @@ def matrix_product(op: MatMulOp, values: Values) -> Iterator[Step]:
         assert isinstance(owner, TransposeOp)
         matrix, zeros = owner.input, IN_COLUMNS
         if not _has_zeros_behind(matrix, values):
-            before.append((_copy(matrix, values.name), (matrix,), matrix.type))
+            before.append((copy(matrix, values.name), (matrix,), matrix.type))
             matrix = 0
     else:
         turned = Transposition(name=values.name, input_shape=stored_form(right).shape, batch=batch)
@@ -119,7 +120,7 @@ def _has_zeros_behind(value: SSAValue, values: Values) -> bool:
         return True  # the host moves it, and what comes from there has zeros
 
 
-def _copy(value: SSAValue, name: str) -> Convolution:
+def copy(value: SSAValue, name: str) -> Convolution:
     """The same, with zeros behind its channels."""
     channels, height, width = stored_form(value).shape
     ones = np.ones(channels, np.int64)
@@ -130,4 +131,4 @@ def _copy(value: SSAValue, name: str) -> Convolution:
     )  # fmt: skip
 
 
-__all__ = ["Step", "is_read_as_matrix", "is_swap", "matrix_product", "swap"]
+__all__ = ["Step", "copy", "is_read_as_matrix", "is_swap", "matrix_product", "swap"]

@@ -108,8 +108,9 @@ class Elementwise:
         """There is none."""
 
     @property
-    def numbers(self) -> None:
+    def lists(self) -> tuple[()]:
         """There are none."""
+        return ()
 
     @property
     def mixes_channels(self) -> bool:

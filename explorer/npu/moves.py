@@ -111,6 +111,21 @@ def flattened_picture(
     return (root, places) if is_picture else None
 
 
+def is_unmoved(value: SSAValue) -> bool:
+    """Whether a chain of moves makes it that ends where it began: its bytes are those of what it is
+    made of."""
+    if not isinstance(value.owner, MOVES):
+        return False
+    try:
+        moved, form = origin(value, {}), stored_form(value)
+        (source,) = map(stored_form, moved.roots)
+    except (LayerError, ValueError):  # constants would be needed, or there are several
+        return False
+    places = source.arranged(np.arange(moved.places.size).reshape(source.logical_shape))
+    is_alike = places.size == moved.places.size and form.shape[0] == source.shape[0]
+    return is_alike and np.array_equal(form.arranged(moved.places).reshape(-1), places.reshape(-1))
+
+
 def _constant(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.ndarray:
     if not isinstance(value.owner, WeightOp) or value.owner.weight.data not in weights:
         raise LayerError("where it moves numbers is computed")
@@ -324,4 +339,4 @@ def _selection(
     )  # fmt: skip
 
 
-__all__ = ["MOVES", "Moved", "flattened_picture", "move_layers", "origin"]
+__all__ = ["MOVES", "Moved", "flattened_picture", "is_unmoved", "move_layers", "origin"]

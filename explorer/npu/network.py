@@ -21,6 +21,7 @@ from explorer.npu.matrices import MatrixProduct, Transposition
 from explorer.npu.matrices_program import TiledMatrices
 from explorer.npu.network_fields import Described, layer_of
 from explorer.npu.network_values import stored_form
+from explorer.npu.normalization import NormalizationLayer
 from explorer.npu.pieces import Pieces, TiledPieces
 from explorer.npu.program import Tiled
 from explorer.npu.softmax import SoftmaxLayer
@@ -38,6 +39,7 @@ KINDS: Mapping[str, type] = {
         MatrixProduct,
         Transposition,
         SoftmaxLayer,
+        NormalizationLayer,
     )
 }
 """By the name that the IR has for them."""

@@ -51,6 +51,11 @@ class Stored:
         return self.logical_shape[0] if _is_picture(self.logical_shape) else 1
 
     @property
+    def channel_axis(self) -> int:
+        """Of `logical_shape`."""
+        return 1 if _is_picture(self.logical_shape) else len(self.logical_shape) - 1
+
+    @property
     def picture_shape(self) -> Shape:
         """Of one of them."""
         channels, height, width = self.shape

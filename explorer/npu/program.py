@@ -23,8 +23,8 @@ from explorer.npu.matrices import MatrixProduct, Transposition
 from explorer.npu.matrices_program import MatrixWriter, TiledMatrices, tile_matrices
 from explorer.npu.pieces import Pieces, PiecesWriter, TiledPieces
 from explorer.npu.places import ANYWHERE, Addresses, Placed
-from explorer.npu.softmax import SoftmaxLayer
-from explorer.npu.softmax_program import SoftmaxWriter
+from explorer.npu.row_program import RowWriter
+from explorer.npu.rows import RowLayer
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import BUFFERS, TiledLayer, tile_convolution
 from explorer.npu.vectors import TiledVectors, VectorLayer, tile_vectors, vector_problem
@@ -141,7 +141,7 @@ def tile_layer(
 
 
 def _vector_layer(layer: Layer) -> VectorLayer:
-    assert isinstance(layer, Elementwise | SoftmaxLayer | WindowLayer)
+    assert isinstance(layer, Elementwise | RowLayer | WindowLayer)
     return flattened_elementwise(layer) if isinstance(layer, Elementwise) else layer
 
 
@@ -156,8 +156,8 @@ def write_layer(tiled: Tiled, addresses: Addresses = ANYWHERE) -> Stream:
     layer = tiled.layer
     if isinstance(layer, Elementwise):
         return ElementwiseWriter(tiled, layer, addresses)
-    if isinstance(layer, SoftmaxLayer):
-        return SoftmaxWriter(tiled, layer, addresses)
+    if isinstance(layer, RowLayer):
+        return RowWriter(tiled, layer, addresses)
     assert isinstance(layer, WindowLayer)
     return WindowWriter(tiled, layer, addresses)
 

@@ -5,9 +5,9 @@
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
 Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
-softmax over channels, and what only moves numbers. Unsigned bytes are stored as signed ones, 128
-less: that is a flipped bit, and moves zero points and limits along. How values lie says
-`network_values.py`.
+softmax and normalizations over channels, and what only moves numbers. Unsigned bytes are stored as
+signed ones, 128 less: that is a flipped bit, and moves zero points and limits along. How values lie
+says `network_values.py`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
-from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
+from explorer.ir.top.quantization.integer_normalizations import IntegerLayerNormOp, IntegerSoftmaxOp
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.averages import average
-from explorer.npu.computed import is_read_as_matrix, is_swap, matrix_product, swap
+from explorer.npu.computed import copy, is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
-from explorer.npu.moves import MOVES, flattened_picture, move_layers
+from explorer.npu.moves import MOVES, flattened_picture, is_unmoved, move_layers, origin
 from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.softmax import softmax
@@ -123,7 +124,7 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
     if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
         return flattened_picture(op.results[0], {}) is None
     if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):
-        return True
+        return is_read_as_matrix(user) or not is_unmoved(user.output)
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
         is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
         return not (is_joined and user.name == "top.concat")
@@ -187,7 +188,10 @@ def _numbers_behind(value: SSAValue) -> SSAValue | None:
 def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
     """LayerError, with the reason, where no layers compute it."""
     name = value_name(op.results[0])
-    if isinstance(op, TransposeOp) and is_swap(op):
+    if is_swap(op) and is_unmoved(op.results[0]):
+        (root,) = origin(op.results[0], weights).roots
+        found = (ReadLayer(layer=copy(op.results[0], name), reads=(root,)),)
+    elif isinstance(op, TransposeOp) and is_swap(op):
         found = (ReadLayer(layer=swap(op, name), reads=(op.input,)),)
     elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)
@@ -399,10 +403,16 @@ def _read_softmax(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=softmax(op, values.name), reads=(op.input,))
 
 
+def _read_normalization(op: TopOperation, values: Values) -> ReadLayer:
+    assert isinstance(op, IntegerLayerNormOp)
+    return ReadLayer(layer=normalization(op, values), reads=(op.input,))
+
+
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
     FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
+    IntegerLayerNormOp: _read_normalization,
     IntegerSoftmaxOp: _read_softmax,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,

@@ -14,6 +14,7 @@ machine's own requantization does: the instruction has its own (docs/npu-instruc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +27,8 @@ from explorer.ir.requantization import (
 from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
 from explorer.npu.layer import LayerError
 from explorer.npu.network_values import stored_form
-from explorer.npu.tensors import Shape, Tensor
-from explorer.npu.vectors import Access
-from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS
+from explorer.npu.rows import RowLayer, is_over_channels
+from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS, RowLoop, Softmax
 from explorer.targets.npu.machine import Machine
 
 ROUNDED = Requantization("multiplier_shift", "nearest_up")
@@ -37,8 +37,8 @@ ROUNDED = Requantization("multiplier_shift", "nearest_up")
 def softmax(op: IntegerSoftmaxOp, name: str) -> SoftmaxLayer:
     """LayerError for one along positions, and for numbers of more than 8 bits."""
     read, made = stored_form(op.input), stored_form(op.output)
-    rank, axis = len(read.logical_shape), op.get("axis")
-    if axis % rank != (1 if rank == 4 else rank - 1):
+    axis = op.get("axis")
+    if not is_over_channels(read, (axis,)):
         raise LayerError(f"it is over axis {axis}, along which lie positions")
     bits = op.source.storage.width.data
     if len(op.exponentials) > 1 or op.made.storage.width.data != bits:
@@ -54,61 +54,29 @@ def softmax(op: IntegerSoftmaxOp, name: str) -> SoftmaxLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftmaxLayer:
+class SoftmaxLayer(RowLayer):
     """One layer. Arrays of signed integers, without a batch: [channels, height, width]."""
 
-    name: str
-    input_shape: Shape
-    bits: int
-    """Of its numbers, read and made."""
+    record: ClassVar[type[RowLoop]] = Softmax
+
     exponentials: np.ndarray
     """i64 of [2^bits]: of the distance 0, 1, and so on."""
     multiplier: int
     shift: int
-    zero_point: int = 0
-    low: int = -128
-    high: int = 127
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return (Tensor(name="input", shape=self.input_shape),)
-
-    @property
-    def output(self) -> Tensor:
-        return Tensor(name="output", shape=self.input_shape)
-
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        (tensor,) = self.inputs
-        return (Access(tensor=tensor),)
 
     @property
     def factors(self) -> tuple[tuple[int, int], ...]:
         return ((self.multiplier, self.shift),)
 
     @property
-    def numbers(self) -> np.ndarray:
-        """The list that the instruction looks up; no distance reaches what is behind it."""
-        return np.pad(self.exponentials, (0, EXPONENTIALS - len(self.exponentials)))
-
-    @property
-    def table(self) -> None:
-        """There is none of the machine's own width."""
-
-    @property
-    def micro_per_block(self) -> int:
-        return 1
-
-    @property
-    def mixes_channels(self) -> bool:
-        return True
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """What the instruction looks up; no distance reaches what is behind it."""
+        return (np.pad(self.exponentials, (0, EXPONENTIALS - len(self.exponentials))),)
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
-        if missing := {"add", "softmax"} - set(machine.operations):
-            return f"its vector engine has no {max(missing)}"
-        if self.bits != machine.input_bits:
-            return f"its numbers have {self.bits} bits, those of the machine {machine.input_bits}"
+        if found := super().problem(machine):
+            return found
         if len(self.exponentials) > EXPONENTIALS:
             return f"it has {len(self.exponentials)} exponentials, expected at most {EXPONENTIALS}"
         return ""

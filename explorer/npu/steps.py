@@ -22,7 +22,7 @@ from explorer.targets.npu.instructions import (
     Loop,
     Multiply,
     Requantize,
-    Softmax,
+    RowLoop,
     Table,
     Transfer,
     Vector,
@@ -143,8 +143,8 @@ class _Reader:
         engine = machine.matrix if is_product else machine.vector
         assert engine is not None
         each = machine.multiply_step_cycles if is_product else machine.vector_step_cycles
-        if isinstance(op, Softmax):
-            each = machine.softmax_step_cycles(op.count)
+        if isinstance(op, RowLoop):
+            each = machine.row_step_cycles(op.kind, op.count)
         steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
         fixed = engine.start_cycles + engine.latency_cycles
         queue = machine.queue_of_engine(engine.name)
@@ -170,9 +170,9 @@ class _Reader:
         if isinstance(op, Multiply):
             reached += (op.batch - 1) * op.destination_step
             read += (op.batch - 1) * op.source_step
-        if isinstance(op, Softmax):
+        if isinstance(op, RowLoop):
             reached += (op.count - 1) * op.step
-            read += 1 + machine.exponential_elements
+            read += machine.row_constants(op.kind, op.count) - 1
         found = [("micro_operations", op.micro_begin, op.micro_end - 1),
                  ("accumulators", destination[0], reached)]  # fmt: skip
         if isinstance(op, Multiply):

@@ -73,10 +73,9 @@ class VectorWriter(Stream):
         if self.layer.factors:
             numbers = np.array(self.layer.factors).reshape(-1, 1)
             wide = np.broadcast_to(numbers, (len(numbers), machine.columns))
-            listed = np.zeros(0, np.int64) if self.layer.numbers is None else self.layer.numbers
-            listed = np.pad(listed, (0, -len(listed) % machine.columns))
-            both = np.concatenate([wide.reshape(-1), listed])
-            found["factors"] = packed(both, machine.accumulator_bits)
+            lists = [np.pad(one, (0, -len(one) % machine.columns)) for one in self.layer.lists]
+            together = np.concatenate([wide.reshape(-1), *lists])
+            found["factors"] = packed(together, machine.accumulator_bits)
         if has_table(self.layer, machine):
             assert self.layer.table is not None
             found["table"] = self._table(self.layer.table)

@@ -67,8 +67,9 @@ class VectorLayer(Layer, Protocol):
         ...
 
     @property
-    def numbers(self) -> np.ndarray | None:
-        """i64 of any length: a list as wide as accumulators that lies behind the factors."""
+    def lists(self) -> tuple[np.ndarray, ...]:
+        """Numbers as wide as accumulators that lie behind the factors: each of these arrays of
+        i64 begins a new element."""
         ...
 
     @property
@@ -163,8 +164,8 @@ class TiledVectors:
 
 
 def factor_elements(layer: VectorLayer, machine: Machine) -> int:
-    """Accumulators that multipliers, shifts and the list behind them take."""
-    listed = 0 if layer.numbers is None else blocks(len(layer.numbers), machine.columns)
+    """Accumulators that multipliers, shifts and the lists behind them take."""
+    listed = sum(blocks(len(numbers), machine.columns) for numbers in layer.lists)
     return 2 * len(layer.factors) + listed
 
 
@@ -260,8 +261,6 @@ def _refusal(tiled: TiledVectors) -> str:
         ("vector", "inner", max(operands, tiled.blocks * tiled.rows * tiled.columns)),
         ("store", "x_stride", layer.output.shape[2] * apart),
     ]
-    if layer.mixes_channels:
-        wanted.append(("softmax", "inner", tiled.rows * tiled.columns))
     for access in layer.accesses:
         tall, wide = access.window(0, tiled.rows), access.window(1, tiled.columns)
         if max(access.pads) > most_padding(machine):

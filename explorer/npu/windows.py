@@ -78,8 +78,9 @@ class WindowLayer:
         return ()
 
     @property
-    def numbers(self) -> None:
+    def lists(self) -> tuple[()]:
         """There are none."""
+        return ()
 
     @property
     def mixes_channels(self) -> bool:

@@ -37,7 +37,15 @@ Content = Literal[
     "activations", "weights", "accumulators", "instructions", "micro_operations", "tables"
 ]
 VectorOperation = Literal[
-    "minimum", "maximum", "add", "shift_right", "multiply", "requantize", "softmax", "table"
+    "minimum",
+    "maximum",
+    "add",
+    "shift_right",
+    "multiply",
+    "normalize",
+    "requantize",
+    "softmax",
+    "table",
 ]
 WidthName = Literal[
     "scratchpad_address",
@@ -138,7 +146,8 @@ class VectorEngine:
     table_bits: Literal["as_inputs"] | Bits = "as_inputs"
     """Of an entry."""
     division_cycles: Cycles | None = None
-    """Of a division of 60 bits by as many, of which a softmax has one a row."""
+    """Of a division of 60 bits by as many, of which a softmax has one a row, and a normalization
+    one and a root, which takes as long."""
     energy_picojoules_per_operation: Picojoules | None = None
     """Of one operation on one number."""
 

@@ -16,12 +16,14 @@ from npu_machines import machines
 
 from explorer.ir.requantization import Requantization, fixed_point
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
+from explorer.ir.top.quantization.integer_normalizations import layer_norm_factors
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import (
     Convolution,
     Elementwise,
     ElementwiseOperand,
     LayerError,
+    NormalizationLayer,
     Placement,
     Rescaling,
     SoftmaxLayer,
@@ -157,6 +159,24 @@ def softmax(data, found, random):
     )  # fmt: skip
 
 
+def normalization(data, found, random):
+    """Of any factors, with and without a mean that is taken off; rows of one number, too."""
+    assume("normalize" in found.operations)
+    half, channels = 1 << found.input_bits - 1, data.draw(st.integers(1, 40))
+    kind = QuantizedType.get(IntegerType(found.input_bits), [0.1], [0])
+    multipliers, biases, bits = layer_norm_factors(
+        random.normal(0, data.draw(st.sampled_from([0.01, 5])), channels),
+        random.normal(0, 5, channels), channels, kind,
+    )  # fmt: skip
+    return NormalizationLayer(
+        name="layer", input_shape=(channels, *sizes(data)), bits=found.input_bits,
+        multipliers=multipliers.astype(np.int64), biases=biases, shift=bits,
+        epsilon=int(random.integers(1, data.draw(st.sampled_from([2, 2**40])))),
+        centered=data.draw(st.booleans()), input_zero_point=data.draw(st.integers(-half, half - 1)),
+        zero_point=data.draw(st.integers(-half, half - 1)), low=-half, high=half - 1,
+    )  # fmt: skip
+
+
 KINDS = {
     "averages": averages,
     "pictures": pictures,
@@ -165,6 +185,7 @@ KINDS = {
     "pieces": pieces,
     "wide": wide,
     "softmax": softmax,
+    "normalization": normalization,
 }
 
 

@@ -245,6 +245,24 @@ def test_reshapes_stay_where_no_number_moves(shape, other, is_view):
     assert stays(ReshapeOp.make([made.results[0]], shape=list(other))) is is_view
 
 
+@pytest.mark.parametrize("size", [(2, 3), (9, 10)])
+def test_positions_that_become_rows_are_read_through_as_they_lie(size):
+    """A reshape alone would make channels of positions, and the transpose undoes that."""
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, (1, 5, *size))])
+    count = size[0] * size[1]
+    flat = ReshapeOp.make([made.results[0]], shape=[1, 5, count])
+    swap = TransposeOp.make([flat.results[0]], permutation=[0, 2, 1])
+    TestOp(operands=[swap.results[0]])
+    assert is_read_through(flat)
+    (read,) = read_operation(swap, {})
+    assert read.reads == (made.results[0],) and read.layer.kernel == (1, 1)
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, *size))
+    found = read.layer.run(stored_form(made.results[0]).signed(x).reshape(read.layer.input_shape))
+    expected = x.reshape(1, 5, count).swapaxes(1, 2)
+    np.testing.assert_array_equal(stored_form(swap.results[0]).logical(found), expected)
+
+
 def test_what_crosses_pictures_of_a_batch_is_refused_by_name():
     kind = QuantizedType.get(IntegerType(8), [0.1], [3])
     made = TestOp(result_types=[tensor_type(kind, (2, 5, 4, 4))])

@@ -78,6 +78,21 @@ def test_a_constant_gets_the_shape_before_the_reshape(check, shape, moved):
         assert checked.weight("w1").shape == (moved or (8,))
 
 
+def test_a_quantized_constant_keeps_its_type(check):
+    kind = "!top.quantized<i8, 0.125:0>"
+    by = f"#top.requantization<{kind}, multiplier_shift 32, nearest_up>"
+    operations = f"""
+      %r = top.reshape(%x) {{shape = [2, 3, 8]}} : tensor<2x3x8x{kind}>
+      %c = top.weight() {{weight = "c"}} : tensor<2x3x1x{kind}>
+      %y = top.fixed_point(%r, %c) {{by = {by}, kind = "add"}} : tensor<2x3x8x{kind}>"""
+    arrays = {"c": np.arange(6, dtype=np.int8).reshape(2, 3, 1)}
+    text = body(operations, arguments=f"%x: tensor<6x8x{kind}>")
+    checked = check(PushTransposes(), text, arrays)
+    assert checked.fired == ["sink-reshape y"]
+    (line,) = [one for one in checked.result.after.text.lines if "%w1 = " in one]
+    assert f"tensor<6x1x{kind}>" in line
+
+
 def test_a_product_with_a_constant_matrix_has_the_rows_before_the_reshape(check):
     operations = (
         RESHAPE

@@ -4,6 +4,7 @@
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
     vector      start + steps * ceil(numbers of an element / lanes) + latency
     softmax     start + steps * (3 * elements of a row * ceil(...) + trees + division) + latency
+    normalize   the same with a root, which takes as long as a division
     finish      1
 
 All are whole cycles, rounded up, and at least one. What an instruction waits for before is found by
@@ -20,6 +21,7 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.targets.npu.encoding import COLUMN
 from explorer.targets.npu.formats import OPCODES
+from explorer.targets.npu.instructions import RECORDS, RowLoop
 from explorer.targets.npu.machine import CONTENTS, Machine, Route
 
 
@@ -73,9 +75,9 @@ def _loops(rows: np.ndarray, machine: Machine, kind: str) -> np.ndarray:
     else:
         engine, each = machine.vector, machine.vector_step_cycles
         assert engine is not None
-    if kind == "softmax":
+    if issubclass(RECORDS[kind], RowLoop):
         counts = rows[:, COLUMN["count"]]
-        each = np.array([machine.softmax_step_cycles(count) for count in counts.tolist()])
+        each = np.array([machine.row_step_cycles(kind, count) for count in counts.tolist()])
     return engine.start_cycles + steps * each + engine.latency_cycles
 
 

@@ -12,7 +12,7 @@
 typedef int64_t i64;
 
 enum { OK, FAULT_SCRATCHPAD, FAULT_GLOBAL, FAULT_DEADLOCK, FAULT_WORK };
-enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX };
+enum { LOAD, STORE, MULTIPLY, FINISH, VECTOR, TABLE, REQUANTIZE, SOFTMAX, NORMALIZE };
 enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATHERED, CONTENTS };
 enum { MINIMUM, MAXIMUM, ADD, SHIFT_RIGHT, MULTIPLIED };
 enum { MULTIPLIER_SHIFT, DOUBLING_HIGH_MULTIPLY, SHIFT };
@@ -84,8 +84,12 @@ static i64 micro_field(i64 index, i64 field) {
   return (i64)(word >> config[C_MICRO + 2 * field] & ((1ULL << config[C_MICRO + 2 * field + 1]) - 1));
 }
 
-static i64 exponential_elements(void) {
-  return (EXPONENTIALS + config[C_COLUMNS] - 1) / config[C_COLUMNS];
+static int is_of_rows(i64 opcode) { return opcode == SOFTMAX || opcode == NORMALIZE; }
+
+// Accumulators that the constants of a row fill.
+static i64 row_constants(const i64 *in) {
+  if (in[I_OPCODE] == NORMALIZE) return 2 + 3 * in[I_COUNT];
+  return 2 + (EXPONENTIALS + config[C_COLUMNS] - 1) / config[C_COLUMNS];
 }
 
 // The least and greatest element of each content that an instruction touches. All terms of an index
@@ -102,7 +106,7 @@ static int accesses_of(const i64 *in, Access *found) {
   }
   i64 outer = in[I_OUTER], inner = in[I_INNER], count = in[I_MICRO_END] - in[I_MICRO_BEGIN];
   if (count <= 0 || !outer || !inner || (opcode == MULTIPLY && !in[I_BATCH])) return 0;
-  if (opcode == SOFTMAX && !in[I_COUNT]) return 0;
+  if (is_of_rows(opcode) && !in[I_COUNT]) return 0;
   found[0] = (Access){MICRO, in[I_MICRO_BEGIN], in[I_MICRO_END] - 1};
   if (found[0].last >= SPACE(MICRO, S_DEPTH)) return 1;  // refused before it is read
   i64 least[3] = {INT64_MAX, INT64_MAX, INT64_MAX}, most[3] = {0, 0, 0};
@@ -119,9 +123,9 @@ static int accesses_of(const i64 *in, Access *found) {
     most[0] += (in[I_BATCH] - 1) * in[I_DESTINATION_STEP];
     most[1] += (in[I_BATCH] - 1) * in[I_SOURCE_STEP];
   }
-  if (opcode == SOFTMAX) {
+  if (is_of_rows(opcode)) {
     most[0] += (in[I_COUNT] - 1) * in[I_STEP];
-    most[1] += 1 + exponential_elements();
+    most[1] += row_constants(in) - 1;
   }
   found[1] = (Access){ACCUMULATORS, least[0], most[0]};
   if (opcode == MULTIPLY) {
@@ -280,17 +284,35 @@ static i64 requantized(i64 x, i64 multiplier, i64 shift) {
   return rounding_shift(high, shift > 31 ? shift - 31 : 0, NEAREST_AWAY);
 }
 
+// Numbers of a row.
+static i64 row_length(const i64 *in) {
+  i64 columns = config[C_COLUMNS];
+  return (in[I_COUNT] - 1) * columns + (in[I_VALID] < columns ? in[I_VALID] : columns);
+}
+
+static uint8_t *row_element(const i64 *in, i64 destination, i64 index) {
+  return element_of(ACCUMULATORS, destination + index / config[C_COLUMNS] * in[I_STEP]);
+}
+
+static i64 row_get(const i64 *in, i64 destination, i64 index) {
+  return get(row_element(in, destination, index), index % config[C_COLUMNS], 32);
+}
+
+static void row_put(const i64 *in, i64 destination, i64 index, i64 value) {
+  value = value < in[I_LOW] ? in[I_LOW] : value > in[I_HIGH] ? in[I_HIGH] : value;
+  put(row_element(in, destination, index), index % config[C_COLUMNS], 32, (int32_t)value);
+}
+
 // One row: its maximum, the sum of exponentials, one division, and the shares.
 static void softmax_step(const i64 *in, i64 destination, i64 source) {
-  i64 columns = config[C_COLUMNS], total = 0, half = (i64)1 << (SOFTMAX_BITS - 1);
-  i64 length = (in[I_COUNT] - 1) * columns + (in[I_VALID] < columns ? in[I_VALID] : columns);
+  i64 length = row_length(in), total = 0, half = (i64)1 << (SOFTMAX_BITS - 1);
   const uint8_t *exponentials = element_of(ACCUMULATORS, source + 2);
   i64 multiplier = get(element_of(ACCUMULATORS, source), 0, 32);
   i64 shift = get(element_of(ACCUMULATORS, source + 1), 0, 32);
   shift = shift < 0 ? 0 : shift > 62 ? 62 : shift;
   i64 greatest = INT32_MIN;
   for (i64 i = 0; i < length; i++) {
-    i64 x = get(element_of(ACCUMULATORS, destination + i / columns * in[I_STEP]), i % columns, 32);
+    i64 x = row_get(in, destination, i);
     if (x > greatest) greatest = x;
   }
   // Entries are read before any number is written: the list may lie under the row.
@@ -299,8 +321,7 @@ static void softmax_step(const i64 *in, i64 destination, i64 source) {
   for (int pass = 0; pass < 2; pass++) {
     i64 reciprocal = ((i64)1 << 2 * SOFTMAX_BITS) / (total > 1 ? total : 1);
     for (i64 i = 0; i < length; i++) {
-      uint8_t *element = element_of(ACCUMULATORS, destination + i / columns * in[I_STEP]);
-      i64 distance = greatest - get(element, i % columns, 32);
+      i64 distance = greatest - row_get(in, destination, i);
       i64 e = table[distance < 0 ? 0 : distance >= EXPONENTIALS ? EXPONENTIALS - 1 : distance];
       if (!pass) {
         total += e;
@@ -309,9 +330,55 @@ static void softmax_step(const i64 *in, i64 destination, i64 source) {
       i64 product = (i64)((uint64_t)e * (uint64_t)reciprocal + (uint64_t)half);
       int32_t share = (int32_t)(product >> SOFTMAX_BITS);
       i64 value = rounding_shift((i64)share * multiplier, shift, NEAREST_UP) + in[I_OFFSET];
-      value = value < in[I_LOW] ? in[I_LOW] : value > in[I_HIGH] ? in[I_HIGH] : value;
-      put(element, i % columns, 32, (int32_t)value);
+      row_put(in, destination, i, value);
     }
+  }
+}
+
+// The number of 64 bits whose halves lie in two elements.
+static i64 whole(i64 low, i64 high, i64 index) {
+  uint64_t upper = (uint32_t)get(element_of(ACCUMULATORS, high), index, 32);
+  return (i64)(upper << 32 | (uint32_t)get(element_of(ACCUMULATORS, low), index, 32));
+}
+
+// floor(sqrt(x)) of less than 2^62, bit by bit.
+static i64 square_root(i64 x) {
+  i64 root = 0;
+  for (i64 bit = (i64)1 << 30; bit; bit >>= 1)
+    if ((root | bit) * (root | bit) <= x) root |= bit;
+  return root;
+}
+
+// A product and a sum that wrap around, over a power of two to nearest, ties up.
+static i64 scaled(i64 x, i64 factor, i64 added, i64 shift) {
+  uint64_t half = shift ? (uint64_t)1 << (shift - 1) : 0;
+  return (i64)((uint64_t)x * (uint64_t)factor + (uint64_t)added + half) >> shift;
+}
+
+// One row: its sums, a root, a division, and two multiplications of each number.
+static void normalize_step(const i64 *in, i64 destination, i64 source) {
+  i64 length = row_length(in), columns = config[C_COLUMNS], count = in[I_COUNT];
+  uint64_t total = 0, squares = 0;
+  for (i64 i = 0; i < length; i++) {
+    i64 x = row_get(in, destination, i);
+    total += (uint64_t)x;
+    squares += (uint64_t)(x * x);
+  }
+  if (!in[I_CENTERED]) total = 0;
+  uint64_t epsilon = (uint64_t)whole(source, source + 1, 0);
+  i64 spread = (i64)((uint64_t)length * squares - total * total + epsilon);
+  i64 top = ((i64)1 << 62) - 1, halves = 0, below = 0;
+  spread = spread < 1 ? 1 : spread > top ? top : spread;
+  for (; spread < (i64)1 << 60; spread <<= 2) halves++;
+  for (i64 reached = 1; reached < length; reached <<= 2) below++;
+  i64 reciprocal = ((i64)1 << 61) / square_root(spread), shift = 31 + below - halves;
+  for (i64 i = 0; i < length; i++) {
+    i64 element = i / columns, number = i % columns;
+    i64 distance = (i64)((uint64_t)length * (uint64_t)row_get(in, destination, i) - total);
+    i64 unit = scaled(distance, reciprocal, 0, shift), at = source + 2 + element;
+    i64 factor = get(element_of(ACCUMULATORS, at), number, 32);
+    i64 value = scaled(unit, factor, whole(at + count, at + 2 * count, number), in[I_SHIFT]);
+    row_put(in, destination, i, (i64)((uint64_t)value + (uint64_t)in[I_OFFSET]));
   }
 }
 
@@ -348,11 +415,11 @@ static void vector_step(const i64 *in, i64 destination, i64 source) {
 static i64 loop(i64 number, const i64 *in) {
   i64 count = in[I_MICRO_END] - in[I_MICRO_BEGIN], opcode = in[I_OPCODE];
   if (count <= 0 || !in[I_OUTER] || !in[I_INNER]) return OK;
-  if (opcode == SOFTMAX && !in[I_COUNT]) return OK;
+  if (is_of_rows(opcode) && !in[I_COUNT]) return OK;
   i64 *counters = I64_AT(H_COUNTERS);
   i64 batch = opcode == MULTIPLY ? in[I_BATCH] : 1, held = config[C_ROWS_PER_ELEMENT];
   i64 each = batch * held * config[C_COLUMNS];
-  if (opcode == SOFTMAX) each *= in[I_COUNT];
+  if (is_of_rows(opcode)) each *= in[I_COUNT];
   if (opcode == MULTIPLY && !in[I_RESET]) each *= config[C_ROWS];
   if (each < 1) each = 1;
   // As a double, for the product of the fields may have more than 64 bits.
@@ -371,6 +438,7 @@ static i64 loop(i64 number, const i64 *in) {
         if (opcode != MULTIPLY) {
           // An immediate needs no source, whose index then need not lie inside.
           if (opcode == SOFTMAX) softmax_step(in, destination, source);
+          else if (opcode == NORMALIZE) normalize_step(in, destination, source);
           else vector_step(in, destination, opcode == VECTOR && in[I_USE_IMMEDIATE] ? destination : source);
         } else {
           i64 weight = micro_field(k, 2) + i * in[I_WEIGHT_OUTER] + j * in[I_WEIGHT_INNER];

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import InputError
-from explorer.targets.npu.formats import WORD_BITS, Field, Format, Formats, formats_of
+from explorer.targets.npu.formats import OPCODE_BITS, WORD_BITS, Field, Format, Formats, formats_of
 from explorer.targets.npu.instructions import (
     RECORDS,
     VECTOR_OPERATIONS,
@@ -40,7 +40,7 @@ COLUMNS = (
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
-    "count", "step", "valid",
+    "count", "step", "valid", "centered", "shift",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
@@ -147,7 +147,7 @@ def field_table(data: bytes, machine: Machine) -> np.ndarray:
     table = np.zeros((len(words), len(COLUMNS)), np.int64)
     for name, value in DEFAULTS.items():
         table[:, COLUMN[name]] = value
-    opcodes = words[:, 0] & np.uint64(7)
+    opcodes = words[:, 0] & np.uint64((1 << OPCODE_BITS[machine.set]) - 1)
     refused: list[tuple[int, str]] = []
     known = [format.opcode for format in formats.kinds]
     for number in np.flatnonzero(~np.isin(opcodes, known))[:1]:

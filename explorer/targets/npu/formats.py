@@ -1,6 +1,6 @@
 """Where each field of each instruction lies, in bits.
 
-    load   opcode:3 pop_before:1 ... scratchpad_address:16 global_address:32 | y_size:16 ...
+    load   opcode:4 pop_before:1 ... scratchpad_address:16 global_address:32 | y_size:16 ...
 
 An instruction is a row of 64-bit words, least significant bits first; a field that does not fit
 into the rest of a word begins the next one, as bit-fields of C do. Widths follow from the sizes of
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from explorer.targets.npu.instructions import RECORDS, RowLoop
 from explorer.targets.npu.machine import Machine, index_bits, refuse
 
 WORD_BITS = 64
@@ -22,8 +23,10 @@ LEAST_BITS = 128
 
 OPCODES = {
     "load": 0, "store": 1, "multiply": 2, "finish": 3, "vector": 4, "table": 5, "requantize": 6,
-    "softmax": 7,
+    "softmax": 7, "normalize": 8,
 }  # fmt: skip
+OPCODE_BITS = {"vta": 3, "full": 4}
+"""By the set of instructions."""
 VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
 TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
 VTA_WIDTHS = {
@@ -115,7 +118,7 @@ def formats_of(machine: Machine) -> Formats:
 
 def _kinds(machine: Machine) -> list[str]:
     kinds = [*VTA_KINDS] if machine.vector else ["load", "store", "multiply", "finish"]
-    own = ("table", "requantize", "softmax")
+    own = ("table", "requantize", "softmax", "normalize")
     return kinds + [kind for kind in own if kind in machine.operations]
 
 
@@ -159,7 +162,7 @@ Wanted = tuple[str, int] | tuple[str, int, bool]
 
 
 def _fields(kind: str, machine: Machine, widths: dict[str, int]) -> Sequence[Wanted]:
-    start: list[Wanted] = [("opcode", 3), *((name, 1) for name in TOKENS)]
+    start: list[Wanted] = [("opcode", OPCODE_BITS[machine.set]), *((name, 1) for name in TOKENS)]
     if kind == "finish":
         return start
     if kind in ("load", "store"):
@@ -224,9 +227,12 @@ def _operation_fields(
     limits: list[Wanted] = [
         (name, machine.input_bits + 1, True) for name in ("offset", "low", "high")
     ]
-    if kind == "softmax":
+    if issubclass(RECORDS[kind], RowLoop):
         count = machine.depth("accumulators").bit_length()
-        return [("count", count), ("step", sums), ("valid", machine.columns.bit_length()), *limits]
+        row: list[Wanted] = [
+            ("count", count), ("step", sums), ("valid", machine.columns.bit_length()), *limits
+        ]  # fmt: skip
+        return [*row, ("centered", 1), ("shift", 6)] if kind == "normalize" else row
     return [("wide", 1), *limits]
 
 

@@ -153,13 +153,26 @@ class Requantize(Loop):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Softmax(Loop):
-    """A row of numbers becomes its softmax, in its place and in fixed point.
+class RowLoop(Loop):
+    """Each step makes a row of numbers another one, in its place.
 
     The row are the numbers of accumulators[destination + k * step], k < count, of the last one at
     most `valid`; what lies behind those stays. One after the other is written, so that an element
     that a row has twice (`step` 0) is read again as it was left. Computed in 64 bits, products wrap
-    around:
+    around. From accumulators[source] on lie constants.
+    """
+
+    count: int = 1
+    step: int = 0
+    valid: int
+    offset: int = 0
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(RowLoop):
+    """A row becomes its softmax, in fixed point.
 
         e = exponentials[max(x) - x]            `EXPONENTIALS` of them, the index kept inside
         r = 2^60 / max(sum(e), 1)               rounded down
@@ -174,12 +187,31 @@ class Softmax(Loop):
 
     kind: ClassVar[str] = "softmax"
 
-    count: int = 1
-    step: int = 0
-    valid: int
-    offset: int = 0
-    low: int = 0
-    high: int = 0
+
+@dataclass(frozen=True, kw_only=True)
+class Normalize(RowLoop):
+    """A row, less its mean, over its standard deviation, scaled and moved; in fixed point.
+
+    Of n numbers, n' = ceil(log2(n) / 2), and without `centered` s = 0 (RMS normalization):
+
+        s = sum(x)
+        v = n sum(x x) - s s + E                kept in [1, 2^62 - 1]
+        j                                       the one with v 4^j in [2^60, 2^62)
+        r = 2^61 / floor(sqrt(v 4^j))           rounded down
+        u = (n x - s) r / 2^(31 + n' - j)       30 - n' bits behind the point, to nearest, ties up
+        y = (u m + b) / 2^shift + offset        to nearest, ties up; kept in [low, high]
+
+    In accumulators[source] and the element behind lie the low and the high half of E, of both the
+    first number; behind them for each number of the row its m, in `count` elements, and b, whose
+    low halves fill `count` elements, and its high halves as many. Newton's iteration of I-BERT
+    (Kim et al., 2021) finds such a root; a divider finds it, too, a bit in a cycle (Ercegovac and
+    Lang, "Division and Square Root", 1994).
+    """
+
+    kind: ClassVar[str] = "normalize"
+
+    centered: bool = False
+    shift: int = 0
 
 
 EXPONENTIALS = 256
@@ -206,5 +238,5 @@ class MicroOperation:
 
 RECORDS: dict[str, type[Instruction]] = {
     record.kind: record
-    for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize, Softmax)
+    for record in (Load, Store, Multiply, Finish, Vector, Table, Requantize, Softmax, Normalize)
 }

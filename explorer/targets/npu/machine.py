@@ -47,7 +47,7 @@ CONTENTS = (
 narrow, `widened` are narrow numbers that a load makes accumulators, `gathered` are activations that
 a load makes weights: each is those of one column."""
 
-FULL_ONLY = ("requantize", "softmax", "table")
+FULL_ONLY = ("normalize", "requantize", "softmax", "table")
 """Operations of vector engines that VTA's instructions have not."""
 
 KEPT_AS = {"outputs": "accumulators", "widened": "accumulators", "gathered": "weights"}
@@ -188,17 +188,20 @@ class Machine:
         assert self.vector is not None
         return -(-self.columns * self.rows_per_element // self.vector.lanes)
 
-    def softmax_step_cycles(self, count: int) -> int:
-        """Of a row of so many elements: it is read three times (maximum, sum, shares); twice the
-        columns meet in a tree, and once the sum is divided by."""
+    def row_step_cycles(self, kind: str, count: int) -> int:
+        """Of a row of so many elements, which goes through three times: for its maximum, its sum
+        and its shares, or for its sums and two multiplications of each number. Twice the columns
+        meet in a tree. A softmax divides once; a normalization once, and takes a root, which lasts
+        as long."""
         assert self.vector is not None and self.vector.division_cycles is not None
-        tree = (self.columns - 1).bit_length()
-        return 3 * count * self.vector_step_cycles + 2 * tree + self.vector.division_cycles
+        tree, divisions = (self.columns - 1).bit_length(), 1 + (kind == "normalize")
+        passes = 3 * count * self.vector_step_cycles
+        return passes + 2 * tree + divisions * self.vector.division_cycles
 
-    @property
-    def exponential_elements(self) -> int:
-        """Accumulators that the list of exponentials of a softmax fills."""
-        return -(-EXPONENTIALS // self.columns)
+    def row_constants(self, kind: str, count: int) -> int:
+        """Accumulators that the constants of such a row fill: a multiplier and a shift, or the
+        halves of one number; then the exponentials, or three numbers for each of the row."""
+        return 2 + (3 * count if kind == "normalize" else -(-EXPONENTIALS // self.columns))
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -357,12 +360,14 @@ def _check_vector(machine: Machine) -> None:
                 "has requantize, whose multipliers need accumulators of "
                 f"32 bits, not {machine.accumulator_bits}",
             )
-    if "softmax" in vector.operations:
+    for name, numbers in (("softmax", "exponentials"), ("normalize", "multipliers")):
+        if name not in vector.operations:
+            continue
         if vector.division_cycles is None:
             refuse(f"{where}.division_cycles",
-                   'is missing, expected a number (operations has "softmax")')  # fmt: skip
+                   f'is missing, expected a number (operations has "{name}")')  # fmt: skip
         if machine.accumulator_bits != 32:
-            refuse(f"{where}.operations", "has softmax, whose exponentials need accumulators of "
+            refuse(f"{where}.operations", f"has {name}, whose {numbers} need accumulators of "
                    f"32 bits, not {machine.accumulator_bits}")  # fmt: skip
     if "table" in vector.operations:
         if vector.table_entries is None:

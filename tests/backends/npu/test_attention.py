@@ -1,4 +1,5 @@
-"""Attention with and without its softmax: products of computed matrices, heads split and joined."""
+"""Attention with and without its softmax: products of computed matrices, heads split and joined;
+and a transformer with its layer normalizations."""
 
 import numpy as np
 import pytest
@@ -58,3 +59,19 @@ def test_everything_but_the_ends_runs_on_the_machine(tmp_path, target, each, has
     assert found is not None and found.cycles == found.predicted_cycles
     assert {reason for _, reason in c.host_operations} == {"it reads or makes floats"}
     assert [part.device for part in c.program.parts] == ["cpu", target, "cpu"]
+
+
+@pytest.mark.parametrize("target", ["tiny-8", "edge-64", "mac-128", "odd-12x20"])
+def test_a_transformer_runs_on_the_machines_of_the_full_set(sample_models, target):
+    path = sample_models / "digits_transformer.onnx"
+    images = np.load(sample_models / "digits_test.npz")["images"]
+    table = explorer.calibrate(path, {"image": images[:20]}, method="min-max", corrections=(),
+                               arithmetic="integer")  # fmt: skip
+    c = explorer.compile(path, target, quantization=table)
+    assert c.accuracy({"image": images[200:201]}).report.bit_exact
+    found = c.counted
+    assert found is not None and found.cycles == found.predicted_cycles
+    assert sum(layer.title == "layer norm in integers" for layer in found.layers) == 5
+    assert {reason for _, reason in c.host_operations} == {"it reads or makes floats"}
+    assert [part.device for part in c.program.parts] == ["cpu", target, "cpu"]
+    c.close()

@@ -20,12 +20,17 @@ SHAPE = (1, 2, 4, 4)
 
 
 def small_network(folder, has_function):
-    """Convolution, maximum of windows, function, sum, product and softmax, and its input."""
+    """Convolution, maximum of windows, function, sum, product, layer normalization and softmax, and
+    its input."""
     random = np.random.default_rng(0)
 
     def weights(name, *shape):
         return numpy_helper.from_array(random.normal(0, 0.5, shape).astype(np.float32), name)
 
+    rows = [
+        helper.make_node("LayerNormalization", ["g", "scale", "shift"], ["h"]),
+        helper.make_node("Softmax", ["h"], ["z"]),
+    ]
     nodes = [
         helper.make_node("Conv", ["x", "filters"], ["a"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["a"], ["b"]),
@@ -34,12 +39,13 @@ def small_network(folder, has_function):
         helper.make_node("Add", ["c", "d" if has_function else "c"], ["e"]),
         helper.make_node("Flatten", ["e"], ["f"]),
         helper.make_node("Gemm", ["f", "classes"], ["g" if has_function else "z"]),
-        *([helper.make_node("Softmax", ["g"], ["z"])] if has_function else []),
+        *(rows if has_function else []),
     ]
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
-        [weights("filters", 5, 2, 3, 3), weights("classes", 20, 3)],
+        [weights("filters", 5, 2, 3, 3), weights("classes", 20, 3), weights("scale", 3),
+         weights("shift", 3)],
     )  # fmt: skip
     path = folder / "small.onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)

@@ -4,7 +4,7 @@ from explorer.errors import InputError
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.checking import check_program
 from explorer.targets.npu.encoding import cached_formats, decode
-from explorer.targets.npu.instructions import Multiply, Requantize, Softmax, Transfer, Vector
+from explorer.targets.npu.instructions import Multiply, Requantize, RowLoop, Transfer, Vector
 
 PADS = ("y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after")
 
@@ -22,7 +22,7 @@ def is_idle(op, name):
         return True
     if isinstance(op, Vector):
         return name.startswith("source") if op.use_immediate else name == "immediate"
-    if isinstance(op, Softmax):
+    if isinstance(op, RowLoop):
         return name == "step" and op.count == 1
     if isinstance(op, Multiply):
         is_read = not (op.reset and name.startswith(("source", "weight")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from explorer.ir.requantization import (
@@ -229,8 +231,9 @@ class Reference:
         m = self.machine
         length = (op.count - 1) * m.columns + min(op.valid, m.columns)
         for destination, source, *_ in self.steps(op) if op.count else ():
-            reads = range(2 + m.exponential_elements)
-            constants = [self.sums(source + k).tolist() for k in reads]
+            constants = [
+                self.sums(source + k).tolist() for k in range(m.row_constants(op.kind, op.count))
+            ]
             multiplier, shift = constants[0][0], min(max(constants[1][0], 0), 62)
             exponentials = [n for element in constants[2:] for n in element][:EXPONENTIALS]
             ends = [self.sums(destination + k * op.step) for k in range(op.count)]
@@ -249,6 +252,36 @@ class Reference:
                 value = share * multiplier
                 value = (value + (2**shift >> 1) >> shift) + op.offset
                 numbers = self.sums(destination + k * op.step)
+                numbers[i] = min(max(value, op.low), op.high)
+                self.put_sums(destination + k * op.step, numbers)
+
+    def normalize(self, op):
+        """As `softmax` does; roots by the standard library."""
+        m = self.machine
+        length = (op.count - 1) * m.columns + min(op.valid, m.columns)
+        places = [divmod(index, m.columns) for index in range(length)]
+
+        def whole(low, high):
+            return int(high) << 32 | int(low) % 2**32
+
+        for destination, source, *_ in self.steps(op) if op.count else ():
+            x = [int(self.sums(destination + k * op.step)[i]) for k, i in places]
+            total = sum(x) if op.centered else 0
+            epsilon = whole(self.sums(source)[0], self.sums(source + 1)[0])
+            spread = wrapped(length * sum(n * n for n in x) - total**2 + epsilon, 64)
+            spread = min(max(spread, 1), 2**62 - 1)
+            halves = next(j for j in range(31) if spread << 2 * j >= 2**60)
+            reciprocal = 2**61 // math.isqrt(spread << 2 * halves)
+            below = next(j for j in range(64) if 4**j >= length)
+            shift = 31 + below - halves
+            for k, i in places:
+                numbers = self.sums(destination + k * op.step)
+                product = wrapped(length * int(numbers[i]) - total, 64) * reciprocal
+                unit = wrapped(product + 2 ** (shift - 1), 64) >> shift
+                lists = (source + 2 + each * op.count + k for each in range(3))
+                factor, low, high = (self.sums(at)[i] for at in lists)
+                value = wrapped(unit * int(factor) + whole(low, high) + (2**op.shift >> 1), 64)
+                value = wrapped((value >> op.shift) + op.offset, 64)
                 numbers[i] = min(max(value, op.low), op.high)
                 self.put_sums(destination + k * op.step, numbers)
 

@@ -27,6 +27,7 @@ from explorer.targets.npu.instructions import (
     Load,
     MicroOperation,
     Multiply,
+    Normalize,
     Requantize,
     Softmax,
     Store,
@@ -258,15 +259,42 @@ def test_a_softmax_computes_what_its_definition_says(data, seed):
     assert simulate(encode(program, found), image, found).image == bytes(reference.image)
 
 
-def test_a_softmax_takes_its_passes_its_trees_and_a_division():
+@given(st.data(), st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_a_normalization_computes_what_its_definition_says(data, seed):
+    """Rows whose ends leave the next one in part; numbers so large that products wrap around."""
+    found = in_order(**{"engines.matrix.columns": 20})
+    random, size = np.random.default_rng(seed), found.by_content["accumulators"].element_bytes
+    bounds = st.sampled_from([1, 40, 300, 2**20, 2**31])
+    spread, largest = data.draw(bounds), data.draw(bounds)
+    numbers = random.integers(-spread, spread, (8, 20))
+    epsilon = [np.full(20, data.draw(st.sampled_from(EDGES))) for _ in range(2)]
+    constants = random.integers(-largest, largest, (9, 20))
+    image, loads, _, _, at = lists_of_numbers(found, *numbers, *epsilon, *constants)
+    op = Normalize(
+        micro_begin=0, micro_end=1, inner=2, destination_inner=data.draw(st.integers(0, 3)),
+        count=data.draw(st.integers(0, 3)), step=data.draw(st.integers(0, 2)),
+        valid=data.draw(st.integers(0, 31)), offset=7, low=-256,
+        high=data.draw(st.integers(-256, 255)), centered=data.draw(st.booleans()),
+        shift=data.draw(st.integers(0, 63)),
+    )  # fmt: skip
+    micro = encode_micro([MicroOperation(0, 8)], found)
+    image = micro + image[len(micro) :]
+    store = Store(memory="accumulators", scratchpad_address=0, global_address=at // size, x_size=8)
+    program = [*loads, op, store]
+    reference = Reference(found, image)
+    reference.run(program)
+    assert simulate(encode(program, found), image, found).image == bytes(reference.image)
+
+
+@pytest.mark.parametrize(("record", "divisions"), [(Softmax, 1), (Normalize, 2)])
+def test_a_row_takes_its_passes_its_trees_and_its_divisions(record, divisions):
     found = in_order(**{"engines.vector.lanes": 7, "engines.vector.division_cycles": 50})
     image, loads, *_ = lists_of_numbers(found, *np.zeros((24, 20), np.int64))
-    op = Softmax(micro_begin=0, micro_end=1, inner=3, destination_inner=1, count=2, step=3, valid=9)
+    op = record(micro_begin=0, micro_end=1, inner=3, destination_inner=1, count=2, step=3, valid=9)
     last = simulate(encode([*loads, op], found), image, found).events[-1]
-    passes, trees = 3 * 2 * -(-20 // 7), 2 * 5
-    assert (
-        last.end_cycle - last.start_cycle == 3 * (passes + trees + 50) + found.vector.latency_cycles
-    )
+    row = 3 * 2 * -(-20 // 7) + 2 * 5 + divisions * 50
+    assert last.end_cycle - last.start_cycle == 3 * row + found.vector.latency_cycles
 
 
 @pytest.mark.parametrize("operation", VECTOR_OPERATIONS)

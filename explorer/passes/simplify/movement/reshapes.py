@@ -103,6 +103,9 @@ def _operand_before(
     array = constant(value, rewriter.weights)
     if array is None:
         raise Declined(f"another operand of {identity_of(op)} is not reshaped")
+    kind = element_type_of(value)
+    if isinstance(kind, QuantizedType) and not kind.is_per_tensor:
+        raise Declined(f"a constant of {identity_of(op)} has a scale for each slice")
     shape = moved_through(own, around.source, around.target, around.groups)
     if shape is None:
         raise Declined(f"a constant of {identity_of(op)} varies along a part of an axis of x")

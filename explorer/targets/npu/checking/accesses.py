@@ -18,7 +18,7 @@ from explorer.targets.npu.instructions import (
     MicroOperation,
     Multiply,
     Requantize,
-    Softmax,
+    RowLoop,
     Store,
     Table,
     Transfer,
@@ -72,7 +72,7 @@ def scratchpad_accesses(
         return [Access(op.memory, elements, not is_load, is_load)]
     if not isinstance(op, Loop) or not micro or not op.outer or not op.inner:
         return []
-    if (isinstance(op, Multiply) and not op.batch) or (isinstance(op, Softmax) and not op.count):
+    if (isinstance(op, Multiply) and not op.batch) or (isinstance(op, RowLoop) and not op.count):
         return []
     return _loop_accesses(op, micro, machine)
 
@@ -96,9 +96,9 @@ def _loop_accesses(
     else:
         if isinstance(op, Requantize):
             sources.step(2, 1)  # multipliers, and shifts behind them
-        if isinstance(op, Softmax):
+        if isinstance(op, RowLoop):
             destinations.step(op.count, op.step)
-            sources.step(2 + machine.exponential_elements, 1)
+            sources.step(machine.row_constants(op.kind, op.count), 1)
         found.append(("accumulators", destinations, not isinstance(op, Table), True))
         if not (isinstance(op, Vector) and op.use_immediate):
             found.append(("accumulators", sources, True, False))

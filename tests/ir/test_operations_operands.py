@@ -52,6 +52,7 @@ from explorer.ir.top.quantization.integer_normalizations import (
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.top.quantization.simulated import SimulateQuantizationOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
@@ -60,7 +61,7 @@ from explorer.ir.top.reductions.normalization import (
     LayerNormOp,
     SoftmaxOp,
 )
-from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import ELEMENT_TYPES, QuantizedType, is_static

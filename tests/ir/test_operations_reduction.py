@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.reduction import REDUCTIONS, ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import REDUCTIONS, ReduceOp, TopKOp
 from explorer.ir.types import ELEMENT_TYPES, Layout, numpy_dtype
 
 ONNX_NAMES = {
@@ -118,6 +119,26 @@ def test_arg_breaks_ties_as_told(
         select_last_index=int(select_last),
     )
     check(op, [x], expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("select_last", [False, True])
+@pytest.mark.parametrize(("kind", "axis"), [("max", 1), ("min", 1), ("max", 2), ("min", 0)])
+def test_arg_of_narrow_integers_breaks_ties_as_told(kind, axis, select_last, dtype, build, check):
+    limits = np.iinfo(dtype)
+    few = [limits.min, limits.min + 1, limits.max - 1, limits.max]
+    x = np.random.default_rng(axis).choice(few, (3, 21, 17)).astype(dtype)
+    op = build(ArgOp, [x], kind=kind, axis=axis, keepdims=False, select_last=select_last)
+    find = np.argmax if kind == "max" else np.argmin
+    expected = find(np.flip(x, axis) if select_last else x, axis)
+    check(op, [x], [x.shape[axis] - 1 - expected if select_last else expected])
+
+
+def test_arg_of_narrow_integers_on_an_axis_too_long_for_32_bits(build, check):
+    x = np.zeros((1 << 16, 2), np.int16)
+    x[40_000:, 1] = 5
+    op = build(ArgOp, [x], kind="max", axis=0, keepdims=False, select_last=False)
+    check(op, [x], [np.array([0, 40_000])])
 
 
 def test_arg_of_a_vector_is_a_scalar(build, check):

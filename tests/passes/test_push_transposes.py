@@ -105,6 +105,19 @@ def test_a_mean_over_height_and_width_needs_no_transpose_behind_it(check):
     ]
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_the_best_channel_is_found_where_channels_are(check, keepdims):
+    shape = "tensor<1x4x5x1xi64>" if keepdims else "tensor<1x4x5xi64>"
+    text = body(f"""
+      %t = top.transpose(%x) {TO_NHWC} : {NHWC}
+      %y = top.arg(%t) {{axis = 3, keepdims = {str(keepdims).lower()}, kind = "max",
+                        select_last = false}} : {shape}
+    """)
+    checked = check(PushTransposes(), text)
+    assert "top.arg(%x) {axis = 1" in checked.lines[0]
+    assert not any("top.transpose" in line for line in checked.lines)
+
+
 @pytest.mark.parametrize(
     "operation",
     [

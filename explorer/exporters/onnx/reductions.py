@@ -18,6 +18,7 @@ from explorer.exporters.onnx.nodes import (
 )
 from explorer.ir.top.determinant import DeterminantOp
 from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
@@ -26,7 +27,7 @@ from explorer.ir.top.reductions.normalization import (
     LayerNormOp,
     SoftmaxOp,
 )
-from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 
 REDUCTIONS = {
     "sum": "ReduceSum",

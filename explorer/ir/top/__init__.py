@@ -36,6 +36,7 @@ from explorer.ir.top.quantization import (
     simulated,
 )
 from explorer.ir.top.reductions import (
+    arg,
     cumulative,
     local_response_norm,
     normalization,
@@ -62,6 +63,7 @@ _FAMILIES = (
     simulated,
     pooling,
     reduction,
+    arg,
     cumulative,
     determinant,
     normalization,

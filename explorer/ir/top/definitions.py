@@ -57,6 +57,10 @@ def element_type(access: Access) -> Attribute:
     return access.buffer.type.element_type
 
 
+def may_be_nan(access: Access) -> bool:
+    return isinstance(element_type(access), AnyFloat)
+
+
 def load_element(s: ScalarBuilder, access: Access, indices: Sequence[Scalar]) -> Scalar:
     """One element by logical indices, inside a `nest`."""
     return s.load(access.buffer, _moved(s, access, indices))

@@ -502,11 +502,11 @@ class ExpressionWriter:
             one, zero = (self.language.splat(element, lanes, f"{n}") for n in (1, 0))
             self.require(Requirement("select", element.name, lanes))
             return Expression(self.language.select(element, lanes, converted.text, one, zero))
-        one = self.language.splat(SIGNED[element.bits], lanes, "1")
-        text = f"{converted.within(UNARY)} & {one}"
+        # True is -1 there: a sum with its negative is one subtraction.
+        text = f"-{_signed_text(converted)}"
         if element.kind == "unsigned":
             return Expression(self._reinterpret(element, lanes, text), UNARY)
-        return Expression(text, BITWISE)
+        return Expression(text, UNARY)
 
 
 def _unsigned(element: ScalarType) -> ScalarType:

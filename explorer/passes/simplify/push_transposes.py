@@ -37,6 +37,7 @@ from explorer.ir.types import (
 )
 from explorer.passes.analysis.matching import constant, is_constant, maker, uses
 from explorer.passes.fixpoint import FixpointPass
+from explorer.passes.simplify.linear.joined_convolutions import JoinConvolutions
 from explorer.passes.simplify.linear.matmul_forms import MATMUL_RULES
 from explorer.passes.simplify.linear.scale_behind import ScaleOperand
 from explorer.passes.simplify.movement.reshapes import SinkReshape
@@ -259,4 +260,5 @@ class PushTransposes(FixpointPass):
         BypassTransposes,
         SinkTranspose,
         SinkReshape,
+        JoinConvolutions,
     )

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
-from explorer.ir.top.reductions.reduction import ArgOp
+from explorer.ir.top.reductions.arg import ArgOp
 
 
 def identity(node: CaffeNode, build: Build) -> list[SSAValue]:

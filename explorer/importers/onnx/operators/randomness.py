@@ -17,7 +17,7 @@ from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
-from explorer.ir.top.reductions.reduction import ArgOp
+from explorer.ir.top.reductions.arg import ArgOp
 
 
 @converts("RandomUniform", "RandomNormal")

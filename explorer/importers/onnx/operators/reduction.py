@@ -11,8 +11,9 @@ from xdsl.ir import SSAValue
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 
 _KINDS = {
     "ReduceSum": "sum",

@@ -16,7 +16,8 @@ from explorer.importers.onnx.program.structures import Imported, LabeledRows, St
 from explorer.importers.onnx.rare.strings import is_equal, of_one_width
 from explorer.importers.onnx.rare.trees import DOMAIN
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.reductions.reduction import ArgOp, ReduceOp
+from explorer.ir.top.reductions.arg import ArgOp
+from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("ArrayFeatureExtractor", domain=DOMAIN)

@@ -20,8 +20,8 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 from explorer.importers.onnx.program.structures import Imported, StringTensor
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
-from explorer.ir.top.reductions.reduction import ArgOp
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")

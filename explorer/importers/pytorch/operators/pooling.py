@@ -15,7 +15,7 @@ from explorer.importers.building.build import Build
 from explorer.importers.building.windows import Window, average_pooled, pooled, power_pooled
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp
-from explorer.ir.top.reductions.reduction import ArgOp
+from explorer.ir.top.reductions.arg import ArgOp
 
 
 def _rank(node: AtenNode) -> int:

@@ -11,8 +11,9 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.reduction import ArgOp, TopKOp
+from explorer.ir.top.reductions.reduction import TopKOp
 
 LONGEST_UNROLLED = 64
 """Steps that are written out one after another."""

@@ -18,8 +18,9 @@ from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherElementsOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.reduction import ArgOp, TopKOp
+from explorer.ir.top.reductions.reduction import TopKOp
 
 _MOST_PAIRS = 1 << 24
 """Comparisons of each element with each other one."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -47,20 +49,51 @@ def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
             raise Unsupported("of numbers of 16 bits it cannot be imported yet")
         return x.result(stored_as(made, kind, build), build)
     y = x.value
+    for between in _between(node, y, build):
+        y = _interpolated(y, between, build)
+    return x.result(y, build)
+
+
+@dataclass(frozen=True)
+class _Between:
+    """Of each place of a result along an axis: its neighbours in the operand, and the share of the
+    second one (f32)."""
+
+    axis: int
+    low: np.ndarray
+    high: np.ndarray
+    share: np.ndarray
+
+    @property
+    def shares(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.float32(1) - self.share, self.share
+
+    @property
+    def has_whole_steps(self) -> bool:
+        """Are both shares multiples of 2^-7? Bytes times two of them have 24 bits at most."""
+        return bool(np.all(self.share * 128 == np.rint(self.share * 128)))
+
+
+def _between(node: TfliteNode, x: SSAValue, build: Build) -> list[_Between]:
+    """Along height and width, but for an axis whose elements stay where they are."""
+    found = []
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
-        (size,) = build.sizes(y, [axis], "a resize")
+        (size,) = build.sizes(x, [axis], "a resize")
         if size == target:
             continue
         places = _places(node, size, target)
         low = np.maximum(np.floor(places).astype(np.int64), 0)
         high = np.clip(np.ceil(places).astype(np.int64), 0, size - 1)
-        share = places - low.astype(np.float32)
-        weights = np.stack([np.float32(1) - share, share], 1)
-        taps = without_zeros(Taps(np.stack([low, high], 1), weights))
-        positions = build.weight(taps.positions.astype(np.int64))
-        shares = build.weight(taps.weights.astype(np.float32))
-        y = build.value(InterpolateOp, [y, positions, shares], axis=axis)
-    return x.result(y, build)
+        found.append(_Between(axis, low, high, places - low.astype(np.float32)))
+    return found
+
+
+def _interpolated(x: SSAValue, between: _Between, build: Build) -> SSAValue:
+    weights = np.stack(between.shares, 1)
+    taps = without_zeros(Taps(np.stack([between.low, between.high], 1), weights))
+    positions = build.weight(taps.positions.astype(np.int64))
+    shares = build.weight(taps.weights.astype(np.float32))
+    return build.value(InterpolateOp, [x, positions, shares], axis=between.axis)
 
 
 FRACTION_BITS = 10
@@ -69,10 +102,13 @@ FRACTION_BITS = 10
 
 def _resized_integers(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
     """The four neighbours by whole shares; ties away from zero."""
-    unit = 1 << FRACTION_BITS
+    unit, total = 1 << FRACTION_BITS, 1
     y = build.cast(x, np.int32)
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
         (size,) = build.sizes(x, [axis], "a resize")
+        if size == target:
+            continue
+        total *= unit
         scale = (unit * size + target // 2) // target
         if node.integer("align_corners") and target > 1:
             scale = (unit * (size - 1) + (target - 1) // 2) // (target - 1)
@@ -92,32 +128,45 @@ def _resized_integers(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
             for neighbour, part in ((low, unit - share), (high, share))
         ]
         y = build.binary("add", *parts)
-    return divided_away(y, build.scalar_like(unit * unit, y), build)
+    return x if total == 1 else divided_away(y, build.scalar_like(total, y), build)
 
 
 def _resized_floats(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
-    """The four neighbours by shares, added up in the kernel's order, and a half; cut off."""
-    real = build.cast(x, np.float32)
-    neighbours, shares = [], []
-    for axis, target in zip((2, 3), _sizes(node, build), strict=True):
-        (size,) = build.sizes(x, [axis], "a resize")
-        places = _places(node, size, target)
-        low = np.maximum(np.floor(places).astype(np.int64), 0)
-        high = np.clip(np.ceil(places).astype(np.int64), 0, size - 1)
-        share = places - low.astype(np.float32)
-        along = [-1 if a == axis else 1 for a in range(4)]
-        neighbours.append((low, high))
-        shares.append([s.reshape(along) for s in (np.float32(1) - share, share)])
-    total: SSAValue | None = None
-    for column in (0, 1):
-        for row in (0, 1):
-            part = build.gather(real, neighbours[0][row], 2)
-            part = build.binary("mul", part, build.weight(shares[0][row]))  # before it is wide
-            part = build.gather(part, neighbours[1][column], 3)
-            part = build.binary("mul", part, build.weight(shares[1][column]))
-            total = part if total is None else build.binary("add", total, part)
-    assert total is not None
-    return build.unary("floor", build.binary("add", total, build.scalar_like(0.5, total)))
+    """The four neighbours by shares, added up in the kernel's order, and a half; cut off.
+
+    Shares of few bits times bytes are exact in single precision, and so are their sums: then one
+    axis after the other gives the same numbers, the inner one first, while there are few rows.
+    """
+    found = _between(node, x, build)
+    if not found:
+        return x
+    y = build.cast(x, np.float32)
+    if all(between.has_whole_steps for between in found):
+        for between in reversed(found):
+            y = _interpolated(y, between, build)
+    elif len(found) == 2:
+        rows, columns = found
+        y = _sum_of_four(y, rows, columns, build)
+    else:
+        y = _weighted(y, found[0], build)
+    return build.unary("floor", build.binary("add", y, build.scalar_like(0.5, y)))
+
+
+def _sum_of_four(x: SSAValue, rows: _Between, columns: _Between, build: Build) -> SSAValue:
+    above, below = (_share(x, rows, which, build) for which in (0, 1))  # before they are wide
+    parts = [_share(y, columns, which, build) for which in (0, 1) for y in (above, below)]
+    return reduce(lambda total, part: build.binary("add", total, part), parts)
+
+
+def _weighted(x: SSAValue, between: _Between, build: Build) -> SSAValue:
+    return build.binary("add", *(_share(x, between, which, build) for which in (0, 1)))
+
+
+def _share(x: SSAValue, between: _Between, which: int, build: Build) -> SSAValue:
+    """The first or second neighbour of each place, times its share."""
+    along = [-1 if a == between.axis else 1 for a in range(4)]
+    taken = build.gather(x, (between.low, between.high)[which], between.axis)
+    return build.binary("mul", taken, build.weight(between.shares[which].reshape(along)))
 
 
 def resize_nearest_neighbor(node: TfliteNode, build: Build) -> SSAValue:

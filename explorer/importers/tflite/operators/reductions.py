@@ -19,9 +19,9 @@ from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind
 from explorer.importers.tflite.operators.words import softmax_of_words
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
-from explorer.ir.top.reductions.reduction import ArgOp
 
 
 def reduction(node: TfliteNode, build: Build) -> SSAValue:

@@ -22,7 +22,7 @@ from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.top.reductions.reduction import ArgOp
+from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.types import tensor_type
 
 BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE, SIGMA = range(6)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.ir.interfaces import Permutation
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import CHANNELS, common_extents, loop_names
 from explorer.ir.types import Shape, static_shape
@@ -26,6 +27,17 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def permutation_behind(
+    permutation: Permutation, axes: Sequence[int], keepdims: bool
+) -> Permutation:
+    """The transpose of what is left of an operand of that one. Without `keepdims` the axes that
+    remain keep their order in relation to one another."""
+    if keepdims:
+        return permutation
+    left = [permutation[a] for a in range(len(permutation)) if a not in axes]
+    return tuple(sorted(left).index(axis) for axis in left)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reductions: over axes, the position of an extremum, running sums and products, the k best.
+"""Reductions: over axes, and the k best along one.
 
     top.reduce {kind = "mean", axes = [2, 3]}    (1, 16, 8, 8)  ->  (1, 16, 1, 1)
 
@@ -15,10 +15,8 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import math
 from xdsl.dialects.builtin import (
-    AnyFloat,
     BoolAttr,
     DenseArrayBase,
-    IndexType,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -56,11 +54,17 @@ from explorer.ir.top.definitions import (
     load_element,
     load_index,
     lowest,
+    may_be_nan,
     scratch,
     store_element,
 )
 from explorer.ir.top.elementwise import apply_unary
-from explorer.ir.top.reductions.domain import Axes, ReductionDomain, reduced_shape
+from explorer.ir.top.reductions.domain import (
+    Axes,
+    ReductionDomain,
+    permutation_behind,
+    reduced_shape,
+)
 from explorer.ir.top.sizes import expressions
 from explorer.ir.top.support.operands import require_numbers
 from explorer.ir.types import (
@@ -217,13 +221,9 @@ class ReduceOp(Differentiable, Quantizable, ComputesSizes, MixesAxes, Permutable
         return "" if is_whole else "it does not reduce whole planes"
 
     def permuted(self, permutation: Permutation) -> Permuted:
-        """Without `keepdims` the axes that remain keep their order in relation to one another."""
         axes = self.get("axes")
         moved = {"axes": sorted(permutation[a] for a in axes)}
-        if self.get("keepdims"):
-            return Permuted(moved, permutation)
-        left = [permutation[a] for a in range(len(permutation)) if a not in axes]
-        return Permuted(moved, tuple(sorted(left).index(axis) for axis in left))
+        return Permuted(moved, permutation_behind(permutation, axes, self.get("keepdims")))
 
     def computed_sizes(self, elements: Elements) -> np.ndarray | None:
         """Of a vector: how many elements a tensor has, or a sum of sizes."""
@@ -369,92 +369,6 @@ def _finite(value: Scalar) -> Scalar:
     return value.unary(math.AbsFOp).compare("lt", np.inf).select(value, 0.0)
 
 
-def _may_be_nan(x: Access) -> bool:
-    return isinstance(element_type(x), AnyFloat)
-
-
-@irdl_op_definition
-class ArgOp(MixesAxes):
-    """Position (i64) of the maximum or minimum along an axis; of equal ones the first, or the last.
-
-    A NaN comes before all numbers for both, as in NumPy.
-    """
-
-    name = "top.arg"
-    FAMILY: ClassVar[str] = "reduction"
-    KEEPS_FINITE: ClassVar[bool] = True
-
-    input = operand_def(TensorType)
-    kind = prop_def(StringAttr)
-    axis = prop_def(IntegerAttr)
-    keepdims = prop_def(BoolAttr)
-    select_last = prop_def(BoolAttr)
-    output = result_def(TensorType)
-
-    def infer_types(self) -> list[Attribute]:
-        if self.kind.data not in ("max", "min"):
-            raise ValueError(f"unknown kind {self.kind.data!r}; known: max, min")
-        axis, shape = self.get("axis"), shape_of(self.input)
-        result = reduced_shape(shape, (axis,), self.get("keepdims"))
-        if shape[axis] == 0:
-            raise ValueError(f"axis {axis} of {shape} is empty: there is no extremum")
-        return [tensor_type(i64, result)]
-
-    @property
-    def keeps_mixed_axes(self) -> bool:
-        return self.get("keepdims")
-
-    def mixed_axes(self) -> Sequence[int]:
-        return (self.get("axis"),)
-
-    @in_arithmetic_types
-    def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
-        (x,) = operands
-        axis = self.get("axis")
-        position = np.argmax if self.kind.data == "max" else np.argmin
-        if self.get("select_last"):
-            result = x.shape[axis] - 1 - position(np.flip(x, axis), axis=axis, keepdims=True)
-        else:
-            result = position(x, axis=axis, keepdims=True)
-        if not self.get("keepdims"):
-            result = np.squeeze(result, axis)
-        return (np.asarray(result, np.int64),)
-
-    def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
-        """The result itself holds the best position so far; the axis is walked in order."""
-        (x,) = inputs
-        axis = self.get("axis")
-        loops = ReductionDomain.of(self, (axis,), self.get("keepdims"), x, output)
-        predicate = {"max": "gt", "min": "lt"}[self.kind.data]
-        if self.get("select_last"):
-            predicate = {"gt": "ge", "lt": "le"}[predicate]
-
-        def step(s: ScalarBuilder, *indices: Scalar) -> None:
-            target = loops.output_subscripts(indices, zero=s.index(0))
-            best = load_element(s, output, target)
-            candidate = loops.input_subscripts(indices)
-            present = list(candidate)
-            present[axis] = best.convert(IndexType())
-            value, held = (load_element(s, x, at).widened() for at in (candidate, present))
-            is_better = value.compare(predicate, held)
-            if _may_be_nan(x):
-                is_first = value.compare("ne", value)
-                if not self.get("select_last"):
-                    is_first = is_first.logical_and(held.compare("eq", held))
-                is_better = is_better.logical_or(is_first)
-            position = candidate[axis].convert(i64)
-            store_element(s, is_better.select(position, best), output, target)
-
-        d = k.dimensions(**loops.outer_loops)
-        k.generic("plain", [], output.at(*loops.output_subscripts(d)), lambda s: s.constant(0))
-        k.nest(loops.all_loops, step, parallel=" ".join(loops.outer_loops))
-        clear_padding_channels(k, output, loops.covered_channels(output))
-        return "explicit"
-
-    def label(self) -> str:
-        return f"arg {self.kind.data}"
-
-
 @irdl_op_definition
 class TopKOp(MixesAxes, SizeConstrained):
     """The k greatest (or least) elements along an axis, best first, and their positions (i64).
@@ -524,7 +438,7 @@ class TopKOp(MixesAxes, SizeConstrained):
 
         def precedes(first: Scalar, second: Scalar) -> Scalar:
             is_before = first.compare(predicate, second)
-            if not _may_be_nan(x):
+            if not may_be_nan(x):
                 return is_before
             greater, less = (first, second) if self.get("largest") else (second, first)
             is_nan = greater.compare("ne", greater).logical_and(less.compare("eq", less))
@@ -544,7 +458,7 @@ class TopKOp(MixesAxes, SizeConstrained):
             best_value = load_element(s, x, at(by_name, best))
             is_equal = last_value.compare("eq", value)
             follows, is_greater = precedes(last_value, value), precedes(value, best_value)
-            if _may_be_nan(x):
+            if may_be_nan(x):
                 is_equal = is_equal.logical_or(both_are_nan(last_value, value))
             follows = follows.logical_or(is_equal.logical_and(candidate.compare("gt", last)))
             is_open = rank.compare("eq", 0).logical_or(follows)

@@ -176,18 +176,18 @@ def fixed_point_scalar(x: Scalar, how: Requantization, *factors: Scalar) -> Scal
 
 
 def _doubled(x: Scalar, multiplier: Scalar, shift: Scalar) -> Scalar:
-    """`doubling_high_multiply` in 32 bits and without a comparison, so that vectors compute it.
+    """`doubling_high_multiply` in 32 bits, so that vectors compute it.
 
     The second rounding is gemmlowp's `RoundingDivideByPOT`: what is shifted out is more than half a
-    unit, or below zero half a unit, where the difference has the sign -1.
+    unit, or below zero half a unit, whose sign is -1.
     """
     lifted = x.shift_left((shift.constant(DOUBLED_BITS) - shift).maximum(0))
     high = lifted.high_product(multiplier)
     bits = (shift - DOUBLED_BITS).maximum(0)
     mask = shift.constant(1).shift_left(bits) - 1
-    sign_bits = I32.width.data - 1
-    half = mask.shift_right(1) - high.shift_right(sign_bits)
-    return high.shift_right(bits) - (half - high.logical_and(mask)).shift_right(sign_bits)
+    sign = high.shift_right(I32.width.data - 1)
+    grows = (high.logical_and(mask) + sign).compare("gt", mask.shift_right(1))
+    return high.shift_right(bits) + grows.convert(I32)
 
 
 def _rounded(x: Scalar, rounding: Rounding) -> Scalar:

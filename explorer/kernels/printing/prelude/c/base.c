@@ -18,7 +18,7 @@
 #define VECTORIZE_LOOPS \
     __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic", "signed-zeros")))
 #ifdef __SSE__
-#define FLOAT_INSTRUCTIONS  // gcc's names of the instructions
+#define GCC_INSTRUCTIONS  // gcc's names of the instructions
 #endif
 #endif
 

@@ -44,7 +44,11 @@ INLINE $vector high_product_$vector($vector a, $vector b)
     const wide even = (wide)__builtin_ia32_pmuldq512_mask(a, b, (longs){0}, -1) + 0x40000000;
     const wide odd = (wide)__builtin_ia32_pmuldq512_mask(odd_a, odd_b, (longs){0}, -1) + 0x40000000;
 #endif
-    return ($vector)((even >> 31 & 0xffffffff) | (odd << 1 & 0xffffffff00000000));
+#if $lanes == 8
+    return __builtin_ia32_pblendd256(($vector)(even >> 31), ($vector)(odd << 1), 0xaa);
+#else
+    return __builtin_ia32_blendmd_512_mask(($vector)(even >> 31), ($vector)(odd << 1), 0xaaaa);
+#endif
 #else
     typedef int64_t wide __attribute__((vector_size(2 * $bytes)));
     const wide product = __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide);

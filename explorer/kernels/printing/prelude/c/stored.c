@@ -16,10 +16,10 @@ INLINE uint16_t f16_from_float(float value)
 // gcc 12 converts a vector of halves number by number; the processor all of them at once.
 INLINE float$lanes float_from_f16_$vector($vector bits)
 {
-#if defined(FLOAT_INSTRUCTIONS) && $lanes == 16 && defined(__AVX512F__)
+#if defined(GCC_INSTRUCTIONS) && $lanes == 16 && defined(__AVX512F__)
     typedef short integers __attribute__((vector_size(32)));
     return __builtin_ia32_vcvtph2ps512_mask((integers)bits, (float$lanes){0}, -1, 4);
-#elif defined(FLOAT_INSTRUCTIONS) && $lanes == 8 && defined(__F16C__)
+#elif defined(GCC_INSTRUCTIONS) && $lanes == 8 && defined(__F16C__)
     typedef short integers __attribute__((vector_size(16)));
     return __builtin_ia32_vcvtph2ps256((integers)bits);
 #else
@@ -31,10 +31,10 @@ INLINE float$lanes float_from_f16_$vector($vector bits)
 //! f16_from_float vector: float_vector
 INLINE $vector f16_from_float_$vector(float$lanes value)
 {
-#if defined(FLOAT_INSTRUCTIONS) && $lanes == 16 && defined(__AVX512F__)
+#if defined(GCC_INSTRUCTIONS) && $lanes == 16 && defined(__AVX512F__)
     typedef short integers __attribute__((vector_size(32)));
     return ($vector)__builtin_ia32_vcvtps2ph512_mask(value, 0, (integers){0}, -1);
-#elif defined(FLOAT_INSTRUCTIONS) && $lanes == 8 && defined(__F16C__)
+#elif defined(GCC_INSTRUCTIONS) && $lanes == 8 && defined(__F16C__)
     return ($vector)__builtin_ia32_vcvtps2ph256(value, 0);
 #else
     typedef _Float16 halves __attribute__((vector_size($bytes)));

@@ -60,11 +60,11 @@ INLINE $vector convert_$vector($mask whole)
 // a > b ? a : b in every lane, so b where one of them is a NaN. gcc has no `?:` of vectors in C.
 INLINE $vector larger_$vector($vector a, $vector b)
 {
-#if defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+#if defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
     return __builtin_ia32_maxps512_mask(a, b, b, -1, 4);
-#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
     return __builtin_ia32_maxps256(a, b);
-#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
     return __builtin_ia32_maxps(a, b);
 #else
     return select_$vector(a > b, a, b);
@@ -74,11 +74,11 @@ INLINE $vector larger_$vector($vector a, $vector b)
 //! smaller vector float: select
 INLINE $vector smaller_$vector($vector a, $vector b)
 {
-#if defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+#if defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
     return __builtin_ia32_minps512_mask(a, b, b, -1, 4);
-#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX__)
     return __builtin_ia32_minps256(a, b);
-#elif defined(FLOAT_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16
     return __builtin_ia32_minps(a, b);
 #else
     return select_$vector(a < b, a, b);
@@ -99,14 +99,43 @@ INLINE $vector minimum_$vector($vector a, $vector b)
 }
 
 //! maximum vector integer: select
+// One instruction where gcc (12) makes a comparison and a blend of what `select` says.
 INLINE $vector maximum_$vector($vector a, $vector b)
 {
+#if defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pmaxsd512_mask(
+            (signed_lanes)a, (signed_lanes)b, (signed_lanes){0}, -1);
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX2__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pmaxsd256((signed_lanes)a, (signed_lanes)b);
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16 && defined(__SSE4_1__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pmaxsd128((signed_lanes)a, (signed_lanes)b);
+#endif
     return select_$vector(a > b, a, b);
 }
 
 //! minimum vector integer: select
 INLINE $vector minimum_$vector($vector a, $vector b)
 {
+#if defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 64 && defined(__AVX512F__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pminsd512_mask(
+            (signed_lanes)a, (signed_lanes)b, (signed_lanes){0}, -1);
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 32 && defined(__AVX2__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pminsd256((signed_lanes)a, (signed_lanes)b);
+#elif defined(GCC_INSTRUCTIONS) && $element_bytes == 4 && $bytes == 16 && defined(__SSE4_1__)
+    typedef int signed_lanes __attribute__((vector_size($bytes)));
+    if (($scalar)-1 < 0)
+        return ($vector)__builtin_ia32_pminsd128((signed_lanes)a, (signed_lanes)b);
+#endif
     return select_$vector(a < b, a, b);
 }
 

@@ -233,13 +233,14 @@ def test_signs_of_rows_that_fit_nobody_are_split_off(check, left, before, after)
     np.testing.assert_array_equal(checked.weight("w1"), expected)
 
 
-PICTURE = """
-func.func @main(%q: tensor<1x4x5x5x!top.quantized<ui8, 1.0:7>>) {
-  %w = top.weight() {weight = "w"} : tensor<3x4x3x3x!top.quantized<i8, 1.0:0>>
-  %b = top.weight() {weight = "b"} : tensor<3xi32>
-  %y = top.conv(%q, %w, bias = %b) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], group = 1} : tensor<1x3x5x5x!top.quantized<i32, 1.0:0>>
+WINDOW = "strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], group = 1"
+PICTURE = f"""
+func.func @main(%q: tensor<1x4x5x5x!top.quantized<ui8, 1.0:7>>) {{
+  %w = top.weight() {{weight = "w"}} : tensor<3x4x3x3x!top.quantized<i8, 1.0:0>>
+  %b = top.weight() {{weight = "b"}} : tensor<3xi32>
+  %y = top.conv(%q, %w, bias = %b) {{{WINDOW}}} : tensor<1x3x5x5x!top.quantized<i32, 1.0:0>>
   top.return(%y)
-}
+}}
 """
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from explorer.cli import main
+from verification.commands import conformance
 from verification.conformance.suite import Suite, _Runner
 
 
@@ -21,3 +23,13 @@ def test_tensors_of_sequences_agree_in_shape_type_and_numbers(other: np.ndarray)
         _Runner.assert_similar_outputs([expected], [[other]], 1e-3, 1e-7)
     with pytest.raises(AssertionError, match="2 results, 1 expected"):
         _Runner.assert_similar_outputs([expected], [[*expected, other]], 1e-3, 1e-7)
+
+
+@pytest.mark.parametrize("missing", ["torch", "expecttest"])
+def test_what_the_suite_of_pytorch_needs_is_named(missing: str, monkeypatch, capsys) -> None:
+    """Instead of a traceback from within PyTorch's own tests."""
+    monkeypatch.setattr(conformance, "find_spec", lambda name: None)
+    version = "" if missing == "torch" else "2.13.0"
+    monkeypatch.setattr("explorer.references.torch_graph.torch_version", lambda: version)
+    assert main(["conformance", "--suite", "pytorch", "--device", "INTERPRETER"]) == 2
+    assert f"{missing} is not installed; try: pip install" in capsys.readouterr().err

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -258,8 +259,11 @@ def _command(arguments: argparse.Namespace) -> str:
 def _pytorch_suite(arguments: argparse.Namespace) -> _Suite:
     from explorer.references.torch_graph import EXTRA, torch_version
 
-    if not torch_version():
-        raise InputError("torch is not installed", hint=f"pip install {EXTRA!r} expecttest")
+    if not torch_version() or find_spec("expecttest") is None:
+        missing = "expecttest" if torch_version() else "torch"
+        raise InputError(
+            f"{missing} is not installed", hint=f"pip install {EXTRA!r} expecttest scipy"
+        )
     from verification.conformance.pytorch.report import PytorchReport
     from verification.conformance.pytorch.suite import load_cases
 

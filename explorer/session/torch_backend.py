@@ -23,6 +23,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import getitem
 from typing import TYPE_CHECKING, Any  # Any: torch's own types, which are not known here
 
 import numpy as np
@@ -277,6 +278,9 @@ def _in_parts(program: Any, options: dict[str, Any]) -> Run:
     part, was_refused, parts = 0, False, {}
     for node in module.graph.nodes:
         if node.op in ("placeholder", "output", "get_attr"):
+            continue
+        if node.target is getitem and node.args[0] in parts:  # between parts go single tensors
+            parts[node] = parts[node.args[0]]
             continue
         is_refused = node.op != "call_function" or node.name in refused
         if is_refused != was_refused:

@@ -198,6 +198,19 @@ def test_what_has_no_form_stays_torch(torch: Any):
     torch.testing.assert_close(found, function(x))
 
 
+def test_results_of_a_node_that_stays_torch_go_on_one_by_one(torch: Any):
+    """Eigenvalues and eigenvectors come as one tuple, and compiled parts take tensors."""
+
+    def root(x: Any) -> Any:
+        values, vectors = torch.linalg.eigh(x @ x.mT)
+        return (vectors * values.clamp(min=0).sqrt()) @ vectors.mT + 1
+
+    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    compiled = torch.compile(root, backend="explorer")
+    with torch.no_grad(), pytest.warns(UserWarning, match="eigh"):
+        torch.testing.assert_close(compiled(x), root(x), rtol=1e-4, atol=1e-4)
+
+
 def test_complex_tensors_are_compiled(torch: Any, recwarn: pytest.WarningsRecorder):
     from explorer.session.torch_backend import explorer, last_compilation
 

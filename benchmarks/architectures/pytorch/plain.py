@@ -160,6 +160,22 @@ class FourierMixer(nn.Module):
         return self.head(self.norm(x + torch.fft.fft2(x).real))
 
 
+class CovariancePooling(nn.Module):
+    """Second-order pooling (Li et al., 2017): the root of the covariance of all positions."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.head = nn.Linear(width * width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        centered = x - x.mean(1, keepdim=True)
+        covariance = centered.transpose(1, 2) @ centered / x.shape[1]
+        # There are fewer positions than channels: the root of no more than noise says nothing.
+        values, vectors = torch.linalg.eigh(covariance + torch.eye(x.shape[2]))
+        root = vectors * values.sqrt().unsqueeze(1) @ vectors.transpose(1, 2)
+        return self.head(root.flatten(1))
+
+
 class Translator(nn.Module):
     """torch's own encoder and decoder, with a mask of what comes later."""
 
@@ -221,6 +237,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]]
     "transformer_encoder_normalized_first": (lambda: encoder(True), ((1, 10, 32),)),
     "transformer": (Translator, ((1, 10, 32), (1, 7, 32))),
     "fourier_mixer": (FourierMixer, (SEQUENCE,)),
+    "covariance_pooling": (CovariancePooling, (SEQUENCE,)),
 }
 """What makes each, and the shapes of its inputs."""
 

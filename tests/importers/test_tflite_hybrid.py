@@ -45,7 +45,7 @@ def compiled() -> Iterator[Compilation]:
 def test_it_is_computed_in_blocks_of_channels(compiled: Compilation):
     after = compiled["assign-layouts"].after.module
     (product,) = [op for op in after.walk() if isinstance(op, ConvOp)]
-    assert product.multiplies_bytes
+    assert product.multiplies_bytes or product.splits_signs  # the latter where AVX2 is all there is
     assert layout_of(product.output).block
 
 

@@ -107,7 +107,8 @@ def schedule_convolution(
     tile, channel_unroll = _choose_tile(nest, machine, choices, blocks, source_block)
     order = choose_plane_order(nest, machine, choices, tile, blocks)
     ahead: Sequence[str] = ()
-    if source_block and _extent(nest, "c") > source_block:  # there is a next block
+    channels = _extent(nest, "c")
+    if 0 < source_block < channels:  # there is a next block
         ahead = choose_plane_prefetch(nest, machine, choices, tile, blocks, order)
     vectors = tile.vectors
 

@@ -30,6 +30,7 @@ from explorer.npu import (
     WindowLayer,
 )
 from explorer.npu.averages import average
+from explorer.npu.lines import MOST_IMMEDIATE
 from explorer.npu.pieces import merged, over_pictures
 
 # Shrinking would run thousands of simulations.
@@ -163,6 +164,7 @@ def normalization(data, found, random):
     """Of any factors, with and without a mean that is taken off; rows of one number, too."""
     assume("normalize" in found.operations)
     half, channels = 1 << found.input_bits - 1, data.draw(st.integers(1, 40))
+    lowest = max(-half, -MOST_IMMEDIATE)  # what is taken off is an immediate of 16 bits
     kind = QuantizedType.get(IntegerType(found.input_bits), [0.1], [0])
     multipliers, biases, bits = layer_norm_factors(
         random.normal(0, data.draw(st.sampled_from([0.01, 5])), channels),
@@ -172,7 +174,8 @@ def normalization(data, found, random):
         name="layer", input_shape=(channels, *sizes(data)), bits=found.input_bits,
         multipliers=multipliers.astype(np.int64), biases=biases, shift=bits,
         epsilon=int(random.integers(1, data.draw(st.sampled_from([2, 2**40])))),
-        centered=data.draw(st.booleans()), input_zero_point=data.draw(st.integers(-half, half - 1)),
+        input_zero_point=data.draw(st.integers(lowest, half - 1)),
+        centered=data.draw(st.booleans()),
         zero_point=data.draw(st.integers(-half, half - 1)), low=-half, high=half - 1,
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -140,6 +141,21 @@ def test_a_tensor_that_is_as_exact_as_can_be_says_so(trace: Trace):
     rows = page["accumulated"][column - page["first"]]
     assert rows[-1][-2:] == [0.25, 0.125]
     assert rows[0][-2:] == [None, None]
+
+
+def test_passes_that_leave_a_tensor_as_it_is_share_a_row(trace: Trace):
+    assert trace.accuracy is not None
+    payload = trace_payload(trace)
+    heat_map, page = payload.chunk("accuracy"), payload.chunk("tensors/0")
+    shared = 0
+    for column, rows in enumerate(page["accumulated"]):
+        there = [
+            row["pass"] for row in heat_map["accumulated"] if row["values"][column] is not None
+        ]
+        assert [place for places, *_ in rows for place in places] == there
+        assert all(one[1:] != other[1:] for one, other in pairwise(rows))
+        shared += len(there) - len(rows)
+    assert shared > 0
 
 
 @pytest.mark.parametrize(

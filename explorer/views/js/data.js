@@ -356,18 +356,20 @@ export class TraceData {
   async tensorErrors(column, mode) {
     const perPage = 50; // TENSORS_PER_PAGE of payload_measures.py
     const page = await this.chunk(`tensors/${Math.floor(column / perPage)}`);
-    return page[mode][column - page.first].map((row) => ({
-      pass: row[0],
-      operation: row[1],
-      relative: decode(row[2]),
-      absolute: decode(row[3]),
-      cosine: decode(row[4]),
-      sqnr: decode(row[5]),
-      index: row[6],
-      value: decode(row[7]),
-      expected: decode(row[8]),
-      asExact: row[10] === null ? null : {ours: decode(row[10]), reachable: decode(row[11])},
-    }));
+    return page[mode][column - page.first].flatMap((row) => {
+      const errors = {
+        operation: row[1],
+        relative: decode(row[2]),
+        absolute: decode(row[3]),
+        cosine: decode(row[4]),
+        sqnr: decode(row[5]),
+        index: row[6],
+        value: decode(row[7]),
+        expected: decode(row[8]),
+        asExact: row[10] === null ? null : {ours: decode(row[10]), reachable: decode(row[11])},
+      };
+      return row[0].map((pass) => ({pass, ...errors}));
+    });
   }
 
   profile() {

@@ -274,7 +274,10 @@ class AccuracyTables:
         return None
 
     def page(self, index: int) -> Json:
-        """Details of some tensors: tensor -> mode -> rows with the pass's index first."""
+        """Details of some tensors: tensor -> mode -> rows with their passes first.
+
+        Most passes leave a tensor as it is: successive ones with the same errors share a row.
+        """
         start = index * TENSORS_PER_PAGE
         wanted = {name: [] for name in self.tensors[start : start + TENSORS_PER_PAGE]}
         details = {}
@@ -286,8 +289,13 @@ class AccuracyTables:
             rows: dict[str, list[Json]] = {name: [] for name in wanted}
             for place, accuracy in zip(self.places(measured), measured, strict=True):
                 for error in accuracy.tensors:
-                    if error.tensor in rows:
-                        rows[error.tensor].append([place, *_error_row(error)])
+                    if error.tensor not in rows:
+                        continue
+                    of_tensor, row = rows[error.tensor], _error_row(error)
+                    if of_tensor and of_tensor[-1][1:] == row:
+                        of_tensor[-1][0].append(place)
+                    else:
+                        of_tensor.append([[place], *row])
             details[mode] = [rows[name] for name in wanted]
         return {"first": start, **details}
 

@@ -1,6 +1,7 @@
 """The `loop` dialect: what loop nests need and the standard dialects lack.
 
     %m = loop.compare olt, %a, %zero : vector<16xf32>                in every lane a < 0
+    %i = loop.compare_integers sgt, %n, %zero : vector<16xi32>       in every lane n > 0
     %r = loop.select %m, %b, %a : vector<16xi1>, vector<16xf32>      in every lane b or a
     %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
     %p = loop.normal_cdf %a : f32                        erfc(-a / sqrt(2)) / 2
@@ -8,8 +9,8 @@
     %s = loop.dot %sums, %x, %w : vector<16xi32>, ...
                                                      s[i] = sums[i] + x[0..3] * w[4 i .. 4 i + 3]
 
-xDSL's `arith.cmpf` and `arith.select` only know one condition, and its conversions of integers
-(`arith.extui`) one number; MLIR's take vectors of them, too (`loop.extui`).
+xDSL's `arith.cmpf`, `arith.cmpi` and `arith.select` only know one condition, and its conversions of
+integers (`arith.extui`) one number; MLIR's take vectors of them, too (`loop.extui`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,32 @@ class CompareLanesOp(arith.CmpfOp):
             operands=[left, right],
             result_types=[VectorType(i1, left.type.get_shape())],
             properties={"predicate": IntegerAttr(predicate, 64), "fastmath": fastmath},
+        )
+
+    def verify_(self) -> None:
+        """The inherited one would insist on a single i1."""
+
+
+@irdl_op_definition
+class CompareIntegerLanesOp(arith.CmpiOp):
+    """`arith.cmpi` lane by lane; the result is a vector of i1."""
+
+    name = "loop.compare_integers"
+    predicate = prop_def(IntegerAttr)
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    def __init__(
+        self, operand1: SSAValue | Operation, operand2: SSAValue | Operation, arg: int | str
+    ):
+        left, right = SSAValue.get(operand1), SSAValue.get(operand2)
+        assert isinstance(left.type, VectorType)
+        predicate = arith.CMPI_COMPARISON_OPERATIONS.index(arg) if isinstance(arg, str) else arg
+        super(arith.CmpiOp, self).__init__(
+            operands=[left, right],
+            result_types=[VectorType(i1, left.type.get_shape())],
+            properties={"predicate": IntegerAttr(predicate, 64)},
         )
 
     def verify_(self) -> None:
@@ -369,6 +396,7 @@ Loop = Dialect(
     "loop",
     [
         CompareLanesOp,
+        CompareIntegerLanesOp,
         SelectLanesOp,
         ExtendSignedOp,
         ExtendUnsignedOp,

@@ -1,6 +1,7 @@
 """Printing kernels as C and OpenCL C: what they compute, by scalars and by vectors."""
 
 import math as python_math
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from explorer.ir.compute import KernelBuilder, make_loop
-from explorer.ir.loop_dialect import CompareLanesOp, SelectLanesOp
+from explorer.ir.loop_dialect import CompareIntegerLanesOp, CompareLanesOp, SelectLanesOp
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.printing.c import print_c
 from explorer.kernels.printing.opencl import print_opencl
@@ -359,6 +360,22 @@ def test_vector_maximum_propagates_nan_and_selects_by_mask(run, lanes):
     function = vector_kernel(lanes, [f32, f32], f32, select, 32)
     expected = np.where(~(a >= b), a, b)
     np.testing.assert_array_equal(run(function, {"a": a, "b": b, "y": y})["y"], expected)
+
+
+@pytest.mark.parametrize("kind", [i32, i8], ids=str)
+@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "uge"])
+def test_vectors_of_integers_are_compared(run, predicate, kind):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, 32).astype(f"int{kind.width.data}") for _ in range(2))
+
+    def body(builder: NestBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+        return builder.add(CompareIntegerLanesOp(a, b, predicate))
+
+    function = vector_kernel(8, [kind, kind], i1, body, 32)
+    found = run(function, {"a": a, "b": b, "y": np.zeros(32, np.uint8)})["y"]
+    left, right = (x.view(f"uint{kind.width.data}") if predicate[0] == "u" else x for x in (a, b))
+    compare = getattr(operator, predicate[-2:])
+    np.testing.assert_array_equal(found, compare(left, right))
 
 
 def test_masks_are_stored_and_read_as_bytes(run):

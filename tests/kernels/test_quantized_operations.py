@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
-from xdsl.dialects.builtin import f16, f32, i8, i32
+from xdsl.dialects import affine
+from xdsl.dialects.builtin import MemRefType, f16, f32, i8, i32
 from xdsl.ir import Block
 from xdsl.utils.exceptions import VerifyException
 
@@ -150,6 +151,26 @@ def test_generated_code_multiplies_doubling_as_the_reference(exponent, run):
     x = np.append(x >> np.arange(200) % 31, [-(2**31), 2**31 - 1, -1, 0]).astype(np.int32)
     op = build(RequantizeOp, [(sums, x.shape)], by=by)
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rounding"),
+    [
+        ("float", "nearest_even"),  # ONNX's
+        ("doubling_high_multiply", "nearest_away_from_zero"),  # TFLite's
+    ],
+)
+def test_sums_in_registers_are_requantized_in_vectors(scheme, rounding, run):
+    """Number by number costs several times what the products do."""
+    kind = quantized(i8, 0.1, 3)
+    by = RequantizationAttr.get(kind, Requantization(scheme, rounding))
+    op = build(MatMulOp, [(kind, (6, 32)), (kind, (32, 16)), None, None], requantization=by)
+    scheduled = schedule_kernel(define_kernel(op), Machine(vector_floats=8, language="c"), {})
+    to = [o.memref.type for o in scheduled.function.walk() if isinstance(o, affine.StoreOp)]
+    assert not [kind for kind in to if isinstance(kind, MemRefType) and kind.element_type == i8]
+    a, b = integers((6, 32), kind), integers((32, 16), kind, 1)
+    found = run_kernel(op, [a, b], run, scheduled.choices)
+    np.testing.assert_array_equal(found, op.evaluate(a, b)[0])
 
 
 def test_narrow_numbers_are_requantized_from_their_zero_point():

@@ -23,10 +23,12 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     VectorType,
+    i1,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.loop_dialect import (
+    CompareIntegerLanesOp,
     CompareLanesOp,
     ExtendSignedOp,
     ExtendUnsignedOp,
@@ -119,6 +121,7 @@ INTEGER_CONVERSIONS = (
 LANE_FORMS: Mapping[type[Operation], type[Operation]] = MappingProxyType(
     {
         arith.CmpfOp: CompareLanesOp,
+        arith.CmpiOp: CompareIntegerLanesOp,
         arith.SelectOp: SelectLanesOp,
         arith.ExtSIOp: ExtendSignedOp,
         arith.ExtUIOp: ExtendUnsignedOp,
@@ -153,6 +156,10 @@ def can_vectorize(operation: Operation) -> bool:
         )
     if isinstance(operation, INTEGER_LANEWISE):
         return _is_lane_integer(operation.results[0].type)
+    if isinstance(operation, arith.CmpiOp):
+        return _is_lane_integer(operation.lhs.type)
+    if isinstance(operation, arith.ExtUIOp) and operation.input.type == i1:
+        return _is_lane_integer(operation.result.type)
     if isinstance(operation, INTEGER_CONVERSIONS):
         values = (operation.operands[0], operation.results[0])
         return all(_is_lane_integer(v.type) or isinstance(v.type, Float32Type) for v in values)
@@ -160,7 +167,7 @@ def can_vectorize(operation: Operation) -> bool:
         return False
     if isinstance(operation, arith.ExtFOp | arith.TruncFOp):
         return all(_has_lanes(v.type) for v in (*operation.operands, *operation.results))
-    # Comparisons and selections of integers and indices have no vector form.
+    # Selections of integers, and all of indices, have no vector form.
     value = operation.operands[-1]
     return isinstance(value.type, AnyFloat)
 

@@ -19,48 +19,25 @@ from inventing import (
     Step,
     compared,
     line,
-    one_after_another,
     passes,
-    program,
-    size_bytes,
 )
+from synthetic_counts import with_counts
+from synthetic_records import kernels_of, memory_of, profile_of, program_of
 
 from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
-    BufferLifetime,
     Delta,
     GraphNode,
-    KernelRecord,
-    MemoryPlan,
     ModelRecord,
     PassAccuracy,
-    PhaseRecord,
-    PlacedBuffer,
-    PlanAttempt,
-    Port,
-    ProfileRecord,
-    Program,
     RewriteEvent,
-    ScheduleStep,
-    SourceText,
     TensorError,
-    TimedEvent,
     Trace,
 )
-from explorer.results.runs.counted import (
-    CountedLayer,
-    CountedRun,
-    CountedTile,
-    CycleTerm,
-    MemoryRate,
-    PredictedLayer,
-    ScratchpadRecord,
-    ScratchpadUse,
-    TilePhase,
-    TileRead,
-)
 from explorer.results.trace import SnapshotRecord
+
+__all__ = ["HOSTILE", "make_trace", "with_counts", "with_fault"]
 
 HOSTILE = "<script>alert('x')</script>\"&"
 """What a model file may hold as a name."""
@@ -305,8 +282,8 @@ def make_trace(label: str = "", mark: str = "", fused: bool = True) -> Trace:
         )
         operations = after
     records, snapshots, differences = passes(steps)
-    kernels = _kernels(operations)
-    memory = _memory(operations)
+    kernels = kernels_of(operations)
+    memory = memory_of(operations)
     return Trace(
         version=TRACE_VERSION,
         model=ModelRecord(
@@ -334,9 +311,9 @@ def make_trace(label: str = "", mark: str = "", fused: bool = True) -> Trace:
         decisions=() if fused else (("fuse-activation/*/*", "false"), ("fuse-add/*/*", "false")),
         memory=memory,
         kernels=kernels,
-        program=_program(operations, kernels, memory),
+        program=program_of(operations, kernels, memory),
         accuracy=_accuracy(snapshots, mark),
-        profile=_profile(operations),
+        profile=profile_of(operations),
     )
 
 
@@ -388,183 +365,6 @@ def _events(name: str, before: Operations, after: Operations) -> tuple[RewriteEv
     return tuple(events)
 
 
-def _launched(operations: Operations) -> list[Operation]:
-    return [
-        o
-        for o in operations
-        if o.family not in ("input", "output", "weight")
-        and o.operation == "kernels.launch"
-        and not o.id.startswith("reshape")
-    ]
-
-
-def _memory(operations: Operations) -> MemoryPlan:
-    launched = _launched(operations)
-    step_of = {o.id: index for index, o in enumerate(launched)}
-    lifetimes = []
-    for o in operations:
-        if o.family in ("weight", "output") or o.id.startswith("reshape"):
-            continue
-        aliases = [r.id for r in operations if r.id.startswith("reshape") and o.id in r.inputs]
-        users = [u for u in operations if {o.id, *aliases} & set(u.inputs)]
-        steps = [step_of.get(u.id, len(launched) - 1) for u in users if u.id not in aliases]
-        first = step_of.get(o.id, 0)
-        last = max([*steps, first]) + 1
-        lifetimes.append(
-            BufferLifetime(
-                id=o.id,
-                values=(o.id, *aliases),
-                size_bytes=size_bytes(o.shape),
-                first=first,
-                last=last,
-            )
-        )
-    placed: list[PlacedBuffer] = []
-    for buffer in sorted(lifetimes, key=lambda b: (-b.size_bytes, b.first)):
-        offset = 0
-        near = [p for p in placed if p.buffer.first < buffer.last and buffer.first < p.buffer.last]
-        for other in sorted(near, key=lambda p: p.offset_bytes):
-            if other.offset_bytes - offset >= buffer.size_bytes:
-                break
-            end = other.offset_bytes + other.buffer.size_bytes
-            offset = max(offset, -(-end // 64) * 64)
-        placed.append(PlacedBuffer(buffer, offset))
-    live = tuple(
-        sum(b.size_bytes for b in lifetimes if b.first <= step < b.last)
-        for step in range(len(launched))
-    )
-    peak = max(p.offset_bytes + p.buffer.size_bytes for p in placed)
-    return MemoryPlan(
-        placements=tuple(placed),
-        peak_bytes=peak,
-        bound_bytes=max(live),
-        optimal=peak == max(live),
-        attempts=(
-            PlanAttempt("by size", peak, 0.0004),
-            PlanAttempt("by time", peak + 4096, 0.0003),
-        ),
-        live_bytes=live,
-        steps=tuple(o.id for o in launched),
-        total_bytes=sum(b.size_bytes for b in lifetimes),
-    )
-
-
-_NEST = (
-    "affine.for %o = 0 to 16 {",
-    "  affine.for %y = 0 to 16 {",
-    "    affine.for %x = 0 to 16 {",
-    "      %sum = affine.load %bias[%o]",
-    "      affine.for %c = 0 to 3 {",
-    "        %a = affine.load %in[%c, %y, %x]",
-    "        %p = arith.mulf %a, %w",
-    "        %s = arith.addf %sum, %p",
-    "      }",
-    "      %r = arith.maximumf %s, %zero",
-    "      affine.store %r, %out[%o, %y, %x]",
-    "    }",
-    "  }",
-    "}",
-)
-_SOURCE = (
-    "static void {name}(const float *in, const float *w, float *out, long lo, long hi) {{",
-    "  for (long o = lo; o < hi; o++) {{",
-    "    for (long y = 0; y < 16; y++) {{",
-    "      vec8 sum = {{0}};",
-    "      for (long c = 0; c < 3; c++)",
-    "        for (long k = 0; k < 9; k++)",
-    "          sum += in[c * 324 + y * 18 + k] * load8(w + (o * 27 + c * 9 + k) * 8);",
-    "      sum = max8(sum, zero8);",
-    "      store8(out + (o * 16 + y) * 8, sum);",
-    "    }}",
-    "  }}",
-    "}}",
-)
-
-
-def _nest(number: int, owners: tuple[tuple[str, ...], ...]) -> SourceText:
-    """The nest after so many schedule steps behind `lower`."""
-    lines: list[str] = list(_NEST)
-    if number >= 1:
-        lines[0] = "affine.for %o = 0 to 2 {"
-        lines[3:3] = ["      affine.for %o8 = 0 to 8 {"]
-        lines[-3:-3] = ["      }"]
-        owners = (*owners[:3], (), *owners[3:-3], (), *owners[-3:])
-    if number >= 4:
-        lines = [line.replace("affine.load", "vector.load") for line in lines]
-    if number >= 5:
-        lines[0] = lines[0].replace("affine.for", "affine.parallel")
-    return SourceText("mlir", tuple(lines), owners)
-
-
-def _kernels(operations: Operations) -> tuple[KernelRecord, ...]:
-    kernels = []
-    for o in _launched(operations):
-        main, relu = (f"{o.id}/main",), (f"{o.id}/activation",)
-        owners = ((), (), (), main, main, main, main, main, (), relu, main, (), (), ())
-        steps = [
-            ScheduleStep(name, arguments, _nest(number, owners), operations_count)
-            for number, (name, arguments, operations_count) in enumerate(
-                (
-                    ("lower", (), 14),
-                    ("split", (("loop", "o"), ("by", "8")), 15),
-                    ("reorder", (("loops", "o, y, c, x, o8"),), 15),
-                    ("accumulate", (("value", "sum"),), 17),
-                    ("vectorize", (("loop", "o8"), ("width", "8")), 17),
-                    ("parallel", (("loop", "o"),), 17),
-                )
-            )
-        ]
-        lines = tuple(line.format(name=o.id) for line in _SOURCE)
-        source_owners = ((), (), (), main, main, main, main, relu, main, (), (), ())
-        macs = {"conv_1": 110592, "conv_2": 589824, "fused_1": 589824, "conv_3": 294912}
-        size = size_bytes(o.shape)
-        kernels.append(
-            KernelRecord(
-                name=o.id,
-                kind=o.label.split(" ")[0],
-                operations=(o.id,),
-                flops=2 * macs.get(o.id, size // 8),
-                bytes_moved=2 * size,
-                steps=tuple(steps),
-                phases=(PhaseRecord(o.id, 2 if "conv" in o.label else 1),),
-                source=SourceText("c", lines, source_owners),
-            )
-        )
-    return tuple(kernels)
-
-
-def _program(
-    operations: Operations, kernels: tuple[KernelRecord, ...], memory: MemoryPlan
-) -> Program:
-    offsets = memory.offsets
-    launched = _launched(operations)
-    return program(
-        launched,
-        kernels,
-        kernel_of=lambda o: o.id,
-        shapes={o.id: o.shape for o in operations},
-        offsets=offsets,
-        arena_bytes=memory.peak_bytes,
-        ports=(
-            Port(
-                name="images",
-                element_type="float32",
-                shape=(1, 3, 16, 16),
-                offset_bytes=offsets["images"],
-                size_bytes=3072,
-            ),
-            Port(
-                name="scores",
-                element_type="float32",
-                shape=(1, 10),
-                offset_bytes=offsets[launched[-1].id],
-                size_bytes=40,
-            ),
-        ),
-        weights=[o for o in operations if o.family == "weight"],
-    )
-
-
 def _accuracy(snapshots: Sequence[SnapshotRecord], mark: str) -> AccuracyReport:
     """Equal up to folding, within tolerance after blocking layouts."""
     passes = []
@@ -605,82 +405,6 @@ def _error(scale: float, depth: int, node: GraphNode) -> TensorError:
         worst_value=1.0 + 2 * scale * (1 + depth),
         expected_value=1.0,
     )
-
-
-def _profile(operations: Operations) -> ProfileRecord:
-    bars = []
-    for o in _launched(operations):
-        size = size_bytes(o.shape)
-        duration = (31_000 if "conv" in o.label else 2_600) + size // 4
-        flops = 1_179_648 if "conv" in o.label else size // 4
-        bars.append(TimedEvent(o.id, o.id, o.id, "queue", 0, duration, flops, 2 * size))
-    events = one_after_another(bars, rest_ns=900)
-    milliseconds = round((events[-1].end_ns + 900) / 1e6, 4)
-    return ProfileRecord(
-        device="Invented CPU with AVX2",
-        threads=2,
-        repeats=20,
-        milliseconds=milliseconds,
-        events=events,
-        peak_gflops=92.0,
-        peak_gbytes_per_second=21.0,
-    )
-
-
-def with_counts(trace: Trace, mark: str = "") -> Trace:
-    """The same on a machine whose cycles are counted: conv_1 at its roof, conv_3 bound by flash,
-    and predicted to take 50 cycles less."""
-    assert trace.profile is not None
-    token = (("compute" + mark, "token", 300),)
-
-    def use(offset: int, first: int, cycles: int):
-        return ScratchpadUse(
-            scratchpad="buffers" + mark, content="activations", first_element=offset // 8,
-            last_element=offset // 8 + 31, offset_bytes=offset, size_bytes=256,
-            start_cycle=first, ready_cycle=first + 10, end_cycle=first + cycles,
-        )  # fmt: skip
-
-    def tile(column: int, first: int):
-        """Of the halves of a picture of 4 x 8, with a halo of one and padding around."""
-        phases = (("load" + mark, "activations", 0, 20, ()),
-                  ("compute" + mark, "multiply", 25, 60, (("token", 5),)))  # fmt: skip
-        return CountedTile(
-            channels=(0, 7), rows=(0, 3), columns=(column, column + 3),
-            reads=(TileRead(tensor="input" + mark, size=(4, 8), rows=(-1, 4),
-                            columns=(column - 1, column + 4)),),
-            phases=tuple(
-                TilePhase(queue=queue, name=name + mark, chunk=0, count=2, waits=waits,
-                          start_cycle=first + start, end_cycle=first + end,
-                          busy_cycles=end - start, bytes=64 if name == "activations" else 0)
-                for queue, name, start, end, waits in phases
-            ),
-        )  # fmt: skip
-
-    def layer(name: str, first: int, cycles: int, least: float, bound: str, off: int):
-        term = CycleTerm(queue="compute" + mark, name="multiply", count=2, cycles=cycles - 100,
-                         why=f"4 for starts of 2 instructions{mark}")  # fmt: skip
-        return CountedLayer(
-            operation=name + mark, title="conv 3x3", macs=1600, first_cycle=first,
-            last_cycle=first + cycles, instructions=7, array_macs=3200,
-            memory_bytes=(("sram", 100), ("flash", 60)), least_cycles=least, bound=bound,
-            busy=(("compute" + mark, cycles - 100),), waits=token,
-            predicted=PredictedLayer(first_cycle=first, last_cycle=first + cycles - off,
-                                     terms=(term,), waits=token),
-            uses=(use(0, first, cycles // 2), use(512, first + 20, cycles - 20)), uses_left_out=3,
-            tiled_size=(4, 8), tiles=(tile(0, first), tile(4, first + 50)), tiles_left_out=2,
-        )  # fmt: skip
-
-    run = CountedRun(
-        cycles=600, predicted_cycles=550, macs=6400, peak_macs_per_cycle=16.0,
-        loaded_bytes=(("weights", 320),), stored_bytes=(), busy_cycles=(("compute", 400),),
-        stalls=(("compute", "token", 200),),
-        layers=(layer("conv_1", 0, 200, 200.0, "matrix engine", 0),
-                layer("conv_3", 200, 400, 100.0, "flash", 50)),
-        scratchpads=(ScratchpadRecord(name="buffers" + mark, size_bytes=2048, banks=4),),
-        memories=(MemoryRate(memory="sram", bytes_per_cycle=8.0, channels=2),
-                  MemoryRate(memory="flash", bytes_per_cycle=0.5, channels=1)),
-    )  # fmt: skip
-    return replace(trace, profile=replace(trace.profile, counted=run))
 
 
 def with_fault(trace: Trace, pass_name: str, tensor: str) -> Trace:

@@ -23,19 +23,29 @@ a notebook that nobody trusts yet, both outputs are seen."""
 _HINT = "Run the cell again for the explorer, of which this is a picture."
 
 
-def saved_picture(trace: Trace) -> dict[str, str]:
-    """The output as text and as HTML: the passes, and the graph as the page opens it."""
+def saved_picture(trace: Trace, at_pass: str = "") -> dict[str, str]:
+    """The output as text and as HTML: the passes, and the graph as the page opens it.
+
+    `at_pass` names the pass at which it was asked to open; a name that none has is like none.
+    """
     from explorer.views.static.graph import graph_html
     from explorer.views.static.parts.markup import note
     from explorer.views.static.passes import passes_html, passes_text
 
     body = passes_html(trace)
     if trace.snapshots:
-        # The pass that fused most, the first of equals; the import where none did.
-        index = max(range(len(trace.diffs)), key=lambda i: len(trace.diffs[i].fused) if i else 0)
+        index = _opened_at(trace, at_pass)
         body += f'<div style="margin-top: 8px">{graph_html(trace.snapshots[index].graph)}</div>'
         body += note(f"The graph after {trace.passes[index].name}. {_HINT}")
     return {
         "text/plain": passes_text(trace),
         "text/html": f'<div class="{PICTURE}">{body}</div>{_STYLE}',
     }
+
+
+def _opened_at(trace: Trace, at_pass: str) -> int:
+    """The pass of that name; else that which fused most, the first of equals, or the import."""
+    names = [record.name for record in trace.passes]
+    if at_pass in names:
+        return names.index(at_pass)
+    return max(range(len(trace.diffs)), key=lambda i: len(trace.diffs[i].fused) if i else 0)

@@ -81,7 +81,8 @@ def explore(
     known = trace() if callable(trace) else trace
     payload = trace_payload(known, against, overlay=overlay)
     payload.head["at"] = dict(at or {})
-    widget = _widget(payload, height, ask, branches, partial(saved_picture, known))
+    picture = partial(saved_picture, known, (at or {}).get("pass", ""))
+    widget = _widget(payload, height, ask, branches, picture)
     widget.branches = branches  # pyright: ignore[reportAttributeAccessIssue]
     return widget
 

@@ -23,6 +23,8 @@ from explorer.results import (
     Trace,
 )
 from explorer.views import static
+from explorer.views.saved_picture import saved_picture
+from explorer.views.static.graph import graph_html
 from explorer.views.static.parts.markup import escape, plain, shorten
 from explorer.views.static.parts.plain import columns
 
@@ -536,3 +538,12 @@ def test_a_table_goes_on_below_itself_where_a_line_would_be_too_long(width):
     words = Counter(word.strip(",") for line in lines for word in line.split())
     assert all(words[f"a-pass-{i}"] == 2 for i in range(30))
     assert max(map(len, columns(rows, align="nlrl"))) > 400
+
+
+def test_the_picture_of_an_explorer_is_of_the_pass_that_it_opened_at(trace: Trace) -> None:
+    html = saved_picture(trace, "fuse-add")["text/html"]
+    assert "The graph after fuse-add." in html
+    assert graph_html(trace.snapshots[6].graph) in html and trace.passes[6].name == "fuse-add"
+    most = saved_picture(trace)["text/html"]
+    assert "The graph after fold-batch-norm." in most
+    assert saved_picture(trace, "no such pass")["text/html"] == most

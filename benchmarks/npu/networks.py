@@ -3,7 +3,8 @@
     python benchmarks/npu/networks.py MODEL.onnx... [--qdq] [--files MODELS]
         [--targets vta-16,tiny-8] [--record networks.jsonl] [--report docs/npu-networks.md]
 
-What is quantized already runs as it is. A float model gets thresholds (min-max, whole integers)
+What is quantized already runs as it is; where its inputs are floats that hold bytes, as Deeploy's
+do, they are stored as bytes. A float model gets thresholds (min-max, whole integers)
 from its case in benchmarks/models.toml, or from four pictures of uniform noise; with `--qdq`
 onnxruntime quantizes it instead (QDQ, bytes, weights by channel). Numbers behind every pass and out
 of the simulator are compared with the integer program bit by bit.
@@ -29,10 +30,11 @@ import explorer
 from explorer.cases.cases import Case, read_cases
 from explorer.cases.sources import read_all
 from explorer.compilation.bits import is_bit_exact
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, InputError
 from explorer.importers import load
 from explorer.ir.operation import identity_of
 from explorer.ir.structure import operations
+from explorer.quantization.table import Threshold, ThresholdTable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks" / "accuracy"))
@@ -93,6 +95,8 @@ def run_model(
     table, made_by = None, "itself"
     if is_float(path, case):
         made_by = "onnxruntime" if options.qdq else "calibrate"
+    else:
+        table = of_bytes(path, case, examples)
     left = [target for target in targets if (path.stem, made_by, target) not in known]
     if not left:
         return
@@ -102,10 +106,7 @@ def run_model(
             source = Path(folder) / f"{path.stem}.onnx"
             quantized_by_onnxruntime(path, source, examples)
         elif made_by == "calibrate":
-            table = explorer.calibrate(
-                path, examples, dimensions=dict(case.dimensions), method="min-max",
-                corrections=(), arithmetic="integer",
-            )  # fmt: skip
+            table = calibrated(path, case, examples)
         for target in left:
             row: Row = {"model": path.stem, "made_by": made_by, "target": target, "problem": ""}
             start = time.perf_counter()
@@ -150,7 +151,28 @@ def is_float(path: Path, case: Case) -> bool:
     """Whether its program has no integers yet, and so none for the machine."""
     c = explorer.compile(path, "cpu", dimensions=dict(case.dimensions))
     imported = operations(c.passes[0].after.program)
-    return not any(op.name == "top.quantize" for op in imported)
+    return not any(op.name in ENDS for op in imported)
+
+
+def calibrated(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> ThresholdTable:
+    return explorer.calibrate(
+        path, examples, dimensions=dict(case.dimensions), method="min-max", corrections=(),
+        arithmetic="integer",
+    )  # fmt: skip
+
+
+def of_bytes(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> ThresholdTable | None:
+    """Of a model of integers in floats: its inputs, where products read no other floats, and where
+    they are whole numbers from 0 to 255, whose scale is 1 then. None of other models."""
+    try:
+        names = list(calibrated(path, case, examples).thresholds)
+    except InputError:  # nothing is left to be quantized
+        return None
+    if not set(names) <= set(examples):
+        return None
+    if any(np.any(x != np.clip(np.rint(x), 0, 255)) for x in map(examples.__getitem__, names)):
+        return None
+    return ThresholdTable({name: Threshold(name, 255.0, 0.0, 255.0) for name in names})
 
 
 def examples_of(path: Path, case: Case, files: Path) -> dict[str, np.ndarray]:

@@ -71,6 +71,8 @@ class Requantization:
 
 
 AS_ONNXRUNTIME = Requantization("float", "nearest_even")
+BY_SHIFT = Requantization("multiplier_shift", "nearest_up")
+"""floor(accumulator * m / 2^s + 1/2): what files mean that say a whole factor and a shift."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,13 @@ def _doubling_factors(ratios: np.ndarray) -> FixedPoint:
         )
     vanishes = shifts > LARGEST_SHIFT
     return FixedPoint(np.where(vanishes, 0, multipliers), np.where(vanishes, DOUBLED_BITS, shifts))
+
+
+def is_short(ratios: np.ndarray) -> bool:
+    """Whether all are a whole number of at most 15 bits over a power of two: then multipliers hold
+    them exactly, and devices compute them exactly by more schemes than one."""
+    fractions = np.ldexp(np.frexp(np.asarray(ratios, np.float64))[0], HALF_BITS)
+    return bool(np.all(fractions == np.floor(fractions)))
 
 
 def ratio_of(source: QuantizedType, target: QuantizedType, how: Requantization) -> np.ndarray:
@@ -342,6 +351,7 @@ def in_words(attribute: Attribute | None) -> str:
 
 __all__ = [
     "AS_ONNXRUNTIME",
+    "BY_SHIFT",
     "DOUBLED_BITS",
     "LARGEST_SHIFT",
     "ROUNDINGS",
@@ -354,6 +364,7 @@ __all__ = [
     "fixed_point",
     "in_words",
     "integer_limits",
+    "is_short",
     "multiplied",
     "ratio_of",
     "requantize",

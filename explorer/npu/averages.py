@@ -84,7 +84,7 @@ def divided(layer: Convolution, machine: Machine) -> Convolution:
     if not machine.scheme or not machine.rounding:
         raise LayerError(f"{machine.name} does not say how it requantizes")
     how = Requantization(machine.scheme, machine.rounding)
-    largest = _largest_sum(layer, machine)
+    largest = layer.largest_sum(machine)
     found = division(scaling.divisor, largest, how)
     if found is None:
         raise LayerError(
@@ -96,13 +96,6 @@ def divided(layer: Convolution, machine: Machine) -> Convolution:
     scaling = replace(scaling, how=how, multipliers=multiplier * ones, shifts=shift * ones,
                       divisor=0)  # fmt: skip
     return replace(layer, rescaling=scaling)
-
-
-def _largest_sum(layer: Convolution, machine: Machine) -> int:
-    """What no sum of the layer goes beyond, whatever its inputs."""
-    reach = (1 << machine.input_bits - 1) + abs(layer.input_zero_point)
-    by_output = np.abs(layer.weights).reshape(layer.weights.shape[0], -1).sum(axis=1) * reach
-    return int((by_output + np.abs(layer.bias)).max())
 
 
 def division(divisor: int, largest: int, how: Requantization) -> tuple[int, int] | None:

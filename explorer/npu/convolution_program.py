@@ -12,7 +12,7 @@ when the sums' buffer is free.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 from explorer.npu import layouts
 from explorer.npu.bands import input_blocks, output_blocks
 from explorer.npu.borders import borders
-from explorer.npu.layer import Convolution, scheme_problem
+from explorer.npu.exact_factors import Shifted, is_stated, scaling_problem, shifted
+from explorer.npu.layer import Convolution
 from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
 from explorer.npu.tensors import blocks
@@ -93,7 +94,7 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
         return _vta_problem(layer, machine)
     if "requantize" not in machine.operations or "add" not in machine.operations:
         return "its vector engine does not requantize and add"
-    return "" if scaling is None else scheme_problem(scaling, machine)
+    return "" if scaling is None else scaling_problem(scaling, machine, 0)
 
 
 def _vta_problem(layer: Convolution, machine: Machine) -> str:
@@ -104,7 +105,19 @@ def _vta_problem(layer: Convolution, machine: Machine) -> str:
         return f"its elements hold a batch of {machine.batch}, and the layer has 1"
     if machine.rows != machine.columns:
         return "its loads cannot skip elements, which rows unlike columns need"
-    return "" if layer.rescaling is None else scheme_problem(layer.rescaling, machine)
+    if layer.rescaling is None:
+        return ""
+    return scaling_problem(layer.rescaling, machine, layer.largest_sum(machine))
+
+
+def _shifted(layer: Convolution, machine: Machine) -> Shifted | None:
+    """How VTA multiplies by factors that are stated; None where it only shifts."""
+    scaling = layer.rescaling
+    if scaling is None or machine.set != "vta" or not is_stated(scaling.how):
+        return None
+    found = shifted(scaling, layer.largest_sum(machine))
+    assert isinstance(found, Shifted), found
+    return found
 
 
 def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
@@ -146,6 +159,7 @@ class ConvolutionWriter(Stream):
         self.blocks = input_blocks(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
+        self.shifted = _shifted(layer, machine)
         super().__init__(machine, places, machine.depth("micro_operations"))
 
     def constants(self) -> dict[str, np.ndarray]:
@@ -285,17 +299,26 @@ class ConvolutionWriter(Stream):
         limits = {"offset": scaling.zero_point, "low": scaling.low, "high": scaling.high}
         if self.machine.set == "full":
             return found + self._vector(chunk, Requantize, count, **limits)
+        if self.shifted is not None:
+            steps = [("multiply", 1), ("add", 2)]
+            if self.shifted.bounds is not None:
+                steps = [("maximum", 3), ("minimum", 4), *steps]
+            for operation, constant in steps:
+                found += self._vector(chunk, Vector, count + constant, operation=operation)
         found += self._vector(chunk, Vector, count, operation="shift_right")
-        for operation, value in (
-            ("add", scaling.zero_point),
-            ("maximum", scaling.low),
-            ("minimum", scaling.high),
-        ):
-            if operation != "add" or value:
-                found += self._vector(
-                    chunk, Vector, 0, operation=operation, use_immediate=True, immediate=value
-                )
-        return found
+        moved = [("add", scaling.zero_point)] if scaling.zero_point else []
+        limits = [*moved, ("maximum", scaling.low), ("minimum", scaling.high)]
+        return found + self._immediates(chunk, limits)
+
+    def _immediates(self, chunk: Chunk, steps: Iterable[tuple[str, int]]) -> list[Instruction]:
+        """Operations with one number each, on all sums of a tile."""
+        return [
+            instruction
+            for operation, value in steps
+            for instruction in self._vector(
+                chunk, Vector, 0, operation=operation, use_immediate=True, immediate=value
+            )
+        ]
 
     def _biases(self, chunk: Chunk) -> list[Instruction]:
         """Added to each class of positions; at once where there is one."""

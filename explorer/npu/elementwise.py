@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.ir.requantization import FixedPoint, Requantization, multiplied
+from explorer.npu.exact_factors import is_stated, shifted
 from explorer.npu.layer import Rescaling, scheme_problem
 from explorer.npu.tensors import Shape, Tensor
 from explorer.npu.vectors import Access
@@ -159,6 +160,8 @@ class Elementwise:
             return f"its vector engine has no {min(missing)}"
         if self.low < -(1 << machine.input_bits - 1) or self.high >= 1 << machine.input_bits - 1:
             return f"limits {self.low} to {self.high} are no numbers of {machine.input_bits} bits"
+        if machine.set == "vta" and is_stated(self.how):
+            return self._stated_problem(machine)
         multipliers, shifts = np.array([*self.factors, (1, 0)]).T
         return scheme_problem(
             Rescaling(how=self.how, multipliers=multipliers, shifts=shifts),
@@ -168,9 +171,34 @@ class Elementwise:
 
     def _room(self, machine: Machine) -> int:
         """Bits by which operands, and the result once more, can become larger in 31 bits."""
-        width = machine.input_bits + 1 + self.lift
-        width = 2 * width if self.kind == "mul" else width + 1
-        return max(31 - width, 0) // 2
+        return max(31 - self.result_width(machine), 0) // 2
+
+    def width(self, machine: Machine) -> int:
+        """Bits, with their sign, of operands before they are scaled."""
+        return machine.input_bits + 1 + self.lift
+
+    def result_width(self, machine: Machine) -> int:
+        """Bits of what they are combined to, where no operand is scaled up."""
+        width = self.width(machine)
+        return 2 * width if self.kind == "mul" else width + 1
+
+    def steps(self, factor: Factor, width: int) -> list[tuple[str, int]] | str:
+        """A factor that is stated, of numbers of so many bits, as operations with an immediate each
+        for vector engines that only shift; or why there are none."""
+        multipliers, shifts = (np.array([number]) for number in factor)
+        scaling = Rescaling(how=self.how, multipliers=multipliers, shifts=shifts)
+        found = shifted(scaling, 1 << width - 1)
+        if isinstance(found, str):
+            return found
+        if found.bounds is not None:
+            return f"numbers of {width} bits times {found.multipliers[0]} need more than 32 bits"
+        return found.steps
+
+    def _stated_problem(self, machine: Machine) -> str:
+        needed = [(one.factor, self.width(machine)) for one in self.operands]
+        needed.append((self.factor, self.result_width(machine)))
+        found = (self.steps(factor, width) for factor, width in needed if factor is not None)
+        return next((steps for steps in found if isinstance(steps, str)), "")
 
 
 def flattened_elementwise(layer: Elementwise) -> Elementwise:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.npu.elementwise import OPERATIONS, Elementwise, Factor
+from explorer.npu.exact_factors import is_stated
 from explorer.npu.places import Addresses
 from explorer.npu.vector_program import VectorWriter
 from explorer.npu.vectors import TiledVectors, VectorTile
@@ -47,7 +48,8 @@ class ElementwiseWriter(VectorWriter):
             yield from self._requantize(results, size, number, **limits)
             return
         if layer.factor is not None:
-            yield from self._scaled(results, size, number, layer.factor)
+            width = layer.result_width(self.machine)
+            yield from self._scaled(results, size, number, layer.factor, width)
         if layer.zero_point:
             yield from self.immediate(results, size, "add", layer.zero_point)
         yield from self.immediate(results, size, "maximum", layer.low)
@@ -66,14 +68,21 @@ class ElementwiseWriter(VectorWriter):
         if layer.lift:
             yield from self.immediate(start, size, "shift_right", -layer.lift)
         if operand.factor is not None:
-            yield from self._scaled(start, size, number, operand.factor)
+            width = layer.width(self.machine)
+            yield from self._scaled(start, size, number, operand.factor, width)
         if index and layer.kind == "sub":
             yield from self.immediate(start, size, "multiply", -1)
 
-    def _scaled(self, start: int, size: int, number: int, factor: Factor) -> list[Instruction]:
-        """By the factor of that number, all bits kept."""
+    def _scaled(
+        self, start: int, size: int, number: int, factor: Factor, width: int
+    ) -> list[Instruction]:
+        """By the factor of that number, all bits kept; `width`: of what is scaled."""
         if self.machine.set == "full":
             return self._requantize(start, size, number, wide=True)
+        if is_stated(self.made.how):
+            steps = self.made.steps(factor, width)
+            assert not isinstance(steps, str), steps
+            return [i for step in steps for i in self.immediate(start, size, *step)]
         multiplier, shift = factor  # a power of two: a shift to the left
         bits = min(shift, MOST_SHIFT) - (multiplier.bit_length() - 1)
         return self.immediate(start, size, "shift_right", bits)

@@ -195,6 +195,12 @@ class Convolution:
         kept = int(np.count_nonzero(self.weights))
         return self.groups > 1 or 4 * kept < self.weights.size
 
+    def largest_sum(self, machine: Machine) -> int:
+        """What no sum goes beyond, whatever the inputs."""
+        reach = (1 << machine.input_bits - 1) + abs(self.input_zero_point)
+        by_output = np.abs(self.weights).reshape(self.weights.shape[0], -1).sum(axis=1) * reach
+        return int((by_output + np.abs(self.bias)).max())
+
     def sums(self, x: np.ndarray) -> np.ndarray:
         """i64 of the output's shape: accumulators without bias, modulo nothing."""
         shifted = x.astype(np.int64) - self.input_zero_point

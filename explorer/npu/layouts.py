@@ -1,7 +1,7 @@
 """Constants of convolutions as the array takes them, in the order in which bands are computed.
 
     weights     [band, block of columns, block of rows, ky, kx, column, row]
-    constants   [block of columns, biases by class of position, multipliers, shifts, column]
+    constants   [block of columns, biases by class of position, factors, column]
 
 Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
 their blocks of columns x rows differ: these lie in memory once, and so they do in the scratchpad.
@@ -15,7 +15,8 @@ import numpy as np
 
 from explorer.npu.bands import Band, InputBlock, bands, input_blocks
 from explorer.npu.borders import borders
-from explorer.npu.layer import Convolution
+from explorer.npu.exact_factors import bounds_of, half_steps, is_stated, reduced
+from explorer.npu.layer import Convolution, Rescaling
 from explorer.npu.tensors import blocks, packed
 from explorer.targets.npu.machine import Machine
 
@@ -100,14 +101,22 @@ def dense(layer: Convolution, outputs: range) -> np.ndarray:
     return found
 
 
+def _factors(scaling: Rescaling, machine: Machine) -> tuple[np.ndarray, ...]:
+    """Multipliers and shifts as the machine reads them, each i64 of [outputs]."""
+    if machine.set != "vta":
+        return scaling.multipliers, scaling.shifts
+    if not is_stated(scaling.how):
+        return (np.minimum(scaling.shifts, 31),)
+    multipliers, shifts = reduced(scaling.multipliers, scaling.shifts)
+    return shifts, multipliers, half_steps(shifts), *bounds_of(scaling)
+
+
 def constants(layer: Convolution, machine: Machine) -> np.ndarray:
     """Bytes of biases and factors."""
     values = list(borders(layer, machine).biases(layer))
     scaling = layer.rescaling
     if scaling is not None and layer.is_scaled:
-        is_vta = machine.set == "vta"
-        values += [np.minimum(scaling.shifts, 31)] if is_vta else [scaling.multipliers,
-                                                                   scaling.shifts]  # fmt: skip
+        values += list(_factors(scaling, machine))
     stacked = np.stack([np.asarray(v, np.int64) for v in values])
     count = blocks(stacked.shape[1], machine.columns)
     room = count * machine.columns - stacked.shape[1]

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
-from explorer.npu.layer import Rescaling, scheme_problem
+from explorer.npu.exact_factors import scaling_problem
+from explorer.npu.layer import Rescaling
 from explorer.npu.tensors import Shape, Tensor, blocks
 from explorer.targets.npu.machine import Machine
 
@@ -99,7 +101,13 @@ class MatrixProduct:
         needed = {"add", "requantize"} if machine.set == "full" else {"add", "shift_right"}
         if missing := needed - set(machine.operations):
             return f"its vector engine has no {min(missing)}"
-        return scheme_problem(self.rescaling, machine)
+        return scaling_problem(self.rescaling, machine, self.largest_sum(machine), True)
+
+    def largest_sum(self, machine: Machine) -> int:
+        """What no sum goes beyond, whatever the inputs."""
+        half = 1 << machine.input_bits - 1
+        reach = (half + abs(zero) for zero in (self.left_zero_point, self.right_zero_point))
+        return self.inner * prod(reach) + (0 if self.bias is None else int(abs(self.bias).max()))
 
 
 @dataclass(frozen=True, kw_only=True)

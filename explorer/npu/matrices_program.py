@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.npu.exact_factors import Shifted, is_stated, shifted
 from explorer.npu.layer import LayerError
 from explorer.npu.matrices import (
     MatrixChunk,
@@ -387,7 +388,12 @@ class MatrixWriter(Stream):
                 Requantize, micro, offset=scaling.zero_point, low=scaling.low, high=scaling.high,
                 **whole,
             )  # fmt: skip
-        steps = [("shift_right", min(int(scaling.shifts[0]), 31)), ("add", scaling.zero_point),
+        down = [("shift_right", min(int(scaling.shifts[0]), 31))]
+        if is_stated(scaling.how):
+            stated = shifted(scaling, layer.largest_sum(self.machine))
+            assert isinstance(stated, Shifted) and not isinstance(stated.steps, str), stated
+            down = stated.steps
+        steps = [*down, ("add", scaling.zero_point),
                  ("maximum", scaling.low), ("minimum", scaling.high)]  # fmt: skip
         for operation, value in steps:
             if operation != "add" or value:

@@ -21,6 +21,7 @@ from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError
 from explorer.npu.matrices import MatrixProduct, Transposition
 from explorer.npu.matrices_program import MatrixWriter, TiledMatrices, tile_matrices
+from explorer.npu.own_factors import with_own_factors
 from explorer.npu.pieces import Pieces, PiecesWriter, TiledPieces
 from explorer.npu.places import ANYWHERE, Addresses, Placed
 from explorer.npu.row_program import RowWriter
@@ -124,6 +125,7 @@ def tile_layer(
         found = [tile_layer(piece.layer, machine, buffers=buffers) for piece in layer.pieces]
         return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
     problem = queue_problem(machine)
+    layer = with_own_factors(layer, machine)
     if not problem and isinstance(layer, Convolution):
         layer = divided(layer, machine)
         problem = convolution_problem(layer, machine)

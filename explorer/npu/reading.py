@@ -12,7 +12,7 @@ says `network_values.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -37,7 +37,7 @@ from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.npu.averages import average
-from explorer.npu.computed import copy, is_read_as_matrix, is_swap, matrix_product, swap
+from explorer.npu.computed import Step, copy, is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import MOVES, flattened_picture, is_unmoved, move_layers, origin
@@ -196,10 +196,9 @@ def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple
     elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)
     elif isinstance(op, MatMulOp) and not isinstance(op.right.owner, WeightOp):
-        found = tuple(
-            ReadLayer(layer=layer, reads=reads, result=result)
-            for layer, reads, result in matrix_product(op, Values(name, weights))
-        )
+        found = _one_by_one(matrix_product(op, Values(name, weights)))
+    elif isinstance(op, IntegerSoftmaxOp):
+        found = _one_by_one(softmax(op, name))
     else:
         reader = READERS.get(type(op))
         if reader is None:
@@ -207,6 +206,12 @@ def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple
         found = (reader(op, Values(name, weights)),)
     _check(op, found)
     return found
+
+
+def _one_by_one(steps: Iterable[Step]) -> tuple[ReadLayer, ...]:
+    return tuple(
+        ReadLayer(layer=layer, reads=reads, result=result) for layer, reads, result in steps
+    )
 
 
 def _read_moves(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) -> ReadLayer:
@@ -398,11 +403,6 @@ def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=layer, reads=(op.input,))
 
 
-def _read_softmax(op: TopOperation, values: Values) -> ReadLayer:
-    assert isinstance(op, IntegerSoftmaxOp)
-    return ReadLayer(layer=softmax(op, values.name), reads=(op.input,))
-
-
 def _read_normalization(op: TopOperation, values: Values) -> ReadLayer:
     assert isinstance(op, IntegerLayerNormOp)
     return ReadLayer(layer=normalization(op, values), reads=(op.input,))
@@ -413,7 +413,6 @@ READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
     IntegerLayerNormOp: _read_normalization,
-    IntegerSoftmaxOp: _read_softmax,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,
     PoolOp: _read_pool,

@@ -1,6 +1,8 @@
 """Softmax over channels: a layer of the vector engine alone.
 
-    softmax(op, name)           top.integer_softmax as one
+    softmax(op, name)           top.integer_softmax as one; over the rows of matrices as three, for
+                                these are transposed before and behind: (layer, what it reads, type
+                                of its result)
 
     d = max(x) - x                          x of all channels at a position
     e = exponentials[d]                     30 bits behind the point
@@ -13,6 +15,7 @@ machine's own requantization does: the instruction has its own (docs/npu-instruc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +28,10 @@ from explorer.ir.requantization import (
     multiplied,
 )
 from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
+from explorer.ir.types import static_shape, tensor_type
+from explorer.npu.computed import Step
 from explorer.npu.layer import LayerError
+from explorer.npu.matrices import Transposition
 from explorer.npu.network_values import stored_form
 from explorer.npu.rows import RowLayer, is_over_channels
 from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS, RowLoop, Softmax
@@ -34,12 +40,29 @@ from explorer.targets.npu.machine import Machine
 ROUNDED = Requantization("multiplier_shift", "nearest_up")
 
 
-def softmax(op: IntegerSoftmaxOp, name: str) -> SoftmaxLayer:
-    """LayerError for one along positions, and for numbers of more than 8 bits."""
-    read, made = stored_form(op.input), stored_form(op.output)
-    axis = op.get("axis")
-    if not is_over_channels(read, (axis,)):
+def softmax(op: IntegerSoftmaxOp, name: str) -> Iterator[Step]:
+    """LayerError for one along other positions, and for numbers of more than 8 bits."""
+    axis, shape = op.get("axis"), static_shape(op.input)
+    if is_over_channels(stored_form(op.input), (axis,)):
+        yield _over_channels(op, shape, name), (op.input,), None
+        return
+    if len(shape) not in (2, 3) or axis % len(shape) != len(shape) - 2:
         raise LayerError(f"it is over axis {axis}, along which lie positions")
+    swapped = (*shape[:-2], shape[-1], shape[-2])
+    before, behind = (tensor_type(kind, swapped) for kind in (op.source, op.made))
+    batch = shape[0] if len(shape) == 3 else 1
+    turned = (
+        Transposition(name=name, input_shape=stored_form(value).shape, batch=batch)
+        for value in (op.input, behind)
+    )
+    yield next(turned), (op.input,), before
+    yield _over_channels(op, swapped, name), (0,), behind
+    yield next(turned), (1,), None
+
+
+def _over_channels(op: IntegerSoftmaxOp, shape: tuple[int, ...], name: str) -> SoftmaxLayer:
+    """Of tensors of that shape, whose channels are what is added up."""
+    read, made = (stored_form(tensor_type(kind, shape)) for kind in (op.source, op.made))
     bits = op.source.storage.width.data
     if len(op.exponentials) > 1 or op.made.storage.width.data != bits:
         raise LayerError(f"it makes {op.made.storage} of {op.source.storage}, expected bytes")

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from explorer.npu.stream import Stream
 from explorer.targets.npu.instructions import (
-    Finish,
     Instruction,
     Load,
     Loop,
@@ -74,8 +73,12 @@ class Traffic:
 
 def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
     """Of a layer that is not written yet, in the order of the program."""
-    stream.write()
-    stream.emit(-1, [Finish(pop_after=True)])
+    stream.complete()
+    return steps_in(stream)
+
+
+def steps_in(stream: Stream) -> tuple[list[Step], Traffic]:
+    """Of one that is."""
     reader = _Reader(stream)
     steps = [reader.step(op) for op in stream.instructions]
     traffic = Traffic(

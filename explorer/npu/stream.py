@@ -144,11 +144,15 @@ class Stream(ABC):
         apart = stride * each if fields.get("y_size", 1) > 1 else 0  # of one row it means nothing
         return Load(memory=content, x_stride=apart, **fields, **step)
 
+    def complete(self) -> None:
+        """Writes all instructions, the end included."""
+        self.write()
+        self.emit(-1, [Finish(pop_after=True)])
+
     def finished(self, name: str) -> bytes:
         """The program, its end included. LayerError where a field is too narrow; `name`: the
         layer's."""
-        self.write()
-        self.emit(-1, [Finish(pop_after=True)])
+        self.complete()
         try:
             return encode(self.instructions, self.machine)
         except InputError as error:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from explorer.npu.bands import Band, bands, most_inputs, ranges
 from explorer.npu.borders import borders
+from explorer.npu.exact_factors import is_stated
 from explorer.npu.layer import Convolution, LayerError
 from explorer.npu.layouts import Repeated, repeated
 from explorer.npu.scratchpads import (
@@ -180,8 +181,14 @@ def input_pieces(
 
 
 def constants_per_block(layer: Convolution, machine: Machine) -> int:
-    """Elements per block of output channels: biases, then multipliers and shifts."""
-    factors = (1 if machine.set == "vta" else 2) if layer.is_scaled else 0
+    """Elements per block of output channels: biases, then multipliers and shifts.
+
+    VTA has shifts, and where factors are stated multipliers, half steps and two bounds behind them.
+    """
+    factors = 2 if layer.is_scaled else 0
+    if factors and machine.set == "vta":
+        is_multiplied = layer.rescaling is not None and is_stated(layer.rescaling.how)
+        factors = 5 if is_multiplied else 1
     return borders(layer, machine).count + factors
 
 

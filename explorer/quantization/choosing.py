@@ -7,7 +7,8 @@ A tensor is one of them where an operation that has a form in integers makes it 
 through operations that only move numbers. A concat of several tensors is one, for they need one
 type behind it, and what only it reads is none then. What a clamp reads is none: it stays a sum
 until the clamp saturates it. Results that only floats read are none either: sums are as good. Where
-nothing is to be computed in floats, results of all but products are quantized, too.
+nothing is to be computed in floats, results of all but products are quantized, too. What was
+dequantized has a type already, which is the file's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from explorer.ir.interfaces import Moving, Quantizable
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.quantization.quantized import DequantizeOp
 from explorer.ir.types import element_type_of, is_static
 
 F32 = Float32Type()
@@ -71,6 +73,8 @@ def name_of(value: SSAValue) -> str:
 def is_wanted(value: SSAValue, integers_only: bool = False) -> bool:
     """Whether the value itself gets a quantized type; moved numbers have that of what was moved."""
     if element_type_of(value) != F32 or is_constant(value) or not is_static(value):
+        return False
+    if isinstance(moved_from(value).owner, DequantizeOp):
         return False
     readers = [use.operation for use in value.uses]
     is_read = any(reads_quantized(reader, value, integers_only) for reader in readers)

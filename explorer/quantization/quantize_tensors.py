@@ -13,6 +13,7 @@ only says which numbers there are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -304,6 +305,9 @@ def _quantize_weight(
         if array is not None:
             events.decline("weights", op, "what they are multiplied with is no quantized tensor")
         return
+    if _is_whole(op, array, others, rewriter):
+        events.decline("weights", op, "all is whole numbers: `store-whole-weights` keeps them")
+        return
     to = weight_type(array, axis, in_powers)
     with events.rewrite("weights", op, f"signed bytes, {len(to.scale_array)} scales"):
         stored = rewriter.add_weight(
@@ -312,6 +316,21 @@ def _quantize_weight(
         back = DequantizeOp.make([stored], to=element_type_of(op.operands[index]))
         rewriter.insert_before(op, back, like=op)
         rewriter.set_operand(op, index, back.output)
+
+
+def _is_whole(
+    op: Quantizable, array: np.ndarray, others: Sequence[SSAValue], rewriter: RecordedRewriter
+) -> bool:
+    """Whether a product is one of whole numbers as it stands: of a tensor whose scale is 1, with
+    weights of 8 bits and a whole bias."""
+    read = moved_from(others[0]).owner
+    kind = read.parameters if isinstance(read, DequantizeOp) else None
+    if kind is None or not kind.is_per_tensor or float(kind.scale_array[0]) != 1.0:
+        return False
+    rest = [constant(other, rewriter.weights) for other in others[1:]]
+    return np.array_equal(array, np.clip(np.rint(array), -128, 127)) and all(
+        other is not None and np.array_equal(other, np.rint(other)) for other in rest
+    )
 
 
 def weight_type(array: np.ndarray, axis: int, in_powers: bool = False) -> QuantizedType:

@@ -67,6 +67,9 @@ ONE = {
         %y = top.unary(%e) {kind = "is_infinite"} : tensor<2x4x6x6xi1>""",
     "binary mod": f"""%w = top.weight() {{weight = "w"}} : tensor<6xf32>
         %y = top.binary(%x, %w) {{kind = "mod"}} : {F}""",
+    "whole numbers": f"""%q = top.quantize(%x) {{to = !top.quantized<i32, 0.25:0>}} :
+            tensor<2x4x6x6x!top.quantized<i32, 0.25:0>>
+        %y = top.dequantize(%q) {{to = f32}} : {F}""",
     "cast": "%y = top.cast(%x) {to = i32} : tensor<2x4x6x6xi32>",
     "conv": """%w = top.weight() {weight = "w"} : tensor<6x2x3x3xf32>
         %b = top.weight() {weight = "b"} : tensor<6xf32>

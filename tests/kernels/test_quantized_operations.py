@@ -115,6 +115,17 @@ def test_all_storage_widths_come_back(name, run):
     assert np.abs(back - x)[inside].max() <= 0.25  # half a step
 
 
+def test_whole_numbers_of_32_bits_end_where_singles_do(run):
+    kind = QuantizedType.get(i32, [1.0], [0])
+    x = np.array([2.0**31, 2.0**40, 2.0**31 - 128, 16777216, 2.5, 3.5, -0.5, -(2.0**31), -1e30])
+    op = build(QuantizeOp, [(f32, x.shape)], to=kind)
+    most = 2**31 - 128
+    expected = np.array([most, most, most, 2**24, 2, 4, 0, -(2**31), -(2**31)], np.int32)
+    x = x.astype(np.float32)
+    np.testing.assert_array_equal(op.evaluate(x)[0], expected)
+    np.testing.assert_array_equal(run_kernel(op, [x], run), expected)
+
+
 def test_half_precision_is_quantized_in_single(run):
     kind = quantized(U8, 0.01, 10)
     x = np.linspace(-1, 3, 64).astype(np.float16)

@@ -68,6 +68,22 @@ def test_every_full_machine_computes_it_in_the_predicted_cycles(name, channels):
     assert row.count == -(-channels // found.columns)
 
 
+@pytest.mark.parametrize("shape", [(1, 64, 1), (3, 20, 24), (7, 45)])
+@pytest.mark.parametrize("name", FULL)
+def test_rows_of_matrices_are_transposed_before_and_behind(name, shape):
+    op, found = softmax_op(shape, len(shape) - 2), machine(name)
+    x = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
+    (expected,) = op.evaluate(x)
+    made = [stored_form(op.input).signed(x)]
+    for read in read_operation(op, {}):
+        index = 0 if read.reads == (op.input,) else 1 + read.reads[0]
+        given = made[index].reshape(read.layer.inputs[0].shape)
+        compared(read.layer, found, np.random.default_rng(4), given=[given])
+        made.append(read.layer.run(given))
+    assert len(made) == 4
+    np.testing.assert_array_equal(stored_form(op.output).logical(made[-1]), expected)
+
+
 def test_rows_in_several_tiles_are_whole_in_each():
     small = machine("odd-12x20", **{"memories.accumulators.size_bytes": 7 * 800})
     _, layer = layer_of((4, 30, 45), 2)
@@ -82,7 +98,7 @@ def test_rows_in_several_tiles_are_whole_in_each():
     ("shape", "axis", "options", "message"),
     [
         ((1, 4, 6, 6), 3, {}, "it is over axis 3, along which lie positions"),
-        ((3, 7, 5), 1, {}, "it is over axis 1, along which lie positions"),
+        ((3, 7, 5), 0, {}, "it is over axis 0, along which lie positions"),
         ((1, 4), 1, {"storage": IntegerType(16)}, "it makes ui8 of i16, expected bytes"),
         ((1, 4), 1, {"made": QuantizedType.get(IntegerType(16), [2**-15], [0])},
          "it makes i16 of i8, expected bytes"),

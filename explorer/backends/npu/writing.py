@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
 from explorer.npu.places import Addresses
 from explorer.npu.program import Tiled, tile_layer, write_layer
-from explorer.npu.steps import steps_of
+from explorer.npu.steps import steps_in
 from explorer.npu.stream import Stream
 from explorer.npu.tile_parts import parts_of
 from explorer.targets.npu.encoding import encode_micro
@@ -28,14 +29,26 @@ MICRO = "micro_operations"
 
 @dataclass(frozen=True)
 class Written:
-    """A layer whose instructions are written, and how long each takes."""
+    """A layer whose instructions are written."""
 
+    operation: str
     layer: Layer
     tiled: Tiled
     stream: Stream
-    steps: LayerSteps
     laid_out: Mapping[str, np.ndarray]
     """Bytes of constants, as they were laid out."""
+
+    @cached_property
+    def steps(self) -> LayerSteps:
+        """How long each instruction takes."""
+        steps, traffic = steps_in(self.stream)
+        return LayerSteps(
+            operation=self.operation,
+            steps=steps,
+            traffic=traffic,
+            owners=tuple(self.stream.owners),
+            parts=parts_of(self.stream),
+        )
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -75,20 +88,8 @@ def written(
     tensors[layer.output.name] = offsets[value_name(op.output)]
     addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
     stream = write_layer(tiled, addresses)
-    steps, traffic = steps_of(stream)
-    return Written(
-        layer,
-        tiled,
-        stream,
-        LayerSteps(
-            operation=identity_of(op),
-            steps=steps,
-            traffic=traffic,
-            owners=tuple(stream.owners),
-            parts=parts_of(stream),
-        ),
-        laid_out_in(op, weights),
-    )
+    stream.complete()
+    return Written(identity_of(op), layer, tiled, stream, laid_out_in(op, weights))
 
 
 def tiled_layer(op: LayerOp, weights: Weights, machine: Machine) -> tuple[Layer, Tiled]:

@@ -21,6 +21,7 @@ from explorer.exporters.onnx.nodes import (
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.top.quantization.dynamic import SYMMETRIC_LEVELS, DynamicQuantizeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
+from explorer.ir.top.support.quantized_scalars import single_limits
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
 
 SINGLE = np.dtype(np.float32)
@@ -30,8 +31,22 @@ MIDDLE = 128
 
 @writes(QuantizeOp)
 def quantize(op: QuantizeOp, out: Nodes) -> str:
+    if numpy_dtype(op.to.storage).itemsize > 2:
+        return _wide(op, out)
     scale, zero = parameters(op.to, out.wanted[op.output], op.to.zero_point_array, out)
     return out.node("QuantizeLinear", op.input, scale, zero, axis=axis_of(op.to))
+
+
+def _wide(op: QuantizeOp, out: Nodes) -> str:
+    """Integers of 32 bits, which QuantizeLinear does not make: what it does, written out."""
+    kind, rank = op.to, len(sizes_of(op.input))
+    scales = kind.along(kind.scale_array, rank)
+    zeros = kind.along(kind.zero_point_array.astype(SINGLE), rank)
+    x = op.input if np.all(scales == 1) else out.node("Div", op.input, out.constant(scales))
+    whole = out.node("Round", x)
+    moved = out.node("Add", whole, out.constant(zeros)) if zeros.any() else whole
+    limits = (out.constant(np.array(limit, SINGLE)) for limit in single_limits(kind))
+    return out.node("Cast", out.node("Clip", moved, *limits), to=onnx_type(kind))
 
 
 @writes(DequantizeOp)

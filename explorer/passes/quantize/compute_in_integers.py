@@ -35,6 +35,11 @@ from explorer.passes.quantize.rules.pairs import (
     SaturateInstead,
 )
 from explorer.passes.quantize.rules.products import MultiplyIntegers
+from explorer.passes.quantize.rules.whole_numbers import (
+    AddWholeNumbers,
+    RequantizeBytes,
+    ScaleWeights,
+)
 from explorer.passes.quantize.rules.whole_weights import StoreWholeWeights
 from explorer.passes.simplify.fold_constants import FoldConstant, FoldDequantized
 
@@ -61,6 +66,9 @@ class ComputeInIntegers(RulePass):
         ScaleSums,
         SumIntegers,
         RequantizePairs,
+        RequantizeBytes,
+        AddWholeNumbers,
+        ScaleWeights,
         ClampIntegers,
         SaturateInstead,
         QuantizePartsOfConcat,

@@ -38,7 +38,7 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.quantized_types import quantized_type, with_suited_operands
 from explorer.importers.onnx.program.structures import Imported
-from explorer.ir.requantization import RequantizationAttr
+from explorer.ir.requantization import BY_SHIFT, DOUBLED_BITS, RequantizationAttr
 from explorer.ir.top.elementwise import CastOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
 from explorer.ir.types import (
@@ -308,6 +308,9 @@ def requantized(sums: SSAValue, to: QuantizedType, build: Build) -> SSAValue:
 
 
 _BYTES = {True: IntegerType(8), False: IntegerType(8, Signedness.UNSIGNED)}
+_I32 = IntegerType(32)
+_WHOLE = QuantizedType.get(_I32, [1.0], [0])
+"""Whole numbers that floats hold."""
 
 
 @converts("RequantShift")
@@ -315,22 +318,62 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     """clip(floor((x * factor + offset) / div + 1/2)): integers by integers, as Deeploy has it.
 
     Scherer et al., "Deeploy: Enabling Energy-Efficient Deployment of Small Language Models on
-    Heterogeneous Microcontrollers", 2024. All numbers are whole, held in floats.
+    Heterogeneous Microcontrollers", 2024. All numbers are whole, held in floats: x becomes integers
+    of 32 bits, their scale is factor / div, and what they are requantized to has the scale 1. An
+    offset that the factor divides is added before; any other one to the product, in 32 bits, as
+    Deeploy's kernels do. What is no bytes, or computed, is written out in floats.
     """
     x, factor, offset = (node.operand(index) for index in range(3))
     divisor, levels, is_signed = (_number(node, name) for name in ("div", "n_levels_out", "signed"))
-    scaled = build.binary("add", build.binary("mul", x, factor), offset)
-    half = build.scalar_like(0.5, x)
-    divided = build.binary("add", build.scaled(scaled, 1 / divisor), half)
-    shifted = build.unary("floor", divided)
     low = -levels / 2 if is_signed else 0.0
-    clipped = build.unary("clip", shifted, low, low + levels - 1)
-    if levels > 256 or not build.is_float(clipped):
-        return clipped
-    # What follows may compute with the integers themselves.
+    limits = (low, low + levels - 1)
+    sums = None
+    if levels <= 256 and low == int(low) and element_type_of(x) == Float32Type():
+        sums = _whole_sums(x, build.stored(factor), build.stored(offset), divisor, build)
+    if sums is None:
+        scaled = build.binary("add", build.binary("mul", x, factor), offset)
+        divided = build.binary("add", build.scaled(scaled, 1 / divisor), build.scalar_like(0.5, x))
+        return build.unary("clip", build.unary("floor", divided), *limits)
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
-    stored = build.value(QuantizeOp, [clipped], to=kind)
-    return build.value(DequantizeOp, [stored], to=element_type_of(clipped))
+    by = RequantizationAttr.get(kind, BY_SHIFT, (int(limits[0]), int(limits[1])))
+    stored = build.value(RequantizeOp, [sums], by=by)
+    return build.value(DequantizeOp, [stored], to=element_type_of(x))
+
+
+def _whole_sums(
+    x: SSAValue,
+    factor: np.ndarray | None,
+    offset: np.ndarray | None,
+    divisor: float,
+    build: Build,
+) -> SSAValue | None:
+    """Whole numbers of 32 bits whose scale is factor / divisor; None where that says no type."""
+    if factor is None or offset is None or not factor.size:
+        return None
+    is_power = np.frexp(divisor)[0] == 0.5 and divisor >= 1
+    if not is_power or factor.min() <= 0 or factor.max() >= 1 << DOUBLED_BITS:
+        return None
+    if not all(np.array_equal(array, np.rint(array)) for array in (factor, offset)):
+        return None
+    rank, factors = build.rank(x), factor.astype(np.int64)
+    if max(factor.ndim, offset.ndim) > rank or np.abs(offset).max() > 1 << DOUBLED_BITS:
+        return None
+    shape = (1,) * (rank - factor.ndim) + factor.shape
+    along = [axis for axis, size in enumerate(shape) if size > 1 and np.ptp(factor)]
+    if len(along) > 1:
+        return None
+    before, rest = np.divmod(offset.astype(np.int64), factors)
+    if not rest.any():
+        if before.any():
+            x = build.binary("add", x, build.weight(before.astype(np.float32)))
+        numbers = factors.reshape(-1) if along else factors.reshape(-1)[:1]
+        scales = (numbers / divisor).tolist()
+        kind = QuantizedType.get(_I32, scales, [0] * len(scales), along[0] if along else -1)
+        return as_quantized(build.value(QuantizeOp, [x], to=_WHOLE), kind, build)
+    whole = as_stored(build.value(QuantizeOp, [x], to=_WHOLE), build)
+    product = build.binary("mul", whole, build.weight(factor.astype(np.int32)))
+    moved = build.binary("add", product, build.weight(offset.astype(np.int32)))
+    return as_quantized(moved, QuantizedType.get(_I32, [1 / divisor], [0]), build)
 
 
 def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
@@ -89,6 +89,7 @@ class QuantizationOperation(ElementwiseOperation):
 class QuantizeOp(QuantizationOperation):
     """clip(round_half_even(x / scale) + zero point): real numbers to the stored ones of `to`.
 
+    Numbers of 32 bits are kept below 2^31 - 127: singles hold none between that and 2^31.
     Reference: ONNX operators, QuantizeLinear.
     """
 
@@ -106,8 +107,8 @@ class QuantizeOp(QuantizationOperation):
         if not isinstance(element_type_of(self.input), AnyFloat):
             raise ValueError(f"{self.name} takes floats, not {element_type_of(self.input)}")
         require_slices(self.to, shape_of(self.input))
-        if self.to.storage.width.data > 16:
-            raise ValueError(f"{self.name} makes integers of at most 16 bits")
+        if self.to.storage.width.data > 16 and self.to.storage != IntegerType(32):
+            raise ValueError(f"{self.name} makes integers of at most 16 bits, or i32")
         return [tensor_type(self.to, shape_of(self.input))]
 
     @in_arithmetic_types

@@ -51,7 +51,17 @@ def stored_array(array: np.ndarray, kind: QuantizedType) -> np.ndarray:
     precise = array if array.dtype == np.float64 else array.astype(np.float32)
     with np.errstate(all="ignore"):
         divided = precise / kind.along(kind.scale_array, array.ndim)
-        return to_storage(np.rint(divided) + kind.along(kind.zero_point_array, array.ndim), kind)
+        whole = np.rint(divided) + kind.along(kind.zero_point_array, array.ndim)
+        return np.clip(whole, *single_limits(kind)).astype(np.int64).astype(numpy_dtype(kind))
+
+
+def single_limits(kind: QuantizedType) -> tuple[float, float]:
+    """Least and greatest number of the storage type that a single holds: of 32 bits the greatest
+    is 2^31 - 128."""
+    low, high = integer_limits(kind.storage)
+    above = np.float32(high)
+    greatest = above if int(above) <= high else np.nextafter(above, np.float32(0))
+    return float(low), float(greatest)
 
 
 def to_storage(numbers: np.ndarray, kind: QuantizedType) -> np.ndarray:
@@ -142,8 +152,8 @@ def stored_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
         rounded = rounded + tables[1].convert(F32)
     elif kind.zero_point_array[0]:
         rounded = rounded + float(kind.zero_point_array[0])
-    low, high = integer_limits(kind.storage)
-    return rounded.maximum(float(low)).minimum(float(high)).convert(I32).convert(kind.storage)
+    low, high = single_limits(kind)
+    return rounded.maximum(low).minimum(high).convert(I32).convert(kind.storage)
 
 
 def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Scalar) -> Scalar:
@@ -242,6 +252,7 @@ __all__ = [
     "requantization_tables",
     "requantized_array",
     "requantized_scalar",
+    "single_limits",
     "stored_array",
     "stored_scalar",
     "table_reads",

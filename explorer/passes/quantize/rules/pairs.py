@@ -18,9 +18,12 @@ import numpy as np
 from explorer.ir.operation import identity_of
 from explorer.ir.requantization import (
     AS_ONNXRUNTIME,
+    BY_SHIFT,
     Requantization,
     RequantizationAttr,
     integer_limits,
+    is_short,
+    ratio_of,
 )
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.casting import BitcastOp
@@ -136,7 +139,8 @@ class ChooseScheme(Rule):
     """requantize(x) {float, nearest_even}   =>   requantize(x) {the target's scheme}
 
     Applies where the target has another scheme and its multiplier can hold the ratio of scales. A
-    scheme of integers, which the model's file states, is only changed for another one of integers.
+    scheme of integers, which the model's file states, is only changed for another one of integers;
+    and not where it says factors of at most 15 bits and shifts, rounded once: these are exact.
     Where the scheme is a shift that rounds down, half a step is added to the bias of the product
     whose sums they are: what is shifted is rounded to the nearest number then.
     Pays because the device may have no floats, or be faster with shifts.
@@ -151,6 +155,8 @@ class ChooseScheme(Rule):
         by = op.by.with_(self._how)
         if by == op.by or (by.how.scheme == "float" and op.by.how.scheme != "float"):
             return
+        if op.by.how == BY_SHIFT and is_short(ratio_of(op.parameters, op.by.to, op.by.how)):
+            raise Declined(f"{identity_of(op)} states whole factors and shifts, which are exact")
         try:
             if rounds_down(by.how) and not rounds_down(op.by.how):
                 add_half_step(op, by, rewriter)

@@ -35,7 +35,10 @@ from explorer.ir.types import (
     numpy_dtype,
     tensor_type,
 )
+from explorer.kernels.loops.lowering import innermost_operations, lower_to_loops
+from explorer.kernels.loops.nest import LoopNest
 from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.steps.vectorize import can_vectorize
 from explorer.passes.lower.lower_to_kernels import define_kernel
 from explorer.references.onnx_runtime import open_proto
 
@@ -150,6 +153,17 @@ def test_generated_code_multiplies_doubling_as_the_reference(exponent, run):
     x = np.append(x >> np.arange(200) % 31, [-(2**31), 2**31 - 1, -1, 0]).astype(np.int32)
     op = build(RequantizeOp, [(sums, x.shape)], by=by)
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
+
+
+def test_multiplying_doubling_has_a_vector_form():
+    """So that it is applied to sums in registers; one operation without costs it all."""
+    sums = QuantizedType.get(i32, [0.002, 0.0005, 0.25], [0, 0, 0], axis=1)
+    how = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+    by = RequantizationAttr.get(quantized(i8, 0.5, 7), how)
+    nest = LoopNest(lower_to_loops(define_kernel(build(RequantizeOp, [(sums, (2, 3, 8))], by=by))))
+    (top,) = nest.statements("plain")
+    without = [op.name for op in innermost_operations(top) if not can_vectorize(op)]
+    assert without == []
 
 
 def test_narrow_numbers_are_requantized_from_their_zero_point():

@@ -179,15 +179,16 @@ def _doubled(x: Scalar, multiplier: Scalar, shift: Scalar) -> Scalar:
     """`doubling_high_multiply` in 32 bits, so that vectors compute it.
 
     The second rounding is gemmlowp's `RoundingDivideByPOT`: what is shifted out is more than half a
-    unit, or below zero half a unit, whose sign is -1.
+    unit, or below zero half a unit, whose sign is -1. Where it is more, what is missing to half a
+    unit is negative, so that its sign is -1, too: comparisons of integers have no vector form.
     """
     lifted = x.shift_left((shift.constant(DOUBLED_BITS) - shift).maximum(0))
     high = lifted.high_product(multiplier)
     bits = (shift - DOUBLED_BITS).maximum(0)
     mask = shift.constant(1).shift_left(bits) - 1
     sign = high.shift_right(I32.width.data - 1)
-    grows = (high.logical_and(mask) + sign).compare("gt", mask.shift_right(1))
-    return high.shift_right(bits) + grows.convert(I32)
+    missing = mask.shift_right(1) - (high.logical_and(mask) + sign)
+    return high.shift_right(bits) - missing.shift_right(I32.width.data - 1)
 
 
 def _rounded(x: Scalar, rounding: Rounding) -> Scalar:

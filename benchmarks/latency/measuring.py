@@ -34,6 +34,7 @@ from explorer.errors import DeviceError, ExplorerError, ModelError
 from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.results import TensorError
 from explorer.runtime.measuring.load import watching
+from explorer.runtime.remembering import Remembering
 from explorer.runtime.roofline import measure_gflops
 
 LAUNCH_REPEATS = 10
@@ -60,8 +61,10 @@ def _row(
     peak = measure_gflops(threads)
     with ExitStack() as stack:
         runtime = stack.enter_context(ReferenceSide(opened.model, inputs, threads))
-        executable = stack.enter_context(compilation.open(threads, isolated=False))
-        sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime]
+        # What a model remembers stays inside, as it does with everyone who is compared.
+        executable = stack.enter_context(compilation.open(threads, isolated=False, remembers=True))
+        own = {port.name: inputs[port.name] for port in executable.program.inputs}
+        sides: list[Side] = [Calls(OURS, partial(executable.run, own)), runtime]
         if EXACT in peers:
             exact = ReferenceSide(opened.model, inputs, threads, is_exact=True)
             sides.append(stack.enter_context(exact))
@@ -72,8 +75,10 @@ def _row(
                 problems[OPENVINO] = error.message
         with watching() as load:
             timings = take_turns(sides, rounds)
-        launches = executable.time(inputs, LAUNCH_REPEATS)
-        outputs, expected = executable.run(inputs), runtime.run()
+        launches = executable.time(own, LAUNCH_REPEATS)
+        if isinstance(executable, Remembering):
+            executable.restart()  # the reference's run begins with the first states, too
+        outputs, expected = executable.run(own), runtime.run()
     errors = _errors(outputs, expected)
     found = [side.name for side in sides[1:]]
     return Row(

@@ -201,6 +201,18 @@ def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
     assert splits == (lanes == 8)
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rows", [1, 6])
+def test_fewer_columns_than_lanes_are_summed_up_along_rows(rows, columns, compiled, monkeypatch):
+    """Weights keep their places and signs: there are no dot products for which they would move."""
+    monkeypatch.setattr("explorer.backends.c.DOT_PRODUCTS", frozenset())
+    model = matrix_product(rows=rows, depth=64, columns=columns, x_type=np.int8, x_zero=-3)
+    compilation = compiled(model, vector_floats=8)
+    assert_same_bits(compilation)
+    assert "dot" not in steps_of(compilation)
+    assert not any("gather" in name for name in compilation.kernels)
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
 @pytest.mark.parametrize(("processor", "splits"), [("x86-64-v3", True), ("icelake-server", False)])
 def test_products_take_the_form_of_the_processor_that_is_compiled_for(processor, splits, compiled):

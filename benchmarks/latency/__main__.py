@@ -139,7 +139,7 @@ def summary(rows: Sequence[Row], peers: Sequence[str]) -> list[str]:
 def _header(peers: Sequence[str]) -> str:
     titles = "".join(f"{f'{peer}, ms':>16}{'ratio':>7}{'noise':>7}" for peer in peers)
     ours = f"{'ours, ms':>10}{'launches':>10}{'of peak':>9}{'steal':>7}"
-    return f"{'model':<26}{'threads':>8}{ours}{titles}  max_relative"
+    return f"{'model':<26}{'threads':>8}{ours}{titles}    difference"
 
 
 def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str]:
@@ -155,7 +155,7 @@ def _lines(name: str, answer: list[Row] | str, peers: Sequence[str]) -> list[str
                 line += f"{row.ms[peer]:>16.3f}{row.ratios[peer]:>7.2f}{row.noise[peer]:>7.2f}"
             else:
                 line += f"{'not loaded':>16}{'':>14}"
-        lines.append(f"{line}{row.max_relative:>14.1e}  {class_of(row.model, answer)}")
+        lines.append(f"{line}{row.difference:>14}  {class_of(row.model, answer)}")
     return lines
 
 

@@ -32,7 +32,9 @@ from explorer.compilation import Compilation
 from explorer.compilation.measurements.rounds import Calls, Side, take_turns
 from explorer.errors import DeviceError, ExplorerError, ModelError
 from explorer.importers.onnx.file.reading import OnnxContent
+from explorer.results import TensorError
 from explorer.runtime.measuring.load import watching
+from explorer.runtime.remembering import Remembering
 from explorer.runtime.roofline import measure_gflops
 
 LAUNCH_REPEATS = 10
@@ -59,8 +61,10 @@ def _row(
     peak = measure_gflops(threads)
     with ExitStack() as stack:
         runtime = stack.enter_context(ReferenceSide(opened.model, inputs, threads))
-        executable = stack.enter_context(compilation.open(threads, isolated=False))
-        sides: list[Side] = [Calls(OURS, partial(executable.run, inputs)), runtime]
+        # What a model remembers stays inside, as it does with everyone who is compared.
+        executable = stack.enter_context(compilation.open(threads, isolated=False, remembers=True))
+        own = {port.name: inputs[port.name] for port in executable.program.inputs}
+        sides: list[Side] = [Calls(OURS, partial(executable.run, own)), runtime]
         if EXACT in peers:
             exact = ReferenceSide(opened.model, inputs, threads, is_exact=True)
             sides.append(stack.enter_context(exact))
@@ -71,8 +75,11 @@ def _row(
                 problems[OPENVINO] = error.message
         with watching() as load:
             timings = take_turns(sides, rounds)
-        launches = executable.time(inputs, LAUNCH_REPEATS)
-        outputs, expected = executable.run(inputs), runtime.run()
+        launches = executable.time(own, LAUNCH_REPEATS)
+        if isinstance(executable, Remembering):
+            executable.restart()  # the reference's run begins with the first states, too
+        outputs, expected = executable.run(own), runtime.run()
+    errors = _errors(outputs, expected)
     found = [side.name for side in sides[1:]]
     return Row(
         label(name),
@@ -82,12 +89,13 @@ def _row(
         statistics.median(launches) * 1e3,
         {peer: timings.ratio(OURS, peer) for peer in found},
         {peer: timings.noise(OURS, peer) for peer in found},
-        _largest_error(outputs, expected),
+        _largest_relative(errors),
         problems,
         gflop=_operations(compilation) * 1e-9,
         peak_gflops=peak,
         steal=load.steal,
         others=load.others,
+        max_steps=_most_steps(errors),
     )
 
 
@@ -102,14 +110,26 @@ def _operations(compilation: Compilation) -> int:
     return sum(flops.get(launch.kernel, 0) for launch in compilation.program.launches)
 
 
-def _largest_error(outputs: Mapping[str, np.ndarray], expected: Mapping[str, object]) -> float:
-    """`max_relative` over all outputs that onnxruntime gives as arrays."""
-    errors = [
-        tensor_error(key, "", outputs[key], array).max_relative
+def _errors(outputs: Mapping[str, np.ndarray], expected: Mapping[str, object]) -> list[TensorError]:
+    """Of all outputs that the reference gives as arrays."""
+    return [
+        tensor_error(key, "", outputs[key], array)
         for key, array in expected.items()
         if isinstance(array, np.ndarray)
     ]
-    return float(max(errors, default=0.0))
+
+
+def _largest_relative(errors: Sequence[TensorError]) -> float | None:
+    """Over the outputs of floats."""
+    return max((float(e.max_relative) for e in errors if not e.bit_by_bit), default=None)
+
+
+def _most_steps(errors: Sequence[TensorError]) -> float | None:
+    """Over the outputs of integers; one at least where two differ that float64 holds alike."""
+    return max(
+        (max(1.0, e.max_absolute) if e.max_relative else 0.0 for e in errors if e.bit_by_bit),
+        default=None,
+    )
 
 
 def main() -> None:

@@ -47,8 +47,8 @@ class Row:
     """Ours / peer, for the peers that load the model."""
     noise: Mapping[str, float]
     """Of these ratios."""
-    max_relative: float
-    """The largest of all outputs, against onnxruntime."""
+    max_relative: float | None
+    """The largest of all outputs of floats, against the reference; None where there is none."""
     problems: Mapping[str, str]
     """Why a peer is not among them."""
     gflop: float = 0.0
@@ -59,6 +59,9 @@ class Row:
     """Of the time, the part in which the machine was taken away."""
     others: float | None = None
     """Of all processors' time, what processes used that were not measured."""
+    max_steps: float | None = None
+    """The largest difference of all outputs of integers from the reference's, which may round in
+    another way; None where there is none, and in older files."""
 
     @property
     def of_peak(self) -> float:
@@ -66,6 +69,15 @@ class Row:
         if not self.peak_gflops:
             return 0.0
         return self.gflop / (self.ms[OURS] * 1e-3) / self.peak_gflops
+
+    @property
+    def difference(self) -> str:
+        """From the reference, in words: `1.2e-06` of floats, `2 steps` of integers, or both."""
+        parts = [] if self.max_relative is None else [f"{self.max_relative:.1e}"]
+        if self.max_steps is not None:
+            unit = "step" if self.max_steps == 1 else "steps"
+            parts.append(f"{self.max_steps:.0f} {unit}" if self.max_steps else "equal")
+        return ", ".join(parts) or "–"
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.cli.models import VARIANT, with_weights
     from explorer.compilation.measurements.rounds import LEAST_CALLS, Calls, take_turns
     from explorer.runtime.cache import default_cache
+    from explorer.runtime.remembering import remembering
     from explorer.session import ModelSource, start
     from explorer.targets import load_target
 
@@ -101,16 +102,18 @@ def run(arguments: argparse.Namespace) -> int:
                     **options.compile_options(arguments),
                 )
             )
-        executable = started.executable
+        # What a model remembers stays inside, as it does with everyone who is compared.
+        executable = remembering(started.executable, model.states)
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
-        ours = Calls(OURS, partial(executable.run, inputs))
+        own = {port.name: inputs[port.name] for port in executable.program.inputs}
+        ours = Calls(OURS, partial(executable.run, own))
         # Before this thread is bound: threads and processes that it starts would be bound with it.
         sides = [ours, *open_peers(against, model, inputs, arguments.threads, stack)]
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
         rounds = math.ceil(arguments.repeats / LEAST_CALLS)
         timings = take_turns(sides, rounds, progress)
-        launches = statistics.median(executable.time(inputs, LAUNCH_REPEATS))
+        launches = statistics.median(executable.time(own, LAUNCH_REPEATS))
     summary = {
         "model": model.name,
         "target": started.program.target,

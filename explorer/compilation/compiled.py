@@ -72,6 +72,7 @@ from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
+from explorer.runtime.remembering import remembering
 from explorer.targets import Target
 
 
@@ -350,13 +351,15 @@ class Compiled:
         *,
         affinity: Sequence[int] = (),
         cache: ProgramCache | None = None,
+        remembers: bool = False,
     ) -> Executable:
         """Builds the program for its device, or takes it from the cache; the caller closes it.
 
         threads: of the processor, one by default; on an OpenCL device all that it has by default,
         and fewer only where it is a processor. `isolated` runs C in a process of its own.
         affinity: a processor for each thread, the caller's first (docs/threads.md).
-        `cache`: of compiled programs, by default the one that EXPLORER_CACHE names.
+        `cache`: of compiled programs, by default the one that EXPLORER_CACHE names. `remembers`:
+        the model's states go from each run to the next by themselves (`Remembering`).
         """
         cache = default_cache() if cache is None else cache
         opening = Opening(
@@ -378,7 +381,7 @@ class Compiled:
         executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
-        return executable
+        return remembering(executable, self.model.states if remembers else ())
 
     @property
     def counted(self) -> CountedRun | None:

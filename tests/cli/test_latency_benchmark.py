@@ -18,6 +18,7 @@ from explorer.runtime.measuring import Measurement
 OLDER_FIELDS = {
     "model", "threads", "kind", "ms", "launches_ms", "ratios", "noise", "max_relative", "problems",
 }  # fmt: skip
+MODULES = ("architectures", "chart", "measuring", "models", "processors", "rows")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -31,7 +32,7 @@ def load():
     for folder in folders:
         sys.path.remove(folder)
     for name in set(sys.modules) - before:
-        if name.split(".")[0] in ("architectures", "chart", "models", "processors", "rows"):
+        if name.split(".")[0] in MODULES:
             del sys.modules[name]
 
 
@@ -119,6 +120,23 @@ def test_a_file_from_before_processors_were_told_apart_is_kept(load, tmp_path):
     file.write_text(json.dumps(older))
 
     assert rows.Rows(file).all == [row]
+
+
+def test_outputs_of_integers_differ_by_steps_and_floats_by_a_ratio(load):
+    measuring, row = load("measuring"), make_row(load, "net", 1, 1.0, 2.0)
+    ours = {"bytes": np.array([3, 250], np.uint8), "floats": np.array([1.0, 2.0], np.float32)}
+    theirs = {"bytes": np.array([5, 250], np.uint8), "floats": np.array([1.0, 2.5], np.float32)}
+
+    def difference(*names: str, other=theirs) -> str:
+        errors = measuring._errors(ours, {name: other[name] for name in names})
+        relative, steps = measuring._largest_relative(errors), measuring._most_steps(errors)
+        return replace(row, max_relative=relative, max_steps=steps).difference
+
+    assert difference("bytes") == "2 steps"
+    assert difference("bytes", other=ours) == "equal"
+    assert difference("floats") == "2.0e-01"
+    assert difference("bytes", "floats") == "2.0e-01, 2 steps"
+    assert difference() == "–"
 
 
 def test_the_part_of_the_peak_is_of_whole_calls(load):

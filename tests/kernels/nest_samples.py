@@ -90,16 +90,18 @@ def convolution(
 
 
 def depthwise(channels, height, width, kernel=3, stride=1, activation="relu"):
+    """kernel: rows and columns of the filter, or one number for both."""
     k = KernelBuilder("depthwise")
-    rows, columns = (height - 1) * stride + kernel, (width - 1) * stride + kernel
+    high, wide = (kernel, kernel) if isinstance(kernel, int) else kernel
+    rows, columns = (height - 1) * stride + high, (width - 1) * stride + wide
     x = k.argument("x", (1, channels, rows, columns), f32, "input")
-    w = k.argument("w", (channels, 1, kernel, kernel), f32, "weight")
+    w = k.argument("w", (channels, 1, high, wide), f32, "weight")
     b = k.argument("b", (channels,), f32, "weight")
     y = k.argument("y", (1, channels, height, width), f32, "output")
     n, o, i, j = k.dimensions(n=1, o=channels, i=height, j=width)
     to = (y, (n, o, i, j))
     k.generic("init", [(b, (o,))], to, lambda s, b: b)
-    n, o, i, j, p, q = k.dimensions(n=1, o=channels, i=height, j=width, p=kernel, q=kernel)
+    n, o, i, j, p, q = k.dimensions(n=1, o=channels, i=height, j=width, p=high, q=wide)
     k.generic(
         "main",
         [(x, (n, o, i * stride + p, j * stride + q)), (w, (o, 0, p, q))],

@@ -34,10 +34,12 @@ def convolution(
     w_type=np.int8,
     per_channel=False,
 ):
-    """quantize, QLinearConv, dequantize."""
-    random = np.random.default_rng(filters + size)
+    """quantize, QLinearConv, dequantize. size, window: one number, or rows and columns."""
+    rows, columns = (size, size) if isinstance(size, int) else size
+    high, wide = (window, window) if isinstance(window, int) else window
+    random = np.random.default_rng(filters + rows)
     limits = np.iinfo(w_type)
-    shape = (filters, channels // group, window, window)
+    shape = (filters, channels // group, high, wide)
     weight = random.integers(limits.min, limits.max + 1, shape).astype(w_type)
     scales = random.uniform(0.001, 0.01, filters) if per_channel else np.array(0.005)
     arrays = {
@@ -48,12 +50,12 @@ def convolution(
     }
     inputs = ["xq", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
     attributes = {
-        "pads": [window // 2] * 4,
+        "pads": [high // 2, wide // 2] * 2,
         "strides": [stride] * 2,
         "group": group,
     }
     node = helper.make_node("QLinearConv", inputs, ["yq"], **attributes)
-    return _model(node, [1, channels, size, size], x_zero, x_type, arrays)
+    return _model(node, [1, channels, rows, columns], x_zero, x_type, arrays)
 
 
 def matrix_product(
@@ -149,6 +151,7 @@ CONVOLUTIONS = {
     "depthwise with a zero point": {
         "filters": 24, "group": 24, "w_type": np.uint8, "w_zero": 77, "per_channel": True,
     },
+    "depthwise in a column": {"filters": 24, "group": 24, "size": (23, 1), "window": (5, 1)},
     "grouped": {"filters": 48, "group": 2},
 }  # fmt: skip
 
@@ -196,6 +199,18 @@ def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
     assert "dot" in steps_of(compilation)
     splits = "split-signs" in [e.rule for e in compilation["fuse-quantization"].rewrites]
     assert splits == (lanes == 8)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rows", [1, 6])
+def test_fewer_columns_than_lanes_are_summed_up_along_rows(rows, columns, compiled, monkeypatch):
+    """Weights keep their places and signs: there are no dot products for which they would move."""
+    monkeypatch.setattr("explorer.backends.c.DOT_PRODUCTS", frozenset())
+    model = matrix_product(rows=rows, depth=64, columns=columns, x_type=np.int8, x_zero=-3)
+    compilation = compiled(model, vector_floats=8)
+    assert_same_bits(compilation)
+    assert "dot" not in steps_of(compilation)
+    assert not any("gather" in name for name in compilation.kernels)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")

@@ -132,6 +132,22 @@ def test_depthwise_convolutions(options):
     assert scheduled.choices["schedule"] == "depthwise"
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("height", [1, 7, 28])
+def test_a_depthwise_filter_of_a_column_has_the_tile_of_a_row(height, stride):
+    column = samples.depthwise(16, height, 1, kernel=(5, 1), stride=stride)
+    row = samples.depthwise(16, 1, height, kernel=(1, 5), stride=stride)
+
+    along, beside = (check(f, blocked("xy")).choices for f in (column, row))
+
+    assert along.get("rows", 1) == beside["pixels"]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_rows_of_a_column_may_be_any_number(rows):
+    check(samples.depthwise(16, 7, 1, kernel=(5, 1)), blocked("xy"), choices={"rows": rows})
+
+
 @pytest.mark.parametrize("width", [3, 4, 7, 16, 29, 49])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_groups_that_cut_through_blocks_are_tiled_by_pixels(width, kernel):

@@ -134,8 +134,8 @@ def test_padding_of_a_convolution_is_the_zero_point(check):
 
 BYTES = """
 func.func @main(%q: tensor<3x6x!top.quantized<ui8, 1.0:0>>) {
-  %w = top.weight() {weight = "w"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
-  %y = top.matmul(%q, %w) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+  %w = top.weight() {weight = "w"} : tensor<6x4x!top.quantized<i8, 1.0:0>>
+  %y = top.matmul(%q, %w) : tensor<3x4x!top.quantized<i32, 1.0:0>>
   top.return(%y)
 }
 """
@@ -148,13 +148,13 @@ def pairs_fit(rows: np.ndarray) -> bool:
 
 
 def test_neighbours_that_fit_stay(check):
-    given = {"w": np.array([[64, -64]] * 6, np.int8)}
+    given = {"w": np.array([[64, -64] * 2] * 6, np.int8)}
     checked = check(FuseQuantization(multiplies_pairs=True), BYTES, given)
     assert checked.lines[0].startswith("%matmul1 = top.matmul(%q, %w) {fits_pairs = true}")
 
 
 def test_rows_change_places_until_pairs_fit(check):
-    rows = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
+    rows = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
     checked = check(FuseQuantization(multiplies_pairs=True), BYTES, {"w": rows})
     assert checked.fired == ["pair-weights y"]
     gather, product = checked.lines[:2]
@@ -167,12 +167,12 @@ def test_rows_change_places_until_pairs_fit(check):
 def test_products_of_the_same_bytes_share_an_order(check):
     text = BYTES.replace(
         "top.return(%y)",
-        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
-  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+        """%v = top.weight() {weight = "v"} : tensor<6x4x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x4x!top.quantized<i32, 1.0:0>>
   top.return(%y, %z)""",
     )
-    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
-    v = np.array([[1, 1], [-90, 3], [-80, 2], [-70, 2], [1, 1], [2, 2]], np.int8)
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
+    v = np.array([[1, 1], [-90, 3], [-80, 2], [-70, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
     checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
     assert checked.fired == ["pair-weights y", "pair-weights z"]
     assert sum("top.gather" in line for line in checked.lines) == 1
@@ -182,31 +182,31 @@ def test_products_of_the_same_bytes_share_an_order(check):
 def test_products_of_which_one_fits_nobody_have_an_order_of_their_own(check):
     text = BYTES.replace(
         "top.return(%y)",
-        """%v = top.weight() {weight = "v"} : tensor<6x2x!top.quantized<i8, 1.0:0>>
-  %z = top.matmul(%q, %v) : tensor<3x2x!top.quantized<i32, 1.0:0>>
+        """%v = top.weight() {weight = "v"} : tensor<6x4x!top.quantized<i8, 1.0:0>>
+  %z = top.matmul(%q, %v) : tensor<3x4x!top.quantized<i32, 1.0:0>>
   top.return(%y, %z)""",
     )
-    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8)
-    v = np.full((6, 2), 127, np.int8)
+    w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
+    v = np.full((6, 4), 127, np.int8)
     checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
     assert checked.fired == ["pair-weights y"]
 
 
 def test_rows_that_fit_nobody_are_told(check):
-    given = {"w": np.full((6, 2), 127, np.int8)}
+    given = {"w": np.full((6, 4), 127, np.int8)}
     checked = check(FuseQuantization(multiplies_pairs=True), BYTES, given)
     assert checked.fired == [] and "cannot be paired" in checked.declined[0]
 
 
 def test_targets_with_dot_products_of_bytes_need_no_pairs(check):
-    checked = check(FuseQuantization(), BYTES, {"w": np.ones((6, 2), np.int8)})
+    checked = check(FuseQuantization(), BYTES, {"w": np.ones((6, 4), np.int8)})
     assert checked.fired == checked.declined == []
 
 
 # -- signs -----------------------------------------------------------------------------------------
 
-LOUD = np.array([[127, -128], [127, 127], [65, -128], [90, 0]] * 2, np.int8)
-"""No two rows fit 16 bits: of the first column all are more than 64."""
+LOUD = np.array([[127, -128], [127, 127], [65, -128], [90, 0]] * 2, np.int8).repeat(2, axis=1)
+"""No two rows fit 16 bits: of the first columns all are more than 64."""
 SPLITS = FuseQuantization(multiplies_pairs=True, splits_signs=True)
 
 
@@ -214,9 +214,9 @@ def byte_product(left: str, zero: int, subtracted: int, rest: str = "") -> str:
     kind = f"!top.quantized<{left}, 1.0:{zero}>"
     return f"""
     func.func @main(%q: tensor<3x8x{kind}>) {{
-      %w = top.weight() {{weight = "w"}} : tensor<8x2x!top.quantized<i8, 1.0:0>>
+      %w = top.weight() {{weight = "w"}} : tensor<8x4x!top.quantized<i8, 1.0:0>>
       {rest}
-      %y = top.matmul(%q, %w) {{subtracted = {subtracted}}} : tensor<3x2x!top.quantized<i32, 1.0:0>>
+      %y = top.matmul(%q, %w) {{subtracted = {subtracted}}} : tensor<3x4x!top.quantized<i32, 1.0:0>>
       top.return(%y)
     }}
     """
@@ -267,7 +267,7 @@ def test_a_zero_point_of_run_time_takes_the_sums_of_columns_along(check):
     text = byte_product("ui8", 0, 0)
     text = text.replace("ui8, 1.0:0>>)", "ui8, 1.0:0>>, %z: tensor<ui8>)")
     text = text.replace("(%q, %w)", "(%q, %w, left_zero = %z, right_sums = %t)")
-    text = text.replace("%y =", '%t = top.weight() {weight = "t"} : tensor<2xi32>\n  %y =')
+    text = text.replace("%y =", '%t = top.weight() {weight = "t"} : tensor<4xi32>\n  %y =')
     sums = LOUD.astype(np.int32).sum(axis=0, dtype=np.int32)
     checked = check(SPLITS, text, {"w": LOUD, "t": sums})
     assert checked.fired == ["split-signs y"]
@@ -277,14 +277,22 @@ def test_a_zero_point_of_run_time_takes_the_sums_of_columns_along(check):
 
 
 def test_pairs_are_taken_before_signs_are_split_off(check):
-    given = {"w": np.array([[64, -64]] * 6, np.int8)}
+    given = {"w": np.array([[64, -64] * 2] * 6, np.int8)}
     checked = check(SPLITS, BYTES, given)
     assert checked.fired == ["pair-weights y"]
 
 
 def test_rows_that_are_no_fours_keep_their_signs(check):
-    checked = check(SPLITS, BYTES, {"w": np.full((6, 2), 127, np.int8)})
+    checked = check(SPLITS, BYTES, {"w": np.full((6, 4), 127, np.int8)})
     assert checked.fired == []
+
+
+def test_columns_that_fill_no_vector_keep_their_order_and_their_signs(check):
+    text = BYTES.replace("6x4x", "6x3x").replace("3x4x", "3x3x")
+    for rows in ([64, -64, 1], [127, 127, 127]):
+        checked = check(SPLITS, text, {"w": np.array([rows] * 6, np.int8)})
+        assert checked.fired == []
+    assert "fewer columns than vectors have lanes" in checked.declined[0]
 
 
 @pytest.mark.parametrize("seed", range(5))

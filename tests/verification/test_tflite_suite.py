@@ -63,6 +63,24 @@ def test_the_command_keeps_models_and_says_the_seed_of_a_sample(tmp_path: Path):
     assert (tmp_path / "kept" / "ABS-0.tflite").read_bytes()[4:8] == b"TFL3"
 
 
+def test_several_patterns_choose_the_cases_of_all_of_them(tmp_path: Path):
+    outcomes, report = tmp_path / "o.json", tmp_path / "report.md"
+    words = ["--suite", "tflite", "--device", "INTERPRETER", "--per-op", "1", "--seed", "6"]
+    only = ["--only", "^ABS-", "--only", "^NEG-"]
+    assert (
+        main(["conformance", *words, *only, "--json", str(outcomes), "--report", str(report)]) == 0
+    )
+
+    found = json.loads(outcomes.read_text())["outcomes"]
+    assert [outcome["case"] for outcome in found] == ["ABS-0", "NEG-0"]
+    assert "--only ^ABS- --only ^NEG-" in report.read_text()
+
+
+def test_patterns_that_choose_nothing_are_all_named(capsys: pytest.CaptureFixture[str]):
+    assert main(["conformance", "--suite", "tflite", "--only", "nothing", "--only", "at all"]) == 2
+    assert "no case has 'nothing' or 'at all' in its name" in capsys.readouterr().err
+
+
 def test_options_of_one_suite_are_refused_for_the_other():
     assert main(["conformance", "--seed", "1", "--only", "^test_abs$"]) == 2
     assert main(["conformance", "--suite", "tflite", "--oracle"]) == 2

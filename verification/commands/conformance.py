@@ -60,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to run (default: all)",
     )
     parser.add_argument(
-        "--only", metavar="PATTERN", default="", help="cases whose name has this regular expression"
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        default=[],
+        help="cases whose name has this regular expression; may be repeated: those that have one",
     )
     parser.add_argument(
         "--every",
@@ -129,10 +133,12 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError(f"--sanitize is for generated C, not for {arguments.device}")
         devices = ("CPU",)
     suite = _suite(arguments)
-    pattern = _pattern(arguments.only)
-    cases = [case for case in suite.cases if pattern.search(case.name)][:: arguments.every]
+    texts = arguments.only or [""]
+    patterns = [_pattern(text) for text in texts]
+    chosen = [case for case in suite.cases if any(p.search(case.name) for p in patterns)]
+    cases = chosen[:: arguments.every]
     if not cases:
-        raise InputError(f"no case has {arguments.only!r} in its name")
+        raise InputError(f"no case has {' or '.join(map(repr, texts))} in its name")
     asked: list[str] = [*devices]
     if suite.has_oracle:
         asked.append(ORACLE)
@@ -250,7 +256,7 @@ def _command(arguments: argparse.Namespace) -> str:
     parts += [f"--per-op {arguments.per_op}"] if arguments.per_op is not None else []
     parts += [f"--device {arguments.device}"] if arguments.device != ALL else []
     parts += [f"--group {group}" for group in arguments.group]
-    parts += [f"--only {arguments.only}"] if arguments.only else []
+    parts += [f"--only {pattern}" for pattern in arguments.only]
     parts += ["--sanitize"] if arguments.sanitize else []
     parts += [f"--report {arguments.report.name}"] if arguments.report is not None else []
     return " ".join(parts)

@@ -32,7 +32,7 @@ from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
-    choose_depthwise_pixels,
+    choose_depthwise_tile,
     choose_plane_order,
     choose_plane_prefetch,
     choose_plane_tile,
@@ -161,9 +161,9 @@ def schedule_depthwise(
     assert operands is not None
     block = block_of(packs[operands.result])
     window = window_of(nest, MOST_UPDATES)
-    pixels = choose_depthwise_pixels(nest, machine, choices, window)
+    tile = choose_depthwise_tile(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
-    tails = tile_plane(schedule, "p q", lanes, Tile(pixels, 1))
+    tails = tile_plane(schedule, "p q", lanes, tile)
     for suffix in tails:
         schedule.apply(accumulate, at="p" + suffix, buffer=operands.result)
     fuse_around(schedule, operands.result, choices)
@@ -172,8 +172,8 @@ def schedule_depthwise(
     middle = [(d, 1, None) for d in range(1, rank)]
     schedule.pack(operands.weight, [(0, block, None), *middle, (0, 1, block)])
     vectorize_lanes(schedule, tails)
-    mark_plane(schedule, tails, "jp j")
-    if window.is_written_out(pixels, machine.costs):
+    mark_plane(schedule, tails, "ip i jp j")
+    if window.is_written_out(tile.points, machine.costs):
         schedule.apply(unroll, loops=" ".join(f"p{s} q{s}" for s in tails))
     finish_statements(schedule, machine)
 

@@ -92,27 +92,39 @@ def choose_plane_tile(
     return Tile(pixels, vectors, choices.number("rows", own, legal_rows, why_rows))
 
 
-def choose_depthwise_pixels(
+def choose_depthwise_tile(
     nest: LoopNest, machine: Machine, choices: Choices, window: Window, most: int = 1 << 20
-) -> int:
-    """Pixels of a tile of a depthwise filter, by itself at most `most`."""
-    width = window.width
+) -> Tile:
+    """Pixels of a tile of a depthwise filter, by itself at most `most`; rows of a single column."""
     best = choose_row(window, machine.costs)
     why = f"the fewest cycles of the cost model: {row_cycles(best, window, machine.costs):g} a row"
-    legal = range(1, min(width, MOST_UPDATES) + 1)
-    return choices.number("pixels", min(best, most), legal, why)
+    legal = range(1, min(window.width, MOST_UPDATES) + 1)
+    name = "rows" if is_column(nest) else "pixels"
+    number = choices.number(name, min(best, most), legal, why)
+    return Tile(1, 1, number) if is_column(nest) else Tile(number, 1)
+
+
+def is_column(nest: LoopNest) -> bool:
+    """Whether the plane is one pixel wide: what is neighbours in a row elsewhere is below here."""
+    return extent_of(nest.loop("j")) == 1 < extent_of(nest.loop("i"))
 
 
 def window_of(nest: LoopNest, updates: int, needs_registers: bool = True) -> Window:
-    """The filter of a depthwise nest; `updates`: multiply-adds up to which taps are written out."""
-    width, height_taps, width_taps = (extent_of(nest.loop(name)) for name in "jpq")
+    """The filter of a depthwise nest; `updates`: multiply-adds up to which taps are written out.
+
+    A single column is a row of so many pixels, and its filter lies down with it.
+    """
+    along, across = ("i", "j") if is_column(nest) else ("j", "i")
+    taps = {"i": extent_of(nest.loop("p")), "j": extent_of(nest.loop("q"))}
+    width = extent_of(nest.loop(along))
     (main,) = nest.statements("main")
-    columns = max(shape_of(a.memref)[-1] for a in accesses_in(main))
+    axis = -2 if along == "i" else -1
+    columns = max(shape_of(a.memref)[axis] for a in accesses_in(main))
     stride = max(1, (columns - 1) // width)
     return Window(
         width=width,
-        height_taps=height_taps,
-        width_taps=width_taps,
+        height_taps=taps[across],
+        width_taps=taps[along],
         stride=stride,
         most_updates=updates,
         needs_registers=needs_registers,

@@ -4,6 +4,8 @@
     calls.run({"images": images})        {"scores": array}
 
     images ── one copy ──▶ arena ── explorer_run ──▶ arena ── one copy ──▶ scores
+                              ▲                         │
+                              └────── kept bytes ◀──────┘      what a model remembers
 
 Everything that does not depend on the inputs' numbers is bound beforehand: places of inputs and
 outputs in the arena as arrays, the arguments of the library's function as C values. So a call is
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,7 +65,15 @@ class Loaded(Protocol):
 class DirectCalls:
     """Not safe for threads: the caller lets calls take turns."""
 
-    def __init__(self, program: Program, loaded: Loaded, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        program: Program,
+        loaded: Loaded,
+        device: str = "cpu",
+        kept: Sequence[tuple[Port, Port]] = (),
+    ) -> None:
+        """kept: inputs with the outputs of which they are the bytes in the next call; neither are
+        among those of `program`, which has one size. Set the attribute before the first call."""
         self._program = program
         self._device = device
         self._bytes = np.frombuffer(loaded.arena, np.uint8)
@@ -74,6 +84,10 @@ class DirectCalls:
             self._size = self._bytes[start : start + program.size.size_bytes].view(np.int64)
         else:
             self._fixed = self._bind(0)
+        self._restored = [self._place_of_bytes(port) for port, _ in kept]
+        self._kept = [self._place_of_bytes(port) for _, port in kept]
+        self.kept: list[bytes] = []
+        """What goes into the next call, by state."""
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """All outputs by name, in arrays of their own."""
@@ -83,12 +97,17 @@ class DirectCalls:
             arrays = check_inputs(self._program, inputs)
             for place, array in zip(bound.inputs, arrays, strict=True):
                 place.array[...] = array
+        if self._kept:
+            for place, content in zip(self._restored, self.kept, strict=True):
+                place[:] = content
         status = self._function(*self._arguments)
         if status:
             raise DeviceError(
                 f"explorer_run returned {status} instead of 0 ({os.strerror(status)})",
                 device=self._device,
             )
+        if self._kept:
+            self.kept = [place.tobytes() for place in self._kept]
         return {place.name: place.array.copy() for place in bound.outputs}
 
     def _at_size(self, inputs: Mapping[str, np.ndarray]) -> Bound:
@@ -107,6 +126,9 @@ class DirectCalls:
     def _bind(self, size: int) -> Bound:
         inputs = tuple(self._place(port, size) for port in self._program.inputs)
         return Bound(inputs, tuple(self._place(port, size) for port in self._program.outputs))
+
+    def _place_of_bytes(self, port: Port) -> memoryview:
+        return memoryview(self._bytes)[port.offset_bytes : port.offset_bytes + port.size_bytes]
 
     def _place(self, port: Port, size: int) -> PortView:
         shape, dtype = shape_at(port, size), np.dtype(port.element_type)

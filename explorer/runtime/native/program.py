@@ -170,6 +170,16 @@ class NativeProgram:
         loaded = self._loaded
         return loaded.process_id if isinstance(loaded, WorkerProcess) and loaded.is_alive else None
 
+    def bind(self, program: Program, kept: Sequence[tuple[Port, Port]]) -> DirectCalls:
+        """Calls of a program in this process, some outputs of which are inputs of the next call.
+
+        `program`: this one without their ports. The caller makes no other calls meanwhile.
+        """
+        with self._lock:
+            loaded = self._load()
+            assert isinstance(loaded, LoadedProgram), "the program is in another process"
+            return DirectCalls(program, loaded, kept=kept)
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True

@@ -174,18 +174,18 @@ class LoadedProgram:
     def bound_call(self) -> tuple[Any, tuple[Any, ...]]:
         """The function and its arguments for a run without tap and times, as C values.
 
-        Where no types are declared ctypes converts nothing, which halves the cost of a call.
+        Where no types are declared ctypes converts nothing, which halves the cost of a call: None
+        is a null pointer, a number an int.
         """
         function: Any = self._library["explorer_run"]  # an object of its own, without types
         function.restype = ctypes.c_int
-        nothing = ctypes.c_void_p(None)
         return function, (
             ctypes.c_void_p(self._arena_address),
             ctypes.c_void_p(self._weights_address),
-            ctypes.c_int(self.layout.threads),
-            nothing,
-            nothing,
-            nothing,
+            self.layout.threads,
+            None,
+            None,
+            None,
         )
 
     def close(self) -> None:

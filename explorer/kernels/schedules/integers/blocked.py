@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.kernels.cost.tiles import Tile
 from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
@@ -36,7 +35,7 @@ from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
-    choose_depthwise_pixels,
+    choose_depthwise_tile,
     choose_plane_tile,
     mark_plane,
     split_channels,
@@ -113,11 +112,10 @@ def schedule_integer_depthwise(
     block = _block(nest, packs)
     taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
     most = max(1, MOST_UPDATES // taps)  # taps are always written out
-    pixels = choose_depthwise_pixels(
-        nest, machine, choices, window_of(nest, MOST_UPDATES, needs_registers=False), most
-    )
+    window = window_of(nest, MOST_UPDATES, needs_registers=False)
+    tile = choose_depthwise_tile(nest, machine, choices, window, most)
     lanes = split_channels(schedule, 1, block)
-    tails = tile_plane(schedule, "p q", lanes, Tile(pixels, 1))
+    tails = tile_plane(schedule, "p q", lanes, tile)
     rank = len(shape_of(nest.buffer(operands.weight)))
     middle = [(d, 1, None) for d in range(1, rank)]
     layout: Pack = [(0, block, None), *middle, (0, 1, block)]

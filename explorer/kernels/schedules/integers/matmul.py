@@ -10,8 +10,9 @@
 
 Four neighbours of a row of x are multiplied at once with four rows of 16 columns of w, which are
 packed for that: constants before, what is computed by a statement of the kernel. Rows and columns
-that tiles do not divide are nests of their own, with narrower vectors at the end. Of bfloat16 it
-is two neighbours instead of four, and sums are f32.
+that tiles do not divide are nests of their own, with narrower vectors at the end. Fewer than four
+columns are no vector: each is summed up along the row. Of bfloat16 it is two neighbours instead of
+four, and sums are f32.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from explorer.kernels.loops.nest import (
     shape_of,
 )
 from explorer.kernels.schedules.choices import Choices
-from explorer.kernels.schedules.convolution import operands_of
+from explorer.kernels.schedules.convolution import Operands, operands_of
 from explorer.kernels.schedules.integers.kinds import keep_offsets
 from explorer.kernels.schedules.integers.matrix_instructions import (
     instruction_for,
@@ -40,7 +41,12 @@ from explorer.kernels.schedules.integers.matrix_instructions import (
 )
 from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
-from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
+from explorer.kernels.schedules.pieces import (
+    NARROWEST_VECTOR,
+    Piece,
+    column_pieces,
+    row_pieces,
+)
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
@@ -106,6 +112,9 @@ def schedule_integer_matmul(
     operands = operands_of(nest)
     assert operands is not None
     rows, columns = extent_of(nest.loop("m")), extent_of(nest.loop("n"))
+    if columns < NARROWEST_VECTOR and _is_plain_sum(nest, operands):
+        _schedule_few_columns(schedule, machine, operands, choices)
+        return
     lanes = machine.vector_floats
     blocks = max(columns // lanes, 1)
     is_packed = is_packed_product(nest)
@@ -181,6 +190,26 @@ def schedule_integer_matmul(
     if inside:
         schedule.apply(unroll, loops=" ".join(inside))
     schedule.apply(parallel, loops=" ".join(leading))
+    finish_statements(schedule, machine)
+
+
+def _is_plain_sum(nest: LoopNest, operands: Operands) -> bool:
+    """Of integers, in any order: sums of floats stay in theirs."""
+    return element_name(nest.buffer(operands.result)) == "i32" and not is_packed_product(nest)
+
+
+def _schedule_few_columns(
+    schedule: Schedule, machine: Machine, operands: Operands, choices: Choices
+) -> None:
+    """Fewer columns than the narrowest vector has lanes: each is a sum over a whole row, of which
+    the compiler of C makes vectors, where a column lies together."""
+    keep_offsets(schedule)
+    schedule.apply(reorder, order="n m k")
+    schedule.apply(accumulate, at="k", buffer=operands.result)
+    fuse_around(schedule, operands.result, choices)
+    contract_scratch(schedule)
+    schedule.pack(operands.weight, [(1, 1, None), (0, 1, None)])
+    schedule.apply(parallel, loops="n m")
     finish_statements(schedule, machine)
 
 

@@ -23,6 +23,7 @@ from explorer.ir.top.linear.matmul import TOGETHER, MatMulOp
 from explorer.ir.top.quantization.integer_products import SIGNED_BYTES
 from explorer.ir.types import QuantizedType, element_type_of, shape_of
 from explorer.passes.analysis.matching import constant, weight_name
+from explorer.passes.quantize.rules.weight_pairs import FEWEST_COLUMNS
 
 PICTURE_RANK = 4
 """Of tensors that are blocked by channels, as dot products take them."""
@@ -65,7 +66,8 @@ class SplitSigns(Rule):
 
 def _has_unfitting_rows(op: MatMulOp, array: np.ndarray) -> bool:
     """Whether rows come four by four, and not in an order in which pairs fit 16 bits."""
-    return array.ndim == 2 and not op.get("fits_pairs") and len(array) % TOGETHER == 0
+    is_matrix = array.ndim == 2 and array.shape[1] >= FEWEST_COLUMNS
+    return is_matrix and not op.get("fits_pairs") and len(array) % TOGETHER == 0
 
 
 def _has_dots(op: ConvOp) -> bool:

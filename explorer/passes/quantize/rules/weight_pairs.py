@@ -31,6 +31,8 @@ LARGEST = 128
 """255 * 128 = 32640 fits 16 bits, 255 * 129 = 32895 does not."""
 MOST_MOVED = 0.95
 """Of all pairs: where more do not fit as they are, few others will."""
+FEWEST_COLUMNS = 4
+"""That are multiplied in vectors of columns; fewer are summed up along the row, in 32 bits."""
 AT_ONCE = 16
 """Rows that are tried together."""
 
@@ -39,8 +41,9 @@ class PairWeights(Rule):
     """matmul(x, w)   =>   matmul(gather(x), w in another order) {fits_pairs}
 
     Applies to constant matrices of signed bytes whose rows can be paired so that products of two
-    unsigned bytes with them add up to 16 bits; nothing is moved where neighbours fit already. Pays
-    on processors that multiply bytes in pairs of 16 bits. Exact.
+    unsigned bytes with them add up to 16 bits; nothing is moved where neighbours fit already. Not
+    to fewer columns than the narrowest vector has lanes. Pays on processors that multiply bytes in
+    pairs of 16 bits. Exact.
     """
 
     matches = (MatMulOp,)
@@ -51,6 +54,8 @@ class PairWeights(Rule):
             return
         if len(array) % 2:
             raise Declined(f"{identity_of(op)} adds up an odd number of products")
+        if array.shape[1] < FEWEST_COLUMNS:
+            raise Declined(f"{identity_of(op)} has fewer columns than vectors have lanes")
         if fits_pairs(array):
             rewriter.replace(op, op.altered(fits_pairs=True))
             return

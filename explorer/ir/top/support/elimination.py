@@ -12,17 +12,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import IndexType, i64
 
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
-from explorer.ir.operation import Access
+from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import load_element, store_element
+from explorer.ir.top.support.operands import may_be_equal, require_floats
 from explorer.ir.top.support.unary_kinds import UNARY
+from explorer.ir.types import Shape, format_shape, shape_of
 
 LARGEST = 32
 """Rows of a matrix in compiled code, where each column takes statements of its own."""
 
 Loops = Mapping[str, int]
+
+
+class OfMatrices(TopOperation):
+    """The first operand holds matrices in its last two axes."""
+
+    def require_square(self, role: str) -> Shape:
+        """Their shape. ValueError where they are not square, or hold no floats."""
+        shape = shape_of(self.operands[0])
+        if len(shape) < 2 or not may_be_equal(shape[-2], shape[-1]):
+            raise ValueError(f"{role} needs square matrices, not {format_shape(shape)}")
+        require_floats(role, self.operands)
+        return shape
+
+    def missing_form(self) -> str:
+        sizes = [size for size in shape_of(self.operands[0])[-2:] if isinstance(size, int)]
+        if min(sizes, default=0) > LARGEST:
+            return f"{self.name} of more than {LARGEST} rows is not compiled"
+        return ""
+
+
+def exchanged(matrices: np.ndarray, column: int, best: np.ndarray) -> np.ndarray:
+    """Each matrix with row `column` and its own row `best` in each other's place."""
+    order = np.broadcast_to(np.arange(matrices.shape[-2]), (*best.shape, matrices.shape[-2])).copy()
+    np.put_along_axis(order, best[..., np.newaxis], column, -1)
+    order[..., column] = best
+    return np.take_along_axis(matrices, order[..., np.newaxis], -2)
+
+
+def pivots_of(matrices: np.ndarray, column: int) -> np.ndarray:
+    """The row, from `column` on, of the largest element of a column."""
+    return column + np.abs(matrices[..., column:, column]).argmax(-1)
 
 
 def loops_over(batch: Sequence[int]) -> dict[str, int]:

@@ -34,6 +34,7 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp
 from explorer.ir.top.linear_systems import SolveOp
+from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
@@ -121,6 +122,8 @@ VALID = [
     ),
     Valid(DeterminantOp, [reals(2, 3, 3)]),
     Valid(SolveOp, [reals(2, 3, 3), reals(2, 3, 2)]),
+    Valid(LuOp, [reals(2, 3, 4)]),
+    Valid(CholeskyOp, [reals(2, 3, 3) + 4 * np.eye(3, dtype=np.float32)]),
     Valid(SoftmaxOp, [reals(2, 3)], {"axis": 1, "logarithm": False}),
     Valid(BatchNormOp, [reals(2, 3, 4, 4), *(reals(3) for _ in range(4))], {"epsilon": 1e-5}),
     Valid(LayerNormOp, [reals(2, 3, 4), reals(4), reals(4)], {"axis": 2, "epsilon": 1e-5}),

@@ -34,6 +34,7 @@ NEVER_WRITTEN = {
     "top.simulate_quantization",  # only in programs that simulate a quantization
     "top.node",  # a node that only contents decide
     "top.solve",  # ONNX has none of these
+    "top.orthogonalize",
     "top.lu",
     "top.cholesky",
 }

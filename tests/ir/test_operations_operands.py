@@ -66,6 +66,7 @@ from explorer.ir.top.reductions.normalization import (
 from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
+from explorer.ir.top.singular_values import OrthogonalizeOp
 from explorer.ir.types import ELEMENT_TYPES, QuantizedType, is_static
 
 Operands = list[np.ndarray | list[np.ndarray] | None]
@@ -122,6 +123,7 @@ VALID = [
     ),
     Valid(DeterminantOp, [reals(2, 3, 3)]),
     Valid(SolveOp, [reals(2, 3, 3), reals(2, 3, 2)]),
+    Valid(OrthogonalizeOp, [reals(2, 3, 2)]),
     Valid(LuOp, [reals(2, 3, 4)]),
     Valid(CholeskyOp, [reals(2, 3, 3) + 4 * np.eye(3, dtype=np.float32)]),
     Valid(SoftmaxOp, [reals(2, 3)], {"axis": 1, "logarithm": False}),

@@ -22,6 +22,7 @@ from explorer.ir.top import (
     pooling,
     selection,
     shapes,
+    singular_values,
 )
 from explorer.ir.top.linear import convolution, matmul, matmul_blocks
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
@@ -70,6 +71,7 @@ _FAMILIES = (
     determinant,
     linear_systems,
     matrix_factors,
+    singular_values,
     normalization,
     local_response_norm,
     attention,

@@ -30,6 +30,7 @@ _OF_MODULES = {
     "creation": "weight",
     "reductions": "reduction",
     "linear_algebra": "reduction",
+    "matrix_factors": "reduction",
     "losses": "reduction",
     "statistics": "reduction",
     "normalization": "normalization",

@@ -36,6 +36,7 @@ from explorer.importers.pytorch.operators import (
     joining,
     linear_algebra,
     losses,
+    matrix_factors,
     movement,
     normalization,
     parts,
@@ -77,6 +78,7 @@ _FAMILIES = (
     special,
     bessel,
     linear_algebra,
+    matrix_factors,
     fourier,
 )
 

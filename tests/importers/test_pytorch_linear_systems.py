@@ -1,4 +1,4 @@
-"""Factors of matrices, against PyTorch.
+"""Systems of equations, inverses, powers, and factors of matrices, against PyTorch.
 
 They skip where torch is not installed (its CPU build: scripts/setup.sh).
 """
@@ -20,10 +20,37 @@ LINALG: Any = torch.linalg
 
 torch.manual_seed(0)
 ONE, STACK = torch.randn(4, 4), torch.randn(2, 3, 4, 4)
+VECTOR, COLUMNS = torch.randn(4), torch.randn(3, 4, 2)
 POSITIVE = ONE @ ONE.mT + torch.eye(4)
+LOWER, UPPER = torch.linalg.cholesky(POSITIVE), torch.linalg.cholesky(POSITIVE, upper=True)
+TENSOR = torch.randn(2, 3, 6)
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 CASES: dict[str, Case] = {
+    "inverse": (torch.inverse, (STACK,)),
+    "inverse of one": (LINALG.inv, (ONE,)),
+    "columns": (LINALG.solve, (STACK, COLUMNS)),
+    "vector": (LINALG.solve, (ONE, VECTOR)),
+    "a vector for each": (LINALG.solve, (STACK, STACK[..., 0])),
+    "from the right": (lambda a, b: LINALG.solve(a, b, left=False), (ONE, COLUMNS.mT)),
+    "solution with its error": (lambda a, b: tuple(LINALG.solve_ex(a, b)), (STACK, COLUMNS)),
+    "inverse with its error": (lambda a: tuple(LINALG.inv_ex(a)), (STACK,)),
+    "lower triangle": (
+        lambda a, b: LINALG.solve_triangular(a, b, upper=False),
+        (LOWER, COLUMNS),
+    ),
+    "upper triangle of ones": (
+        lambda a, b: LINALG.solve_triangular(a, b, upper=True, unitriangular=True),
+        (ONE, COLUMNS),
+    ),
+    "triangle from the right": (
+        lambda a, b: LINALG.solve_triangular(a, b, upper=True, left=False),
+        (UPPER, COLUMNS.mT),
+    ),
+    "triangle of old": (
+        lambda b, a: tuple(torch.triangular_solve(b, a, upper=False, transpose=True)),
+        (COLUMNS, LOWER),
+    ),
     "factor": (LINALG.cholesky, (POSITIVE,)),
     "upper factor": (lambda x: LINALG.cholesky(x, upper=True), (POSITIVE,)),
     "factor with its error": (lambda x: tuple(LINALG.cholesky_ex(x)), (POSITIVE,)),
@@ -41,10 +68,51 @@ CASES: dict[str, Case] = {
         lambda x: tuple(torch.lu_unpack(*LINALG.lu_factor(x))),
         (STACK[..., :3, :],),
     ),
+    "behind both factors": (
+        lambda a, b: LINALG.lu_solve(*LINALG.lu_factor(a), b, adjoint=True),
+        (STACK, COLUMNS),
+    ),
+    "behind both factors, from the right": (
+        lambda a, b: LINALG.lu_solve(*LINALG.lu_factor(a), b, left=False),
+        (STACK, COLUMNS.mT),
+    ),
+    "behind factors of old": (
+        lambda a, b: torch.lu_solve(b, *torch.linalg.lu_factor(a)),
+        (STACK, COLUMNS),
+    ),
+    "behind factors": (torch.cholesky_solve, (COLUMNS, LOWER)),
+    "behind upper factors": (
+        lambda b, u: torch.cholesky_solve(b, u, upper=True),
+        (COLUMNS, UPPER),
+    ),
+    "inverse by factors": (torch.cholesky_inverse, (LOWER,)),
+    "fifth power": (lambda x: LINALG.matrix_power(x, 5), (STACK,)),
+    "power of nothing": (lambda x: LINALG.matrix_power(x, 0), (STACK,)),
+    "negative power": (lambda x: torch.matrix_power(x, -2), (ONE,)),
+    "exponential": (torch.matrix_exp, (3 * STACK,)),
+    "inverse of a tensor": (lambda x: LINALG.tensorinv(x, ind=2), (TENSOR,)),
+    "system of tensors": (LINALG.tensorsolve, (TENSOR, torch.randn(2, 3))),
+    "axes elsewhere": (
+        lambda x, b: LINALG.tensorsolve(x, b, dims=(0,)),
+        (TENSOR.permute(2, 0, 1), torch.randn(2, 3)),
+    ),
 }
 
 
-OTHER_WHEN_DECOMPOSED = ("factor", "factors of a wide matrix")
+OTHER_WHEN_DECOMPOSED = (
+    "inverse",
+    "columns",
+    "factor",
+    "factors of a wide matrix",
+    "behind both factors, from the right",
+    "both sides",
+    "singular values",
+    "pseudo-inverse",
+    "pseudo-inverse by a bound",
+    "condition",
+    "sum of values",
+    "eigenvalues",
+)
 
 
 def exported(
@@ -80,3 +148,22 @@ def require_right(name: str, is_decomposed: bool) -> None:
         assert found[value.name].dtype == tensor.numpy().dtype
         bound = 1e-4 * float(tensor.abs().max())
         np.testing.assert_allclose(found[value.name], tensor.numpy(), rtol=0, atol=bound)
+
+
+def test_a_network_that_whitens_is_right_as_c():
+    """Features become uncorrelated: their covariance, its factor, and a system with it."""
+
+    class Whitening(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            centred = x - x.mean(1, keepdim=True)
+            covariance = centred.mT @ centred / x.shape[1] + 0.1 * torch.eye(x.shape[2])
+            factor = LINALG.cholesky(covariance)
+            return LINALG.solve_triangular(factor, centred.mT, upper=False).mT
+
+    x = torch.randn(2, 10, 5)
+    c = ex.compile(Whitening().eval(), args=(x,), host=False)
+    try:
+        report = c.accuracy().report
+    finally:
+        c.close()
+    assert report.passed

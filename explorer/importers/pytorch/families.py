@@ -31,6 +31,7 @@ _OF_MODULES = {
     "reductions": "reduction",
     "linear_algebra": "reduction",
     "matrix_factors": "reduction",
+    "linear_systems": "reduction",
     "losses": "reduction",
     "statistics": "reduction",
     "normalization": "normalization",

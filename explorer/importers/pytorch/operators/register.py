@@ -35,6 +35,7 @@ from explorer.importers.pytorch.operators import (
     indexing,
     joining,
     linear_algebra,
+    linear_systems,
     losses,
     matrix_factors,
     movement,
@@ -79,6 +80,7 @@ _FAMILIES = (
     bessel,
     linear_algebra,
     matrix_factors,
+    linear_systems,
     fourier,
 )
 

@@ -1,4 +1,4 @@
-"""Systems of equations, inverses, powers, and factors of matrices, against PyTorch.
+"""Systems of equations, inverses, powers, factors and singular values of matrices, against PyTorch.
 
 They skip where torch is not installed (its CPU build: scripts/setup.sh).
 """
@@ -95,6 +95,35 @@ CASES: dict[str, Case] = {
     "axes elsewhere": (
         lambda x, b: LINALG.tensorsolve(x, b, dims=(0,)),
         (TENSOR.permute(2, 0, 1), torch.randn(2, 3)),
+    ),
+}
+
+
+def recomposed(x: Any, full: bool = False) -> Any:
+    u, s, vh = LINALG.svd(x, full_matrices=full)
+    return (u * s[..., None, :]) @ vh, s, u.abs()
+
+
+LOW_RANK = torch.randn(5, 2) @ torch.randn(2, 4)
+CASES |= {
+    "singular values": (LINALG.svdvals, (STACK[..., :3],)),
+    "both sides": (recomposed, (STACK[..., :3, :],)),
+    "both sides, all of them": (lambda x: recomposed(x, True), (STACK,)),
+    "both sides of old": (lambda x: (torch.svd(x).U.abs(), torch.svd(x).V.abs()), (STACK,)),
+    "rank": (LINALG.matrix_rank, (LOW_RANK,)),
+    "rank by a bound": (lambda x: LINALG.matrix_rank(x, atol=1.0), (STACK,)),
+    "pseudo-inverse": (LINALG.pinv, (LOW_RANK,)),
+    "pseudo-inverse by a bound": (lambda x: torch.pinverse(x, 0.3), (STACK,)),
+    "condition": (LINALG.cond, (STACK,)),
+    "condition by sums": (lambda x: LINALG.cond(x, 1), (ONE,)),
+    "condition by all values": (lambda x: LINALG.cond(x, "nuc"), (ONE,)),
+    "largest value": (lambda x: LINALG.matrix_norm(x, 2, dim=(0, 2), keepdim=True), (STACK[0],)),
+    "sum of values": (lambda x: torch.norm(x, "nuc"), (ONE,)),
+    "smallest value": (lambda x: LINALG.norm(x, -2), (ONE,)),
+    "eigenvalues": (LINALG.eigvalsh, (STACK + STACK.mT,)),
+    "eigenvectors": (
+        lambda x: (LINALG.eigh(x, UPLO="U")[0], LINALG.eigh(x, UPLO="U")[1].abs()),
+        (STACK,),
     ),
 }
 

@@ -32,6 +32,7 @@ _OF_MODULES = {
     "linear_algebra": "reduction",
     "matrix_factors": "reduction",
     "linear_systems": "reduction",
+    "singular_values": "reduction",
     "losses": "reduction",
     "statistics": "reduction",
     "normalization": "normalization",

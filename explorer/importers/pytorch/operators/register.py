@@ -46,6 +46,7 @@ from explorer.importers.pytorch.operators import (
     recurrent,
     reductions,
     scattering,
+    singular_values,
     sizes,
     special,
     statistics,
@@ -81,6 +82,7 @@ _FAMILIES = (
     linear_algebra,
     matrix_factors,
     linear_systems,
+    singular_values,
     fourier,
 )
 

@@ -28,6 +28,7 @@ _OF_MODULES = {
     "embeddings": "movement",
     "scattering": "movement",
     "creation": "weight",
+    "repeats": "movement",
     "reductions": "reduction",
     "linear_algebra": "reduction",
     "matrix_factors": "reduction",

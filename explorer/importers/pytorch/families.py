@@ -26,6 +26,7 @@ _OF_MODULES = {
     "joining": "movement",
     "indexing": "movement",
     "embeddings": "movement",
+    "torchvision": "movement",
     "scattering": "movement",
     "creation": "weight",
     "repeats": "movement",

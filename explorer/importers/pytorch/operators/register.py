@@ -51,6 +51,7 @@ from explorer.importers.pytorch.operators import (
     sizes,
     special,
     statistics,
+    torchvision,
     unary,
 )
 from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
@@ -96,6 +97,7 @@ def known() -> dict[str, ConvertNode]:
         **sizes.CONVERTERS,
         **control.CONVERTERS,
         **experts.OF_LIBRARIES,
+        **torchvision.OF_LIBRARIES,
         **{f"aten.{name}": convert for name, convert in complex_numbers.OWN.items()},
     }
     for family in _FAMILIES:

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[REFERENCE],
         metavar="PEER,...",
         help=f"what to compare with: {', '.join(PEERS)} (default: {REFERENCE}, which is "
-        "onnxruntime for ONNX, litert for TFLite, opencv for Caffe)",
+        "onnxruntime for ONNX, litert for TFLite, opencv for Caffe, torch for PyTorch)",
     )
     parser.add_argument(
         "--repeats",

@@ -20,7 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="MODEL",
-        help=f"models (.onnx), saved traces (.nnx) or folders of them (default: {SAMPLES})",
+        help="models of any format that is read (docs/importers.md), saved traces (.nnx) or "
+        f"folders of them (default: {SAMPLES})",
     )
     options.add_weights(parser)
     options.add_target(parser)

@@ -33,6 +33,10 @@ NEVER_WRITTEN = {
     "top.integer_layer_norm",
     "top.simulate_quantization",  # only in programs that simulate a quantization
     "top.node",  # a node that only contents decide
+    "top.solve",  # ONNX has none of these
+    "top.orthogonalize",
+    "top.lu",
+    "top.cholesky",
 }
 
 

@@ -218,3 +218,18 @@ def test_the_factors_behind_a_determinant_are_refused():
     with pytest.raises(UnsupportedError) as caught:
         ex.compile(exported(lambda x: ATEN._linalg_det(x)[1], (SQUARE,)))
     assert "the factors of a matrix" in "\n".join(caught.value.problems)
+
+
+def test_an_order_of_effects_has_no_values():
+    """A check for errors is kept in its place by a token, which programs take and return."""
+
+    def checked(x: Any) -> Any:
+        ATEN._linalg_check_errors(x.int(), "a function", is_matrix=False)
+        return x + 1
+
+    zeros = (torch.zeros(3),)
+    model = exported(checked, zeros)
+    assert [value.name for value in model.inputs] == ["tensors_0"]
+    assert "aten._linalg_check_errors" in {node.operator for node in model.nodes}
+    (found,) = results(model, zeros)
+    np.testing.assert_array_equal(found, np.ones(3, np.float32))

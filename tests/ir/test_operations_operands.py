@@ -33,6 +33,8 @@ from explorer.ir.top.late import LateNodeOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.linear.matmul_blocks import MatMulBlocksOp
+from explorer.ir.top.linear_systems import SolveOp
+from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
@@ -64,6 +66,7 @@ from explorer.ir.top.reductions.normalization import (
 from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
+from explorer.ir.top.singular_values import OrthogonalizeOp
 from explorer.ir.types import ELEMENT_TYPES, QuantizedType, is_static
 
 Operands = list[np.ndarray | list[np.ndarray] | None]
@@ -119,6 +122,10 @@ VALID = [
         {"kind": "sum", "axis": 1, "exclusive": False, "reverse": False},
     ),
     Valid(DeterminantOp, [reals(2, 3, 3)]),
+    Valid(SolveOp, [reals(2, 3, 3), reals(2, 3, 2)]),
+    Valid(OrthogonalizeOp, [reals(2, 3, 2)]),
+    Valid(LuOp, [reals(2, 3, 4)]),
+    Valid(CholeskyOp, [reals(2, 3, 3) + 4 * np.eye(3, dtype=np.float32)]),
     Valid(SoftmaxOp, [reals(2, 3)], {"axis": 1, "logarithm": False}),
     Valid(BatchNormOp, [reals(2, 3, 4, 4), *(reals(3) for _ in range(4))], {"epsilon": 1e-5}),
     Valid(LayerNormOp, [reals(2, 3, 4), reals(4), reals(4)], {"axis": 2, "epsilon": 1e-5}),

@@ -176,6 +176,18 @@ class CovariancePooling(nn.Module):
         return self.head(root.flatten(1))
 
 
+class OrthogonalLayer(nn.Module):
+    """A layer whose weights are made orthogonal in each run (Mezzadri, 2007)."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = torch.linalg.qr(self.weight)
+        return x @ (left * right.diagonal().sign())
+
+
 class Translator(nn.Module):
     """torch's own encoder and decoder, with a mask of what comes later."""
 
@@ -238,6 +250,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]]
     "transformer": (Translator, ((1, 10, 32), (1, 7, 32))),
     "fourier_mixer": (FourierMixer, (SEQUENCE,)),
     "covariance_pooling": (CovariancePooling, (SEQUENCE,)),
+    "orthogonal_layer": (OrthogonalLayer, (SEQUENCE,)),
 }
 """What makes each, and the shapes of its inputs."""
 

@@ -17,9 +17,12 @@ from explorer.ir.top import (
     indexing,
     interpolation,
     late,
+    linear_systems,
+    matrix_factors,
     pooling,
     selection,
     shapes,
+    singular_values,
 )
 from explorer.ir.top.linear import convolution, matmul, matmul_blocks
 from explorer.ir.top.movement import concat, pad, reshape, slices, transpose
@@ -66,6 +69,9 @@ _FAMILIES = (
     arg,
     cumulative,
     determinant,
+    linear_systems,
+    matrix_factors,
+    singular_values,
     normalization,
     local_response_norm,
     attention,

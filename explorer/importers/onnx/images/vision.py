@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis
+from explorer.importers.building.images.deforming import Places, deformed
 from explorer.importers.building.images.sampling import masked, sampled, tap_values, taps_of
 from explorer.importers.building.limits import check_size
-from explorer.importers.onnx.operators.windows import Window, window_of
+from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
@@ -197,56 +197,18 @@ def _pooled(points: SSAValue, shares: Sequence[SSAValue], mode: str, build: Buil
 
 @converts("DeformConv", since=19)
 def deformable_convolution(node: Node, build: Build) -> SSAValue:
-    """A convolution whose window's places are moved by computed offsets.
-
-    x: (N, C, spatial...), offsets: (N, groups * window * axes, out...), mask: (N, groups * window,
-    out...). Zhu et al., "Deformable ConvNets v2", 2018.
-    """
+    """A convolution whose window's places are moved by computed offsets."""
     x, weight, offset = (node.operand(index) for index in range(3))
-    bias, mask = node.optional(3), node.optional(4)
     window = window_of(
         node, x, build.sizes(weight, range(2, build.rank(weight)), "DeformConv"), build
     )
-    groups, parts = node.integer("group", 1), node.integer("offset_group", 1)
-    rank, count = window.rank, prod(window.sizes)
-    channels, *sizes = build.sizes(x, range(1, 2 + rank), "DeformConv")
-    out = build.sizes(offset, range(2, 2 + rank), "DeformConv")
-    places = _window_places(window, out).astype(build.dtype(x))
-    area, batch, share = prod(out), Axis(x, 0), channels // parts
-    moved = build.reshape(offset, [batch, parts, count, rank, area])
-    columns = []
-    for part in range(parts):
-        own = build.squeeze(build.slice(moved, 1, part, part + 1), [1])
-        taps = []
-        for axis, size in enumerate(sizes):
-            shift = build.squeeze(build.slice(own, 2, axis, axis + 1), [2])
-            position = build.binary("add", build.weight(places[axis]), shift)
-            flat = build.reshape(position, [batch, count * area])
-            taps.append(taps_of(flat, size, "linear", "zeros", False, build))
-        found = sampled(build.slice(x, 1, part * share, (part + 1) * share), taps, build)
-        values = build.reshape(found, [batch, share, count, area])
-        if mask is not None:
-            whole = build.reshape(mask, [batch, parts, count, area])
-            values = build.binary("mul", values, build.slice(whole, 1, part, part + 1))
-        columns.append(values)
-    outputs = build.sizes(weight, [0], "DeformConv")[0]
-    inner = channels // groups * count
-    stacked = build.reshape(build.concat(columns, 1), [batch, groups, inner, area])
-    filters = build.reshape(weight, [groups, outputs // groups, inner])
-    result = build.reshape(build.matmul(filters, stacked), [batch, outputs, *out])
-    if bias is None:
-        return result
-    return build.binary("add", result, build.reshape(bias, [outputs, *[1] * rank]))
-
-
-def _window_places(window: Window, out: Sequence[int]) -> np.ndarray:
-    """Where the elements of the window lie in the operand: (axes, window, out), row-major."""
-    rank = window.rank
-    axes = []
-    for axis in range(rank):
-        begins = np.arange(out[axis]) * window.strides[axis] - window.begins[axis]
-        within = np.arange(window.sizes[axis]) * window.dilations[axis]
-        places = within.reshape([-1 if a == axis else 1 for a in range(rank)] + [1] * rank)
-        places = places + begins.reshape([1] * rank + [-1 if a == axis else 1 for a in range(rank)])
-        axes.append(np.broadcast_to(places, (*window.sizes, *out)))
-    return np.stack(axes).reshape(rank, prod(window.sizes), prod(out))
+    return deformed(
+        x,
+        weight,
+        offset,
+        node.optional(4),
+        node.optional(3),
+        Places(window.sizes, window.strides, window.dilations, window.begins),
+        (node.integer("group", 1), node.integer("offset_group", 1)),
+        build,
+    )

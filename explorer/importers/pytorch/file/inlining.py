@@ -2,6 +2,9 @@
 
    %y = higher_order.wrap_with_set_grad_enabled(False, {%z = aten.relu(%a)}, %x)
 => %z = aten.relu(%x)        in whose place it returned z as y
+
+   %t, %y = higher_order.with_effects(%token, aten._linalg_check_errors, %info, "inv")
+=> %y = aten._linalg_check_errors(%info, "inv")         an order of effects needs no values
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ _WRAPPERS = (
     "higher_order.tag_activation_checkpoint",
     "higher_order.hints_wrapper",
 )
+_WITH_EFFECTS = "higher_order.with_effects"
 
 
 def inlined(graph: Graph) -> Graph:
@@ -31,7 +35,7 @@ def inlined(graph: Graph) -> Graph:
             name: inlined(a) if isinstance(a, Graph) else renamed(a, names)
             for name, a in call.arguments.items()
         }
-        call = replace(call, arguments=arguments)
+        call = _without_token(replace(call, arguments=arguments))
         body = next((a for a in arguments.values() if isinstance(a, Graph)), None)
         if call.target not in _WRAPPERS or body is None:
             calls.append(call)
@@ -55,6 +59,17 @@ def inlined(graph: Graph) -> Graph:
                 names[name] = given.name
     outputs = tuple(renamed(argument, names) for argument in graph.outputs)
     return Graph(graph.inputs, outputs, tuple(calls), types)
+
+
+def _without_token(call: Call) -> Call:
+    """The call that has an effect, in whose order tokens hold it; others as they are."""
+    _, target, *_ = (*call.arguments.values(), None, None)
+    if call.target != _WITH_EFFECTS or not isinstance(target, str):
+        return call
+    given = list(call.arguments.items())[2:]
+    arguments = {str(n) if name.isdigit() else name: a for n, (name, a) in enumerate(given)}
+    target = target.removeprefix("torch.ops.").removesuffix(".default")
+    return replace(call, target=target, arguments=arguments, results=call.results[1:])
 
 
 def _inner_names(call: Call, body: Graph, operands: list[Argument]) -> Mapping[str, str]:

@@ -159,7 +159,7 @@ def _signature(
             names[graph_name] = name
             if name in taken:
                 raise ModelError(f"{kind} {name!r} and a node have one name")
-        else:
+        elif kind != "token":  # which says that effects have an order, and is nothing itself
             raise UnsupportedError(
                 f"the module takes what is no tensor: {kind}",
                 hint="only tensors and numbers can be compiled",

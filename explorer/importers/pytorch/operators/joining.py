@@ -209,7 +209,6 @@ CONVERTERS = {
     "repeat": repeat,
     "tile": repeat,
     "repeat_interleave.self_int": repeat_each,
-    "repeat_interleave.self_Tensor": repeat_each,
     "flip": flip,
     "fliplr": flip,
     "flipud": flip,

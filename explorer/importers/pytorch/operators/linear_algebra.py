@@ -1,7 +1,7 @@
-"""Determinants, powers and norms of matrices that need no decomposition.
+"""Determinants, powers of elements, and norms of matrices by their rows and columns.
 
 aten.linalg_slogdet(A)              sign(det A), log|det A|
-aten.linalg_norm(A, 1)              the largest sum of a column
+aten.linalg_vander(x)               1, x, x², ... as columns
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import math
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.build import Build
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.determinant import DeterminantOp
 
 
@@ -57,25 +56,7 @@ def powers(node: AtenNode, build: Build) -> SSAValue:
     return build.concat([build.unsqueeze(column, [axis]) for column in columns], axis)
 
 
-def norm(node: AtenNode, build: Build) -> SSAValue:
-    """Of vectors along one axis or of all elements, of matrices along two."""
-    x, keeps, rank = node.operand("self"), node.flag("keepdim"), build.rank(node.operand("self"))
-    dtype = node.dtype()
-    x = x if dtype is None else build.cast(x, dtype)
-    order = node.argument("ord")
-    axes = [build.axis(a, rank) for a in node.integers("dim", build, range(rank))] if rank else []
-    is_matrix = len(axes) == 2 and (order is not None or node.call.target.endswith("str_ord"))
-    if not is_matrix:
-        p = 2.0 if order is None else node.number("ord")
-        return p_norm(x, p, axes, keeps, build)
-    if order in (None, "fro"):
-        return p_norm(x, 2.0, axes, keeps, build)
-    if not isinstance(order, int | float) or abs(order) == 2:
-        raise Unsupported(f"a norm of singular values, ord={order}")
-    return _sums_of_lines(x, float(order), (axes[0], axes[1]), keeps, build)
-
-
-def _sums_of_lines(
+def norm_of_lines(
     x: SSAValue, order: float, axes: tuple[int, int], keeps: bool, build: Build
 ) -> SSAValue:
     """The largest or least sum of sizes: of columns (1, -1) or of rows (infinity)."""
@@ -96,8 +77,4 @@ CONVERTERS = {
     "linalg_slogdet": sign_and_logarithm,
     "slogdet": sign_and_logarithm,
     "linalg_vander": powers,
-    "linalg_norm": norm,
-    "linalg_norm.ord_str": norm,
-    "linalg_matrix_norm": norm,
-    "linalg_matrix_norm.str_ord": norm,
 }

@@ -35,7 +35,9 @@ from explorer.importers.pytorch.operators import (
     indexing,
     joining,
     linear_algebra,
+    linear_systems,
     losses,
+    matrix_factors,
     movement,
     normalization,
     parts,
@@ -43,10 +45,13 @@ from explorer.importers.pytorch.operators import (
     products,
     recurrent,
     reductions,
+    repeats,
     scattering,
+    singular_values,
     sizes,
     special,
     statistics,
+    torchvision,
     unary,
 )
 from explorer.importers.pytorch.operators.node import AtenNode, dtype_of
@@ -74,9 +79,13 @@ _FAMILIES = (
     losses,
     scattering,
     statistics,
+    repeats,
     special,
     bessel,
     linear_algebra,
+    matrix_factors,
+    linear_systems,
+    singular_values,
     fourier,
 )
 
@@ -88,6 +97,7 @@ def known() -> dict[str, ConvertNode]:
         **sizes.CONVERTERS,
         **control.CONVERTERS,
         **experts.OF_LIBRARIES,
+        **torchvision.OF_LIBRARIES,
         **{f"aten.{name}": convert for name, convert in complex_numbers.OWN.items()},
     }
     for family in _FAMILIES:

@@ -168,6 +168,7 @@ CONVERTERS = {
             "aten.sym_constrain_range",
             "aten.sym_constrain_range_for_size",
             "aten._assert_async",
+            "aten._linalg_check_errors",
         ),
         nothing,
     ),

@@ -1,0 +1,87 @@
+"""Convolutions whose windows are deformed: each of their places is moved by a computed offset.
+
+    x (N, C, spatial...), offsets (N, groups * window * axes, out...)  ->  (N, outputs, out...)
+
+Source: Zhu et al., "Deformable ConvNets v2", 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Axis, Build
+from explorer.importers.building.images.sampling import sampled, taps_of
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a window lies before it is deformed; one number for each axis of an image."""
+
+    sizes: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    begins: Sequence[int]
+    """Pixels before the image that the first window covers."""
+
+    def of_elements(self, out: Sequence[int]) -> np.ndarray:
+        """Of the window's elements in the image: (axes, window, out), row-major."""
+        rank = len(self.sizes)
+        axes = []
+        for axis in range(rank):
+            begins = np.arange(out[axis]) * self.strides[axis] - self.begins[axis]
+            within = np.arange(self.sizes[axis]) * self.dilations[axis]
+            own = [-1 if a == axis else 1 for a in range(rank)]
+            places = within.reshape([*own, *[1] * rank]) + begins.reshape([*[1] * rank, *own])
+            axes.append(np.broadcast_to(places, (*self.sizes, *out)))
+        return np.stack(axes).reshape(rank, prod(self.sizes), prod(out))
+
+
+def deformed(
+    x: SSAValue,
+    weight: SSAValue,
+    offset: SSAValue,
+    mask: SSAValue | None,
+    bias: SSAValue | None,
+    window: Places,
+    group_counts: tuple[int, int],
+    build: Build,
+) -> SSAValue:
+    """The convolution; mask (N, groups * window, out...) weighs what the window's places read.
+
+    group_counts: of the convolution's channels, and of channels with offsets of their own.
+    """
+    groups, parts = group_counts
+    rank, count = len(window.sizes), prod(window.sizes)
+    channels, *sizes = build.sizes(x, range(1, 2 + rank), "a deformed convolution")
+    out = build.sizes(offset, range(2, 2 + rank), "a deformed convolution")
+    places = window.of_elements(out).astype(build.dtype(x))
+    area, batch, share = prod(out), Axis(x, 0), channels // parts
+    moved = build.reshape(offset, [batch, parts, count, rank, area])
+    columns = []
+    for part in range(parts):
+        own = build.squeeze(build.slice(moved, 1, part, part + 1), [1])
+        taps = []
+        for axis, size in enumerate(sizes):
+            shift = build.squeeze(build.slice(own, 2, axis, axis + 1), [2])
+            position = build.binary("add", build.weight(places[axis]), shift)
+            flat = build.reshape(position, [batch, count * area])
+            taps.append(taps_of(flat, size, "linear", "zeros", False, build))
+        found = sampled(build.slice(x, 1, part * share, (part + 1) * share), taps, build)
+        values = build.reshape(found, [batch, share, count, area])
+        if mask is not None:
+            whole = build.reshape(mask, [batch, parts, count, area])
+            values = build.binary("mul", values, build.slice(whole, 1, part, part + 1))
+        columns.append(values)
+    outputs = build.sizes(weight, [0], "a deformed convolution")[0]
+    inner = channels // groups * count
+    stacked = build.reshape(build.concat(columns, 1), [batch, groups, inner, area])
+    filters = build.reshape(weight, [groups, outputs // groups, inner])
+    result = build.reshape(build.matmul(filters, stacked), [batch, outputs, *out])
+    if bias is None:
+        return result
+    return build.binary("add", result, build.reshape(bias, [outputs, *[1] * rank]))

@@ -1,0 +1,149 @@
+"""Triangular factors of matrices, and what says how they were found.
+
+aten.linalg_cholesky(A)        L of L Lᵀ = A
+aten.linalg_lu(A)              P, L and U of A = P L U
+
+Where a matrix has no factor of Cholesky there is NaN, and PyTorch raises an error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.indexing import GatherElementsOp
+from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
+
+
+def cholesky(node: AtenNode, build: Build) -> SSAValue:
+    """The lower triangular factor, or the upper one, of the triangle of that name."""
+    x, is_upper = node.operand("self"), node.flag("upper")
+    factor = build.value(CholeskyOp, [transposed(x, build) if is_upper else x])
+    return transposed(factor, build) if is_upper else factor
+
+
+def cholesky_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The factor, and how many rows of it there are before the matrix is not positive."""
+    factor = cholesky(node, build)
+    is_missing = build.unary("is_nan", _diagonal(factor, build))
+    return [factor, _first_true(is_missing, build)]
+
+
+def lu_factor(node: AtenNode, build: Build) -> list[SSAValue]:
+    """Both factors in one matrix, the exchanged rows, and which pivot is 0."""
+    _require_pivots(node)
+    factors, pivots = lu_of(node.operand(node.first()), build)
+    return [factors, pivots, first_zero(factors, build)]
+
+
+def lu(node: AtenNode, build: Build) -> list[SSAValue]:
+    """P, L and U of A = P L U."""
+    _require_pivots(node)
+    factors, pivots = lu_of(node.operand("A"), build)
+    return unpacked(factors, pivots, build)
+
+
+def lu_unpack(node: AtenNode, build: Build) -> list[SSAValue]:
+    """P, L and U of both factors in one matrix."""
+    if not (node.flag("unpack_data", True) and node.flag("unpack_pivots", True)):
+        raise Unsupported("factors that are unpacked in part")
+    return unpacked(node.operand("LU_data"), node.operand("LU_pivots"), build)
+
+
+def _require_pivots(node: AtenNode) -> None:
+    if not node.flag("pivot", True):
+        raise Unsupported("factors without pivots")
+
+
+def lu_of(matrix: SSAValue, build: Build) -> list[SSAValue]:
+    """Both factors in one matrix, and the exchanged rows counted from 1."""
+    return list(build.operation(LuOp, [matrix]).results)
+
+
+def unpacked(factors: SSAValue, pivots: SSAValue, build: Build) -> list[SSAValue]:
+    rank = build.rank(factors)
+    rows, columns = build.sizes(factors, [rank - 2, rank - 1], "factors")
+    count = min(rows, columns)
+    lower = triangle_of(build.slice(factors, rank - 1, 0, count), False, build)
+    upper = triangle_of(build.slice(factors, rank - 2, 0, count), True, build)
+    order = build.unsqueeze(_order(pivots, rows, build), [rank - 2])
+    places = build.weight(np.arange(rows)[:, np.newaxis])
+    exchanged = build.cast(build.binary("equal", places, order), build.dtype(factors))
+    return [exchanged, with_unit_diagonal(lower, build), upper]
+
+
+def _order(pivots: SSAValue, rows: int, build: Build) -> SSAValue:
+    """Which row came to each place when rows were exchanged one after the other."""
+    rank = build.rank(pivots)
+    (count,) = build.sizes(pivots, [rank - 1], "exchanged rows")
+    places = build.weight(np.arange(rows))
+    order = expanded(places, [*build.all_sizes(pivots)[:-1], rows], build)
+    others = build.binary("sub", build.cast(pivots, np.int64), build.weight(np.array(1)))
+    for column in range(count):
+        other = build.slice(others, rank - 1, column, column + 1)
+        own_row = build.slice(order, rank - 1, column, column + 1)
+        other_row = build.value(GatherElementsOp, [order, other], axis=rank - 1)
+        is_other = build.binary("equal", places, other)
+        order = build.select(is_other, own_row, order)
+        is_own = build.weight(np.arange(rows) == column)
+        order = build.select(is_own, other_row, order)
+    return order
+
+
+def _diagonal(x: SSAValue, build: Build) -> SSAValue:
+    rank = build.rank(x)
+    rows, columns = build.sizes(x, [rank - 2, rank - 1], "a diagonal")
+    flat = build.reshape(x, [*build.all_sizes(x)[: rank - 2], rows * columns])
+    return build.gather(flat, np.arange(min(rows, columns)) * (columns + 1), rank - 2)
+
+
+def first_zero(factors: SSAValue, build: Build) -> SSAValue:
+    diagonal = _diagonal(factors, build)
+    return _first_true(build.binary("equal", diagonal, build.scalar_like(0, diagonal)), build)
+
+
+def _first_true(found: SSAValue, build: Build) -> SSAValue:
+    """The place of the first of the last axis that is true, from 1 on; 0 where none is."""
+    axis = build.rank(found) - 1
+    (count,) = build.sizes(found, [axis], "a diagonal")
+    zero = build.weight(np.array(0, np.int32))
+    if not count:
+        return expanded(zero, build.all_sizes(found)[:axis], build)
+    ranks = build.weight(np.arange(count, 0, -1, dtype=np.int32))  # the earliest is the highest
+    best = build.reduce("max", build.select(found, ranks, zero), [axis])
+    place = build.binary("sub", build.weight(np.array(count + 1, np.int32)), best)
+    return build.select(build.binary("equal", best, zero), zero, place)
+
+
+def transposed(x: SSAValue, build: Build) -> SSAValue:
+    rank = build.rank(x)
+    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def triangle_of(x: SSAValue, is_upper: bool, build: Build) -> SSAValue:
+    """One triangle of every matrix, with its diagonal."""
+    rank = build.rank(x)
+    sizes = build.sizes(x, [rank - 2, rank - 1], "a triangle")
+    kept = (np.triu if is_upper else np.tril)(np.ones(sizes, np.bool_))
+    return build.select(build.weight(kept), x, build.scalar_like(0, x))
+
+
+def with_unit_diagonal(x: SSAValue, build: Build) -> SSAValue:
+    rows, columns = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "a diagonal")
+    is_on = build.weight(np.eye(rows, columns, dtype=np.bool_))
+    return build.select(is_on, build.scalar_like(1, x), x)
+
+
+CONVERTERS = {
+    "linalg_cholesky": cholesky,
+    "cholesky": cholesky,
+    "linalg_cholesky_ex": cholesky_with_error,
+    "linalg_lu_factor": lu_factor,
+    "linalg_lu_factor_ex": lu_factor,
+    "_lu_with_info": lu_factor,
+    "linalg_lu": lu,
+    "lu_unpack": lu_unpack,
+}

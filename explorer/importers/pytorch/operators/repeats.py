@@ -1,0 +1,124 @@
+"""Different elements and repeated ones: results whose size only a run knows.
+
+aten._unique2(x)                                  sorted values, where each is, how often
+aten.unique_consecutive(x)                        the first of each run of equal ones
+aten.repeat_interleave.self_Tensor(x, repeats)    element i as often as repeats[i] says
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.importers.building.attention_scores import counted_to
+from explorer.importers.building.build import Build
+from explorer.importers.pytorch.operators.joining import repeat_each
+from explorer.importers.pytorch.operators.movement import expanded
+from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.movement.slices import TO_THE_END
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.selection import NonZeroOp, UniqueOp
+
+
+def unique(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The different elements in ascending order, which of them each is, and their counts."""
+    x = node.operand("self")
+    flat = build.reshape(x, [-1])
+    values, _, inverse, counts = build.operation(UniqueOp, [flat], axis=0, is_sorted=True).results
+    places = build.reshape(inverse, build.all_sizes(x))
+    return _asked(node, values, places, counts, build)
+
+
+def unique_slices(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The different slices along an axis in ascending order; the inverse is always there."""
+    x = node.operand("self")
+    axis = build.axis(node.integer("dim", build), build.rank(x))
+    values, _, inverse, counts = build.operation(UniqueOp, [x], axis=axis, is_sorted=True).results
+    return [values, inverse, counts]
+
+
+def first_of_runs(node: AtenNode, build: Build) -> list[SSAValue]:
+    """The first of each run of equal elements (slices along `dim`), which run each is in, and how
+    long they are."""
+    x = node.operand("self")
+    whole = not node.has("dim")
+    flat = build.reshape(x, [-1]) if whole else x
+    axis = 0 if whole else build.axis(node.integer("dim", build), build.rank(x))
+    is_first = _is_first_of_run(flat, axis, build)
+    begins = build.squeeze(build.value(NonZeroOp, [is_first]), [0])
+    values = build.value(GatherOp, [flat, begins], axis=axis)
+    one = build.weight(np.array(1, np.int64))
+    inverse = build.binary("sub", _running_sum(build.cast(is_first, np.int64), build), one)
+    (size,) = build.sizes(is_first, [0], "runs of elements")
+    ends = build.concat([begins, build.weight(np.array([size], np.int64))], 0)
+    counts = build.binary("sub", build.slice(ends, 0, 1, TO_THE_END), begins)
+    places = build.reshape(inverse, build.all_sizes(x)) if whole else inverse
+    return _asked(node, values, places, counts, build)
+
+
+def repeat_by_counts(node: AtenNode, build: Build) -> SSAValue:
+    """Each slice of an axis as often as its count says; without a tensor the place of each."""
+    given = node.operand("repeats")
+    counts = build.cast(given, np.int64)
+    if not node.has("self"):
+        return _repeated_places(node, counts, build)
+    if build.stored(given) is not None:
+        return repeat_each(node, build)
+    x = node.operand("self")
+    x, axis = (
+        (x, build.axis(node.integer("dim", build), build.rank(x)))
+        if node.has("dim")
+        else (build.reshape(x, [-1]), 0)
+    )
+    sizes = [build.all_sizes(x)[axis]]
+    counts = expanded(build.reshape(counts, [-1]), sizes, build)
+    return build.value(GatherOp, [x, _repeated_places(node, counts, build)], axis=axis)
+
+
+def _repeated_places(node: AtenNode, counts: SSAValue, build: Build) -> SSAValue:
+    """The place i as often as counts[i] says: as many slices end before an element."""
+    ends = _running_sum(counts, build)
+    if node.has("output_size"):
+        number = build.weight(np.arange(node.integer("output_size", build)))
+    else:
+        number = counted_to(build.reduce("sum", counts, [0]), build)
+    is_behind = build.binary("less_equal", build.unsqueeze(ends, [0]), build.unsqueeze(number, [1]))
+    return build.reduce("sum", build.cast(is_behind, np.int64), [1])
+
+
+def _is_first_of_run(x: SSAValue, axis: int, build: Build) -> SSAValue:
+    """Of each slice along an axis, whether it differs from the one before."""
+    (size,) = build.sizes(x, [axis], "runs of elements")
+    before, behind = (
+        build.slice(x, axis, 0, max(size - 1, 0)),
+        build.slice(x, axis, 1, max(size, 1)),
+    )
+    differs = build.unary("not", build.binary("equal", before, behind))
+    others = [a for a in range(build.rank(x)) if a != axis]
+    any_differs = build.reduce("max", build.cast(differs, np.uint8), others)
+    first = build.weight(np.ones(min(size, 1), np.uint8))
+    return build.cast(build.concat([first, any_differs], 0), np.bool_)
+
+
+def _running_sum(x: SSAValue, build: Build) -> SSAValue:
+    return build.value(CumulativeOp, [x], kind="sum", axis=0, exclusive=False, reverse=False)
+
+
+def _asked(
+    node: AtenNode, values: SSAValue, places: SSAValue, counts: SSAValue, build: Build
+) -> list[SSAValue]:
+    """What was not asked for is empty."""
+    nothing = build.weight(np.zeros(0, np.int64))
+    has_places, has_counts = node.flag("return_inverse"), node.flag("return_counts")
+    return [values, places if has_places else nothing, counts if has_counts else nothing]
+
+
+CONVERTERS = {
+    "_unique2": unique,
+    "unique_dim": unique_slices,
+    "unique_consecutive": first_of_runs,
+    "unique_dim_consecutive": first_of_runs,
+    "repeat_interleave.Tensor": repeat_by_counts,
+    "repeat_interleave.self_Tensor": repeat_by_counts,
+}

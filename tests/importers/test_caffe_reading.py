@@ -166,6 +166,14 @@ def test_damage_is_one_error_of_ours(text: str, weights: bytes, message: str, tm
         ex.interpret(ex.load(tmp_path / "net.prototxt"), {"x0": X})
 
 
+def test_weights_of_another_net_are_asked_about(tmp_path: Path):
+    (tmp_path / "net.prototxt").write_text(NET)
+    (tmp_path / "net.caffemodel").write_bytes(caffemodel({"y": [WEIGHT[:1], BIAS]}))
+    with pytest.raises(ModelError) as raised:
+        ex.interpret(ex.load(tmp_path / "net.prototxt"), {"x0": X})
+    assert raised.value.hint == "is this the net's own caffemodel? --weights FILE names another one"
+
+
 def test_weights_alone_say_what_is_missing(tmp_path: Path):
     (tmp_path / "net.caffemodel").write_bytes(WEIGHTS)
     with pytest.raises(ModelError, match="put the prototxt there under the name"):

@@ -114,6 +114,8 @@ CASES |= {
     "rank by a bound": (lambda x: LINALG.matrix_rank(x, atol=1.0), (STACK,)),
     "pseudo-inverse": (LINALG.pinv, (LOW_RANK,)),
     "pseudo-inverse by a bound": (lambda x: torch.pinverse(x, 0.3), (STACK,)),
+    "pseudo-inverse of a triangle": (lambda x: LINALG.pinv(x, hermitian=True), (ONE,)),
+    "norm of nothing": (lambda x: LINALG.norm(x, 2, dim=(0, 1)), (torch.zeros(3, 0),)),
     "condition": (LINALG.cond, (STACK,)),
     "condition by sums": (lambda x: LINALG.cond(x, 1), (ONE,)),
     "condition by all values": (lambda x: LINALG.cond(x, "nuc"), (ONE,)),

@@ -48,6 +48,7 @@ CASES: dict[str, Case] = {
         lambda x, n: x.repeat_interleave(n, dim=0, output_size=5),
         (WHOLE, COUNTS),
     ),
+    "coordinates of a number": (lambda x: x[0, 0].nonzero(), (WHOLE,)),
     "coordinates": (lambda x: (x - 1).nonzero(), (WHOLE,)),
 }
 

@@ -174,7 +174,8 @@ class FlatGraph:
                 first = words.split("\n")[0]
                 return f"{node.operator}: {first} (give symbolic dimensions a size)"
             message = f"{node.operator} does not fit its operands: {words}"
-            raise _damaged(message, model, node.name) from error
+            hint = error.hint if isinstance(error, ExplorerError) else ""
+            raise _damaged(message, model, node.name, hint) from error
         named = dict(zip(node.outputs, results, strict=False))
         program.finish(node.name, node.operator, named)
         found.values |= named
@@ -265,7 +266,7 @@ def _check(results: Sequence[SSAValue], node: FileNode) -> None:
             raise ValueError(f"a result of shape {shape}, more than {MOST_ELEMENTS:,} elements")
 
 
-def _damaged(message: str, model: SourceModel, node: str = "") -> ModelError:
+def _damaged(message: str, model: SourceModel, node: str = "", hint: str = "") -> ModelError:
     file = "" if model.path is None else str(model.path)
-    hint = "the file is damaged; or check the sizes given to symbolic dimensions"
+    hint = hint or "the file is damaged; or check the sizes given to symbolic dimensions"
     return ModelError(message, file=file, node=node, hint=hint)

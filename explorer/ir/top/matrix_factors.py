@@ -19,7 +19,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
-from explorer.ir.top.support.elimination import (
+from explorer.ir.top.elimination import (
     Loops,
     OfMatrices,
     at_each,

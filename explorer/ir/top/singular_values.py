@@ -20,7 +20,7 @@ from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder
 from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.arithmetic import in_arithmetic_types
 from explorer.ir.top.definitions import load_element, scratch, store_element
-from explorer.ir.top.support.elimination import loops_over
+from explorer.ir.top.elimination import loops_over
 from explorer.ir.top.support.operands import require_floats
 from explorer.ir.top.support.unary_kinds import UNARY
 from explorer.ir.types import (

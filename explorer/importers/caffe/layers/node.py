@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
+from explorer.errors import ModelError
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.flat import FileNode
 from explorer.importers.caffe.file.network import Layer
@@ -57,7 +58,10 @@ class CaffeNode(FileNode):
             return value
         if math.prod(known) != math.prod(shape):
             expected, got = ("x".join(map(str, s)) or "1" for s in (shape, known))
-            raise ValueError(f"blob {index} has shape {got}; {expected} expected")
+            raise ModelError(
+                f"blob {index} has shape {got}; {expected} expected",
+                hint="is this the net's own caffemodel? --weights FILE names another one",
+            )
         return build.reshape(value, list(shape))
 
     def numbers(self, index: int, count: int, build: Build) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Undecided
+from explorer.importers.building.build import Build
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
@@ -266,8 +266,9 @@ def replaced_diagonal(
 def nonzero(node: AtenNode, build: Build) -> SSAValue:
     """(count, axes): the coordinates of all elements other than 0."""
     x = node.operand("self")
-    if not build.rank(x):
-        raise Undecided("elements of a number")
+    if not build.rank(x):  # a number has no coordinates, and may be there or not
+        places = build.value(NonZeroOp, [build.reshape(x, [1])])
+        return build.transpose(build.slice(places, 0, 0, 0), [1, 0])
     return build.transpose(build.value(NonZeroOp, [x]), [1, 0])
 
 

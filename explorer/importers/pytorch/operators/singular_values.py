@@ -96,7 +96,7 @@ def singular_values(node: AtenNode, build: Build) -> SSAValue:
 
 def rank_of_matrix(node: AtenNode, build: Build) -> SSAValue:
     """How many singular values are above a bound."""
-    x = node.operand(node.first())
+    x = _whole(node, node.operand(node.first()), build)
     values = decomposed(x, build).values
     bound = _bound(node, x, values, build)
     is_above = build.binary("greater", values, bound)
@@ -105,13 +105,18 @@ def rank_of_matrix(node: AtenNode, build: Build) -> SSAValue:
 
 def pseudo_inverse(node: AtenNode, build: Build) -> SSAValue:
     """V S⁻¹ Uᵀ, where values that are not above a bound count as 0 and have no inverse."""
-    x = node.operand("self")
+    x = _whole(node, node.operand("self"), build)
     found = decomposed(x, build)
     is_above = build.binary("greater", found.values, _bound(node, x, found.values, build))
     zero = build.scalar_like(0, found.values)
     inverse = build.select(is_above, build.unary("reciprocal", found.values), zero)
     scaled = build.binary("mul", found.right, build.unsqueeze(inverse, [build.rank(x) - 2]))
     return build.cast(build.matmul(scaled, transposed(found.left, build)), build.dtype(x))
+
+
+def _whole(node: AtenNode, x: SSAValue, build: Build) -> SSAValue:
+    """The matrix of which the lower triangle counts, if it is said to be symmetric."""
+    return _mirrored(x, False, build) if node.flag("hermitian") else x
 
 
 def _bound(node: AtenNode, x: SSAValue, values: SSAValue, build: Build) -> SSAValue:
@@ -185,6 +190,8 @@ def matrix_norm(
     x: SSAValue, order: object, axes: tuple[int, int], keeps: bool, build: Build
 ) -> SSAValue:
     """By its name: fro, nuc, 2 and -2 (singular values), 1, -1 and infinities (sums of lines)."""
+    if 0 in (build.size(x, axis) for axis in axes):  # the norm of nothing is 0
+        order = "fro"
     if order in (None, "fro"):
         return p_norm(x, 2.0, list(axes), keeps, build)
     if order not in ("nuc", 2, -2):

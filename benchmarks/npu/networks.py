@@ -244,7 +244,9 @@ def reason_lines(rows: Sequence[Row], all_targets: int) -> Iterator[str]:
             found.setdefault(("refused", row["problem"]), {})[row["target"]] = 1
             continue
         left = others(row)
-        for (kind, reason), count in Counter((k, why) for k, _, why in row["elsewhere"]).items():
+        for (kind, reason), count in Counter(
+            (k, said(why)) for k, _, why in row["elsewhere"]
+        ).items():
             name = kind.removeprefix("top.")
             if left[name]:
                 found.setdefault((name, reason), {})[row["target"]] = min(count, left[name])
@@ -253,6 +255,11 @@ def reason_lines(rows: Sequence[Row], all_targets: int) -> Iterator[str]:
         often = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
         where = "" if len(counts) == all_targets else f" ({', '.join(counts)})"
         yield f"- {often} x {name}: {reason}{where}"
+
+
+def said(reason: str) -> str:
+    """Without the operation and the machine, which stand beside it."""
+    return reason.partition(": ")[2] if " cannot be computed by " in reason else reason
 
 
 HEAD = """# Networks on NPUs: what runs where

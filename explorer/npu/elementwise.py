@@ -185,7 +185,7 @@ class Elementwise:
     def steps(self, factor: Factor, width: int) -> list[tuple[str, int]] | str:
         """A factor that is stated, of numbers of so many bits, as operations with an immediate each
         for vector engines that only shift; or why there are none."""
-        multipliers, shifts = (np.array([number]) for number in factor)
+        multipliers, shifts = np.array(factor[:1]), np.array(factor[1:])
         scaling = Rescaling(how=self.how, multipliers=multipliers, shifts=shifts)
         found = shifted(scaling, 1 << width - 1)
         if isinstance(found, str):

@@ -81,7 +81,7 @@ def _doubled_elementwise(layer: Elementwise, machine: Machine) -> Elementwise:
 def _doubled_factor(factor: Factor | None, most: int) -> Factor | None:
     if factor is None:
         return None
-    found = doubled(*(np.array([number]) for number in factor), most)
+    found = doubled(np.array(factor[:1]), np.array(factor[1:]), most)
     return None if found is None else (int(found[0][0]), int(found[1][0]))
 
 
@@ -101,5 +101,5 @@ def _unlifted(layer: Elementwise) -> Elementwise:
 
 
 def _reduced_factor(factor: Factor) -> Factor:
-    multiplier, shift = reduced(*(np.array([number]) for number in factor))
+    multiplier, shift = reduced(np.array(factor[:1]), np.array(factor[1:]))
     return int(multiplier[0]), int(shift[0])

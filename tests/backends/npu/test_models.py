@@ -6,6 +6,7 @@ import pytest
 import explorer
 from explorer.compilation.bits import is_bit_exact
 from explorer.importers import load
+from explorer.quantization.table import Threshold, ThresholdTable
 
 MACHINES = ("vta-16", "vta-32", "edge-64", "tiny-8", "mac-128", "odd-12x20")
 QUANTIZED_HERE = (
@@ -39,6 +40,32 @@ def prepared(sample_models, models_folder):
         return known[name]
 
     return of
+
+
+STATED = ("mlperf_kws_deeploy", "mlperf_ic_deeploy", "mlperf_ad_deeploy", "eegformer")
+"""Of whole factors and shifts."""
+BYTES = ThresholdTable({"input": Threshold("input", 255.0, 0.0, 255.0)})
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", STATED)
+def test_factors_of_a_file_give_its_authors_numbers(models_folder, name, machine):
+    given, expected = (
+        next(iter(np.load(models_folder / f"data/deeploy/{name}/{end}puts.npz").values()))
+        for end in ("in", "out")
+    )
+    inputs = {"input": given.astype(np.float32)}
+    path = models_folder / "onnx" / f"{name}.onnx"
+    c = explorer.compile(path, machine, quantization=BYTES, inputs=inputs)
+    (found,) = c.run(inputs).values()
+    counted, beside = c.counted, c.host_operations
+    c.close()
+    np.testing.assert_array_equal(found, expected)
+    assert counted.cycles == counted.predicted_cycles
+    if name == "eegformer" and machine.startswith("vta"):  # its matrices have 66 rows
+        beside = [entry for entry in beside if "66 rows" not in entry[1]]
+    assert [reason for _, reason in beside] == ["it reads or makes floats"] * 2
 
 
 @pytest.mark.sweep

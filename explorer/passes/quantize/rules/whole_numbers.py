@@ -28,7 +28,7 @@ from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.integer_products import sums_type
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, RequantizeOp
-from explorer.ir.types import QuantizedType, element_type_of, tensor_type
+from explorer.ir.types import QuantizedType, element_type_of, shape_of, tensor_type
 from explorer.passes.analysis.matching import maker, require_single_use
 from explorer.passes.quantize.rules.without_floats import require_legal
 
@@ -51,7 +51,7 @@ class RequantizeBytes(Rule):
         if found is None or inner is None or not _is_whole(inner):
             return
         bits, whole = found
-        scaled = _rescaled(inner.input, bits.to, op, rewriter)
+        scaled = _rescaled(inner.input, op, rewriter)
         new = RequantizeOp.make([scaled], by=op.by)
         rewriter.replace(op, new, absorbs=[bits, whole, inner])
 
@@ -77,14 +77,14 @@ class AddWholeNumbers(Rule):
         inner = [side for side in sides if side is not None and _is_whole(side)]
         if len(inner) < len(sides):
             raise Declined(f"an operand of {identity_of(added)} is not made of whole numbers")
-        if op.by.how != BY_SHIFT or not bits.to.is_per_tensor or not is_short(_ratios(op)):
+        if op.by.how != BY_SHIFT or not op.parameters.is_per_tensor or not is_short(_ratios(op)):
             raise Declined(f"{identity_of(op)} scales by more than a short factor and a shift")
         kind = added.kind.data
         types = [
-            tensor_type(_kind(side.input, bits.to), side.input.type.get_shape()) for side in inner
+            tensor_type(_kind(side.input, op.parameters), shape_of(side.input)) for side in inner
         ]
         require_legal(FixedPointOp, op, types, {"kind": kind, "by": op.by})
-        operands = [_rescaled(side.input, bits.to, op, rewriter) for side in inner]
+        operands = [_rescaled(side.input, op, rewriter) for side in inner]
         new = FixedPointOp.make(operands, kind=kind, by=op.by)
         rewriter.replace(op, new, absorbs=[bits, whole, added, *dict.fromkeys(inner)])
 
@@ -158,10 +158,8 @@ def _kind(stored: SSAValue, scaled: QuantizedType) -> QuantizedType:
     return kind
 
 
-def _rescaled(
-    stored: SSAValue, scaled: QuantizedType, op: RequantizeOp, rewriter: RecordedRewriter
-) -> SSAValue:
-    """Stored numbers seen with other scales."""
-    new = BitcastOp.make([stored], to=_kind(stored, scaled))
+def _rescaled(stored: SSAValue, op: RequantizeOp, rewriter: RecordedRewriter) -> SSAValue:
+    """Stored numbers seen with the scales that are requantized."""
+    new = BitcastOp.make([stored], to=_kind(stored, op.parameters))
     rewriter.insert_before(op, new, stem=identity_of(op), like=op)
     return new.output

@@ -13,6 +13,7 @@ from explorer.backends.cores import levels_of
 from explorer.backends.records import Lowering
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
+from explorer.kernels.cost.gathering import GatheringCosts
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
@@ -20,6 +21,7 @@ from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import PlanMemory, value_offsets
 from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.results import MemoryPlan
@@ -28,8 +30,10 @@ from explorer.targets.core_families import KnownCore
 
 def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
     """From placed tensors to planned memory; with a size that is left open, two passes more."""
+    is_processor = machine.processor == "cpu"
     return (
         AssignLayouts(lowering.channel_block),
+        *((GatherPixels(GatheringCosts(machine.costs)),) if is_processor else ()),
         JoinInPlace(),
         LowerToKernels(),
         LowerToLoops(),

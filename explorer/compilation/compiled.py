@@ -22,7 +22,7 @@ from explorer.backends.records import Opening
 from explorer.compilation.beside import run_beside
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.rule_sources import text_of
-from explorer.compilation.kernel_records import schedule_calls, schedule_steps, with_assembly
+from explorer.compilation.kernel_records import with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
@@ -227,9 +227,7 @@ class Compiled:
     def _printed(self) -> dict[str, KernelRecord]:
         known = self._scheduled | (self.beside._scheduled if self.beside else {})
         return {
-            k.name: replace(k, steps=schedule_steps(scheduled), calls=schedule_calls(scheduled))
-            if (scheduled := known.get(k.name))
-            else k
+            k.name: with_schedule(k, scheduled) if (scheduled := known.get(k.name)) else k
             for k in self.program.kernels
         }
 

@@ -43,6 +43,13 @@ def schedule_calls(kernel: ScheduledKernel) -> tuple[ScheduleCall, ...]:
     )
 
 
+def with_schedule(record: KernelRecord, kernel: ScheduledKernel) -> KernelRecord:
+    """The record with its schedule, and with a note where a better one could not be applied."""
+    refused = [f"not {name}: {reason}" for name, reason in kernel.refused.items()]
+    note = f"scheduled {kernel.choices['schedule']}, {'; '.join(refused)}" if refused else ""
+    return replace(record, steps=schedule_steps(kernel), calls=schedule_calls(kernel), note=note)
+
+
 def with_assembly(
     kernels: Mapping[str, KernelRecord],
     program: Program,

@@ -184,7 +184,7 @@ def _taken_over(
     kernels = earlier.get(KERNELS, {})
     assert isinstance(kernels, dict)
     found = kernels.get(kernel.sym_name.data)
-    if not isinstance(found, ScheduledKernel) or found.is_fallback:
+    if not isinstance(found, ScheduledKernel) or found.refused:
         return None
     wanted, why = (choices, "") if measured is None else measured
     is_same = (

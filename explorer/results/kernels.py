@@ -62,6 +62,8 @@ class KernelRecord:
     """Why there is no assembly, or what to know about it."""
     calls: tuple[ScheduleCall, ...] = ()
     """The whole schedule; `steps` shows it with what came of it."""
+    note: str = ""
+    """Which schedules of its kind could not be applied, and why; mostly empty."""
 
     @property
     def schedule(self) -> list[dict[str, Any]]:  # values are JSON's: names, numbers, lists

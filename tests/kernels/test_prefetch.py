@@ -1,13 +1,13 @@
 """What the step `prefetch` touches, against what the next iteration reads."""
 
 import importlib.util
-from itertools import product
+from itertools import product as product_of
 from pathlib import Path
 
 import pytest
 from xdsl.dialects.builtin import DictionaryAttr
 
-from explorer.kernels.cost.tiles import Tile, Work, choose_prefetch
+from explorer.kernels.cost.tiles import Tile, Work, choose_distance, choose_prefetch
 from explorer.kernels.loops.nest import (
     LoopNest,
     ScheduleError,
@@ -62,7 +62,7 @@ def lines_read(loop, name, nest, at):
     (access,) = [a for a in accesses_in(loop) if nest.name_of_buffer(a.memref) == name]
     inside = [op for op in enclosing_loops(access) if loop in enclosing_loops(op)]
     found = set()
-    for numbers in product(*(range(extent_of(op)) for op in inside)):
+    for numbers in product_of(*(range(extent_of(op)) for op in inside)):
         place = {**at, **{index_of(op): n for op, n in zip(inside, numbers, strict=True)}}
         first = flat(values(linear_subscripts(access), place), shape_of(access.memref))
         width = 8 if name == "w" else 1
@@ -80,7 +80,7 @@ def around(loop, **numbers):
 def test_the_next_block_of_channels_is_touched_line_by_line(kernel, stride):
     nest = LoopNest(scheduled(kernel, stride, prefetch="inputs").function)
     loop = nest.loop("cb")
-    for jt, cb in product(range(2), range(3)):
+    for jt, cb in product_of(range(2), range(3)):
         now = around(loop, jt=jt, cb=cb, i=1)
         touched = [t for t in touches_of(loop) if nest.name_of_buffer(t.buffer) == "x"]
         lines = [values([touch.place], now)[0] // LINE for touch in touched]
@@ -91,11 +91,49 @@ def test_the_next_block_of_channels_is_touched_line_by_line(kernel, stride):
         assert len(lines) == len(set(lines))
 
 
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 1), (3, 2)])
+def test_what_comes_from_far_is_touched_a_tile_of_pixels_earlier(kernel, stride):
+    nest = LoopNest(scheduled(kernel, stride, prefetch="inputs", distance="tile").function)
+    loop = nest.loop("cb")
+    for i, cb in product_of(range(2), range(4)):
+        now = around(loop, i=i, cb=cb)
+        touched = [values([touch.place], now)[0] // LINE for touch in touches_of(loop)]
+        read = lines_read(loop, "x", nest, around(loop, jt=1, i=i, cb=cb))
+        assert set(touched) <= read
+        assert len(read) - len(set(touched)) <= kernel
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "outputs", "expected"),
+    [
+        (56, 256, 64, "tile"),  # 3.2 MB of inputs
+        (14, 256, 1024, "block"),  # the second cache holds 200 KB
+        (14, 2048, 512, "block"),  # tiles of 48 KB would leave the nearest cache too early
+    ],
+)
+def test_inputs_that_the_second_cache_does_not_hold_are_asked_for_earlier(
+    size, channels, outputs, expected
+):
+    machine = Machine(vector_floats=8, language="c", registers=16).costs
+    work = Work(
+        height=size, width=size, blocks=outputs // 8, steps=channels, point_bytes=4 * channels
+    )
+    assert choose_distance(Tile(6, 2), work, machine)[0] == expected
+
+
+def test_without_a_next_tile_there_is_no_distance():
+    function = samples.convolution(32, 32, 4, 6, kernel=1)
+    packs = {"x": blocked_pack(8), "y": blocked_pack(8)}
+    machine = Machine(vector_floats=8, language="c", registers=16)
+    choices = {"schedule": "direct", "pixels": 6, "vectors": 2, "prefetch": "inputs"}
+    assert "distance" not in schedule_kernel(function, machine, packs, choices).choices
+
+
 def test_all_weights_of_the_next_tile_are_touched_once():
     nest = LoopNest(scheduled(3, prefetch="weights").function)
     (loop,) = nest.loops("cb")
     touched = []
-    for i, jt, cb in product(range(4), range(2), range(4)):
+    for i, jt, cb in product_of(range(4), range(2), range(4)):
         now = around(loop, i=i, jt=jt, cb=cb)
         for touch in touches_of(loop):
             assert touch.line is not None
@@ -126,8 +164,8 @@ def test_only_what_is_read_ahead_can_be_asked_for():
         prefetch(nest, at="jt", buffer="w", ahead="jt")
     with pytest.raises(ScheduleError, match="ci is not a loop around it"):
         prefetch(nest, at="cb", buffer="x", ahead="ci")
-    with pytest.raises(ScheduleError, match="an iteration of jt does not read what lies together"):
-        prefetch(nest, at="cb", buffer="x", ahead="jt")
+    with pytest.raises(ScheduleError, match="ot reads the same in each iteration"):
+        prefetch(nest, at="cb", buffer="x", ahead="ot")
     assert PREFETCH not in nest.loop("cb").attributes
     prefetch(nest, at="cb", buffer="x", ahead="cb")
     assert isinstance(nest.loop("cb").attributes[PREFETCH], DictionaryAttr)
@@ -151,3 +189,44 @@ def test_what_the_nearest_cache_does_not_hold_is_asked_for(
         height=size, width=size, blocks=outputs // 8, steps=channels, point_bytes=4 * channels
     )
     assert choose_prefetch(Tile(6, 2), work, machine, order)[0] == expected
+
+
+def product(rows=128, depth=64, columns=512, language="c", **choices):
+    """Tiles of 6 rows x 2 vectors of 8."""
+    function = samples.matmul(rows, depth, columns)
+    machine = Machine(vector_floats=8, language=language, registers=16)
+    return schedule_kernel(function, machine, {}, {"rows": 6, "vectors": 2, **choices})
+
+
+def test_weights_of_the_next_columns_are_touched_a_line_now_and_then():
+    scheduled = product()
+    assert scheduled.choices["prefetch"] == "weights"
+    nest = LoopNest(scheduled.function)
+    (loop,) = nest.loops("ko")
+    assert [name_of(op) for op in enclosing_loops(loop)] == ["nt", "mt"]
+    touched = []
+    for mt, ko in product_of(range(21), range(extent_of(loop))):
+        now = around(loop, mt=mt, ko=ko, nt=3)
+        (touch,) = touches_of(loop)  # one line in every 16 steps of 6 cycles
+        start, line = values([touch.place, touch.line], now)
+        touched.append(start // LINE + min(line, touch.last))
+    top = nest.loop("nt")
+    (access,) = [a for a in accesses_in(loop) if nest.name_of_buffer(a.memref) == "w"]
+    wanted = set()
+    for k in range(64):
+        at = {**around(loop, nt=4), index_of(loop): k // 16}
+        at |= {index_of(op): 0 for op in enclosing_loops(access) if index_of(op) not in at}
+        at[index_of(nest.loop("ki"))] = k % 16
+        wanted.add(flat(values(linear_subscripts(access), at), shape_of(access.memref)) // LINE)
+    assert top in enclosing_loops(loop)
+    assert set(touched) == wanted
+    assert len(wanted) == 64
+
+
+def test_products_that_cannot_look_ahead_do_not():
+    assert "prefetch" not in product(language="opencl").choices
+    assert "prefetch" not in product(columns=16).choices  # there is no next tile
+    assert product(rows=6).choices["prefetch"] == "none"  # all weights are read just once
+    assert product(depth=8, columns=64).choices["prefetch"] == "none"  # the cache holds them
+    lines = print_kernel("c", product(prefetch="none").function, "product").lines
+    assert not any("prefetch" in line for line in lines)

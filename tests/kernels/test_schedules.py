@@ -10,7 +10,14 @@ from xdsl.dialects.builtin import NameLoc, f32
 from explorer.ir.compute import KernelBuilder
 from explorer.kernels.cost.machine import CacheLevel
 from explorer.kernels.loops.lowering import lower_to_loops
-from explorer.kernels.loops.nest import LoopNest, ScheduleError, name_of, perfect_chain
+from explorer.kernels.loops.nest import (
+    LoopNest,
+    ScheduleError,
+    enclosing_loops,
+    kind_of,
+    name_of,
+    perfect_chain,
+)
 from explorer.kernels.schedules import Machine, preferred_schedule, schedule_kernel
 from explorer.kernels.schedules.schedule import replayed
 from explorer.kernels.sections.phases import phases
@@ -337,6 +344,40 @@ def test_products_with_weights_of_any_size(rows, depth, columns):
     assert check(function).choices["schedule"] == "tiled"
 
 
+AVX2 = Machine(vector_floats=8, language="c", registers=16)
+
+
+def loops_around(nest, name):
+    return [name_of(loop) for loop in enclosing_loops(nest.loop(name))]
+
+
+def test_rows_that_are_left_over_follow_in_every_tile_of_columns():
+    """So that weights of a tile of columns are fetched once, for all rows."""
+    scheduled = check(samples.matmul(8, 12, 256), machine=AVX2, choices={"rows": 6, "vectors": 2})
+    nest = LoopNest(scheduled.function)
+    assert loops_around(nest, "k") == ["nt"]  # six rows are one tile
+    assert loops_around(nest, "k_bottom") == ["nt"]
+    assert [kind_of(loop) for loop in nest.loops("nt")] == ["parallel"]
+
+
+def test_few_tiles_of_columns_leave_rows_to_a_nest_of_its_own():
+    """Else there were no more tasks than tiles of columns."""
+    scheduled = check(samples.matmul(14, 12, 32), machine=AVX2, choices={"rows": 6, "vectors": 2})
+    nest = LoopNest(scheduled.function)
+    assert loops_around(nest, "k") == ["nt", "mt"]
+    assert {kind_of(nest.loop(name)) for name in ("nt", "mt", "nt_bottom")} == {"parallel"}
+    assert loops_around(nest, "k_bottom") == ["nt_bottom"]
+
+
+def test_matrices_of_a_batch_are_tasks_with_all_their_rows():
+    function = samples.matmul(8, 5, 51, batch=6, weight=False, bias=False)
+    nest = LoopNest(check(function, machine=AVX2, choices={"rows": 6, "vectors": 2}).function)
+    batch, tiles = loops_around(nest, "k_bottom")
+    assert (batch, tiles) == ("b", "nt")
+    # 51 columns are 3 tiles of 16 and 3 columns, which a nest of their own takes.
+    assert loops_around(nest, "k_edge1_bottom")[0] == "b_edge1_bottom"
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(19, 35), (32, 64), (5, 3)])
 def test_products_of_two_activations(rows, columns):
     function = samples.matmul(rows, 16, columns, batch=3, weight=False, bias=False)
@@ -454,7 +495,8 @@ def test_statements_that_need_each_other_are_phases_of_their_own():
 
 
 def test_tasks_are_the_iterations_of_the_leading_parallel_loops():
-    scheduled = schedule_kernel(samples.convolution(64, 16, 6, 14), AVX512, blocked("xy"))
+    function = samples.convolution(64, 16, 6, 14)
+    scheduled = schedule_kernel(function, AVX512, blocked("xy"), {"schedule": "direct"})
     (phase,) = phases(scheduled.function)
     assert [nest.extents for nest in phase.nests] == [(1, 2, 6)]
     assert phase.tasks == 12

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from explorer.kernels.cost.machine import CostMachine, cache_levels
 from explorer.kernels.loops.lowering import lower_to_loops
-from explorer.kernels.loops.nest import LoopNest, ScheduleError
+from explorer.kernels.loops.nest import LoopNest, ScheduleError, enclosing_loops, name_of
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.schedules.listing import as_data, schedule_given
 from explorer.kernels.schedules.winograd_cost import (
@@ -22,7 +23,9 @@ from explorer.kernels.schedules.winograd_cost import (
 from explorer.kernels.sections.phases import phases
 from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.pack import blocked_pack
+from explorer.kernels.steps.prefetch import touches_of
 from explorer.kernels.steps.winograd.step import winograd, winograd_weights
+from explorer.targets.core_families import core_family
 
 _SPEC = importlib.util.spec_from_file_location(
     "kernel_nest_samples", Path(__file__).with_name("nest_samples.py")
@@ -289,17 +292,18 @@ def test_only_constants_are_forwarded():
 # -- the choice --------------------------------------------------------------------------------
 
 
-def predictions(channels, size, registers=32):
+def predictions(channels, size, machine=AVX512.costs):
+    block = machine.vector_floats
     layer = Layer(
         images=1,
-        input_blocks=channels // 16,
-        output_blocks=channels // 16,
+        input_blocks=channels // block,
+        output_blocks=channels // block,
         height=size,
         width=size,
-        block=16,
+        block=block,
     )
-    found = {"direct": predict_direct(layer, registers)}
-    return found | {f"winograd{m}": predict_winograd(layer, m, registers) for m in (2, 4)}
+    found = {"direct": predict_direct(layer, machine)}
+    return found | {f"winograd{m}": predict_winograd(layer, m, machine) for m in (2, 4)}
 
 
 @pytest.mark.parametrize(("channels", "size"), [(64, 56), (128, 28), (256, 14), (512, 28)])
@@ -310,7 +314,40 @@ def test_large_pictures_get_the_large_tiles(channels, size):
 def test_small_pictures_with_many_weights_do_not_get_them():
     found = predictions(512, 7)
     assert found["winograd4"].memory > found["winograd4"].products
-    assert order_by_cycles(found)[0] == "direct"
+    assert order_by_cycles(found)[0] == "winograd2"
+
+
+def on(core, lanes):
+    family = core_family(core)
+    return CostMachine(lanes, core=family.core, caches=cache_levels(family.caches, {}))
+
+
+@pytest.mark.parametrize(
+    ("core", "lanes", "expected"),
+    [
+        ("zen3", 8, "winograd2"),
+        ("zen4", 16, "winograd2"),
+        ("haswell", 8, "direct"),  # 256 KB of second cache, 5 bytes in a cycle from memory
+        ("sapphire_rapids", 16, "direct"),  # multiplies twice as fast as Zen 4
+    ],
+)
+def test_caches_and_units_of_the_core_decide(core, lanes, expected):
+    assert order_by_cycles(predictions(512, 7, on(core, lanes)))[0] == expected
+
+
+def test_weights_of_the_next_point_are_asked_for_where_they_are_far():
+    """Of 512 channels they are 17 MB; of 64 channels 0.6, which a second cache of 1 MB holds."""
+    machine = Machine(vector_floats=8, language="c", registers=16)
+    function = samples.convolution(512, 512, 7, 7)
+    chosen = {"schedule": "winograd2"}
+    scheduled = schedule_kernel(function, machine, packs_for(function, 8), chosen)
+    assert scheduled.choices["prefetch"] == "weights"
+    nest = LoopNest(scheduled.function)
+    marked = [loop for loop in nest.loops("cb") if touches_of(loop)]
+    assert [name_of(loop) for loop in enclosing_loops(marked[0])][:4] == ["ot", "n", "p", "q"]
+    function = samples.convolution(64, 64, 8, 8)
+    near = schedule_kernel(function, machine, packs_for(function, 8), chosen)
+    assert near.choices["prefetch"] == "none"
 
 
 def test_tiny_layers_stay_direct():

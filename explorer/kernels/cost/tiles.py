@@ -46,6 +46,10 @@ CHANNELS_FIRST, ROWS_FIRST = ORDERS = ("channels", "rows")
 """What the outermost loop around tiles goes through."""
 PREFETCHES = ("none", "inputs", "weights", "both")
 """What may be asked for before loads need it."""
+BLOCK_AHEAD, TILE_AHEAD = DISTANCES = ("block", "tile")
+"""How much earlier than they are used inputs are asked for: a block of channels, or a tile."""
+KEPT_SHARE = 0.5
+"""Of the nearest cache: what was asked for stays there until it is used, beside all the rest."""
 MUCH_BETTER, WORTH_IT = 1.5, 0.05
 """Another order than usual fetches so many times less, and fetching is such a part of the time."""
 AS_GOOD = 1.015
@@ -238,6 +242,20 @@ def choose_prefetch(tile: Tile, work: Work, machine: CostMachine, order: str) ->
     chosen = [name for name, is_far in found.items() if is_far]
     why = f"{inputs:,} bytes of inputs and {weights:,} of weights, {nearest:,} in the nearest cache"
     return "both" if len(chosen) == 2 else (*chosen, "none")[0], why
+
+
+def choose_distance(tile: Tile, work: Work, machine: CostMachine) -> tuple[str, str]:
+    """(how much earlier inputs are asked for, why).
+
+    A block of channels takes some fifty cycles, in which the second cache answers. What comes from
+    behind it is asked for a whole tile earlier, unless the nearest cache would lose it meanwhile.
+    """
+    nearest, *behind = (*(level.size_bytes for level in machine.caches), 0, 0)
+    inputs = work.height * work.width * work.point_bytes
+    own = tile.points * work.point_bytes
+    is_far, is_kept = inputs > behind[0] > 0, own <= KEPT_SHARE * nearest
+    why = f"{inputs:,} bytes of inputs, {behind[0]:,} in the second cache; a tile reads {own:,}"
+    return (TILE_AHEAD if is_far and is_kept else BLOCK_AHEAD), why
 
 
 def _fetching_cycles(tile: Tile, work: Work, machine: CostMachine) -> float:

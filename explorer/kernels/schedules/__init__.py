@@ -217,7 +217,7 @@ def schedule_kernel(
         schedule.finish(packs),
         given=dict(choices or {}),
         given_packs=dict(packs),
-        is_fallback=bool(refused),
+        refused=dict(refused or {}),
         tuned=tuned,
     )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.kernels.cost.tiles import Tile
+from explorer.kernels.cost.tiles import BLOCK_AHEAD, TILE_AHEAD, Tile
 from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
@@ -33,6 +33,7 @@ from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.plane import (
     choose_depthwise_tile,
+    choose_plane_distance,
     choose_plane_order,
     choose_plane_prefetch,
     choose_plane_tile,
@@ -110,6 +111,9 @@ def schedule_convolution(
     channels = _extent(nest, "c")
     if 0 < source_block < channels:  # there is a next block
         ahead = choose_plane_prefetch(nest, machine, choices, tile, blocks, order)
+    distance = BLOCK_AHEAD
+    if "inputs" in ahead:
+        distance = choose_plane_distance(nest, machine, choices, tile, blocks)
     vectors = tile.vectors
 
     lanes = split_channels(schedule, vectors, block)
@@ -132,7 +136,8 @@ def schedule_convolution(
     if "inputs" in ahead:
         for suffix in tails:
             at = f"cb{suffix}"
-            schedule.attempt(prefetch, at=at, buffer=operands.source, ahead=at)
+            further = "jt" if distance == TILE_AHEAD and not suffix else at
+            schedule.attempt(prefetch, at=at, buffer=operands.source, ahead=further)
     if "weights" in ahead:
         schedule.attempt(prefetch, at="cb", buffer=operands.weight, ahead="ot")
     finish_statements(schedule, machine)

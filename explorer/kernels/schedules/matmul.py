@@ -6,18 +6,26 @@
             acc[mp][nv] += broadcast x[m, k] * w[k, n]
         y[..] = activation(acc + bias + residual)
 
-Weights are packed so that one tile of columns is one contiguous stream. Rows and columns that the
-tile doesn't divide become nests of their own: columns first in whole vectors, then in vectors of
-8 and 4, then one by one.
+Weights are packed so that one tile of columns is one contiguous stream. Columns that the tile
+doesn't divide become nests of their own, first in whole vectors, then in vectors of 8 and 4, then
+one by one. Rows that it leaves over follow in each tile of columns, while its weights are near.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from explorer.kernels.cost.rules import FLOAT_BYTES
-from explorer.kernels.cost.tiles import Work, choose, explain
+from explorer.kernels.cost.rules import FLOAT_BYTES, LINE_BYTES
+from explorer.kernels.cost.tiles import (
+    CHANNELS_FIRST,
+    Tile,
+    Work,
+    choose,
+    choose_prefetch,
+    explain,
+)
 from explorer.kernels.loops.nest import (
     LinearForm,
     LoopNest,
@@ -29,6 +37,7 @@ from explorer.kernels.loops.nest import (
     perfect_chain,
     subscripts,
 )
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
@@ -42,9 +51,16 @@ from explorer.kernels.schedules.tiled_steps import (
 )
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, PackDimension, block_of
+from explorer.kernels.steps.prefetch import prefetch
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
+
+ENOUGH_TASKS = 16
+"""Tiles of columns that are tasks by themselves; where there are fewer, tiles of rows are tasks,
+too, and rows that are left over a nest of their own."""
+MOST_STEPS = 64
+"""Of a sum between two lines of weights that are asked for."""
 
 
 @dataclass(frozen=True)
@@ -138,52 +154,149 @@ def schedule_matmul(
     depth_unroll = choices.number("reduction_unroll", 1, unrolls, "more only makes the body longer")
     row_parts = row_pieces(rows, tile_rows)
     column_parts = column_pieces(columns, vectors, lanes)
+    is_weight = nest.roles[operands.right] == "weight"
+    ahead = 0
+    if is_weight and depth_unroll == 1:
+        ahead = _choose_prefetch(machine, choices, work, row_parts[0], column_parts[0])
 
-    batch = " ".join(operands.batch)
-    tiles: list[tuple[Piece, Piece]] = []
-    if len(row_parts) > 1:
-        schedule.apply(reorder, order=f"m {batch} n k")
-        schedule.apply(cut, loop="m", at=row_parts[0].extent, suffix=row_parts[1].suffix)
-    for row in row_parts:
-        s = row.suffix
-        if len(column_parts) > 1:
-            schedule.apply(reorder, order=_suffixed(f"n {batch} m k", s))
-            end = columns
-            for column in column_parts[:0:-1]:
-                end -= column.extent
-                schedule.apply(cut, loop="n" + s, at=end, suffix=column.suffix)
-        tiles.extend((row, column) for column in column_parts)
-    leading: list[str] = []
-    unrolled: list[str] = []
-    vectorized: list[str] = []
-    for row, column in tiles:
-        s = row.suffix + column.suffix
-        if depth_unroll > 1:
-            schedule.apply(split, loop="k" + s, into=f"ko{s} ku{s}", factors=(depth_unroll,))
-        reduction = f"ko{s} ku{s}" if depth_unroll > 1 else f"k{s}"
-        mt, mp = split_or_keep(schedule, "m" + s, row.extent, row.tile, f"mt{s}", f"mp{s}")
-        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
-        outer = [*_suffixed(batch, s).split(), *nt, *mt]
-        schedule.apply(reorder, order=" ".join([*outer, reduction, *mp, *nv, *ni]))
-        schedule.apply(accumulate, at=reduction.split()[0], buffer=operands.result)
-        if column.width > 1:
-            innermost = reduction.split()[-1]
-            points = row.tile if mp else 1
-            hold_vectors(schedule, machine, innermost, operands.right, points, column.tile)
-        leading.extend(outer)
-        unrolled.extend([*mp, *nv, *([f"ku{s}"] if depth_unroll > 1 else [])])
-        vectorized.extend(ni)
+    _cut_columns(schedule, operands.batch, column_parts)
+    parts = [
+        part
+        for column in column_parts
+        for part in _cut_rows(schedule, operands.batch, row_parts, column)
+    ]
+    for part in parts:
+        names, factor = ("ko", "ku"), depth_unroll
+        if ahead > 1 and not part.suffix:
+            names, factor = ("ko", "ki"), ahead
+        reduction = _put_inside_sum(schedule, part, names, factor)
+        schedule.apply(accumulate, at=reduction[0], buffer=operands.result)
+        if part.column.width > 1:
+            points, tile_vectors = part.row.tile, part.column.tile
+            at = reduction[-1]
+            hold_vectors(schedule, machine, at, operands.right, points, tile_vectors)
     fuse_around(schedule, operands.result, choices, machine)
-    if nest.roles[operands.right] == "weight":
+    if is_weight:
         tile_vectors = vectors if blocks else 1
         schedule.pack(operands.right, weight_pack(nest, operands.right, tile_vectors, lanes))
-    for name in vectorized:
+    for name in [name for part in parts for name in part.lanes]:
         schedule.apply(vectorize, loop=name)
-    if unrolled:
-        schedule.apply(unroll, loops=" ".join(unrolled))
+    written_out = [name for part in parts for name in part.inside]
+    if depth_unroll > 1:
+        written_out += [f"ku{part.suffix}" for part in parts]
+    if written_out:
+        schedule.apply(unroll, loops=" ".join(written_out))
+    leading = dict.fromkeys(name for part in parts for name in part.leading)
     if leading:
         schedule.apply(parallel, loops=" ".join(leading))
+    if ahead:
+        at = "ko" if ahead > 1 else "k"
+        schedule.attempt(prefetch, at=at, buffer=operands.right, ahead="nt")
     finish_statements(schedule, machine)
+
+
+def _choose_prefetch(
+    machine: Machine, choices: Choices, work: Work, row: Piece, column: Piece
+) -> int:
+    """Steps of the sum after which a line of the next tile's weights is asked for; 0 where none is.
+
+    All rows go through a tile of columns before the next one, whose weights may come meanwhile: a
+    line now and then, for memory gives less in a cycle than a tile of rows uses.
+    """
+    tiles = column.extent // (column.tile * column.width)
+    if not language_named(machine.language).has_prefetch or column.width == 1 or tiles == 1:
+        return 0
+    tile = Tile(row.tile, column.tile)
+    asked, why = choose_prefetch(tile, work, machine.costs, CHANNELS_FIRST)
+    lines = -(-column.tile * column.width * FLOAT_BYTES // LINE_BYTES)
+    most = min(row.extent // row.tile // lines, MOST_STEPS)
+    steps = max((d for d in divisors(work.steps) if d <= most), default=1)
+    wanted = "weights" if steps > 1 and asked in ("weights", "both") else "none"
+    return steps if choices.word("prefetch", wanted, ("none", "weights"), why) != "none" else 0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows and columns with tiles of one size, by the names of their loops."""
+
+    row: Piece
+    column: Piece
+    suffix: str
+    outer: list[str]
+    """Over tiles, which are to stand around the sum."""
+    leading: list[str]
+    """That may become tasks."""
+    inside: list[str]
+    """Over the rows and vectors of a tile."""
+    lanes: list[str]
+
+
+def _cut_columns(schedule: Schedule, batch: Sequence[str], columns: Sequence[Piece]) -> None:
+    """A nest for each piece of the columns."""
+    if len(columns) == 1:
+        return
+    schedule.apply(reorder, order=" ".join(["n", *batch, "m", "k"]))
+    end = sum(column.extent for column in columns)
+    for column in columns[:0:-1]:
+        end -= column.extent
+        schedule.apply(cut, loop="n", at=end, suffix=column.suffix)
+
+
+def _cut_rows(
+    schedule: Schedule, batch: Sequence[str], rows: Sequence[Piece], column: Piece
+) -> list[_Part]:
+    """Tiles of rows, and what they leave over: behind them in each tile of columns, so that its
+    weights are near, or a nest of its own where columns alone would be too few tasks."""
+    c = column.suffix
+    outer = [name + c for name in batch]
+    tiles = column.extent // (column.tile * column.width)
+    tasks = tiles * prod(extent_of(schedule.nest.loop(name)) for name in outer)
+    if len(rows) > 1 and tasks >= ENOUGH_TASKS:
+        nt, nv, ni = split_columns(schedule, column, c, bool(batch))
+        leading = [*outer, *nt]
+        schedule.apply(reorder, order=" ".join([*leading, f"m{c}", f"k{c}", *nv, *ni]))
+        schedule.apply(cut, loop=f"m{c}", at=rows[0].extent, suffix=rows[1].suffix)
+        return [_rows_inside(schedule, row, column, leading, nv, ni) for row in rows]
+    if len(rows) > 1:
+        schedule.apply(reorder, order=" ".join([f"m{c}", *outer, f"n{c}", f"k{c}"]))
+        schedule.apply(cut, loop=f"m{c}", at=rows[0].extent, suffix=rows[1].suffix)
+    parts: list[_Part] = []
+    for row in rows:
+        s = c + row.suffix
+        mt, mp = split_or_keep(schedule, f"m{s}", row.extent, row.tile, f"mt{s}", f"mp{s}")
+        nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
+        outer = [*(name + s for name in batch), *nt, *mt]
+        parts.append(_Part(row, column, s, outer, outer, [*mp, *nv], ni))
+    return parts
+
+
+def _rows_inside(
+    schedule: Schedule,
+    row: Piece,
+    column: Piece,
+    leading: list[str],
+    vectors: list[str],
+    lanes: list[str],
+) -> _Part:
+    """One piece of the rows of a tile of columns."""
+    s = column.suffix + row.suffix
+    mt, mp = split_or_keep(schedule, f"m{s}", row.extent, row.tile, f"mt{s}", f"mp{s}")
+    inside = [*mp, *(name + row.suffix for name in vectors)]
+    own_lanes = [name + row.suffix for name in lanes]
+    return _Part(row, column, s, mt, leading, inside, own_lanes)
+
+
+def _put_inside_sum(
+    schedule: Schedule, part: _Part, names: tuple[str, str], factor: int
+) -> list[str]:
+    """Puts a tile inside its sum, which `factor` splits; returns the loops of the sum."""
+    reduction = [f"k{part.suffix}"]
+    if factor > 1:
+        (loop,), reduction = reduction, [name + part.suffix for name in names]
+        schedule.apply(split, loop=loop, into=" ".join(reduction), factors=(factor,))
+    order = [*part.outer, *reduction, *part.inside, *part.lanes]
+    schedule.apply(reorder, order=" ".join(order))
+    return reduction
 
 
 def split_columns(
@@ -224,7 +337,3 @@ def weight_pack(nest: LoopNest, weight: str, vectors: int, lanes: int) -> list[P
     batch = [(d, 1, None) for d in range(rank) if d not in (column, depth)]
     inner = [(column, lanes, vectors), (column, 1, lanes)] if vectors > 1 else [(column, 1, lanes)]
     return [*batch, (column, vectors * lanes, None), (depth, 1, None), *inner]
-
-
-def _suffixed(names: str, suffix: str) -> str:
-    return " ".join(name + suffix for name in names.split())

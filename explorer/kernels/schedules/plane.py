@@ -18,7 +18,9 @@ from xdsl.dialects import affine
 from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.tiles import (
+    BLOCK_AHEAD,
     CHANNELS_FIRST,
+    DISTANCES,
     ORDERS,
     PREFETCHES,
     ROWS_FIRST,
@@ -26,6 +28,7 @@ from explorer.kernels.cost.tiles import (
     Window,
     Work,
     choose,
+    choose_distance,
     choose_order,
     choose_prefetch,
     choose_row,
@@ -186,6 +189,16 @@ def choose_plane_prefetch(
     best, why = choose_prefetch(tile, plane_work(nest, blocks, 1), machine.costs, order)
     chosen = choices.word("prefetch", best, PREFETCHES, why)
     return ("inputs", "weights") if chosen == "both" else (chosen,)
+
+
+def choose_plane_distance(
+    nest: LoopNest, machine: Machine, choices: Choices, tile: Tile, blocks: int
+) -> str:
+    """How much earlier than they are used inputs are asked for, one of `DISTANCES`."""
+    if tile.rows > 1 or extent_of(nest.loop("j")) < 2 * tile.pixels:
+        return BLOCK_AHEAD  # there is no next tile
+    best, why = choose_distance(tile, plane_work(nest, blocks, 1), machine.costs)
+    return choices.word("distance", best, DISTANCES, why)
 
 
 def tile_plane(

@@ -98,8 +98,8 @@ class ScheduledKernel:
     """Overrides that it was scheduled with."""
     given_packs: Mapping[str, Pack] = field(default_factory=dict)
     """Layouts that arguments came with."""
-    is_fallback: bool = False
-    """Whether a schedule of its own kind was refused."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Schedules that would have come first and could not be applied, each with the reason."""
     tuned: str = ""
     """`tuned: 41.2 µs against 48.0` where the overrides come from a search."""
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from explorer.kernels.cost.rules import broadcast_registers
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
 from explorer.kernels.loops.row_wise import size_of_kernel
+from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.convolution import operands_of, schedule_convolution
 from explorer.kernels.schedules.machine import Machine
@@ -32,10 +32,12 @@ from explorer.kernels.schedules.winograd_cost import (
     order_by_cycles,
     predict_direct,
     predict_winograd,
+    weights_are_far,
 )
 from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, PackDimension, block_of
+from explorer.kernels.steps.prefetch import prefetch
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
@@ -65,9 +67,10 @@ def schedule_winograd(
     assert operands is not None
     block = block_of(packs[operands.result])
     layer = layer_of(nest, block)
-    best = predict_winograd(layer, outputs, _registers(machine)).plan
+    best = predict_winograd(layer, outputs, machine.costs).plan
     assert best is not None, "a Winograd form has a plan"
     plan = _choose_plan(choices, layer, best)
+    ahead = _choose_prefetch(choices, layer, plan, machine)
     schedule.apply(
         winograd,
         outputs=outputs,
@@ -100,6 +103,10 @@ def schedule_winograd(
             schedule.apply(vectorize, loop=loop)
     inside = [*tiles.values(), "in_q in_p out_q out_p out_k out_l"]
     schedule.apply(unroll, loops=" ".join(inside))
+    if ahead:
+        suffix, _ = pieces[0]
+        at, weights = f"cb{suffix}", operands.weight
+        schedule.attempt(prefetch, at=at, buffer=weights, ahead=f"q{suffix}")
     if plan.order == "groups":
         schedule.apply(parallel, loops="in_n in_c ot")
     elif whole:
@@ -148,14 +155,9 @@ def predict_forms(
         layer = layer_of(nest, block)
     except ScheduleError:
         return {}
-    registers = _registers(machine)
-    forms = {"direct": predict_direct(layer, registers)}
-    return forms | {f"winograd{m}": predict_winograd(layer, m, registers) for m in VARIANTS}
-
-
-def _registers(machine: Machine) -> int:
-    """Those for sums, vectors of weights and one broadcast input."""
-    return machine.registers + 1 - broadcast_registers(machine.costs)
+    costs = machine.costs
+    forms = {"direct": predict_direct(layer, costs)}
+    return forms | {f"winograd{m}": predict_winograd(layer, m, costs) for m in VARIANTS}
 
 
 def layer_of(nest: LoopNest, block: int) -> Layer:
@@ -204,6 +206,21 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
         order=order,
         why=why,
     )
+
+
+def _choose_prefetch(choices: Choices, layer: Layer, plan: Plan, machine: Machine) -> bool:
+    """Whether weights of the next point are asked for while those of one are used.
+
+    They come from behind the second cache where all do not stay in it, slower than they are used,
+    and all tiles of a band use them meanwhile. Nothing where a language cannot.
+    """
+    if not language_named(machine.language).has_prefetch:
+        return False
+    _, columns = layer.tiles(plan.outputs)
+    tiles = -(-plan.band // plan.rows) * -(-columns // plan.pixels)
+    is_far, why = weights_are_far(layer, plan.outputs, machine.costs)
+    wanted = "weights" if is_far and tiles > 1 else "none"
+    return choices.word("prefetch", wanted, ("none", "weights"), why) == "weights"
 
 
 def _tile_products(

@@ -9,7 +9,8 @@
     transforms   every vector that goes into a transform or comes out of it
     memory       weights, 16 or 36 per filter instead of 9, and what else is in no cache nearby
 
-Products and memory overlap but for a part of the shorter one; the transforms are added.
+Products and memory overlap but for a part of the shorter one; the transforms are added. How fast a
+core multiplies and loads, what its caches hold and give, its description says.
 """
 
 from __future__ import annotations
@@ -19,30 +20,26 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from explorer.kernels.cost.machine import CostMachine
-from explorer.kernels.cost.tiles import Work, choose
+from explorer.kernels.cost.rules import (
+    FLOAT_BYTES,
+    broadcast_registers,
+    load_parts,
+    multiply_parts,
+)
+from explorer.kernels.cost.tiles import AS_GOOD, USUAL_VECTORS, Work, choose
 from explorer.kernels.schedules.choices import divisors
 from explorer.kernels.schedules.machine import USUAL_CACHES
 from explorer.kernels.steps.winograd.matrices import TAPS, VARIANTS
-from explorer.targets.schema import Core
 
-FLOAT_BYTES = 4
-FMA_PER_CYCLE = 2
-LOADS_PER_CYCLE = 2
-FMA_LATENCY_CYCLES = 4
 WEIGHT_STREAM_CYCLES = 0.5
 """Extra cycles per weight vector."""
 CYCLES_PER_VALUE = 3.5
 """Of a transform, for each vector that is read or written: it comes from the second-level cache."""
-FAR_BYTES_PER_CYCLE = 6
-"""Of what does not stay in the second-level cache: less than the next one gives (9 measured), for
-the weights of a network come from memory."""
-NEXT_BYTES_PER_CYCLE = 16
-"""Of what is read again from the cache behind the second-level one."""
-NEXT_BYTES = 8 << 20
-"""What of a layer stays in that one."""
-NEAR_BYTES = 600 << 10
-"""What of a layer may stay in the second-level cache beside the rest."""
-BAND_BYTES = 300 << 10
+NEXT_SHARE = 0.5
+"""Of the cache behind the second-level one: what of a layer stays there."""
+NEAR_SHARE = 0.6
+"""Of the second-level cache: what of a layer may stay there beside the rest."""
+BAND_SHARE = 0.3
 """The same for the products of a band."""
 NOT_HIDDEN = 0.25
 """Of the shorter one of products and memory: waiting is only mostly hidden."""
@@ -137,16 +134,18 @@ def explain(predictions: Mapping[str, Prediction]) -> str:
     return f"predicted cycles: {listed}"
 
 
-def cycles_per_step(points: int, vectors: int) -> float:
+def cycles_per_step(points: int, vectors: int, machine: CostMachine) -> float:
     """Cycles in which one step of the reduction updates `points` x `vectors` sums."""
     if points == 0 or vectors == 0:
         return 0.0
-    arithmetic = points * vectors / FMA_PER_CYCLE
-    loads = (points + 2 * vectors) / LOADS_PER_CYCLE
-    return max(arithmetic, loads, FMA_LATENCY_CYCLES) + WEIGHT_STREAM_CYCLES * vectors
+    core, width = machine.core, FLOAT_BYTES * machine.vector_floats
+    arithmetic = points * vectors * multiply_parts(width, machine) / core.arithmetic_units
+    loads = (points + vectors * load_parts(width, machine)) / core.load_units
+    longest = max(arithmetic, loads, core.multiply_add_latency_cycles)
+    return longest + WEIGHT_STREAM_CYCLES * vectors
 
 
-def predict_direct(layer: Layer, registers: int) -> Prediction:
+def predict_direct(layer: Layer, machine: CostMachine) -> Prediction:
     """The sum over channels and window, tile by tile."""
     steps = TAPS * TAPS * layer.input_channels
     point_bytes = FLOAT_BYTES * layer.input_channels
@@ -157,36 +156,80 @@ def predict_direct(layer: Layer, registers: int) -> Prediction:
         steps=steps,
         point_bytes=point_bytes,
     )
-    core = Core(vector_registers=registers)
-    tile = choose(work, CostMachine(layer.block, core=core, caches=USUAL_CACHES))
+    tile = choose(work, machine)
     steps = TAPS * TAPS * layer.input_channels * layer.images * layer.output_blocks / tile.vectors
     full, left = divmod(layer.width, tile.pixels)
-    row = full * cycles_per_step(tile.rows * tile.pixels, tile.vectors)
+    row = full * cycles_per_step(tile.rows * tile.pixels, tile.vectors, machine)
     if left:
-        row += cycles_per_step(tile.rows * left, tile.vectors)
-    memory = TAPS * TAPS * layer.weights * FLOAT_BYTES / FAR_BYTES_PER_CYCLE
+        row += cycles_per_step(tile.rows * left, tile.vectors, machine)
+    weights = TAPS * TAPS * layer.weights * FLOAT_BYTES
+    memory = weights / _Caches.of(machine).memory_rate
     return Prediction(steps * row * layer.height / tile.rows, 0.0, memory)
 
 
-def predict_winograd(layer: Layer, outputs: int, registers: int) -> Prediction:
-    """The best plan for tiles of that many outputs, and its cycles."""
-    found = [_predict(layer, plan) for plan in _plans(layer, outputs, registers)]
-    return min(found, key=lambda one: _with_idle_threads(layer, one))
+def predict_winograd(layer: Layer, outputs: int, machine: CostMachine) -> Prediction:
+    """The best plan for tiles of that many outputs, and its cycles.
+
+    Of those that the model cannot tell apart one of about two vectors: fewer loads.
+    """
+    found = [
+        (_with_idle_threads(layer, one), one)
+        for one in (_predict(layer, plan, machine) for plan in _plans(layer, outputs, machine))
+    ]
+    least = min(cycles for cycles, _ in found)
+    near = [(cycles, one) for cycles, one in found if cycles <= AS_GOOD * least]
+    return min(near, key=lambda each: (_unusual_vectors(each[1]), each[0]))[1]
 
 
-def _plans(layer: Layer, outputs: int, registers: int) -> Iterator[Plan]:
+def weights_are_far(layer: Layer, outputs: int, machine: CostMachine) -> tuple[bool, str]:
+    """Whether transformed weights do not stay in the second-level cache, and why."""
+    weights = VARIANTS[outputs].points ** 2 * layer.weights * FLOAT_BYTES
+    near = _Caches.of(machine).near_bytes
+    return (
+        weights > NEAR_SHARE * near,
+        f"{weights:,} bytes of weights, {near:,} in the second cache",
+    )
+
+
+def _unusual_vectors(one: Prediction) -> int:
+    assert one.plan is not None
+    return abs(one.plan.vectors - USUAL_VECTORS)
+
+
+@dataclass(frozen=True)
+class _Caches:
+    """What is asked of the second-level cache and of those behind it, in bytes and per cycle."""
+
+    near_bytes: int
+    near_rate: float
+    """Of what comes from behind it."""
+    next_bytes: int
+    memory_rate: float
+
+    @classmethod
+    def of(cls, machine: CostMachine) -> _Caches:
+        """Caches that a core has not are as large as the last one that it has."""
+        levels = machine.caches or USUAL_CACHES
+        near, far = levels[min(1, len(levels) - 1)], levels[-1]
+        return cls(near.size_bytes, near.bytes_per_cycle, far.size_bytes, far.bytes_per_cycle)
+
+
+def _plans(layer: Layer, outputs: int, machine: CostMachine) -> Iterator[Plan]:
     rows_of_tiles, columns = layer.tiles(outputs)
+    most = machine.registers - broadcast_registers(machine)
     for vectors in divisors(layer.output_blocks):
-        if vectors > registers // 4:
+        if vectors > machine.registers // 4:
             break
         for pixels in range(1, min(columns, MOST_TILE) + 1):
             for rows in range(1, rows_of_tiles + 1 if pixels == columns else 2):
-                if rows * pixels * vectors + vectors + 1 > registers:
+                if rows * pixels * vectors + vectors > most:
                     break
-                yield from _orders(layer, outputs, (vectors, pixels, rows))
+                yield from _orders(layer, outputs, (vectors, pixels, rows), machine)
 
 
-def _orders(layer: Layer, outputs: int, tile: tuple[int, int, int]) -> Iterator[Plan]:
+def _orders(
+    layer: Layer, outputs: int, tile: tuple[int, int, int], machine: CostMachine
+) -> Iterator[Plan]:
     vectors, pixels, rows = tile
     rows_of_tiles, columns = layer.tiles(outputs)
     whole = layer.height // outputs
@@ -203,7 +246,8 @@ def _orders(layer: Layer, outputs: int, tile: tuple[int, int, int]) -> Iterator[
     )
     points = VARIANTS[outputs].points ** 2
     row_bytes = points * columns * vectors * layer.block * FLOAT_BYTES
-    legal = [d for d in range(rows, rows_of_tiles + 1, rows) if d * row_bytes <= BAND_BYTES]
+    most_bytes = BAND_SHARE * _Caches.of(machine).near_bytes
+    legal = [d for d in range(rows, rows_of_tiles + 1, rows) if d * row_bytes <= most_bytes]
     even = [d for d in legal if rows_of_tiles % d == 0]
     yield Plan(
         outputs=outputs,
@@ -216,15 +260,15 @@ def _orders(layer: Layer, outputs: int, tile: tuple[int, int, int]) -> Iterator[
     )
 
 
-def _predict(layer: Layer, plan: Plan) -> Prediction:
+def _predict(layer: Layer, plan: Plan, machine: CostMachine) -> Prediction:
     rows_of_tiles, columns = layer.tiles(plan.outputs)
     points = VARIANTS[plan.outputs].points ** 2
     full, left = divmod(columns, plan.pixels)
     products = 0.0
     bands, rest = divmod(rows_of_tiles, plan.band)
     for rows, count in ((plan.rows, bands * (plan.band // plan.rows)), (rest, 1)):
-        cycles = full * cycles_per_step(rows * plan.pixels, plan.vectors)
-        cycles += cycles_per_step(rows * left, plan.vectors)
+        cycles = full * cycles_per_step(rows * plan.pixels, plan.vectors, machine)
+        cycles += cycles_per_step(rows * left, plan.vectors, machine)
         products += count * cycles
     products *= points * layer.input_channels * layer.images * layer.output_blocks / plan.vectors
     products *= LEFT_OVER if rest else 1.0
@@ -232,20 +276,21 @@ def _predict(layer: Layer, plan: Plan) -> Prediction:
     values = 2 * points * layer.input_blocks + (points + plan.outputs**2) * layer.output_blocks
     transformed = points * layer.input_channels * tiles * FLOAT_BYTES
     weights = points * layer.weights * FLOAT_BYTES
-    memory = weights / FAR_BYTES_PER_CYCLE
+    caches = _Caches.of(machine)
+    memory = weights / caches.memory_rate
     if plan.order == "bands":
-        memory += _read_again(weights, (bands + bool(rest)) * layer.images - 1)
+        memory += _read_again(weights, (bands + bool(rest)) * layer.images - 1, caches)
     else:
-        memory += _read_again(transformed, 1 + layer.output_blocks / plan.vectors)
+        memory += _read_again(transformed, 1 + layer.output_blocks / plan.vectors, caches)
     return Prediction(products, values * tiles * CYCLES_PER_VALUE, memory, plan)
 
 
-def _read_again(size_bytes: int, times: float) -> float:
+def _read_again(size_bytes: int, times: float, caches: _Caches) -> float:
     """Cycles for something that is gone through repeatedly; none if it stays nearby."""
-    if size_bytes <= NEAR_BYTES:
+    if size_bytes <= NEAR_SHARE * caches.near_bytes:
         return 0.0
-    rate = NEXT_BYTES_PER_CYCLE if size_bytes <= NEXT_BYTES else FAR_BYTES_PER_CYCLE
-    return size_bytes * times / rate
+    is_next = size_bytes <= NEXT_SHARE * caches.next_bytes
+    return size_bytes * times / (caches.near_rate if is_next else caches.memory_rate)
 
 
 def _with_idle_threads(layer: Layer, one: Prediction) -> float:

@@ -8,10 +8,15 @@ prefetch w at cb, ahead ot       for ot: for jt:            touch line (32 jt + 
                                    for cb:             ->
                                      .. w[ot, cb]           .. w[ot, cb]
 
+prefetch x at cb, ahead jt       for jt: for cb:            touch x[cb, jt + 6 .. jt + 11], by lines
+                                   for ci: for jp:     ->   for ci: for jp:
+                                     .. x[cb, jt + jp, ci]    .. x[cb, jt + jp, ci]
+
 A core foresees what lies behind one another. It does not foresee the next block of channels, which
 lies a whole picture farther, for a hundred blocks at a time; nor weights that are read once, which
 come from memory slower than they are used: they are asked for one tile earlier, a line now and
-then, as long as all tiles take.
+then, as long as all tiles take. A block earlier is soon enough for what the second cache holds; for
+what comes from farther it is a tile of pixels, whose lines the nearest cache then has to keep.
 
 The nest stays as it is, for nothing is read: loops get a mark, of which printers make what their
 language has (gcc and clang: `__builtin_prefetch`). Behind the last iteration what is asked for may
@@ -24,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from math import prod
 
@@ -71,8 +75,9 @@ def prefetch(nest: LoopNest, at: str, buffer: str, ahead: str) -> None:
     """Touches in each iteration of `at` what the next iteration of `ahead` reads of a buffer.
 
     Where both are one loop that is all of it, line by line. Where `ahead` is around `at`, every
-    iteration of `at` touches an even share. Illegal for a buffer that is not just read at one place
-    inside, for more than `MOST_LINES` lines, and, of a loop around, for what is not contiguous.
+    iteration of `at` touches an even share of what lies together; of what does not it touches what
+    it reads itself in the next iteration of `ahead`. Illegal for a buffer that is not just read at
+    one place inside, and for more than `MOST_LINES` lines.
     """
     target = nest.buffer(buffer, "prefetch")
     for loop in nest.loops(at, "prefetch"):
@@ -111,18 +116,26 @@ def _touches(loop: affine.ForOp, buffer: SSAValue, ahead: str) -> list[Touch]:
         raise ValueError("it is not just read, at one place")
     (access,) = accesses
     place = _flat(access)
-    find = _all_lines if name_of(loop) == ahead else partial(_share, ahead=ahead)
-    found = find(loop, access, place)
+    around = {name_of(op): op for op in (*enclosing_loops(loop), loop)}
+    if ahead not in around:
+        raise ValueError(f"{ahead} is not a loop around it")
+    outer = around[ahead]
+    if outer is not loop and _lies_together(outer, access, place):
+        found = _share(loop, outer, access, place)
+    else:
+        found = _all_lines(loop, outer, access, place)
     if len(found) > MOST_LINES:
         raise ValueError(f"an iteration touches {len(found)} lines, more than {MOST_LINES}")
     return found
 
 
-def _all_lines(loop: affine.ForOp, access: Access, place: LinearForm) -> list[Touch]:
-    """All that the next iteration of the loop itself reads."""
-    moved = place.terms.get(index_of(loop), 0)
+def _all_lines(
+    loop: affine.ForOp, outer: affine.ForOp, access: Access, place: LinearForm
+) -> list[Touch]:
+    """All that an iteration of the loop reads in the next iteration of `outer`."""
+    moved = place.terms.get(index_of(outer), 0)
     if not moved:
-        raise ValueError(f"{name_of(loop)} reads the same in each iteration")
+        raise ValueError(f"{name_of(outer)} reads the same in each iteration")
     line = LINE_BYTES // item_bytes(access.memref)
     inside = [op for op in enclosing_loops(access) if loop in enclosing_loops(op)]
     start = LinearForm(
@@ -144,19 +157,24 @@ def _all_lines(loop: affine.ForOp, access: Access, place: LinearForm) -> list[To
     return [Touch(access.memref, start + LinearForm({}, offset)) for offset in offsets]
 
 
-def _share(loop: affine.ForOp, access: Access, place: LinearForm, ahead: str) -> list[Touch]:
-    """A part of what the next iteration of a loop around reads, in each iteration another one."""
-    around = [*enclosing_loops(loop), loop]
-    names = [name_of(op) for op in around]
-    if ahead not in names:
-        raise ValueError(f"{ahead} is not a loop around it")
-    outer, between = around[names.index(ahead)], around[names.index(ahead) + 1 :]
+def _lies_together(outer: affine.ForOp, access: Access, place: LinearForm) -> bool:
+    """Whether all that an iteration of a loop reads lies between it and the next iteration's."""
     size = place.terms.get(index_of(outer), 0)
     within = [index_of(op) for op in enclosing_loops(access) if outer in enclosing_loops(op)]
-    rest = LinearForm({i: c for i, c in place.terms.items() if i in within})
-    reach = rest.range()
-    if size <= 0 or reach is None or reach[0] < 0 or reach[1] + access_width(access) > size:
-        raise ValueError(f"an iteration of {ahead} does not read what lies together")
+    reach = LinearForm({i: c for i, c in place.terms.items() if i in within}).range()
+    return (
+        size > 0 and reach is not None and 0 <= reach[0] <= reach[1] + access_width(access) <= size
+    )
+
+
+def _share(
+    loop: affine.ForOp, outer: affine.ForOp, access: Access, place: LinearForm
+) -> list[Touch]:
+    """A part of what the next iteration of a loop around reads, in each iteration another one."""
+    around = [*enclosing_loops(loop), loop]
+    between = around[around.index(outer) + 1 :]
+    size = place.terms[index_of(outer)]
+    within = [index_of(op) for op in enclosing_loops(access) if outer in enclosing_loops(op)]
     lines = -(-size * item_bytes(access.memref) // LINE_BYTES)
     counted = [op for op in between if extent_of(op) > 1]
     count = -(-lines // prod(extent_of(op) for op in counted))

@@ -149,6 +149,7 @@ def kernel_payload(kernel: KernelRecord) -> Json:
         "assembly": assembly,
         "assemblyLines": [list(lines) for lines in kernel.assembly_lines],
         "assemblyNote": kernel.assembly_note,
+        "note": kernel.note,
         "page": table.page(0),
     }
 

@@ -91,14 +91,18 @@ def source_html(source: SourceText, limit: int = SHOWN_LINES) -> str:
 
 
 def kernel_text(kernel: KernelRecord) -> str:
-    """A kernel's numbers and its source."""
-    return "\n".join([f"{plain(kernel.name)}   {_summary(kernel)}", source_text(kernel.source)])
+    """A kernel's numbers, what to know about its schedule, and its source."""
+    told = [plain(kernel.note)] if kernel.note else []
+    first = f"{plain(kernel.name)}   {_summary(kernel)}"
+    return "\n".join([first, *told, source_text(kernel.source)])
 
 
 def kernel_html(kernel: KernelRecord) -> str:
     """A card of the same, with the schedule folded behind it."""
     launched = ", ".join(kernel.operations)
-    body = paragraph(f"{quiet('launched by')} {code(launched)}") + source_html(kernel.source)
+    body = paragraph(f"{quiet('launched by')} {code(launched)}")
+    body += note(kernel.note) if kernel.note else ""
+    body += source_html(kernel.source)
     if kernel.steps:
         body += fold(
             f"schedule: {format_count(len(kernel.steps), 'step')}", _steps_of(kernel.steps)

@@ -351,6 +351,7 @@ export async function loopsView(app, context, kernel) {
       "div",
       {class: "code-host"},
       kernelLine(context, kernel),
+      kernel.note ? element("div", {class: "quiet-text"}, kernel.note) : null,
       madeFrom(app, context),
       ladder,
       element(

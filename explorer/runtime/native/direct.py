@@ -128,7 +128,7 @@ class DirectCalls:
         return Bound(inputs, tuple(self._place(port, size) for port in self._program.outputs))
 
     def _place_of_bytes(self, port: Port) -> memoryview:
-        return memoryview(self._bytes)[port.offset_bytes : port.offset_bytes + port.size_bytes]
+        return self._bytes[port.offset_bytes : port.offset_bytes + port.size_bytes].data
 
     def _place(self, port: Port, size: int) -> PortView:
         shape, dtype = shape_at(port, size), np.dtype(port.element_type)

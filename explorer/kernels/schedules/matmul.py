@@ -215,7 +215,7 @@ def _choose_prefetch(
     return steps if choices.word("prefetch", wanted, ("none", "weights"), why) != "none" else 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Part:
     """Rows and columns with tiles of one size, by the names of their loops."""
 
@@ -266,7 +266,17 @@ def _cut_rows(
         mt, mp = split_or_keep(schedule, f"m{s}", row.extent, row.tile, f"mt{s}", f"mp{s}")
         nt, nv, ni = split_columns(schedule, column, s, bool(batch or mt))
         outer = [*(name + s for name in batch), *nt, *mt]
-        parts.append(_Part(row, column, s, outer, outer, [*mp, *nv], ni))
+        parts.append(
+            _Part(
+                row=row,
+                column=column,
+                suffix=s,
+                outer=outer,
+                leading=outer,
+                inside=[*mp, *nv],
+                lanes=ni,
+            )
+        )
     return parts
 
 
@@ -283,7 +293,9 @@ def _rows_inside(
     mt, mp = split_or_keep(schedule, f"m{s}", row.extent, row.tile, f"mt{s}", f"mp{s}")
     inside = [*mp, *(name + row.suffix for name in vectors)]
     own_lanes = [name + row.suffix for name in lanes]
-    return _Part(row, column, s, mt, leading, inside, own_lanes)
+    return _Part(
+        row=row, column=column, suffix=s, outer=mt, leading=leading, inside=inside, lanes=own_lanes
+    )
 
 
 def _put_inside_sum(

@@ -5,6 +5,7 @@ level kernels, loops, scheduled and memory (one buffer per value), and out of th
 the processor and on an OpenCL device.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,12 @@ def quick_builds(monkeypatch) -> None:
     """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
     build = partial(cached_library, flags=("-O0",))
     monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
+
+
+@pytest.fixture(autouse=True)
+def direct_convolutions(monkeypatch) -> None:
+    """Winograd's forms round otherwise, within bounds of their own (`test_winograd.py`)."""
+    monkeypatch.setattr("explorer.kernels.schedules.winograd_cost.LEAST_CYCLES", math.inf)
 
 
 # -- programs as text ------------------------------------------------------------------------------

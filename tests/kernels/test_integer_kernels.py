@@ -165,6 +165,17 @@ def test_a_convolution_is_exact(case, lanes, compiled):
     assert ("dot" in steps_of(compilation)) == is_dense
 
 
+def test_what_a_zero_point_of_filters_is_multiplied_with_is_summed_up_in_registers(compiled):
+    """Beside the products, by tasks of their own."""
+    compilation = compiled(convolution(**CONVOLUTIONS["filters with a zero point"]))
+    scheduled = compilation["schedule-loops"].artifacts[KERNELS]
+    assert isinstance(scheduled, dict)
+    (kernel,) = [k for name, k in scheduled.items() if name.startswith("conv")]
+    arguments = {step.name: step.arguments for step in kernel.steps}
+    assert ("buffer", "offsets") in arguments["accumulate"]
+    assert ("loops", "plain2_i") in arguments["parallel"]
+
+
 @pytest.mark.parametrize("case", ["dense", "signed", "filters with a zero point", "few channels"])
 def test_filters_are_sizes_and_signs_where_bytes_are_multiplied_in_pairs(case, compiled):
     """Padding, which is no number of the picture, is flipped like the others."""

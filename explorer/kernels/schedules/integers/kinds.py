@@ -118,11 +118,17 @@ def schedule_integers(
 
 def keep_offsets(schedule: Schedule) -> None:
     """The sums over what a filter's zero point is multiplied with, each in a register."""
-    for top in schedule.nest.statements("plain"):
+    nest = schedule.nest
+    for top in [t for stage in nest.stages() if _is_plain(stage) for t in nest.statements(stage)]:
         names = [name_of(loop) for loop in perfect_chain(top)]
         reduced = [name for name in names if name.split("_")[-1] in ("p", "q", "c", "k")]
         if reduced:
             schedule.apply(accumulate, at=reduced[0], buffer="offsets")
+
+
+def _is_plain(stage: str) -> bool:
+    """Of the second such statement on stages have numbers."""
+    return stage.rstrip("0123456789") == "plain"
 
 
 def _tile(

@@ -101,7 +101,7 @@ def factors(compilation: Compilation, model: Path) -> tuple[np.ndarray, np.ndarr
 def by_tiles(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Where a tile is whole, tile by tile; the pairs that are left, and all others, one by one."""
     sums = pairs.by_pairs(x, w)
-    rows, columns = ROWS // 16 * 16, COLUMNS // (2 * LANES) * 2 * LANES
+    rows, columns = ROWS, COLUMNS // (2 * LANES) * 2 * LANES
     left, right = x[:rows].astype(np.float32), w[:, :columns].astype(np.float32)
     whole = np.zeros((rows, columns), np.float32)
     depth = DEPTH // (2 * TILE_PAIRS) * 2 * TILE_PAIRS

@@ -42,16 +42,21 @@ products (float[37,200] x, int8[33,136] b) => (float[37,72] y, int32[33,40] z) {
 AMX = """
 typedef unsigned char tile_type[16][64];
 static _Thread_local tile_type tiles[8];
+static _Thread_local unsigned char rows_of_tile[8];
+static void configure(const void *settings) {
+    __builtin_memcpy(rows_of_tile, (const char *)settings + 48, 8);
+}
 static void load_tile(int tile, const void *first, long stride) {
-    for (int r = 0; r < 16; r++)
+    for (int r = 0; r < rows_of_tile[tile]; r++)
         __builtin_memcpy(tiles[tile][r], (const char *)first + r * stride, 64);
 }
 static void store_tile(int tile, void *first, long stride) {
-    for (int r = 0; r < 16; r++)
+    for (int r = 0; r < rows_of_tile[tile]; r++)
         __builtin_memcpy((char *)first + r * stride, tiles[tile][r], 64);
 }
 static void tdpbusd(int sums, int left, int right) {
-    for (int m = 0; m < 16; m++)
+    if (rows_of_tile[sums] != rows_of_tile[left] || rows_of_tile[right] != 16) __builtin_trap();
+    for (int m = 0; m < rows_of_tile[sums]; m++)
         for (int k = 0; k < 16; k++)
             for (int n = 0; n < 16; n++)
                 for (int i = 0; i < 4; i++)
@@ -61,12 +66,24 @@ static void tdpbusd(int sums, int left, int right) {
 #define AMX_LOAD(tile, first, stride) load_tile(tile, first, stride)
 #define AMX_STORE(tile, first, stride) store_tile(tile, first, stride)
 #define AMX_DOT_int16(sums, left, right) tdpbusd(sums, left, right)
-#define AMX_CONFIGURE(settings) (void)(settings)
+#define AMX_CONFIGURE(settings) configure(settings)
 #define AMX_RELEASE() (void)0
 #define AMX_ASK() ANSWER
 """
-"""TDPBUSD and the tile loads as Intel defines them (Instruction Set Extensions Programming
-Reference, 319433, "Operation")."""
+"""TDPBUSD, LDTILECFG and the tile loads as Intel defines them (Instruction Set Extensions
+Programming Reference, 319433, "Operation")."""
+
+
+PICTURES = """
+<ir_version: 9, opset_import: ["" : 17]>
+pictures (uint8[1,16,9,37] x) => (uint8[1,64,9,37] a, uint8[1,48,4,19] b, int8[1,32,9,37] d) {
+  a = QLinearConv <pads = [1, 1, 1, 1]> (x, scale, zero, u, scale, still, wide, zero)
+  b = QLinearConv <strides = [2, 2]> (a, wide, zero, v, scale, still, wider, zero)
+  c = QLinearConv <pads = [0, 1, 0, 1]> (a, wide, zero, w, scale, still, wider, still)
+  d = QLinearConv (c, wider, still, z, scale, still, wider, still)
+}"""
+"""Taps of 16 channels, four to a tile; a stride, and one tile for each tap of 64 channels; a row of
+taps; signed bytes. Widths and channels that tiles leave over."""
 
 
 def compiled(folder: Path, vector_floats: int) -> tuple[Compilation, Compilation]:
@@ -85,6 +102,27 @@ def compiled(folder: Path, vector_floats: int) -> tuple[Compilation, Compilation
     return by_dots, by_dots.fork(
         decisions={**chosen, **{a.replace("/instruction", "/rows"): 16 for a in asked}}
     )
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory) -> tuple[Compilation, Compilation]:
+    """The same of convolutions; their filters need no signs split off on any processor."""
+    folder = tmp_path_factory.mktemp("pictures")
+    model = onnx.parser.parse_model(PICTURES)
+    random = np.random.default_rng(0)
+    shapes = {"u": (64, 16, 3, 3), "v": (48, 64, 2, 1), "w": (96, 64, 1, 3), "z": (32, 96, 1, 1)}
+    arrays = {n: random.integers(-64, 64, s).astype(np.int8) for n, s in shapes.items()}
+    for name, scale in (("scale", 0.05), ("wide", 0.5), ("wider", 20.0)):
+        arrays[name] = np.array(scale, np.float32)
+    arrays |= {"zero": np.array(97, np.uint8), "still": np.array(0, np.int8)}
+    for name, array in arrays.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    onnx.save(model, folder / "pictures.onnx")
+    target = load_target("cpu", {"vector_floats": 16})
+    by_dots = explorer.compile(folder / "pictures.onnx", target, tuned=False)
+    asked = [k.address for k in by_dots.knobs if k.address.endswith("/instruction")]
+    assert len(asked) == 4
+    return by_dots, by_dots.fork(decisions=dict.fromkeys(asked, "matrix"))
 
 
 def differences(compilation: Compilation, outputs: dict[str, np.ndarray]) -> int:
@@ -123,6 +161,29 @@ def test_tiles_of_amx_give_the_same_bits_where_the_system_lets_them(wide, tmp_pa
     for answer, sign, is_same in ((1, "+=", True), (1, "-=", False), (0, "-=", True)):
         outputs = run_with(by_tiles, tmp_path, f"-DANSWER={answer}", f"-DADD={sign}")
         assert (differences(by_dots, outputs) == 0) == is_same
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+def test_tiles_of_amx_give_convolutions_the_same_bits(pictures, tmp_path):
+    by_dots, by_tiles = pictures
+    texts = ["\n".join(kernel.source.lines) for kernel in by_tiles.program.kernels]
+    assert sum("matrix_pieces_int16(&acc[0][0], " in text for text in texts) == 4
+    for sign, is_same in (("+=", True), ("-=", False)):
+        outputs = run_with(by_tiles, tmp_path, "-DANSWER=1", f"-DADD={sign}")
+        assert (differences(by_dots, outputs) == 0) == is_same
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+def test_code_for_a_core_with_tiles_uses_them_for_convolutions(pictures):
+    by_dots, _ = pictures
+    target = load_target("cpu", {"processor": "sapphirerapids"})
+    try:
+        compilation = explorer.compile(by_dots.model, target, tuned=False)
+    except ExplorerError as error:
+        pytest.skip(f"a compiler that does not know AMX: {error}")
+    chosen = {k.address: k for k in compilation.knobs if k.address.endswith("/instruction")}
+    assert [knob.value for knob in chosen.values()] == ["matrix"] * 4
+    assert all("AMX" in knob.why for knob in chosen.values())
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")

@@ -46,7 +46,12 @@ from explorer.kernels.printing.subscripts import (
     written_out_apart,
 )
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
-from explorer.kernels.steps.matrix_tiles import MATRIX, is_matrix_tile, matrix_tile
+from explorer.kernels.steps.matrix_tiles import (
+    MATRIX,
+    MOST_AROUND,
+    is_matrix_tile,
+    matrix_tile,
+)
 from explorer.kernels.steps.prefetch import touches_of
 from explorer.kernels.steps.registers import is_held
 
@@ -212,9 +217,12 @@ class BodyPrinter:
             self.lines.add_wrapped(depth, call, tags)
 
     def _matrix_tile(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
-        """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest."""
+        """`matrix_int16(&acc[0][0], 32, 2, x + .., 512, w + .., 8192, 128, 0);`: a whole nest.
+
+        Of rows in pieces `matrix_pieces_int16`, with the loops over them behind the other numbers.
+        """
         tile = matrix_tile(loop)
-        own = {index_of(inner) for inner in (tile.groups, tile.rows, tile.vectors)}
+        own = {index_of(inner) for inner in (*tile.around, tile.groups, tile.rows, tile.vectors)}
         operands = []
         for load, stride in ((tile.few, tile.row_stride), (tile.filters, tile.vector_stride)):
             assert isinstance(load.memref.type, MemRefType)
@@ -224,13 +232,18 @@ class BodyPrinter:
             operands += [name if start.text == "0" else f"{name} + {start.text}", str(stride)]
         element, lanes = scalar_type(tile.dot.result.type), lane_count(tile.dot.result.type)
         self.writer.require(*vector_requirement(element, lanes))
-        self.writer.require(Requirement(MATRIX, element.name, lanes))
+        form = f"{MATRIX}_pieces" if tile.around else MATRIX
+        self.writer.require(Requirement(form, element.name, lanes))
         is_signed = scalar_type(tile.few.result.type).kind == "signed"
         numbers = [extent_of(inner) for inner in (tile.rows, tile.vectors, tile.groups)]
         sums = f"&{self.named[tile.sums.memref].text}[0][0]"
         given = [sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
-        name = f"{MATRIX}_{self.language.suffix_name(element, lanes)}"
-        call = f"{name}({', '.join(given)}, {FLIPS if is_signed else '0'});"
+        given.append(FLIPS if is_signed else "0")
+        if tile.around:
+            once = [(1, 0)] * (MOST_AROUND - len(tile.around))
+            given += [str(number) for loop in (*once, *tile.pieces) for number in loop]
+        name = f"{form}_{self.language.suffix_name(element, lanes)}"
+        call = f"{name}({', '.join(given)});"
         self.lines.add_wrapped(depth, call, tags)
 
     def _register_array(self, op: memref.AllocaOp, depth: int) -> None:

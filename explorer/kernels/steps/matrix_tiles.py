@@ -8,6 +8,9 @@
 Products of bfloat16 (`dot_pairs`) are as large: two of them where there are four bytes (`tdpbf16ps`
 of AMX, Arm's `bfmmla`).
 
+Of a convolution the loops over taps and over blocks of channels are around the groups: a row is a
+pixel, whose bytes lie in pieces, one for each tap and block.
+
 The nest stays as it is: it means the same before and after this step, and everything that does not
 know the mark runs the loops. What is printed is a call of a function of the prelude
 (`matrix.c`), which has the instructions where the compiler may use them and the system lets it, and
@@ -41,12 +44,15 @@ from explorer.kernels.loops.nest import (
 from explorer.kernels.steps.tensor_cores import INSTRUCTION, instruction_of
 
 MATRIX = "matrix"
+TILE_LOOPS, MOST_AROUND = 3, 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTile:
     """The parts of a marked nest."""
 
+    around: tuple[affine.ForOp, ...]
+    """Over the pieces of a row, at most three loops; none where its groups lie side by side."""
     groups: affine.ForOp
     rows: affine.ForOp
     vectors: affine.ForOp
@@ -66,6 +72,12 @@ class MatrixTile:
         """Bytes from one vector's filters to the next one's."""
         return _byte_stride(self.filters, index_of(self.vectors))
 
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """Of every loop around the groups, how often it runs and by how many bytes a row's piece
+        moves with it."""
+        return [(extent_of(loop), _byte_stride(self.few, index_of(loop))) for loop in self.around]
+
 
 def matrix_tiles(nest: LoopNest, loop: str) -> None:
     """Marks the sum of a tile of dot products: `loop` runs over their groups, each of four bytes
@@ -73,8 +85,8 @@ def matrix_tiles(nest: LoopNest, loop: str) -> None:
 
     The nest is `for groups: for rows: for vectors:` of nothing but `sums = dot(sums, bytes,
     filters)`, with sums in an array of rows x vectors of their own, groups of a row side by side,
-    and filters packed group by group (`dot` comes first). Illegal for other nests, and for dot
-    products that split signs.
+    and filters packed group by group (`dot` comes first). Up to three more loops of the same sum
+    may stand around the groups. Illegal for other nests, and for dot products that split signs.
     """
     for outer in nest.loops(loop, "matrix_tiles"):
         try:
@@ -91,7 +103,7 @@ def is_matrix_tile(loop: affine.ForOp) -> bool:
 def matrix_tile(outer: affine.ForOp) -> MatrixTile:
     """The parts of a nest that matrix instructions can compute; ValueError says why they cannot."""
     chain = perfect_chain(outer)
-    if len(chain) != 3:
+    if not TILE_LOOPS <= len(chain) <= TILE_LOOPS + MOST_AROUND:
         raise ValueError(f"{len(chain)} loops are nested there, not groups, rows and vectors")
     dots = [op for op in chain[-1].body.block.ops if isinstance(op, DotOp | DotPairsOp)]
     if len(dots) != 1:
@@ -103,16 +115,27 @@ def matrix_tile(outer: affine.ForOp) -> MatrixTile:
     if not isinstance(sums, affine.LoadOp) or not isinstance(sums.memref.owner, memref.AllocaOp):
         raise ValueError("the sums are no array of their own; accumulate them first")
     assert isinstance(few, affine.VectorLoadOp) and isinstance(filters, affine.VectorLoadOp)
-    groups, rows, vectors = chain
+    *around, groups, rows, vectors = chain
     tile = MatrixTile(
-        groups=groups, rows=rows, vectors=vectors, dot=dot, sums=sums, few=few, filters=filters
+        around=tuple(around),
+        groups=groups,
+        rows=rows,
+        vectors=vectors,
+        dot=dot,
+        sums=sums,
+        few=few,
+        filters=filters,
     )
     own = [LinearForm({index_of(loop): 1}) for loop in (rows, vectors)]
     extents = (extent_of(rows), extent_of(vectors))
     if linear_subscripts(sums) != own or shape_of(sums.memref) != extents:
         raise ValueError("the sums are not [rows, vectors] of the tile")
     _check_steps(few, {groups: _size_bytes(few), vectors: 0}, "neighbouring groups")
-    wanted = {groups: _size_bytes(filters), rows: 0}
+    wanted = {rows: 0}
+    step = _size_bytes(filters)
+    for loop in (groups, *reversed(around)):
+        wanted[loop] = step
+        step *= extent_of(loop)
     _check_steps(filters, wanted, "filters of neighbouring groups")
     return tile
 

@@ -12,12 +12,18 @@ Four channels of a pixel lie side by side in blocked tensors: they are multiplie
 filters of 16 output channels, which are packed for that. Without dot products (OpenCL) a channel
 at a time is widened and multiplied. Depthwise filters have nothing to sum up over channels: every
 vector of channels is widened and filtered by itself.
+
+Where the core has tiles of bytes (AMX), a convolution that fills them is a matrix of pixels times
+one of filters (`instruction`): taps are around blocks of channels then, and filters of a vector lie
+one behind the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
+from explorer.kernels.cost.tiles import Tile
 from explorer.kernels.loops.nest import (
     LoopNest,
     accesses_in,
@@ -28,9 +34,13 @@ from explorer.kernels.loops.nest import (
     shape_of,
 )
 from explorer.kernels.printing.languages import language_named
-from explorer.kernels.schedules.choices import Choices
+from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.convolution import Operands, operands_of
 from explorer.kernels.schedules.integers.kinds import keep_offsets
+from explorer.kernels.schedules.integers.matrix_instructions import (
+    plane_tile_of,
+    why_plane_tiles,
+)
 from explorer.kernels.schedules.integers.split_signs import for_split_signs
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements, pack_arguments
@@ -46,6 +56,7 @@ from explorer.kernels.schedules.plane import (
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
 from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
+from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
 from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
 from explorer.kernels.steps.registers import accumulate
 from explorer.kernels.steps.restructure import split
@@ -86,6 +97,15 @@ def schedule_integer_convolution(
     blocks = extent_of(nest.loop("o")) // block
     narrow = for_split_signs if SPLITS_SIGNS in nest.function.attributes else None
     products = PRODUCTS if uses_dot else 1
+    plane = plane_tile_of(extent_of(nest.loop("j")), blocks) if uses_dot and not narrow else None
+    if plane is not None:
+        depth = prod(extent_of(nest.loop(name)) for name in "cpq")
+        why = why_plane_tiles(machine, plane, depth)
+        wanted = MATRIX if why else "dot"
+        reason = why or "no matrix instruction fits"
+        if choices.word("instruction", wanted, ("dot", MATRIX), reason) == MATRIX:
+            _schedule_matrix(schedule, machine, packs, choices, plane, why)
+            return
     tile = choose_plane_tile(nest, machine, choices, blocks, products, narrow=narrow)
     lanes = split_channels(schedule, tile.vectors, block)
     if uses_dot:
@@ -100,6 +120,36 @@ def schedule_integer_convolution(
     weights = _dot_filters if uses_dot else _single_filters
     layout = weights(tile.vectors, block, source_block)
     _finish(schedule, machine, packs, choices, operands, "cb", tails, layout, uses_dot)
+
+
+def _schedule_matrix(
+    schedule: Schedule,
+    machine: Machine,
+    packs: Mapping[str, Pack],
+    choices: Choices,
+    best: Tile,
+    why: str,
+) -> None:
+    """Matrix instructions multiply the pixels of a row with filters.
+
+    Taps are around blocks of channels, so that a row's bytes lie in pieces that follow each other
+    as filters do.
+    """
+    nest = schedule.nest
+    operands = operands_of(nest)
+    assert operands is not None
+    block, source_block = _block(nest, packs), block_of(packs[operands.source])
+    width, blocks = extent_of(nest.loop("j")), extent_of(nest.loop("o")) // block
+    why = why or "as many pixels as a tile of AMX has rows"
+    pixels = choices.number("pixels", best.pixels, range(2, min(width, MOST_UPDATES) + 1), why)
+    most = MOST_UPDATES // pixels
+    legal = [d for d in divisors(blocks) if 1 < d <= max(most, best.vectors)]
+    vectors = choices.number("vectors", best.vectors, legal, why)
+    lanes = split_channels(schedule, vectors, block)
+    schedule.apply(split, loop="c", into="cb cg cu", factors=(source_block // PRODUCTS, PRODUCTS))
+    tails = tile_plane(schedule, "p q cb cg", f"{lanes} cu", Tile(pixels, vectors))
+    layout = _matrix_filters(vectors, block, source_block)
+    _finish(schedule, machine, packs, choices, operands, "p", tails, layout, True, by=MATRIX)
 
 
 def schedule_integer_depthwise(
@@ -132,6 +182,7 @@ def _finish(
     tails: list[str],
     filters: Pack,
     uses_dot: bool,
+    by: str = "dot",
 ) -> None:
     """Sums in registers, what surrounds them fused, buffers packed, lanes in vectors."""
     nest = schedule.nest
@@ -148,7 +199,12 @@ def _finish(
     for suffix in tails if uses_dot else ():
         schedule.apply(dot, lanes="oi" + suffix, products="cu" + suffix)
     vectorize_lanes(schedule, tails)
-    mark_plane(schedule, tails, "ip i jp j ov", ("p", "q") if first == "p" else ())
+    if by == MATRIX:
+        for suffix in tails:
+            schedule.apply(matrix_tiles, loop="p" + suffix)
+        mark_plane(schedule, tails, "")
+    else:
+        mark_plane(schedule, tails, "ip i jp j ov", ("p", "q") if first == "p" else ())
     finish_statements(schedule, machine)
 
 
@@ -166,6 +222,15 @@ def _dot_filters(vectors: int, block: int, source_block: int) -> Pack:
     return [
         (0, vectors * block, None), (1, source_block, None), (2, 1, None), (3, 1, None),
         *inside, *lanes, (1, 1, PRODUCTS),
+    ]  # fmt: skip
+
+
+def _matrix_filters(vectors: int, block: int, source_block: int) -> Pack:
+    """Filters of one vector one behind the other, tap by tap, 4 of each lane side by side."""
+    return [
+        (0, vectors * block, None), (0, block, vectors), (2, 1, None), (3, 1, None),
+        (1, source_block, None), (1, PRODUCTS, source_block // PRODUCTS),
+        (0, 1, block), (1, 1, PRODUCTS),
     ]  # fmt: skip
 
 

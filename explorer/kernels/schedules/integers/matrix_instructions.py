@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.kernels.cost.tiles import Tile
+from explorer.kernels.schedules.choices import divisors
 from explorer.kernels.schedules.machine import Machine
 
 
@@ -32,6 +33,10 @@ OF_PAIRS = {
     "bfmmla": Instruction(8, 4, "2 x 2 sums, 4 products of each at a time (bfmmla)"),
 }
 VECTORS = 2
+FEWEST_PIXELS, MOST_VECTORS = 4, 4
+"""Of a tile of a convolution: fewer pixels leave the instruction idle; four tiles hold sums."""
+LONGEST_ROW = 16
+"""Vectors of a pixel's sums that are legal."""
 
 
 def instruction_for(machine: Machine, *, is_paired: bool) -> Instruction | None:
@@ -52,3 +57,22 @@ def matrix_tile_of(found: Instruction | None, rows: int, vectors: int) -> Tile:
     """A tile of sums: as many rows as one instruction takes, or all there are."""
     wanted = (found or OF_BYTES["amx"]).rows
     return Tile(min(wanted, rows), min(VECTORS, vectors))
+
+
+def plane_tile_of(width: int, blocks: int) -> Tile | None:
+    """The tile of a convolution: pixels of a row, as many as AMX takes at once or a few less so
+    that all tiles are alike, and vectors of channels. None where a row is no matrix."""
+    legal = [d for d in divisors(blocks) if VECTORS <= d <= LONGEST_ROW]
+    if width == 1 or not legal:
+        return None
+    vectors = max((d for d in legal if d <= MOST_VECTORS), default=legal[0])
+    return Tile(-(-width // -(-width // OF_BYTES["amx"].rows)), vectors)
+
+
+def why_plane_tiles(machine: Machine, tile: Tile, depth: int) -> str:
+    """The reason for matrix instructions; empty where the core has none that the tile fills."""
+    found = instruction_for(machine, is_paired=False)
+    is_short = tile.pixels < FEWEST_PIXELS or tile.vectors > MOST_VECTORS
+    if machine.byte_tiles != "amx" or found is None or depth < found.depth or is_short:
+        return ""
+    return found.why

@@ -17,13 +17,17 @@
 #define AMX_ASK() (syscall(SYS_arch_prctl, 0x1023, 18) == 0)
 #endif
 #ifdef AMX_LOAD
-static const struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes_of_row[16];
-    uint8_t rows[16];
-} tile_settings = {
-    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}
-};
+// Seven tiles: four of sums, one of so many rows of bytes, two of filters.
+INLINE void configure_tiles(int rows)
+{
+    struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t bytes_of_row[16];
+        uint8_t rows[16];
+    } settings = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64}, {0, 0, 0, 0, 0, 16, 16}};
+    for (int i = 0; i < 5; i++) settings.rows[i] = (uint8_t)rows;
+    AMX_CONFIGURE(&settings);
+}
 
 static int has_tiles(void)
 {
@@ -57,32 +61,45 @@ INLINE $vector add_group_$vector($vector sums, int32_t group, $mask filters)
     return dot_pairs_$vector(sums, group, filters);
 }
 
-//! matrix vector: matrix_group matrix_instructions
+//! matrix_pieces vector: matrix_group matrix_instructions
+// Where in a row piece i begins, in bytes: three loops count the pieces, the last one the fastest.
+INLINE long piece_$vector(long i, long stride0, long extent1, long stride1, long extent2, long stride2)
+{
+    return i / (extent1 * extent2) * stride0 + i / extent2 % extent1 * stride1 + i % extent2 * stride2;
+}
+
 // sums[r][v] += what is in row r times the filters of vector v, in groups of four bytes or of two
-// bfloat16. `flips` is added to every byte as 128 is to signed ones, and 0 for bfloat16. Rows, vectors
-// and flips are constants of the call; strides are in bytes.
+// bfloat16: of each piece from `piece` on those from `group` on. `flips` is added to every byte as 128
+// is to signed ones, and 0 for bfloat16. Numbers are constants of the call; strides are in bytes.
 INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
-    long group, long groups, int32_t flips)
+    long groups, int32_t flips, long extent0, long stride0, long extent1, long stride1,
+    long extent2, long stride2, long piece, long group)
 {
+    const long pieces = extent0 * extent1 * extent2;
     int r = row;
+    if (piece >= pieces || group >= groups) return;
     for (; vectors == 2 && r + 4 <= rows; r += 4) {  // eight sums that do not wait for each other
         $vector tile[4][2];
         UNROLL(8)
         for (int i = 0; i < 8; i++) tile[i / 2][i % 2] = sums[r * 2 + i];
-        for (long g = group; g < groups; g++) {
-            $mask all[2];
-            UNROLL(2)
-            for (int v = 0; v < 2; v++)
-                __builtin_memcpy(&all[v], (const char *)filters + v * vector_stride
-                    + g * (long)sizeof all[v], sizeof all[v]);
-            UNROLL(4)
-            for (int i = 0; i < 4; i++) {
-                int32_t four;
-                __builtin_memcpy(&four, (const char *)bytes + (r + i) * row_stride + g * 4, 4);
+        for (long p = piece; p < pieces; p++) {
+            const char *left = (const char *)bytes + r * row_stride
+                + piece_$vector(p, stride0, extent1, stride1, extent2, stride2);
+            for (long g = group; g < groups; g++) {
+                $mask all[2];
                 UNROLL(2)
                 for (int v = 0; v < 2; v++)
-                    tile[i][v] = add_group_$vector(tile[i][v], four ^ flips, all[v]);
+                    __builtin_memcpy(&all[v], (const char *)filters + v * vector_stride
+                        + (p * groups + g) * (long)sizeof all[v], sizeof all[v]);
+                UNROLL(4)
+                for (int i = 0; i < 4; i++) {
+                    int32_t four;
+                    __builtin_memcpy(&four, left + i * row_stride + g * 4, 4);
+                    UNROLL(2)
+                    for (int v = 0; v < 2; v++)
+                        tile[i][v] = add_group_$vector(tile[i][v], four ^ flips, all[v]);
+                }
             }
         }
         UNROLL(8)
@@ -91,66 +108,128 @@ INLINE void matrix_dots_$vector($vector *sums, int row, int rows, int vectors,
     for (; r < rows; r++) {
         for (int v = 0; v < vectors; v++) {
             $vector sum = sums[r * vectors + v];
-            for (long g = group; g < groups; g++) {
-                int32_t four;
-                $mask all;
-                __builtin_memcpy(&four, (const char *)bytes + r * row_stride + g * 4, 4);
-                __builtin_memcpy(&all,
-                    (const char *)filters + v * vector_stride + g * (long)sizeof all, sizeof all);
-                sum = add_group_$vector(sum, four ^ flips, all);
+            for (long p = piece; p < pieces; p++) {
+                const char *left = (const char *)bytes + r * row_stride
+                    + piece_$vector(p, stride0, extent1, stride1, extent2, stride2);
+                for (long g = group; g < groups; g++) {
+                    int32_t four;
+                    $mask all;
+                    __builtin_memcpy(&four, left + g * 4, 4);
+                    __builtin_memcpy(&all, (const char *)filters + v * vector_stride
+                        + (p * groups + g) * (long)sizeof all, sizeof all);
+                    sum = add_group_$vector(sum, four ^ flips, all);
+                }
             }
             sums[r * vectors + v] = sum;
         }
     }
 }
 
+#if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
+// Tile 4 = 64 bytes of each row: as they lie there, or gathered from pieces of so many groups.
+INLINE void load_rows_$vector(const char *bytes, int rows, long row_stride, long groups,
+    int32_t flips, long stride0, long extent1, long stride1, long extent2, long stride2, long piece)
+{
+    if (groups >= 16 && !flips) {
+        AMX_LOAD(4, bytes, row_stride);
+        return;
+    }
+    uint64_t gathered[16][8], wide = (uint32_t)flips;
+    const long together = groups >= 16 ? 16 : groups;
+    wide |= wide << 32;
+    for (long p = 0; p < 16 / together; p++) {
+        const char *first = bytes;
+        if (groups < 16) first += piece_$vector(piece + p, stride0, extent1, stride1, extent2, stride2);
+        for (int r = 0; r < rows; r++)
+            __builtin_memcpy((char *)gathered[r] + p * together * 4, first + r * row_stride,
+                (unsigned long)together * 4);
+    }
+    for (int r = 0; flips && r < rows; r++)
+        for (int i = 0; i < 8; i++) gathered[r][i] ^= wide;
+    AMX_LOAD(4, gathered, 64);
+}
+
+// Adds tile 4 times the filters of up to four vectors to tiles 0 to 3.
+INLINE void add_tiles_$vector(int vectors, const char *filters, long vector_stride)
+{
+    AMX_LOAD(5, filters, 64);
+    AMX_DOT_$vector(0, 4, 5);
+    if (vectors > 1) {
+        AMX_LOAD(6, filters + vector_stride, 64);
+        AMX_DOT_$vector(1, 4, 6);
+    }
+    if (vectors > 2) {
+        AMX_LOAD(5, filters + 2 * vector_stride, 64);
+        AMX_DOT_$vector(2, 4, 5);
+    }
+    if (vectors > 3) {
+        AMX_LOAD(6, filters + 3 * vector_stride, 64);
+        AMX_DOT_$vector(3, 4, 6);
+    }
+}
+#endif
+
+// The whole sums of a tile, whose rows lie in extent0 * extent1 * extent2 pieces of `groups` groups.
+INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
+    const void *bytes, long row_stride, const void *filters, long vector_stride,
+    long groups, int32_t flips, long extent0, long stride0, long extent1, long stride1,
+    long extent2, long stride2)
+{
+    int row = 0;
+#if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
+    const long pieces = extent0 * extent1 * extent2;
+    // A tile takes 16 groups: of one piece, or of so many that 16 is filled.
+    const long together = groups >= 16 ? 1 : 16 % groups ? pieces + 1 : 16 / groups;
+    if (together <= pieces && has_tiles()) {
+        const long pitch = vectors * (long)sizeof *sums, step = groups >= 16 ? groups / 16 * 16 : groups;
+        const long whole = pieces / together * together;
+        for (; row + 4 <= rows; row += 16) {
+            const int height = row + 16 <= rows ? 16 : rows - row;
+            configure_tiles(height);
+            for (int v = 0; v < vectors; v += 4) {
+                char *place = (char *)(sums + row * vectors + v);
+                AMX_LOAD(0, place, pitch);
+                if (v + 1 < vectors) AMX_LOAD(1, place + sizeof *sums, pitch);
+                if (v + 2 < vectors) AMX_LOAD(2, place + 2 * sizeof *sums, pitch);
+                if (v + 3 < vectors) AMX_LOAD(3, place + 3 * sizeof *sums, pitch);
+                for (long p = 0; p < whole; p += together) {
+                    const char *left = (const char *)bytes + row * row_stride;
+                    if (groups >= 16)
+                        left += piece_$vector(p, stride0, extent1, stride1, extent2, stride2);
+                    for (long g = 0; g < step; g += 16) {
+                        load_rows_$vector(left + g * 4, height, row_stride, groups, flips,
+                            stride0, extent1, stride1, extent2, stride2, p);
+                        add_tiles_$vector(vectors - v, (const char *)filters + v * vector_stride
+                            + (p * groups + g) * 64, vector_stride);
+                    }
+                }
+                AMX_STORE(0, place, pitch);
+                if (v + 1 < vectors) AMX_STORE(1, place + sizeof *sums, pitch);
+                if (v + 2 < vectors) AMX_STORE(2, place + 2 * sizeof *sums, pitch);
+                if (v + 3 < vectors) AMX_STORE(3, place + 3 * sizeof *sums, pitch);
+            }
+        }
+        AMX_RELEASE();
+        row = row < rows ? row : rows;
+        // What is left of the groups, or of the pieces, for the rows that the tiles had.
+        matrix_dots_$vector(sums, 0, row, vectors, bytes, row_stride, filters, vector_stride,
+            groups, flips, extent0, stride0, extent1, stride1, extent2, stride2,
+            groups >= 16 ? 0 : whole, groups >= 16 ? step : 0);
+    }
+#endif
+    matrix_dots_$vector(sums, row, rows, vectors, bytes, row_stride, filters, vector_stride,
+        groups, flips, extent0, stride0, extent1, stride1, extent2, stride2, 0, 0);
+}
+
+//! matrix vector: matrix_pieces
+// The same for rows of one piece.
 INLINE void matrix_$vector($vector *sums, int rows, int vectors,
     const void *bytes, long row_stride, const void *filters, long vector_stride,
     long groups, int32_t flips)
 {
+#if defined(MMLA_$vector)
     int row = 0;
     long group = 0;
-#if defined(AMX_LOAD) && defined(AMX_DOT_$vector)
-    if (has_tiles() && groups >= 16) {
-        const long pitch = vectors * (long)sizeof *sums;
-        AMX_CONFIGURE(&tile_settings);
-        for (; row + 16 <= rows; row += 16) {
-            const char *left = (const char *)bytes + row * row_stride;
-            for (int v = 0; v < vectors; v += 2) {
-                const int is_pair = v + 1 < vectors;
-                const char *right = (const char *)filters + v * vector_stride;
-                char *place = (char *)(sums + row * vectors + v);
-                AMX_LOAD(0, place, pitch);
-                if (is_pair) AMX_LOAD(1, place + sizeof *sums, pitch);
-                for (group = 0; group + 16 <= groups; group += 16) {
-                    if (flips) {
-                        uint64_t flipped[16][8], wide = (uint32_t)flips;
-                        wide |= wide << 32;
-                        for (int r = 0; r < 16; r++) {
-                            __builtin_memcpy(flipped[r], left + r * row_stride + group * 4, 64);
-                            for (int i = 0; i < 8; i++) flipped[r][i] ^= wide;
-                        }
-                        AMX_LOAD(2, flipped, 64);
-                    } else {
-                        AMX_LOAD(2, left + group * 4, row_stride);
-                    }
-                    AMX_LOAD(3, right + group * 64, 64);
-                    AMX_DOT_$vector(0, 2, 3);
-                    if (is_pair) {
-                        AMX_LOAD(4, right + vector_stride + group * 64, 64);
-                        AMX_DOT_$vector(1, 2, 4);
-                    }
-                }
-                AMX_STORE(0, place, pitch);
-                if (is_pair) AMX_STORE(1, place + sizeof *sums, pitch);
-            }
-        }
-        AMX_RELEASE();
-        // What is left of the groups, for the rows that the tiles had.
-        matrix_dots_$vector(sums, 0, row, vectors, bytes, row_stride, filters, vector_stride,
-            group, groups, flips);
-    }
-#elif defined(MMLA_$vector)
     // Sums of two rows and two columns are one vector: of two groups, 8 bytes of each row are
     // multiplied with 8 of each column's filters.
     for (; row + 8 <= rows && groups >= 2 && vectors % 2 == 0; row += 8) {
@@ -201,8 +280,11 @@ INLINE void matrix_$vector($vector *sums, int rows, int vectors,
         }
     }
     matrix_dots_$vector(sums, 0, row, vectors, bytes, row_stride, filters, vector_stride,
-        group, groups, flips);
-#endif
+        groups, flips, 1, 0, 1, 0, 1, 0, 0, group);
     matrix_dots_$vector(sums, row, rows, vectors, bytes, row_stride, filters, vector_stride,
-        0, groups, flips);
+        groups, flips, 1, 0, 1, 0, 1, 0, 0, 0);
+#else
+    matrix_pieces_$vector(sums, rows, vectors, bytes, row_stride, filters, vector_stride,
+        groups, flips, 1, 0, 1, 0, 1, 0);
+#endif
 }

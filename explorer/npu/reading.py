@@ -1,6 +1,6 @@
 """Operations of a quantized program as layers.
 
-    read_operation(op, weights)          the layers that compute it: ReadLayer(layer, reads)
+    read_operation(op, weights, machine) the layers that compute it: ReadLayer(layer, reads)
     is_read_through(op)                  whether those that read it read what it is made of
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
@@ -47,6 +47,7 @@ from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.softmax import softmax
 from explorer.npu.windows import WindowLayer
+from explorer.targets.npu.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,18 +186,23 @@ def _numbers_behind(value: SSAValue) -> SSAValue | None:
 # ------------------------------------------------------------------------------------ by operation
 
 
-def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
-    """LayerError, with the reason, where no layers compute it."""
+def read_operation(
+    op: TopOperation, weights: Mapping[str, np.ndarray], machine: Machine | None = None
+) -> tuple[ReadLayer, ...]:
+    """LayerError, with the reason, where no layers compute it.
+
+    machine: the one that they are for, where they depend on what it loads at once; None: on none.
+    """
     name = value_name(op.results[0])
     if is_swap(op) and is_unmoved(op.results[0]):
         (root,) = origin(op.results[0], weights).roots
         found = (ReadLayer(layer=copy(op.results[0], name), reads=(root,)),)
     elif isinstance(op, TransposeOp) and is_swap(op):
-        found = (ReadLayer(layer=swap(op, name), reads=(op.input,)),)
+        found = _one_by_one(swap(op, name, machine))
     elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)
     elif isinstance(op, MatMulOp) and not isinstance(op.right.owner, WeightOp):
-        found = _one_by_one(matrix_product(op, Values(name, weights)))
+        found = _one_by_one(matrix_product(op, Values(name, weights), machine))
     elif isinstance(op, IntegerSoftmaxOp):
         found = _one_by_one(softmax(op, name))
     else:

@@ -97,7 +97,7 @@ def matrix_product(op: MatMulOp, values: Values, machine: Machine | None) -> Ite
     batch = other[0] if len(other) == 3 else 1
     if batch > 1 and (len(shape) < 3 or shape[0] != batch):
         raise LayerError("its matrices are broadcast")
-    matrix = _second_operand(right, (batch, *other[-2:]), values, machine)
+    matrix = _second_operand(right, (batch, other[-2], other[-1]), values, machine)
     yield from matrix.before
     by, sums = op.requantization, op.sums
     assert sums is not None

@@ -5,7 +5,7 @@
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
 Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
-softmax and normalizations over channels, and what only moves numbers. Unsigned bytes are stored as
+softmax and normalizations, and what only moves numbers. Unsigned bytes are stored as
 signed ones, 128 less: that is a flipped bit, and moves zero points and limits along. How values lie
 says `network_values.py`.
 """
@@ -205,6 +205,8 @@ def read_operation(
         found = _one_by_one(matrix_product(op, Values(name, weights), machine))
     elif isinstance(op, IntegerSoftmaxOp):
         found = _one_by_one(softmax(op, name))
+    elif isinstance(op, IntegerLayerNormOp):
+        found = _one_by_one(normalization(op, Values(name, weights)))
     else:
         reader = READERS.get(type(op))
         if reader is None:
@@ -409,16 +411,10 @@ def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=layer, reads=(op.input,))
 
 
-def _read_normalization(op: TopOperation, values: Values) -> ReadLayer:
-    assert isinstance(op, IntegerLayerNormOp)
-    return ReadLayer(layer=normalization(op, values), reads=(op.input,))
-
-
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
     FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
-    IntegerLayerNormOp: _read_normalization,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,
     PoolOp: _read_pool,

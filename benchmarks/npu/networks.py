@@ -45,6 +45,7 @@ CASES = ROOT / "benchmarks" / "models.toml"
 NOISE = 4
 """Pictures of a model that has no case."""
 ENDS = ("top.quantize", "top.dequantize")
+VIEW = ("top.reshape", "it reads or makes floats")
 Row = dict[str, Any]
 
 
@@ -198,8 +199,11 @@ def quantized_by_onnxruntime(path: Path, made: Path, examples: Mapping[str, np.n
 
 
 def others(row: Row) -> Counter[str]:
-    """Kinds of operations that run elsewhere, less the conversions at the ends."""
-    found = Counter(kind.removeprefix("top.") for kind, _, _ in row["elsewhere"])
+    """Kinds of operations that run elsewhere, less the conversions at the ends and views of
+    floats, which no code is made for."""
+    found = Counter(
+        kind.removeprefix("top.") for kind, _, reason in row["elsewhere"] if (kind, reason) != VIEW
+    )
     for kind, count in zip(ENDS, row["ports"], strict=True):
         name = kind.removeprefix("top.")
         found[name] = max(0, found[name] - count)
@@ -266,9 +270,10 @@ HEAD = """# Networks on NPUs: what runs where
 
 Made by `python benchmarks/npu/networks.py MODEL... [--qdq] --files MODELS --report
 docs/npu-networks.md`. A cell has the cycles; behind `+` stands how many operations the machine
-leaves to C functions beside it, `quantize` of the inputs and `dequantize` of the outputs not
-counted. Every network is equal to its integer program bit by bit, behind every pass and out of the
-simulator, and its cycles are those predicted, where a cell does not say otherwise.
+leaves to C functions beside it. Not counted are `quantize` of the inputs, `dequantize` of the
+outputs, and reshapes of floats beside them, which are views: nothing is run for these. Every
+network is equal to its integer program bit by bit, behind every pass and out of the simulator, and
+its cycles are those predicted, where a cell does not say otherwise. An empty cell was not run.
 """
 
 

@@ -1,17 +1,20 @@
 """Products of two computed matrices of a quantized program, as layers.
 
-    matrix_product(op, values)     (layer, what it reads, type of its result) one after the other
-    copy(value, name)              the layer that makes a value again
-    is_read_as_matrix(op)          whether a transposition is read by products alone, as it was
-    is_swap(op), swap(op, name)    a transposition of matrices, and the layer that it is
+    matrix_product(op, values, machine)   (layer, what it reads, type of its result), one by one
+    copy(value, name)                     the layer that makes a value again
+    padded_copy(value, name, shape, ...)  the step that fills matrices up with zeros
+    is_read_as_matrix(op)                 whether products alone read a transposition, as it was
+    is_swap(op), swap(op, name, machine)  a transposition of matrices, and the layers that it is
 
 The second operand is taken row by row, so that a transposed one is what it was made of, and any
-other is transposed before.
+other is transposed before. Where a machine's loads of weights take several rows at once, matrices
+of other sizes are copied with rows of zeros behind them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -19,11 +22,21 @@ from xdsl.ir import Attribute, SSAValue
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import element_type_of, static_shape, tensor_type
-from explorer.npu.layer import Convolution, Layer, LayerError, Rescaling
-from explorer.npu.matrices import IN_COLUMNS, IN_ROWS, MatrixProduct, Transposition
+from explorer.npu.layer import Convolution, Layer, LayerError, Placement, Rescaling
+from explorer.npu.matrices import (
+    IN_COLUMNS,
+    IN_ROWS,
+    MatrixProduct,
+    Transposition,
+    channels_with_zeros,
+    rows_at_once,
+)
 from explorer.npu.moves import MOVES, PADDING, origin
 from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.pieces import merged
 from explorer.npu.products import AT_RUN_TIME, Values, offset_of, quantized, requantized
+from explorer.npu.tiles import most_padding
+from explorer.targets.npu.machine import Machine
 
 Step = tuple[Layer, tuple[SSAValue | int, ...], Attribute | None]
 
@@ -37,12 +50,20 @@ def is_swap(op: object) -> bool:
     return rank in (2, 3) and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
-def swap(op: TransposeOp, name: str) -> Transposition:
-    """The layer that does."""
-    shape = static_shape(op.input)
-    return Transposition(
-        name=name, input_shape=stored_form(op.input).shape, batch=shape[0] if len(shape) == 3 else 1
+def swap(op: TransposeOp, name: str, machine: Machine | None) -> Iterator[Step]:
+    """The layers that do; `machine`: see `matrix_product`."""
+    shape, value = static_shape(op.input), op.input
+    batch = shape[0] if len(shape) == 3 else 1
+    rows, channels = shape[-2:]
+    room = 0 if machine is None else -rows % rows_at_once(machine)
+    read: SSAValue | int = value
+    if room:
+        yield padded_copy(value, name, (batch, rows + room, channels), machine)
+        read = 0
+    turned = Transposition(
+        name=name, input_shape=(channels, 1, batch * (rows + room)), batch=batch, padding=room
     )
+    yield turned, (read,), None
 
 
 def is_read_as_matrix(op: object) -> bool:
@@ -55,8 +76,12 @@ def is_read_as_matrix(op: object) -> bool:
     )
 
 
-def matrix_product(op: MatMulOp, values: Values) -> Iterator[Step]:
-    """LayerError where no layers compute it."""
+def matrix_product(op: MatMulOp, values: Values, machine: Machine | None) -> Iterator[Step]:
+    """LayerError where no layers compute it.
+
+    machine: whose loads of weights say how many rows of the second operand, and how many zeros
+    behind its channels, there have to be; None: one that takes each row by itself.
+    """
     left, right = op.left, op.right
     kinds = quantized(left, "its input"), quantized(right, "its second operand")
     for name in (*AT_RUN_TIME, "sign_sums"):
@@ -72,24 +97,10 @@ def matrix_product(op: MatMulOp, values: Values) -> Iterator[Step]:
     batch = other[0] if len(other) == 3 else 1
     if batch > 1 and (len(shape) < 3 or shape[0] != batch):
         raise LayerError("its matrices are broadcast")
-    before: list[Step] = []
-    matrix: SSAValue | int = right
-    owner, zeros = right.owner, IN_ROWS
-    if is_read_as_matrix(owner):
-        assert isinstance(owner, TransposeOp)
-        matrix, zeros = owner.input, IN_COLUMNS
-        if not _has_zeros_behind(matrix, values):
-            before.append((copy(matrix, values.name), (matrix,), matrix.type))
-            matrix = 0
-    else:
-        turned = Transposition(name=values.name, input_shape=stored_form(right).shape, batch=batch)
-        swapped = (*other[:-2], other[-1], other[-2])
-        before.append((turned, (right,), tensor_type(element_type_of(right), swapped)))
-        matrix = 0
-    yield from before
+    matrix = _second_operand(right, (batch, other[-2], other[-1]), values, machine)
+    yield from matrix.before
     by, sums = op.requantization, op.sums
     assert sums is not None
-    count = other[-1]
     bias = None
     if op.bias is not None:
         bias = values.constant(op.bias, "its bias").astype(np.int64).reshape(-1)
@@ -97,17 +108,65 @@ def matrix_product(op: MatMulOp, values: Values) -> Iterator[Step]:
         MatrixProduct(
             name=values.name,
             left_shape=stored_form(left).shape,
-            right_shape=(other[-2], 1, batch * count),
+            right_shape=(matrix.channels, 1, batch * (other[-1] + matrix.room)),
             batch=batch,
+            padding=matrix.room,
             left_zero_point=op.input_offset - offset_of(kinds[0]),
             right_zero_point=int(kinds[1].zero_point_array[0]) - offset_of(kinds[1]),
-            zeros=zeros,
+            zeros=matrix.zeros,
             bias=bias,
             rescaling=None if by is None else requantized(sums, by, 1),
         ),
-        (left, matrix),
+        (left, matrix.read),
         None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Second:
+    """A second operand row by row, and what makes it."""
+
+    before: tuple[Step, ...]
+    read: SSAValue | int
+    channels: int
+    """Zeros that are made behind them included."""
+    room: int
+    """Rows of zeros behind each matrix."""
+    zeros: int
+
+
+def _second_operand(
+    right: SSAValue, shape: tuple[int, int, int], values: Values, machine: Machine | None
+) -> _Second:
+    """Of matrices of `shape`: how many, what is added up, columns of the result."""
+    batch, inner, count = shape
+    each = 1 if machine is None else rows_at_once(machine)
+    room, owner = -count % each, right.owner
+    if is_read_as_matrix(owner):
+        assert isinstance(owner, TransposeOp)
+        matrix = owner.input
+        channels = inner if machine is None else channels_with_zeros(inner, machine)
+        zeros = IN_COLUMNS if channels == inner else IN_ROWS
+        if room or channels > inner:
+            before = padded_copy(matrix, values.name, (batch, count + room, channels), machine)
+        elif _has_zeros_behind(matrix, values):
+            return _Second(before=(), read=matrix, channels=inner, room=0, zeros=zeros)
+        else:
+            before = copy(matrix, values.name), (matrix,), matrix.type
+        return _Second(before=(before,), read=0, channels=channels, room=room, zeros=zeros)
+    swapped = batch, inner + -inner % each, count + room
+    steps: list[Step] = []
+    if swapped != shape:
+        steps.append(padded_copy(right, values.name, swapped, machine))
+    read = 0 if steps else right
+    _, channels, columns = swapped
+    turned = Transposition(
+        name=values.name, input_shape=(columns, 1, batch * channels), batch=batch
+    )
+    kind = tensor_type(element_type_of(right), (batch, columns, channels))
+    steps.append((turned, (read,), kind))
+    return _Second(before=tuple(steps), read=len(steps) - 1, channels=channels, room=room,
+                   zeros=IN_ROWS)  # fmt: skip
 
 
 def _has_zeros_behind(value: SSAValue, values: Values) -> bool:
@@ -131,4 +190,37 @@ def copy(value: SSAValue, name: str) -> Convolution:
     )  # fmt: skip
 
 
-__all__ = ["Step", "copy", "is_read_as_matrix", "is_swap", "matrix_product", "swap"]
+def padded_copy(
+    value: SSAValue, name: str, shape: tuple[int, int, int], machine: Machine | None
+) -> Step:
+    """The same matrices in a type of `shape` (matrices, rows, channels), filled up with zeros."""
+    batch, rows, channels = shape
+    before, _, positions = stored_form(value).shape
+    held, ones = positions // batch, np.ones(channels, np.int64)
+    made: Layer = Convolution(
+        name=name, input_shape=(before, batch, held),
+        weights=np.eye(channels, before, dtype=np.int64)[:, :, None, None], bias=0 * ones,
+        pads=(0, 0, 0, rows - held),
+        rescaling=Rescaling(how=None, multipliers=ones, shifts=0 * ones),
+    )  # fmt: skip
+    if machine is not None and rows - held > most_padding(machine):
+        made = _in_pieces(made, held)
+    return made, (value,), tensor_type(element_type_of(value), shape)
+
+
+def _in_pieces(copied: Convolution, held: int) -> Layer:
+    """Without padding, of which loads do not write that much: behind what is copied stand rows of
+    weights that are zero, as many at once as are read."""
+    _, batch, rows = copied.output_shape
+    pieces = []
+    for start in range(0, rows, held):
+        piece = replace(
+            copied, weights=copied.weights if start == 0 else 0 * copied.weights,
+            pads=(0, 0, 0, min(rows - start, held) - held),
+            placement=Placement(size=(batch, rows), offset=(0, start)),
+        )  # fmt: skip
+        pieces.append((piece, (0,)))
+    return merged(copied.name, pieces)
+
+
+__all__ = ["Step", "copy", "is_read_as_matrix", "is_swap", "matrix_product", "padded_copy", "swap"]

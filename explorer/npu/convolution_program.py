@@ -90,6 +90,8 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
             return f"{what} from {found.min()} to {found.max()} are no numbers of {bits} bits"
     if machine.accumulator_bits != 32:
         return f"sums have 32 bits, its accumulators {machine.accumulator_bits}"
+    if layer.moved is not None and "multiply" not in machine.operations:
+        return "its vector engine has no multiply"
     if machine.set == "vta":
         return _vta_problem(layer, machine)
     if "requantize" not in machine.operations or "add" not in machine.operations:
@@ -292,6 +294,9 @@ class ConvolutionWriter(Stream):
     def _rescale(self, chunk: Chunk) -> list[Instruction]:
         scaling, count = self.layer.rescaling, self.borders.count
         found = self._biases(chunk)
+        if self.layer.moved is not None:
+            for operation, constant in (("multiply", self.each - 2), ("add", self.each - 1)):
+                found += self._vector(chunk, Vector, constant, operation=operation)
         if scaling is None:
             return [*found, *self._cut(chunk)]
         if not self.layer.is_scaled:

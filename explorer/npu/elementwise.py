@@ -141,6 +141,10 @@ class Elementwise:
         found = found if self.factor is None else self._fixed(found, self.factor)
         return np.clip(found + self.zero_point, self.low, self.high)
 
+    def spare_results(self, machine: Machine) -> int:
+        """None: what is made lies in one place."""
+        return 0
+
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
         if machine.accumulator_bits != 32:

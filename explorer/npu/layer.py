@@ -2,6 +2,7 @@
 
     sum[o, y, x] = bias[o] + sum over i, ky, kx of (input[i, y * stride + ky * dilation - pad, ...]
                                                     - input zero point) * weight[o, i, ky, kx]
+    sum = sum * multiplier[o] + addend[o]   modulo 2^32, where it is moved
     output = clip(requantize(sum) + output zero point, low, high)
 
 Padding counts as the input's zero point. A matrix product is a convolution of 1 x 1. So is what
@@ -44,6 +45,30 @@ class Layer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Affine:
+    """What sums are multiplied by, and what is added, modulo 2^32."""
+
+    multipliers: np.ndarray
+    """i32 of [outputs], like the addends."""
+    addends: np.ndarray
+
+    def applied(self, sums: np.ndarray) -> np.ndarray:
+        """i64 of [outputs, height, width]."""
+        multiplied = wrapped(sums) * self.multipliers.astype(np.int64)[:, None, None]
+        return wrapped(multiplied + self.addends.astype(np.int64)[:, None, None])
+
+    def largest(self, sums: np.ndarray) -> int:
+        """What no number goes beyond that is made of sums of up to these, by output."""
+        multipliers, addends = (np.abs(n.astype(object)) for n in (self.multipliers, self.addends))
+        return min(int((sums.astype(object) * multipliers + addends).max()), (1 << 31) - 1)
+
+
+def wrapped(numbers: np.ndarray) -> np.ndarray:
+    """The low 32 bits, as numbers with a sign."""
+    return numbers.astype(np.int32).astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rescaling:
     """How sums become outputs: factors per output channel, as the integer schemes know them."""
 
@@ -65,13 +90,13 @@ class Rescaling:
             self.multipliers[:, None, None].astype(np.int64),
             self.shifts[:, None, None].astype(np.int64),
         )
-        wrapped = sums.astype(np.int32).astype(np.int64)
+        sums = wrapped(sums)
         if self.divisor:
-            nearest = np.sign(wrapped) * ((np.abs(wrapped) + self.divisor // 2) // self.divisor)
+            nearest = np.sign(sums) * ((np.abs(sums) + self.divisor // 2) // self.divisor)
             return np.clip(nearest + self.zero_point, self.low, self.high)
         if self.how is None:
-            return wrapped + self.zero_point
-        found = multiplied(wrapped, factors, self.how) + self.zero_point
+            return sums + self.zero_point
+        found = multiplied(sums, factors, self.how) + self.zero_point
         return np.clip(found, self.low, self.high)
 
 
@@ -124,6 +149,8 @@ class Convolution:
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Above, left, below, right; a negative one leaves out so many rows or columns."""
     groups: int = 1
+    moved: Affine | None = None
+    """What is done with sums before they are rescaled."""
     input_zero_point: int = 0
     parts: tuple[int, ...] = ()
     """Channels of each input, where there are several: they are read as if side by side."""
@@ -199,7 +226,8 @@ class Convolution:
         """What no sum goes beyond, whatever the inputs."""
         reach = (1 << machine.input_bits - 1) + abs(self.input_zero_point)
         by_output = np.abs(self.weights).reshape(self.weights.shape[0], -1).sum(axis=1) * reach
-        return int((by_output + np.abs(self.bias)).max())
+        sums = by_output + np.abs(self.bias)
+        return int(sums.max()) if self.moved is None else self.moved.largest(sums)
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """i64 of the output's shape: accumulators without bias, modulo nothing."""
@@ -228,10 +256,12 @@ class Convolution:
         first = self.first_row
         read = np.concatenate(inputs)[:, first : first + self.input_shape[1]]
         sums = self.sums(read) + self.bias.astype(np.int64)[:, None, None]
+        if self.moved is not None:
+            sums = self.moved.applied(sums)
         if self.rescaling is not None:
             found = self.rescaling.applied(sums)
         else:
-            found = sums.astype(np.int32).astype(np.int64)
+            found = wrapped(sums)
         if self.placement is None:
             return found
         (oy, ox), (sy, sx) = self.placement.offset, self.placement.steps

@@ -117,6 +117,8 @@ def constants(layer: Convolution, machine: Machine) -> np.ndarray:
     scaling = layer.rescaling
     if scaling is not None and layer.is_scaled:
         values += list(_factors(scaling, machine))
+    if layer.moved is not None:
+        values += [layer.moved.multipliers, layer.moved.addends]
     stacked = np.stack([np.asarray(v, np.int64) for v in values])
     count = blocks(stacked.shape[1], machine.columns)
     room = count * machine.columns - stacked.shape[1]

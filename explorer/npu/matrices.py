@@ -6,8 +6,9 @@
 
 Matrices of a batch lie one behind the other: rows are positions, columns channels. The right one is
 loaded as weights, row by row, so that its rows become columns of the array; a transposition is the
-product of the identity with it. What zero points take off is multiplied as well: with weights, and
-with a row, that are constant.
+product of the identity with it. Where a load takes several rows at once (VTA), rows of zeros fill
+up each matrix (`padding`). What zero points take off is multiplied as well: with weights, and with
+a row, that are constant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class MatrixProduct:
     name: str
     left_shape: Shape
     right_shape: Shape
+    """Of zeros behind its channels there may be more than the left one has."""
     batch: int = 1
+    padding: int = 0
+    """Rows of zeros behind each matrix of the right one, of which no columns are made."""
     left_zero_point: int = 0
     right_zero_point: int = 0
     zeros: int = 0
@@ -55,8 +59,13 @@ class MatrixProduct:
         return self.left_shape[1] * self.left_shape[2] // self.batch
 
     @property
-    def columns(self) -> int:
+    def right_rows(self) -> int:
+        """From one matrix of the right operand to the next."""
         return self.right_shape[1] * self.right_shape[2] // self.batch
+
+    @property
+    def columns(self) -> int:
+        return self.right_rows - self.padding
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -76,7 +85,8 @@ class MatrixProduct:
 
     def run(self, *inputs: np.ndarray) -> np.ndarray:
         """The output, i64 of [n, 1, batch x m]."""
-        left, right = (x.reshape(self.inner, self.batch, -1).astype(np.int64) for x in inputs)
+        left, right = (x.reshape(len(x), self.batch, -1).astype(np.int64) for x in inputs)
+        right = right[: self.inner, :, : self.columns]
         sums = np.einsum(
             "kbi,kbj->jbi", left - self.left_zero_point, right - self.right_zero_point
         ).reshape(self.columns, 1, -1)
@@ -88,12 +98,11 @@ class MatrixProduct:
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
-        if found := gathering_problem(machine, self.columns):
+        if found := gathering_problem(machine, self.right_rows):
             return found
-        depth, written = (
-            blocks(self.inner, each) * each for each in (machine.rows, machine.columns)
+        is_enough = self.zeros == IN_ROWS or (
+            self.zeros == IN_COLUMNS and channels_with_zeros(self.inner, machine) == self.inner
         )
-        is_enough = self.zeros == IN_ROWS or (self.zeros == IN_COLUMNS and depth <= written)
         if self.inner % machine.rows and not is_enough:
             return "behind the channels of its second operand are no zeros"
         if self.rescaling is None:
@@ -117,6 +126,8 @@ class Transposition:
     name: str
     input_shape: Shape
     batch: int = 1
+    padding: int = 0
+    """Rows of zeros behind each matrix, which do not become channels of the result."""
 
     @property
     def inner(self) -> int:
@@ -124,9 +135,14 @@ class Transposition:
         return self.input_shape[0]
 
     @property
+    def right_rows(self) -> int:
+        """From one matrix of the input to the next."""
+        return self.input_shape[1] * self.input_shape[2] // self.batch
+
+    @property
     def columns(self) -> int:
         """Rows of a matrix of the input."""
-        return self.input_shape[1] * self.input_shape[2] // self.batch
+        return self.right_rows - self.padding
 
     @property
     def rows(self) -> int:
@@ -148,18 +164,30 @@ class Transposition:
     def run(self, *inputs: np.ndarray) -> np.ndarray:
         """The output, i64 of [m, 1, batch x k]."""
         (x,) = inputs
-        split = x.reshape(self.inner, self.batch, -1).astype(np.int64)
+        split = x.reshape(self.inner, self.batch, -1)[:, :, : self.columns].astype(np.int64)
         return split.transpose(2, 1, 0).reshape(self.output.shape)
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
-        return gathering_problem(machine, self.columns)
+        return gathering_problem(machine, self.right_rows)
 
 
 MatrixLayer = MatrixProduct | Transposition
 
 
-def gathering_problem(machine: Machine, columns: int) -> str:
+def rows_at_once(machine: Machine) -> int:
+    """Rows of a matrix that a load of weights takes."""
+    return machine.columns if machine.set == "vta" else 1
+
+
+def channels_with_zeros(inner: int, machine: Machine) -> int:
+    """Channels that a layer has to make of so many, zeros behind them included, so that the last
+    block of the array's rows is filled: a layer fills its last block of columns."""
+    read, written = (blocks(inner, each) * each for each in (machine.rows, machine.columns))
+    return inner if read <= written else read
+
+
+def gathering_problem(machine: Machine, rows: int) -> str:
     """Why a tensor of so many rows in a matrix cannot be loaded as weights; empty where it can."""
     if machine.accumulator_bits != 32:
         return f"sums have 32 bits, its accumulators {machine.accumulator_bits}"
@@ -171,9 +199,9 @@ def gathering_problem(machine: Machine, columns: int) -> str:
         return ""
     if machine.batch != 1 or machine.rows != machine.columns:
         return "its loads of weights cannot take what lies as activations"
-    if columns % machine.columns:
+    if rows % rows_at_once(machine):
         return (
-            f"a matrix of {columns} rows is no whole number of weights, each of which takes "
+            f"a matrix of {rows} rows is no whole number of weights, each of which takes "
             f"{machine.columns}"
         )
     return ""

@@ -261,7 +261,7 @@ class MatrixWriter(Stream):
         at = chunk.outputs.start * columns
         wanted = len(chunk.outputs) * columns
         held = max(0, min(self.layer.columns - at, wanted))
-        first = chunk.matrix * self.layer.columns + at
+        first = chunk.matrix * self.layer.right_rows + at
         start = self.tiled.region("weights", chunk.buffer)
         for index, block in enumerate(chunk.inputs):
             to = start + index * len(chunk.outputs)

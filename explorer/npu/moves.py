@@ -33,7 +33,8 @@ MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)
 MOST_PHASES = 8
 """Of rows, and of columns, that are looked at apart."""
 MOST_PARTS = 64
-"""Of rows, and of columns, in which channels come from the same distances."""
+"""Of rows, and of columns, in which channels come from the same distances; or positions that are
+looked at one by one."""
 MOST_TAPS = 64
 """Of a window that reaches over these."""
 PADDING = -1
@@ -204,14 +205,28 @@ def _pieces(source: _Source, height: int, width: int) -> Iterator[tuple[slice, s
                                slice(columns.start + x.start, columns.stop, right))  # fmt: skip
                     break
             else:
-                for y, x in itertools.product(_alike(inside, 1), _alike(inside, 2)):
+                for y, x in _parts(inside):
                     yield (slice(rows.start + y.start, rows.start + y.stop),
                            slice(columns.start + x.start, columns.start + x.stop))  # fmt: skip
 
 
-def _alike(source: _Source, axis: int) -> list[slice]:
+def _parts(source: _Source) -> list[tuple[slice, slice]]:
+    """Rectangles in which each channel comes from the same distance; positions one by one, where
+    these are few and all channels of one come from one position. LayerError where neither is so."""
+    rows, columns = _alike(source, 1), _alike(source, 2)
+    if rows is not None and columns is not None:
+        return list(itertools.product(rows, columns))
+    _, height, width = source.root.shape
+    if height * width <= MOST_PARTS:
+        single = [(slice(y, y + 1), slice(x, x + 1)) for y in range(height) for x in range(width)]
+        if all(_is_even(source.part(*one)) for one in single):
+            return single
+    raise LayerError("it moves numbers between channels and positions")
+
+
+def _alike(source: _Source, axis: int) -> list[slice] | None:
     """Rows or columns one behind the other of which each channel comes from one channel, from the
-    same distance. LayerError where there are too many."""
+    same distance; None where there are too many, or some are padding."""
     along = np.arange(source.root.shape[axis]).reshape((1, -1, 1) if axis == 1 else (1, 1, -1))
     moved = source.row if axis == 1 else source.column
     still = source.column if axis == 1 else source.row
@@ -219,7 +234,7 @@ def _alike(source: _Source, axis: int) -> list[slice]:
     lines = np.moveaxis(keys, 1 + axis, 0).reshape(keys.shape[1 + axis], -1)
     starts = [0, *(np.flatnonzero(np.any(lines[1:] != lines[:-1], axis=1)) + 1).tolist()]
     if len(starts) > MOST_PARTS or np.any(source.root == PADDING):
-        raise LayerError("it moves numbers between channels and positions")
+        return None
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
 
 

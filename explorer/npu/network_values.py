@@ -30,6 +30,7 @@ from explorer.npu.layer import LayerError
 from explorer.npu.tensors import Shape, Tensor
 
 WIDE_BITS = 32
+PICTURE_RANK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Stored:
     @property
     def channel_axis(self) -> int:
         """Of `logical_shape`."""
-        return 1 if _is_picture(self.logical_shape) else len(self.logical_shape) - 1
+        return channel_axis(len(self.logical_shape))
 
     @property
     def picture_shape(self) -> Shape:
@@ -114,8 +115,13 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
     )  # fmt: skip
 
 
+def channel_axis(rank: int) -> int:
+    """Of values of so many axes."""
+    return 1 if rank == PICTURE_RANK else rank - 1
+
+
 def _is_picture(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 4
+    return len(shape) == PICTURE_RANK
 
 
 def _offset(storage: Attribute) -> int:

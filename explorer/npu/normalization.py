@@ -1,6 +1,8 @@
 """Layer and RMS normalization over channels: layers of the vector engine alone.
 
-    normalization(op, values)   top.integer_layer_norm as one
+    normalization(op, values)   top.integer_layer_norm as one; over rows as three, for these are
+                                transposed before and behind: (layer, what it reads, type of its
+                                result)
 
     c = n x - sum(x)                        x of all n channels at a position; RMS: n x
     v = n sum(x x) - sum(x)^2 + epsilon
@@ -14,7 +16,9 @@ normalization takes the zero point of its input off.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -26,11 +30,13 @@ from explorer.ir.top.quantization.integer_normalizations import (
     unit_bits,
 )
 from explorer.ir.top.support.integer_roots import lifted, square_root
+from explorer.ir.types import static_shape
+from explorer.npu.computed import Step
 from explorer.npu.elementwise import MOST_IMMEDIATE
 from explorer.npu.layer import LayerError
-from explorer.npu.network_values import Stored, stored_form
-from explorer.npu.products import Values
-from explorer.npu.rows import RowLayer, is_over_channels
+from explorer.npu.network_values import Stored
+from explorer.npu.products import Values, offset_of
+from explorer.npu.rows import RowLayer, rows_of
 from explorer.targets.npu.instructions import Normalize, RowLoop
 from explorer.targets.npu.machine import Machine
 
@@ -38,33 +44,37 @@ HALF_BITS = 32
 """Of the halves of numbers that are wider than accumulators."""
 
 
-def normalization(op: IntegerLayerNormOp, values: Values) -> NormalizationLayer:
-    """LayerError for one along positions, or whose factors differ along these."""
-    read, made = stored_form(op.input), stored_form(op.output)
-    if not is_over_channels(read, op.axes):
-        raise LayerError(f"it is over axes {list(op.axes)}, along which lie positions")
-    bits = op.source.storage.width.data
-    if op.made.storage.width.data != bits:
+def normalization(op: IntegerLayerNormOp, values: Values) -> Iterator[Step]:
+    """LayerError for one along other positions, or whose factors differ between rows."""
+    if op.made.storage.width.data != op.source.storage.width.data:
         raise LayerError(f"it makes {op.made.storage} of {op.source.storage}, of another width")
+    make = partial(_over_channels, op, values)
+    return rows_of(op.input, op.made, op.axes, values.name, make)
+
+
+def _over_channels(op: IntegerLayerNormOp, values: Values, read: Stored) -> NormalizationLayer:
+    """Of a tensor whose channels are what has one mean."""
     low, high = integer_limits(op.made.storage)
+    offset = offset_of(op.made)
     zero = 0 if op.is_centered else int(op.source.zero_point_array[0]) - read.offset
     return NormalizationLayer(
-        name=values.name, input_shape=read.shape, bits=bits, centered=op.is_centered,
-        multipliers=_per_channel(values.constant(op.multiplier, "its multiplier"), read),
-        biases=_per_channel(values.constant(op.offset, "its offset"), read),
+        name=values.name, input_shape=read.shape, bits=op.source.storage.width.data,
+        centered=op.is_centered,
+        multipliers=_per_number(values.constant(op.multiplier, "its multiplier"), op),
+        biases=_per_number(values.constant(op.offset, "its offset"), op),
         epsilon=op.variance_offset, shift=op.get("fraction_bits"), input_zero_point=zero,
-        zero_point=int(op.made.zero_point_array[0]) - made.offset,
-        low=low - made.offset, high=high - made.offset,
+        zero_point=int(op.made.zero_point_array[0]) - offset, low=low - offset, high=high - offset,
     )  # fmt: skip
 
 
-def _per_channel(numbers: np.ndarray, read: Stored) -> np.ndarray:
-    """i64 of [channels] of what broadcasts to a value."""
-    rank = len(read.logical_shape)
-    numbers = numbers.astype(np.int64).reshape((1,) * (rank - numbers.ndim) + numbers.shape)
-    if any(size > 1 for axis, size in enumerate(numbers.shape) if axis != read.channel_axis):
+def _per_number(numbers: np.ndarray, op: IntegerLayerNormOp) -> np.ndarray:
+    """i64 of the numbers of a row, of what broadcasts to the whole value."""
+    shape = static_shape(op.input)
+    numbers = numbers.astype(np.int64).reshape((1,) * (len(shape) - numbers.ndim) + numbers.shape)
+    if any(size > 1 for axis, size in enumerate(numbers.shape) if axis not in op.axes):
         raise LayerError("its factors differ along positions")
-    return np.broadcast_to(numbers.reshape(-1), read.shape[:1]).copy()
+    row = [size if axis in op.axes else 1 for axis, size in enumerate(shape)]
+    return np.broadcast_to(numbers, row).reshape(-1).copy()
 
 
 @dataclass(frozen=True, kw_only=True)

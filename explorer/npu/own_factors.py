@@ -58,6 +58,9 @@ def _with_half_steps(layer: Convolution | MatrixProduct, machine: Machine) -> La
         return layer
     assert not isinstance(found, str)
     own = replace(scaling, how=DOWN, multipliers=found.multipliers, shifts=found.shifts)
+    if layer.moved is not None:
+        moved = replace(layer.moved, addends=layer.moved.addends + found.halves)
+        return replace(layer, moved=moved, rescaling=own)
     return replace(layer, bias=layer.bias + found.halves, rescaling=own)
 
 

@@ -25,7 +25,7 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import QuantizedType, element_type_of, static_shape
-from explorer.npu.layer import Convolution, LayerError, Rescaling
+from explorer.npu.layer import Convolution, LayerError, Rescaling, wrapped
 from explorer.npu.moves import flattened_picture
 from explorer.npu.network_values import stored_form
 
@@ -108,7 +108,7 @@ def product(
         name=values.name,
         input_shape=input_shape,
         weights=weights,
-        bias=(bias + 2**31) % 2**32 - 2**31,
+        bias=wrapped(bias),
         rescaling=None,
         input_zero_point=zero - offset_of(kind),
         **numbers,
@@ -182,5 +182,7 @@ def rescaled(layer: Convolution, kind: QuantizedType, by: RequantizationAttr) ->
     """A layer of sums with that type, requantized."""
     scaling = requantized(kind, by, layer.weights.shape[0])
     zero = int(kind.zero_point_array.reshape(-1)[0])
-    bias = (layer.bias - zero + 2**31) % 2**32 - 2**31
-    return replace(layer, rescaling=scaling, bias=bias)
+    if layer.moved is not None:
+        addends = wrapped(layer.moved.addends - zero)
+        return replace(layer, rescaling=scaling, moved=replace(layer.moved, addends=addends))
+    return replace(layer, rescaling=scaling, bias=wrapped(layer.bias - zero))

@@ -1,11 +1,11 @@
 """Operations of a quantized program as layers.
 
-    read_operation(op, weights)          the layers that compute it: ReadLayer(layer, reads)
+    read_operation(op, weights, machine) the layers that compute it: ReadLayer(layer, reads)
     is_read_through(op)                  whether those that read it read what it is made of
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
 Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
-softmax and normalizations over channels, and what only moves numbers. Unsigned bytes are stored as
+softmax and normalizations, and what only moves numbers. Unsigned bytes are stored as
 signed ones, 128 less: that is a flipped bit, and moves zero points and limits along. How values lie
 says `network_values.py`.
 """
@@ -13,7 +13,7 @@ says `network_values.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -25,6 +25,7 @@ from explorer.ir.requantization import RequantizationAttr, fixed_point, ratio_of
 from explorer.ir.structure import operations, value_name
 from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.transpose import TransposeOp
@@ -35,7 +36,7 @@ from explorer.ir.top.quantization.integer_normalizations import IntegerLayerNorm
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
-from explorer.ir.types import QuantizedType, element_type_of, static_shape
+from explorer.ir.types import static_shape
 from explorer.npu.averages import average
 from explorer.npu.computed import Step, copy, is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
@@ -46,7 +47,15 @@ from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.softmax import softmax
+from explorer.npu.sums import (
+    arithmetic_behind,
+    is_of_sums,
+    numbers_behind,
+    sums_behind,
+    takes_sums,
+)
 from explorer.npu.windows import WindowLayer
+from explorer.targets.npu.machine import Machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +123,8 @@ def is_read_through(op: TopOperation) -> bool:
         return True
     if isinstance(op, MOVES) and not stays(op):
         return bool(users) and not any(_needs_moved(user, op) for user in users)
-    if isinstance(op, (BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
-        return bool(users) and all(_takes_sums(user) for user in users) and _is_of_sums(op)
+    if isinstance(op, (BinaryOp, BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
+        return bool(users) and all(takes_sums(user) for user in users) and is_of_sums(op)
     return False
 
 
@@ -133,72 +142,30 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
     return False
 
 
-def _takes_sums(user: Operation) -> bool:
-    """Whether it is a requantization of sums, or leads to nothing but those."""
-    if isinstance(user, RequantizeOp):
-        return _sums_behind(user.input) is not None
-    leads = isinstance(user, BitcastOp | CastOp | ReduceOp) or (
-        isinstance(user, MOVES) and user.is_view
-    )
-    if not leads or not isinstance(user, TopOperation):
-        return False
-    users = [use.operation for use in user.results[0].uses]
-    return bool(users) and all(_takes_sums(one) for one in users)
-
-
-def _is_of_sums(op: TopOperation) -> bool:
-    """Whether a requantization behind it reads through it, and not from it."""
-    if isinstance(op, ConvOp | MatMulOp):
-        return op.requantization is None
-    if isinstance(op, ReduceOp):
-        return _numbers_behind(op.input) is not None
-    return True
-
-
-def _through_views(value: SSAValue) -> SSAValue:
-    while isinstance(value.owner, BitcastOp) or (
-        isinstance(value.owner, MOVES) and value.owner.is_view
-    ):
-        value = value.owner.operands[0]
-    return value
-
-
-def _sums_behind(value: SSAValue) -> ConvOp | MatMulOp | ReduceOp | None:
-    """The product or sum whose 32 bits these are, seen otherwise."""
-    op = _through_views(value).owner
-    if isinstance(op, ConvOp | MatMulOp) and op.requantization is None:
-        return op
-    is_sum = isinstance(op, ReduceOp) and _numbers_behind(op.input) is not None
-    return op if isinstance(op, ReduceOp) and is_sum else None
-
-
-def _numbers_behind(value: SSAValue) -> SSAValue | None:
-    """The quantized numbers that were only made wider, seen otherwise."""
-    if isinstance(value.owner, CastOp):
-        value = value.owner.operands[0]
-        if isinstance(value.owner, BitcastOp):
-            value = value.owner.operands[0]
-            return value if isinstance(element_type_of(value), QuantizedType) else None
-    return None
-
-
 # ------------------------------------------------------------------------------------ by operation
 
 
-def read_operation(op: TopOperation, weights: Mapping[str, np.ndarray]) -> tuple[ReadLayer, ...]:
-    """LayerError, with the reason, where no layers compute it."""
+def read_operation(
+    op: TopOperation, weights: Mapping[str, np.ndarray], machine: Machine | None = None
+) -> tuple[ReadLayer, ...]:
+    """LayerError, with the reason, where no layers compute it.
+
+    machine: the one that they are for, where they depend on what it loads at once; None: on none.
+    """
     name = value_name(op.results[0])
     if is_swap(op) and is_unmoved(op.results[0]):
         (root,) = origin(op.results[0], weights).roots
         found = (ReadLayer(layer=copy(op.results[0], name), reads=(root,)),)
     elif isinstance(op, TransposeOp) and is_swap(op):
-        found = (ReadLayer(layer=swap(op, name), reads=(op.input,)),)
+        found = _one_by_one(swap(op, name, machine))
     elif isinstance(op, MOVES):
         found = (_read_moves(op, name, weights),)
     elif isinstance(op, MatMulOp) and not isinstance(op.right.owner, WeightOp):
-        found = _one_by_one(matrix_product(op, Values(name, weights)))
+        found = _one_by_one(matrix_product(op, Values(name, weights), machine))
     elif isinstance(op, IntegerSoftmaxOp):
         found = _one_by_one(softmax(op, name))
+    elif isinstance(op, IntegerLayerNormOp):
+        found = _one_by_one(normalization(op, Values(name, weights)))
     else:
         reader = READERS.get(type(op))
         if reader is None:
@@ -253,7 +220,7 @@ def _read_product(op: TopOperation, values: Values) -> ReadLayer:
 
 def _read_reduce(op: TopOperation, values: Values) -> ReadLayer:
     assert isinstance(op, ReduceOp)
-    value = _numbers_behind(op.input)
+    value = numbers_behind(op.input)
     if value is None:
         raise LayerError(f"{op.label()} of other numbers than quantized ones is no layer")
     return _of_pictures(summed(op, value, values.name), value)
@@ -261,15 +228,16 @@ def _read_reduce(op: TopOperation, values: Values) -> ReadLayer:
 
 def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
     assert isinstance(op, RequantizeOp)
-    behind = _sums_behind(op.input)
+    behind = sums_behind(op.input)
     kind = quantized(op.input, "its input")
-    if isinstance(behind, ReduceOp):
-        value = _numbers_behind(behind.input)
-        assert value is not None
-        layer = summed(behind, value, values.name)
-        return _of_pictures(rescaled(layer, kind, op.by), value)
     if behind is not None:
-        layer, value = product(behind, values, None)
+        if isinstance(behind, ReduceOp):
+            value = numbers_behind(behind.input)
+            assert value is not None
+            layer = summed(behind, value, values.name)
+        else:
+            layer, value = product(behind, values, None)
+        layer = replace(layer, moved=arithmetic_behind(op.input, values))
         return _of_pictures(rescaled(layer, kind, op.by), value)
     if not kind.is_per_tensor:
         raise LayerError("it has a scale for each slice of what is not multiplied before")
@@ -403,16 +371,10 @@ def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
     return ReadLayer(layer=layer, reads=(op.input,))
 
 
-def _read_normalization(op: TopOperation, values: Values) -> ReadLayer:
-    assert isinstance(op, IntegerLayerNormOp)
-    return ReadLayer(layer=normalization(op, values), reads=(op.input,))
-
-
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
     FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
-    IntegerLayerNormOp: _read_normalization,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,
     PoolOp: _read_pool,

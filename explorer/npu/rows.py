@@ -3,29 +3,81 @@
     softmax.py          `SoftmaxLayer`
     normalization.py    `NormalizationLayer`
 
-A tile has all channels of its positions.
+A tile has all channels of its positions. Rows along positions are rows of channels between two
+transpositions, where these positions are all rows of matrices that lie one behind the other:
+
+    softmax over columns of [N, C, H, W]        N x H matrices of W rows and C channels
+    normalization over rows and columns         N matrices of H x W rows
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
+from xdsl.ir import SSAValue
 
-from explorer.npu.network_values import Stored
+from explorer.ir.types import QuantizedType, element_type_of, tensor_type
+from explorer.npu.computed import Step
+from explorer.npu.layer import LayerError
+from explorer.npu.matrices import Transposition
+from explorer.npu.network_values import Stored, stored_form
 from explorer.npu.tensors import Shape, Tensor
 from explorer.npu.vectors import Access
 from explorer.targets.npu.instructions import RowLoop
 from explorer.targets.npu.machine import Machine
 
 
-def is_over_channels(stored: Stored, axes: tuple[int, ...]) -> bool:
+def is_over_channels(stored: Stored, axes: Sequence[int]) -> bool:
     """Whether a row along these axes has all channels of one position."""
     rank = len(stored.logical_shape)
     mine = {axis % rank for axis in axes if stored.logical_shape[axis] > 1}
     return mine <= {stored.channel_axis} and stored.channel_axis in {a % rank for a in axes}
+
+
+def matrices_along(stored: Stored, axes: Sequence[int]) -> tuple[int, int] | None:
+    """How many matrices a value is, and the rows of each, where a row along these axes has one
+    channel of all rows; None where it has not."""
+    shape, rank = stored.logical_shape, len(stored.logical_shape)
+    left = {axis % rank for axis in axes if shape[axis] > 1}
+    positions, rows = [axis for axis in range(rank) if axis != stored.channel_axis], 1
+    for axis in reversed(positions):
+        if shape[axis] > 1 and axis not in left:
+            break
+        left.discard(axis)
+        rows *= shape[axis]
+    return None if left else (prod(shape[axis] for axis in positions) // rows, rows)
+
+
+def rows_of(
+    value: SSAValue, made: QuantizedType, axes: Sequence[int], name: str,
+    layer: Callable[[Stored], RowLayer],
+) -> Iterator[Step]:  # fmt: skip
+    """The layer of a value whose channels are the rows, with transpositions where they are not.
+
+    layer: makes it, of how such a value lies. LayerError where rows have neither.
+    """
+    stored = stored_form(value)
+    if is_over_channels(stored, axes):
+        yield layer(stored), (value,), None
+        return
+    matrices = matrices_along(stored, axes)
+    if matrices is None:
+        raise LayerError(f"it is over axes {list(axes)}, along which lie positions")
+    (batch, rows), channels = matrices, stored.shape[0]
+    kinds = (element_type_of(value), made)
+    before, behind = (tensor_type(kind, (batch, channels, rows)) for kind in kinds)
+    there, back = (
+        Transposition(name=name, input_shape=(across, 1, batch * down), batch=batch)
+        for across, down in ((channels, rows), (rows, channels))
+    )
+    yield there, (value,), before
+    yield layer(stored_form(before)), (0,), behind
+    yield back, (1,), None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +144,10 @@ class RowLayer(ABC):
     @property
     def mixes_channels(self) -> bool:
         return True
+
+    def spare_results(self, machine: Machine) -> int:
+        """None: what is made lies in one place."""
+        return 0
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""

@@ -1,8 +1,8 @@
 """Softmax over channels: a layer of the vector engine alone.
 
-    softmax(op, name)           top.integer_softmax as one; over the rows of matrices as three, for
-                                these are transposed before and behind: (layer, what it reads, type
-                                of its result)
+    softmax(op, name)           top.integer_softmax as one; over rows as three, for these are
+                                transposed before and behind: (layer, what it reads, type of its
+                                result)
 
     d = max(x) - x                          x of all channels at a position
     e = exponentials[d]                     30 bits behind the point
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -28,12 +29,11 @@ from explorer.ir.requantization import (
     multiplied,
 )
 from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
-from explorer.ir.types import static_shape, tensor_type
 from explorer.npu.computed import Step
 from explorer.npu.layer import LayerError
-from explorer.npu.matrices import Transposition
-from explorer.npu.network_values import stored_form
-from explorer.npu.rows import RowLayer, is_over_channels
+from explorer.npu.network_values import Stored
+from explorer.npu.products import offset_of
+from explorer.npu.rows import RowLayer, rows_of
 from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS, RowLoop, Softmax
 from explorer.targets.npu.machine import Machine
 
@@ -42,37 +42,21 @@ ROUNDED = Requantization("multiplier_shift", "nearest_up")
 
 def softmax(op: IntegerSoftmaxOp, name: str) -> Iterator[Step]:
     """LayerError for one along other positions, and for numbers of more than 8 bits."""
-    axis, shape = op.get("axis"), static_shape(op.input)
-    if is_over_channels(stored_form(op.input), (axis,)):
-        yield _over_channels(op, shape, name), (op.input,), None
-        return
-    if len(shape) not in (2, 3) or axis % len(shape) != len(shape) - 2:
-        raise LayerError(f"it is over axis {axis}, along which lie positions")
-    swapped = (*shape[:-2], shape[-1], shape[-2])
-    before, behind = (tensor_type(kind, swapped) for kind in (op.source, op.made))
-    batch = shape[0] if len(shape) == 3 else 1
-    turned = (
-        Transposition(name=name, input_shape=stored_form(value).shape, batch=batch)
-        for value in (op.input, behind)
-    )
-    yield next(turned), (op.input,), before
-    yield _over_channels(op, swapped, name), (0,), behind
-    yield next(turned), (1,), None
-
-
-def _over_channels(op: IntegerSoftmaxOp, shape: tuple[int, ...], name: str) -> SoftmaxLayer:
-    """Of tensors of that shape, whose channels are what is added up."""
-    read, made = (stored_form(tensor_type(kind, shape)) for kind in (op.source, op.made))
     bits = op.source.storage.width.data
     if len(op.exponentials) > 1 or op.made.storage.width.data != bits:
         raise LayerError(f"it makes {op.made.storage} of {op.source.storage}, expected bytes")
+    return rows_of(op.input, op.made, (op.get("axis"),), name, partial(_over_channels, op, name))
+
+
+def _over_channels(op: IntegerSoftmaxOp, name: str, read: Stored) -> SoftmaxLayer:
+    """Of a tensor whose channels are what is added up."""
     multiplier, shift = op.share_factor
     low, high = integer_limits(op.made.storage)
+    offset = offset_of(op.made)
     return SoftmaxLayer(
-        name=name, input_shape=read.shape, bits=bits, multiplier=multiplier, shift=shift,
-        exponentials=op.exponentials[0].astype(np.int64),
-        zero_point=int(op.made.zero_point_array[0]) - made.offset,
-        low=low - made.offset, high=high - made.offset,
+        name=name, input_shape=read.shape, bits=op.source.storage.width.data,
+        multiplier=multiplier, shift=shift, exponentials=op.exponentials[0].astype(np.int64),
+        zero_point=int(op.made.zero_point_array[0]) - offset, low=low - offset, high=high - offset,
     )  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def _of_matrices(tiled: TiledMatrices) -> Parts:
             continue
         made = _moved(chunk.rows, chunk.matrix * layer.rows)
         right = _channels(chunk.outputs, machine.columns, layer.columns)
-        reads = {"left": made, "right": _moved(right, chunk.matrix * layer.columns)}
+        reads = {"left": made, "right": _moved(right, chunk.matrix * layer.right_rows)}
         tiles.append(
             TilePart(
                 channels=_channels(chunk.outputs, machine.columns, written),

@@ -181,7 +181,8 @@ def input_pieces(
 
 
 def constants_per_block(layer: Convolution, machine: Machine) -> int:
-    """Elements per block of output channels: biases, then multipliers and shifts.
+    """Elements per block of output channels: biases, then multipliers and shifts, then what sums
+    are multiplied by and what is added before.
 
     VTA has shifts, and where factors are stated multipliers, half steps and two bounds behind them.
     """
@@ -189,7 +190,7 @@ def constants_per_block(layer: Convolution, machine: Machine) -> int:
     if factors and machine.set == "vta":
         is_multiplied = layer.rescaling is not None and is_stated(layer.rescaling.how)
         factors = 5 if is_multiplied else 1
-    return borders(layer, machine).count + factors
+    return borders(layer, machine).count + factors + (0 if layer.moved is None else 2)
 
 
 def tile_convolution(

@@ -82,6 +82,10 @@ class VectorLayer(Layer, Protocol):
         """Micro-operations of its longest sequence, for one block of channels."""
         ...
 
+    def spare_results(self, machine: Machine) -> int:
+        """How often the results of a tile have room beside them."""
+        ...
+
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
         ...
@@ -133,6 +137,11 @@ class TiledVectors:
         return dict(self.regions)["factors"][0].address
 
     @property
+    def spare_at(self) -> int:
+        """Where room of the size of results begins, in accumulators."""
+        return dict(self.regions)["spare"][0].address
+
+    @property
     def wanted(self) -> list[Buffer]:
         """What operands, results and factors take. Results that are stored and those that are
         computed meanwhile should share no bank."""
@@ -143,6 +152,7 @@ class TiledVectors:
         results = [self.blocks * self.rows * self.columns] * self.buffers
         found = [("operands", size, 0) for size in sizes]
         found += [("results", size, 1 + index) for index, size in enumerate(results)]
+        found += [("spare", results[0], 0)] * self.layer.spare_results(self.machine)
         if factors := factor_elements(self.layer, self.machine):
             found.append(("factors", factors, 0))
         return [

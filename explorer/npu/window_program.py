@@ -2,7 +2,8 @@
 
 The first elements of all windows are added to zeros, `maximum` takes the others, `table` looks up.
 Where loads cannot pad with the lowest number (VTA), zeros become that, and each element of the
-windows is taken where it lies inside.
+windows is taken where it lies inside. Where there are no tables, the first line of a function is
+made of what was added to zeros, each other one beside it, and added.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ class WindowWriter(VectorWriter):
     def compute(self, tile: VectorTile) -> Iterator[Instruction]:
         """The maximum of every window, or the entry of every number."""
         layer, (results, size) = self.window, self.results(tile)
-        line = layer.line(self.machine)
         table = {"table": table_address(self.machine)} if has_table(layer, self.machine) else {}
         if table and layer.kernel == (1, 1) and not any(layer.pads):
             yield from self.gathered(tile, 0, Table, [(0, 0)], **table)
@@ -44,9 +44,16 @@ class WindowWriter(VectorWriter):
                 yield from self.gathered(tile, 0, Vector, taps[1:], operation="maximum")
         if table:
             yield from self.flat(Table, results, size, results, **table)
-        elif line is not None:
+            return
+        for index, line in enumerate(layer.lines(self.machine)):
+            at = self.tiled.spare_at if index else results
+            if index:
+                yield from self.reset(at, size)
+                yield from self.flat(Vector, at, size, self.tiled.starts[0], operation="add")
             for operation, value in line.steps:
-                yield from self.immediate(results, size, operation, value)
+                yield from self.immediate(at, size, operation, value)
+            if index:
+                yield from self.flat(Vector, results, size, at, operation="add")
 
     def _inside(self, tile: VectorTile, y: int, x: int) -> list[Instruction]:
         """One element of the windows, where it does not lie in the padding."""

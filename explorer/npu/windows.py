@@ -2,9 +2,9 @@
 
     output[c, y, x] = table[max over ky, kx of input[c, y * stride + ky * dilation - pad, ...]]
 
-Padding counts as less than any number. Where the machine has no tables, a function may be a line
-(`lines.py`). Without a window it is a function of each number, without a
-table a maximum. Averages are convolutions (`explorer.npu.layer`).
+Padding counts as less than any number. Where the machine has no tables, a function is a sum of
+lines (`lines.py`). Without a window it is a function of each number, without a table a maximum.
+Averages are convolutions (`explorer.npu.layer`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.npu.lines import Line, line_of
+from explorer.npu.lines import Line, lines_of
 from explorer.npu.tensors import Shape, Tensor
 from explorer.npu.vectors import Access
 from explorer.targets.npu.machine import Machine
@@ -90,11 +90,18 @@ class WindowLayer:
     def micro_per_block(self) -> int:
         return max(1, self.kernel[0] * self.kernel[1] - 1)
 
-    def line(self, machine: Machine) -> Line | None:
-        """What takes the table's place on a machine that has none, if it is a line."""
+    def lines(self, machine: Machine) -> tuple[Line, ...]:
+        """What takes the table's place on a machine that has none: their sum. Behind a window only
+        a single one."""
         if self.table is None or "table" in machine.operations or machine.accumulator_bits != 32:
-            return None
-        return line_of(self.table)
+            return ()
+        found = lines_of(self.table) if self.bits <= 8 else ()
+        is_plain = self.kernel == self.strides == (1, 1) and not any(self.pads)
+        return found if is_plain or len(found) < 2 else ()
+
+    def spare_results(self, machine: Machine) -> int:
+        """How often the results of a tile have room beside them, for a line that is added."""
+        return int(len(self.lines(machine)) > 1)
 
     def problem(self, machine: Machine) -> str:
         """What the machine lacks, whatever the tiles; empty where nothing."""
@@ -103,12 +110,11 @@ class WindowLayer:
         if any(pad >= self.reach[index % 2] for index, pad in enumerate(self.pads)):
             return "a window of it lies in the padding altogether"
         needed = {"add"} if self.kernel == (1, 1) else {"add", "maximum"}
-        line = self.line(machine)
-        needed |= LINE if line is not None else set() if self.table is None else {"table"}
+        lines = self.lines(machine)
+        needed |= LINE if lines else set() if self.table is None else {"table"}
         if missing := needed - set(machine.operations):
-            why = ", and the function is no line" if "table" in missing else ""
-            return f"its vector engine has no {min(missing)}{why}"
-        if self.table is None or line is not None:
+            return f"its vector engine has no {min(missing)}"
+        if self.table is None or lines:
             return ""
         assert machine.vector is not None and machine.vector.table_entries is not None
         if machine.vector.table_entries < len(self.table) or machine.table_bits < self.bits:

@@ -74,7 +74,13 @@ def elementwise(data, found, random):
 
 def windows(data, found, random):
     half = 1 << found.input_bits - 1
-    has_table = found.set == "full" and found.input_bits <= 8 and data.draw(st.booleans())
+    has_table = found.input_bits <= 8 and data.draw(st.booleans())
+    if has_table and found.set == "vta":  # a sum of lines
+        waves = np.sin(np.arange(-half, half) * data.draw(st.floats(0.5, 4)) / half)
+        return WindowLayer(
+            name="layer", input_shape=(data.draw(st.integers(1, 20)), *sizes(data)),
+            bits=found.input_bits, table=np.rint((half - 1) * waves).astype(np.int64),
+        )  # fmt: skip
     kernel = sizes(data, most=3)
     return WindowLayer(
         name="layer", input_shape=(data.draw(st.integers(1, 20)), *sizes(data, least=3)),

@@ -26,6 +26,7 @@ from explorer.npu import (
     matrix_product,
 )
 from explorer.npu.borders import borders
+from explorer.npu.layer import Affine
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Multiply
@@ -104,11 +105,15 @@ def compared_random(data, seed):
     random = np.random.default_rng(seed)
     groups = data.draw(st.sampled_from([1, 1, 2, 3]))
     kernel = tuple(data.draw(st.integers(1, 3)) for _ in range(2))
+    outputs = groups * data.draw(st.integers(1, 12))
+    numbers = random.integers(-(1 << 31), 1 << 31, (2, outputs))
+    moved = Affine(multipliers=numbers[0], addends=numbers[1])
     layer = convolution(
         found,
         random,
         inputs=groups * data.draw(st.integers(1, 12)),
-        outputs=groups * data.draw(st.integers(1, 12)),
+        outputs=outputs,
+        moved=moved if data.draw(st.booleans()) else None,
         size=tuple(data.draw(st.integers(5, 12)) for _ in range(2)),
         kernel=kernel,
         groups=groups,

@@ -14,7 +14,7 @@ from npu_layers import compared, machine, rescaling
 from npu_machines import machines
 
 from explorer.npu import LayerError, MatrixProduct, Transposition, compile_layer
-from explorer.npu.matrices import IN_COLUMNS
+from explorer.npu.matrices import IN_COLUMNS, IN_ROWS
 from explorer.npu.tensors import blocks
 from explorer.runtime.npu import simulate
 
@@ -58,6 +58,37 @@ def test_products_of_computed_matrices(name):
     smallest = compile_layer(layer, found, sizes=(1, 1, 1))
     after = simulate(smallest.program, smallest.image_with(left, right), found).image
     np.testing.assert_array_equal(smallest.output_of(after), layer.run(left, right))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rows_and_channels_of_zeros_behind_the_second_operand(name):
+    """They make no columns, and meet what lies behind the channels of the first one."""
+    found, random = machine(name), np.random.default_rng(6)
+    width, inner = 3 * found.columns, 2 * found.rows - 1
+    layer = replace(
+        product(found, random, inner, 11, width - 7, 3), zeros=IN_ROWS, padding=7,
+        right_shape=(inner + 1, 1, 3 * width), bias=random.integers(-5000, 5000, width - 7),
+    )  # fmt: skip
+    left, right = inputs_of(layer, found, random)
+    right = right.reshape(inner + 1, 3, width)
+    right[inner:], right[:, :, width - 7 :] = 0, 0
+    right = right.reshape(layer.right_shape)
+    compared(layer, found, random, given=[left, right])
+    kept = right.reshape(inner + 1, 3, width)[:inner, :, : width - 7].reshape(inner, 1, -1)
+    plain = replace(layer, padding=0, right_shape=kept.shape)
+    np.testing.assert_array_equal(layer.run(left, right), plain.run(left, kept))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rows_of_zeros_become_no_channels_of_a_transposition(name):
+    found, random = machine(name), np.random.default_rng(7)
+    width = 2 * found.columns
+    x = random.integers(-128, 128, (29, 3, width))
+    x[:, :, width - 5 :] = 0
+    layer = Transposition(name="layer", input_shape=(29, 1, 3 * width), batch=3, padding=5)
+    compared(layer, found, random, given=[x.reshape(layer.input_shape)])
+    expected = x[:, :, : width - 5].transpose(2, 1, 0).reshape(width - 5, 1, 3 * 29)
+    np.testing.assert_array_equal(layer.run(x), expected)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -110,6 +110,22 @@ def test_every_full_machine_computes_it_in_the_predicted_cycles(name, channels, 
     assert row.count == -(-channels // found.columns)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((2, 9, 3, 11), 3), ((2, 9, 5, 7), 2)])
+@pytest.mark.parametrize("name", FULL)
+def test_rows_along_positions_are_transposed_before_and_behind(name, shape, axis):
+    op, weights = normalization_op(shape, axis, factors=shape[axis:])
+    x = numbers(SIGNED, shape, np.random.default_rng(1))
+    (expected,) = op.evaluate(x, weights["m"], weights["b"])
+    made = [stored_form(op.input).signed(x)]
+    for read in read_operation(op, weights):
+        index = 0 if read.reads == (op.input,) else 1 + read.reads[0]
+        given = made[index].reshape(read.layer.inputs[0].shape)
+        compared(read.layer, machine(name), np.random.default_rng(2), given=[given])
+        made.append(read.layer.run(given))
+    assert len(made) == 4
+    np.testing.assert_array_equal(stored_form(op.output).logical(made[-1]), expected)
+
+
 def test_words_are_normalized_by_machines_of_words():
     wide = {"engines.matrix.input_bits": 16, "engines.matrix.weight_bits": 16}
     words = machine("odd-12x20", **wide)
@@ -128,7 +144,8 @@ def test_rows_in_several_tiles_are_whole_in_each():
 @pytest.mark.parametrize(
     ("shape", "axis", "options", "message"),
     [
-        ((1, 4, 6, 6), 3, {}, r"it is over axes \[3\], along which lie positions"),
+        ((1, 4, 6, 6), 1, {"factors": (4, 6, 6)},
+         r"it is over axes \[1, 2, 3\], along which lie positions"),
         ((3, 7, 5), 1, {"factors": (7, 5)}, r"it is over axes \[1, 2\], along which lie positions"),
         ((3, 7, 5), 2, {"factors": (7, 1)}, "its factors differ along positions"),
         ((1, 4), 1, {"storage": WORDS}, "it makes i8 of i16, of another width"),

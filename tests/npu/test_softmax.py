@@ -68,10 +68,14 @@ def test_every_full_machine_computes_it_in_the_predicted_cycles(name, channels):
     assert row.count == -(-channels // found.columns)
 
 
-@pytest.mark.parametrize("shape", [(1, 64, 1), (3, 20, 24), (7, 45)])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((1, 64, 1), 1), ((3, 20, 24), 1), ((7, 45), 0), ((2, 9, 3, 11), 3), ((2, 9, 11, 1), 2),
+     ((2, 3, 1, 12, 7), 3)],
+)  # fmt: skip
 @pytest.mark.parametrize("name", FULL)
-def test_rows_of_matrices_are_transposed_before_and_behind(name, shape):
-    op, found = softmax_op(shape, len(shape) - 2), machine(name)
+def test_rows_along_positions_are_transposed_before_and_behind(name, shape, axis):
+    op, found = softmax_op(shape, axis), machine(name)
     x = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
     (expected,) = op.evaluate(x)
     made = [stored_form(op.input).signed(x)]
@@ -97,8 +101,8 @@ def test_rows_in_several_tiles_are_whole_in_each():
 @pytest.mark.parametrize(
     ("shape", "axis", "options", "message"),
     [
-        ((1, 4, 6, 6), 3, {}, "it is over axis 3, along which lie positions"),
-        ((3, 7, 5), 0, {}, "it is over axis 0, along which lie positions"),
+        ((1, 4, 6, 6), 2, {}, r"it is over axes \[2\], along which lie positions"),
+        ((3, 7, 5), 0, {}, r"it is over axes \[0\], along which lie positions"),
         ((1, 4), 1, {"storage": IntegerType(16)}, "it makes ui8 of i16, expected bytes"),
         ((1, 4), 1, {"made": QuantizedType.get(IntegerType(16), [2**-15], [0])},
          "it makes i16 of i8, expected bytes"),

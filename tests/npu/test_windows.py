@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from npu_layers import compared as compared_layer
@@ -12,6 +14,7 @@ from npu_layers import machine
 
 from explorer.errors import InputError
 from explorer.npu import LayerError, WindowLayer, compile_layer
+from explorer.npu.lines import lines_of
 
 FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]
 NPUS = [*FULL, "vta-16", "vta-32"]
@@ -80,7 +83,11 @@ def test_what_a_machine_lacks_is_refused_by_name():
     vta, odd = machine("vta-16"), machine("odd-12x20")
     table = (np.arange(256) - 128) ** 2 // 129
     for layer, where, message in (
-        (layer_of(vta, table=table), vta, "by vta-16: its vector engine has no table"),
+        (
+            layer_of(vta, table=table, kernel=(2, 2)),
+            vta,
+            "by vta-16: its vector engine has no table",
+        ),
         (layer_of(odd, bits=16), odd, "its numbers have 16 bits, those of the machine 8"),
         (layer_of(odd, kernel=(2, 2), pads=(2, 0, 0, 0)), odd, "lies in the padding altogether"),
     ):
@@ -100,15 +107,43 @@ def test_a_function_that_is_a_line_needs_no_table(ratio):
     numbers = np.arange(256) - 128
     table = np.clip(np.rint((numbers - 9) * ratio) + 40, -128, 127).astype(np.int64)
     layer = WindowLayer(name="layer", input_shape=(19, 4, 64), bits=8, table=table)
-    line = layer.line(found)
-    assert line is not None and len(line.steps) <= 12
+    (line,) = layer.lines(found)
+    assert len(line.steps) <= 12
     np.testing.assert_array_equal(line.at(numbers), table)
     x = np.broadcast_to(numbers.reshape(1, 4, 64), layer.input_shape)
     compared(layer, found, given=[x])
 
 
-def test_a_function_that_is_no_line_is_refused_where_there_are_no_tables():
-    sigmoid = np.rint(100 / (1 + np.exp((128 - np.arange(256)) / 20))).astype(np.int64)
-    layer = WindowLayer(name="layer", input_shape=(19, 4, 64), bits=8, table=sigmoid)
-    with pytest.raises(LayerError, match="no table, and the function is no line"):
-        compile_layer(layer, machine("vta-16"))
+NUMBERS = np.arange(256) - 128
+FUNCTIONS = {
+    "sigmoid": 200 / (1 + np.exp(-NUMBERS / 20)) - 100,
+    "gelu": NUMBERS * 0.25 * (1 + np.tanh(NUMBERS / 30)),
+    "a hard swish": NUMBERS * np.clip(NUMBERS / 60 + 0.5, 0, 1),
+    "squares": NUMBERS**2 / 130.0,
+    "jumps": np.random.default_rng(0).integers(-128, 128, 256),
+    "one number": np.full(256, -7),
+    "a step": np.where(NUMBERS < 3, -128, 127),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_other_functions_are_sums_of_lines_where_there_are_no_tables(function):
+    found = machine("vta-16")
+    table = np.clip(np.rint(FUNCTIONS[function]), -128, 127).astype(np.int64)
+    lines = lines_of(table)
+    np.testing.assert_array_equal(np.sum([line.at(NUMBERS) for line in lines], axis=0), table)
+    layer = WindowLayer(name="layer", input_shape=(19, 4, 64), bits=8, table=table)
+    x = np.broadcast_to(NUMBERS.reshape(1, 4, 64), layer.input_shape)
+    compared(layer, found, given=[x])
+    compared(layer, found, given=[x], sizes=(3, 50, 1))
+
+
+@pytest.mark.parametrize("function", ["sigmoid", "gelu", "a hard swish", "squares"])
+def test_a_function_takes_few_lines(function):
+    assert len(lines_of(np.rint(FUNCTIONS[function]).astype(np.int64))) <= 24
+
+
+@given(entries=st.lists(st.integers(-8, 7), min_size=16, max_size=16))
+def test_every_table_is_a_sum_of_lines(entries):
+    x, lines = np.arange(16) - 8, lines_of(np.array(entries))
+    np.testing.assert_array_equal(np.sum([line.at(x) for line in lines], axis=0), entries)

@@ -97,7 +97,7 @@ class TileLayers(Pass):
         return events.rewrites
 
     def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
-        found = read_operation(op, rewriter.weights)
+        found = read_operation(op, rewriter.weights, self.machine)
         made: list[LayerOp] = []
         for read in found:
             tiles = tiles_of(tile_layer(read.layer, self.machine))
@@ -142,7 +142,8 @@ class TileLayers(Pass):
             tiles=to_attribute(tiles),
             title=op.label(),
             group=op.graph_family(),
-            work=getattr(read.layer, "macs", 0) if op.macs() else 0,
+            # Copies and transpositions before a product are no work of the program.
+            work=getattr(read.layer, "macs", 0) if op.macs() and read.result is None else 0,
         )
 
 

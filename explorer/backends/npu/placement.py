@@ -64,7 +64,7 @@ class RefusedLayers:
         if stays(op) or (is_read_through(op) and self._are_taken(op, weights)):
             return ""
         try:
-            for read in read_operation(op, weights):
+            for read in read_operation(op, weights, self.machine):
                 tile_layer(read.layer, self.machine)
         except LayerError as error:
             return error.message

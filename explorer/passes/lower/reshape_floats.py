@@ -12,13 +12,14 @@ which numbers are channels; floats are those of a processor, whose tensors lie i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from explorer.ir.operation import identity_of
 from explorer.ir.origins import origin_of, set_origins
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
-from explorer.ir.types import is_static, static_shape
+from explorer.ir.types import QuantizedType, element_type_of, is_static, static_shape
 from explorer.passes.analysis.matching import maker
 from explorer.passes.fixpoint import FixpointPass
 from explorer.passes.simplify.eliminate_dead_code import EraseUnused
@@ -53,8 +54,8 @@ class QuantizeReshaped(Rule):
 class DequantizeReshaped(Rule):
     """dequantize(reshape(q))   =>   reshape(dequantize(q))
 
-    Applies to what has one scale, if nothing else reads the reshape. Pays for the same reason.
-    Exact.
+    Applies to what has one scale, or one for each slice where slices stay what they are, if nothing
+    else reads the reshape. Pays for the same reason. Exact.
     """
 
     matches = (DequantizeOp,)
@@ -63,7 +64,7 @@ class DequantizeReshaped(Rule):
         reshape = maker(op.input, ReshapeOp)
         if reshape is None or not all(is_static(v) for v in (reshape.input, op.output)):
             return
-        if not op.parameters.is_per_tensor:
+        if not op.parameters.is_per_tensor and not _keeps_slices(reshape):
             raise Declined(f"{identity_of(op)} has a scale for each slice")
         if sum(1 for _ in reshape.output.uses) > 1:
             raise Declined(f"{identity_of(reshape)} is read by others than {identity_of(op)}")
@@ -71,6 +72,18 @@ class DequantizeReshaped(Rule):
         rewriter.insert_before(op, plain, like=op)
         back = ReshapeOp.make([plain.results[0], None], shape=list(static_shape(op.output)))
         rewriter.replace(op, back)
+
+
+def _keeps_slices(op: ReshapeOp) -> bool:
+    """Whether each number keeps its scale: as many slices, behind as many numbers."""
+    found = []
+    for value in (op.input, op.output):
+        kind, shape = element_type_of(value), static_shape(value)
+        if not isinstance(kind, QuantizedType) or kind.is_per_tensor:
+            return False
+        axis = kind.axis_number
+        found.append((prod(shape[:axis]), shape[axis], kind.scale_array.tolist()))
+    return found[0] == found[1]
 
 
 @dataclass(frozen=True)

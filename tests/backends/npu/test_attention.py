@@ -10,9 +10,9 @@ import explorer
 HEADS, ROWS = 2, 16
 
 
-def attention(folder, each, has_softmax=False):
-    """Of two examples, heads of so many channels; the scores go on as they are, or their softmax
-    does. A model, its table, and an input."""
+def attention(folder, each, has_softmax=False, rows=ROWS):
+    """Of two examples, heads of so many channels and rows; the scores go on as they are, or their
+    softmax does. A model, its table, and an input."""
     random, wide = np.random.default_rng(0), HEADS * each
     nodes, constants = [], [numpy_helper.from_array(np.array([0, 0, HEADS, each]), "split"),
                             numpy_helper.from_array(np.array([0, 0, wide]), "joined")]  # fmt: skip
@@ -32,7 +32,7 @@ def attention(folder, each, has_softmax=False):
         helper.make_node("Reshape", ["y1", "joined"], ["y2"]),
         helper.make_node("MatMul", ["y2", "wq"], ["y"]),
     ]
-    shape = (2, ROWS, wide)
+    shape = (2, rows, wide)
     infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
     graph = helper.make_graph(nodes, "attention", infos[:1], infos[1:], constants)
     path = folder / "attention.onnx"
@@ -44,15 +44,16 @@ def attention(folder, each, has_softmax=False):
     return path, table, x
 
 
-# Weights of VTA take sixteen rows; of an array of 12 x 20 heads of 16 channels leave a block of
-# rows that is not filled.
+# Weights of VTA take sixteen rows, so that matrices of others get rows of zeros; of an array of
+# 12 x 20 heads of 16 channels leave a block of rows that is filled with channels of zeros.
 @pytest.mark.parametrize(
-    ("target", "each", "has_softmax"),
-    [("tiny-8", 8, False), ("tiny-8", 8, True), ("odd-12x20", 8, False), ("odd-12x20", 8, True),
-     ("vta-16", 16, False)],
+    ("target", "each", "has_softmax", "rows"),
+    [("tiny-8", 8, False, ROWS), ("tiny-8", 8, True, ROWS), ("odd-12x20", 8, False, ROWS),
+     ("odd-12x20", 8, True, ROWS), ("odd-12x20", 16, True, ROWS), ("vta-16", 16, False, ROWS),
+     ("vta-16", 6, False, 18), ("vta-32", 20, False, 7)],
 )  # fmt: skip
-def test_everything_but_the_ends_runs_on_the_machine(tmp_path, target, each, has_softmax):
-    path, table, x = attention(tmp_path, each, has_softmax)
+def test_everything_but_the_ends_runs_on_the_machine(tmp_path, target, each, has_softmax, rows):
+    path, table, x = attention(tmp_path, each, has_softmax, rows)
     c = explorer.compile(path, target, quantization=table)
     assert c.accuracy(x).report.bit_exact
     found = c.counted

@@ -17,9 +17,9 @@ between (float[1,4,6,6] x) => (float[1,4,6,6] y) <
   float[4,4,1,1] w = {1, -2, 3, -4, 2, 2, -1, 1, 0.5, 1, 2, -3, 1, 1, -1, 2}
 > {
   a = Conv (x, w)
-  b = Softmax <axis = -1> (a)
+  b = Softmax <axis = -2> (a)
   c = Conv (b, w)
-  y = Softmax <axis = -1> (c)
+  y = Softmax <axis = -2> (c)
 }"""
 """A softmax between two layers, and one behind them."""
 
@@ -49,7 +49,7 @@ def test_parts_between_instructions_are_c(between, machine):
         (f"{own}_2", machine),
         ("main_cpu_3", "cpu"),
     ]
-    assert "it is over axis 3, along which lie positions" in c.program.parts[2].reason
+    assert "it is over axes [2], along which lie positions" in c.program.parts[2].reason
     assert {device for _, device, _ in c.placed_elsewhere} == {"cpu"}
     assert is_bit_exact(c["place-on-device"].after, c.executable, x)
     assert c.accuracy(x).passed

@@ -89,10 +89,14 @@ def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
 
 
 def small(tmp_path, nodes, shape, **weights):
-    """A model of the nodes from x to y, its table of thresholds, and its input."""
+    """A model of the nodes from x to y, its table of thresholds, and its input; `to` is no
+    weight's."""
     random = np.random.default_rng(0)
     constants = [
-        numpy_helper.from_array(random.normal(0, 1, size).astype(np.float32), name)
+        numpy_helper.from_array(
+            np.array(size) if name == "to" else random.normal(0, 1, size).astype(np.float32),
+            name,
+        )
         for name, size in weights.items()
     ]
     infos = [
@@ -124,6 +128,18 @@ def test_results_in_pieces_are_part_of_a_network(tmp_path):
     c = explorer.compile(path, "odd-12x20", quantization=table)
     assert any("pieces.3.layer.placement" in line for line in c["tile-layers"].after.text.lines)
     checked(c, x)
+
+
+@pytest.mark.parametrize("target", ["odd-12x20", "vta-16"])
+def test_channels_that_become_columns_with_zeros_between_are_part_of_a_network(tmp_path, target):
+    """A decoder's first layers: each position is one by itself."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Reshape", ["a", "to"], ["b"]),
+        helper.make_node("ConvTranspose", ["b", "w2"], ["y"], strides=[2]),
+    ]
+    path, table, x = small(tmp_path, nodes, (1, 6), w1=(6, 20), w2=(5, 3, 2), to=[1, 5, 4])
+    checked(explorer.compile(path, target, quantization=table), x)
 
 
 @pytest.fixture(scope="module")

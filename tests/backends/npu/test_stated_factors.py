@@ -2,6 +2,7 @@
 processor, with nothing beside the instructions but the conversions at the ends."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
@@ -108,16 +109,49 @@ def test_only_what_the_file_has_not_quantized_wants_a_threshold(network):
 
 
 def test_interpreter_and_whole_arithmetic_agree(network):
-    """The network once more in numbers of 64 bits, without this project's operations."""
     path, inputs, output, expected = network
-    import onnx
+    np.testing.assert_array_equal(whole(path, inputs)[output], expected)
 
+
+def whole(path, inputs):
+    """The values of a network in numbers of 64 bits, without this project's operations."""
     model = onnx.load(path)
     known = {i.name: numpy_helper.to_array(i).astype(np.int64) for i in model.graph.initializer}
     known |= {name: x.astype(np.int64) for name, x in inputs.items()}
     for node in model.graph.node:
         known[node.output[0]] = WHOLE[node.op_type](node, *[known[n] for n in node.input])
-    np.testing.assert_array_equal(known[output], expected)
+    return known
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """A network of offsets that factors do not divide; path, input, name of its output."""
+    net = Network()
+    odd = 7 * np.arange(16).reshape(16, 1, 1) - 311
+    by_channel = np.reshape(np.linspace(301, 901, 16).astype(int), (16, 1, 1))
+    y = net.shift(net.conv("x", 3, 16), by_channel, offset=odd)
+    y = net.shift(net.conv(y, 16, 16, group=16), 514, offset=33333)
+    y = net.node("MaxPool", [y], kernel_shape=[8, 8], strides=[8, 8])
+    y = net.node("Reshape", [y, "shape"])
+    net.initializers.append(numpy_helper.from_array(np.array([1, 16]), "shape"))
+    weight, bias = (net.constant(net.random.integers(-15, 16, s)) for s in ((12, 16), 12))
+    y = net.node("Gemm", [y, weight, bias], transB=1)
+    y = net.shift(y, 256, signed=1, offset=np.arange(12) - 6)
+    path = net.saved(tmp_path_factory.mktemp("uneven") / "net.onnx", y)
+    return path, {"x": net.random.integers(0, 256, (1, 3, 8, 8)).astype(np.float32)}, y
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_offsets_that_a_factor_does_not_divide_are_added_to_the_products(uneven, machine):
+    path, inputs, output = uneven
+    c = explorer.compile(path, machine, quantization=BYTES, inputs=inputs)
+    found = c.run(inputs)[output]
+    np.testing.assert_array_equal(found, whole(path, inputs)[output])
+    assert np.unique(found).size > 4 and np.abs(found).max() < 127
+    assert is_bit_exact(c["place-on-device"].after, c.executable, inputs)
+    assert c.counted.cycles == c.counted.predicted_cycles
+    assert [reason for _, reason in c.host_operations] == ["it reads or makes floats"] * 2
+    c.close()
 
 
 def attribute(node, name):

@@ -217,18 +217,21 @@ def require_right(name: str, is_decomposed: bool) -> None:
         np.testing.assert_allclose(found[value.name], tensor.numpy(), rtol=0, atol=bound)
 
 
-def test_a_network_that_whitens_is_right_as_c():
-    """Features become uncorrelated: their covariance, its factor, and a system with it."""
+@pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
+def test_a_network_that_whitens_is_right_as_generated_code(target: str):
+    """Features become uncorrelated: their covariance, its factor, and a system with it; its
+    orthogonal factor comes from reflections."""
 
     class Whitening(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             centred = x - x.mean(1, keepdim=True)
             covariance = centred.mT @ centred / x.shape[1] + 0.1 * torch.eye(x.shape[2])
             factor = LINALG.cholesky(covariance)
-            return LINALG.solve_triangular(factor, centred.mT, upper=False).mT
+            white = LINALG.solve_triangular(factor, centred.mT, upper=False).mT
+            return white, LINALG.qr(covariance)[1]
 
     x = torch.randn(2, 10, 5)
-    c = ex.compile(Whitening().eval(), args=(x,), host=False)
+    c = ex.compile(Whitening().eval(), args=(x,), target=target, host=False)
     try:
         report = c.accuracy().report
     finally:

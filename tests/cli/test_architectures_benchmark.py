@@ -32,15 +32,15 @@ def command():
 def test_one_is_right_one_is_refused_and_neither_is_judged_twice(command, tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_text('{"name": "plain/perceptron", "sta')  # a run that was ended while it wrote
-    arguments = ["plain/perceptron", "plain/orthogonal_layer", "--journal", str(journal)]
+    arguments = ["plain/perceptron", "plain/reservoir", "--journal", str(journal)]
     assert command.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "1 of the 2 that torch.export takes are right." in lines
-    assert "| aten.linalg_qr: unknown operator | 1 |" in lines
+    assert "| aten.linalg_eigvals: unknown operator | 1 |" in lines
     rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert [(row["name"], row["status"]) for row in rows] == [
         ("plain/perceptron", "right"),
-        ("plain/orthogonal_layer", "refused"),
+        ("plain/reservoir", "refused"),
     ]
     assert "plain.py" in rows[1]["reason"]  # the line of Python
     written = journal.read_bytes()
@@ -53,7 +53,7 @@ def test_one_is_right_one_is_refused_and_neither_is_judged_twice(command, tmp_pa
 def test_both_ways_stand_in_one_journal_and_on_one_page(command, tmp_path, capsys):
     journal, report = tmp_path / "journal.jsonl", tmp_path / "report.md"
     journal.write_text('{"name": "plain/perceptron", "status": "right"}')  # of a file
-    arguments = ["plain/perceptron", "plain/orthogonal_layer", "--journal", str(journal)]
+    arguments = ["plain/perceptron", "plain/reservoir", "--journal", str(journal)]
     assert command.main([*arguments, "--way", "torch.compile", "--report", str(report)]) == 0
     assert "1 of the 2 that PyTorch itself runs are right." in capsys.readouterr().out
     rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
@@ -61,7 +61,7 @@ def test_both_ways_stand_in_one_journal_and_on_one_page(command, tmp_path, capsy
         ("torch.compile", "right"),
         ("torch.compile", "in part"),
     ]
-    assert "linalg_qr" in rows[1]["reason"]
+    assert "linalg_eigvals" in rows[1]["reason"]
     page = report.read_text()
     assert "1 of the 1 that torch.export takes are right." in page
     assert "1 of the 2 that PyTorch itself runs are right." in page

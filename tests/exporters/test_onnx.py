@@ -37,6 +37,8 @@ NEVER_WRITTEN = {
     "top.orthogonalize",
     "top.lu",
     "top.cholesky",
+    "top.householder",
+    "top.reflect",
 }
 
 

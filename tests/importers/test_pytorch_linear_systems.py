@@ -104,8 +104,42 @@ def recomposed(x: Any, full: bool = False) -> Any:
     return (u * s[..., None, :]) @ vh, s, u.abs()
 
 
+def all_vectors(x: Any) -> Any:
+    """What does not ask for signs, nor for the vectors of a value that is 0."""
+    u, s, vh = LINALG.svd(x)
+    count = s.shape[-1]
+    return u.mT @ u, vh @ vh.mT, (u[..., :count] * s[..., None, :]) @ vh[..., :count, :]
+
+
 LOW_RANK = torch.randn(5, 2) @ torch.randn(2, 4)
+TALL, WIDE = STACK[..., :3], STACK[..., :3, :]
 CASES |= {
+    "orthogonal factor": (lambda x: tuple(LINALG.qr(x)), (STACK,)),
+    "orthogonal factor of a tall matrix": (lambda x: tuple(LINALG.qr(x)), (TALL,)),
+    "orthogonal factor of a wide matrix": (lambda x: tuple(LINALG.qr(x)), (WIDE,)),
+    "all of an orthogonal factor": (lambda x: tuple(LINALG.qr(x, "complete")), (TALL,)),
+    "no orthogonal factor": (lambda x: LINALG.qr(x, "r")[1], (TALL,)),
+    "orthogonal factor of old": (lambda x: tuple(torch.qr(x, some=False)), (TALL,)),
+    "reflections": (lambda x: tuple(torch.geqrf(x)), (TALL,)),
+    "product of reflections": (lambda x: LINALG.householder_product(*torch.geqrf(x)), (TALL,)),
+    "product of fewer reflections": (torch.orgqr, (STACK, STACK[..., 0, :2])),
+    "behind reflections": (lambda x, y: torch.ormqr(*torch.geqrf(x), y), (TALL, WIDE.mT)),
+    "behind their transpose": (
+        lambda x, y: torch.ormqr(*torch.geqrf(x), y, transpose=True),
+        (TALL, WIDE.mT),
+    ),
+    "before reflections": (
+        lambda x, y: torch.ormqr(*torch.geqrf(x), y, left=False),
+        (TALL, WIDE),
+    ),
+    "before their transpose": (
+        lambda x, y: torch.ormqr(*torch.geqrf(x), y, left=False, transpose=True),
+        (TALL, WIDE),
+    ),
+    "all vectors of a tall matrix": (all_vectors, (TALL,)),
+    "all vectors of a wide matrix": (all_vectors, (WIDE,)),
+    "all vectors of a low rank": (all_vectors, (LOW_RANK,)),
+    "all vectors of old": (lambda x: torch.svd(x, some=False).U[..., :3].abs(), (TALL,)),
     "singular values": (LINALG.svdvals, (STACK[..., :3],)),
     "both sides": (recomposed, (STACK[..., :3, :],)),
     "both sides, all of them": (lambda x: recomposed(x, True), (STACK,)),
@@ -131,6 +165,8 @@ CASES |= {
 
 
 OTHER_WHEN_DECOMPOSED = (
+    "orthogonal factor of old",
+    "product of fewer reflections",
     "inverse",
     "columns",
     "factor",
@@ -181,18 +217,21 @@ def require_right(name: str, is_decomposed: bool) -> None:
         np.testing.assert_allclose(found[value.name], tensor.numpy(), rtol=0, atol=bound)
 
 
-def test_a_network_that_whitens_is_right_as_c():
-    """Features become uncorrelated: their covariance, its factor, and a system with it."""
+@pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
+def test_a_network_that_whitens_is_right_as_generated_code(target: str):
+    """Features become uncorrelated: their covariance, its factor, and a system with it; its
+    orthogonal factor comes from reflections."""
 
     class Whitening(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             centred = x - x.mean(1, keepdim=True)
             covariance = centred.mT @ centred / x.shape[1] + 0.1 * torch.eye(x.shape[2])
             factor = LINALG.cholesky(covariance)
-            return LINALG.solve_triangular(factor, centred.mT, upper=False).mT
+            white = LINALG.solve_triangular(factor, centred.mT, upper=False).mT
+            return white, LINALG.qr(covariance)[1]
 
     x = torch.randn(2, 10, 5)
-    c = ex.compile(Whitening().eval(), args=(x,), host=False)
+    c = ex.compile(Whitening().eval(), args=(x,), target=target, host=False)
     try:
         report = c.accuracy().report
     finally:

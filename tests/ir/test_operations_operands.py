@@ -64,6 +64,7 @@ from explorer.ir.top.reductions.normalization import (
     SoftmaxOp,
 )
 from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
+from explorer.ir.top.reflections import HouseholderOp, ReflectOp
 from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.top.singular_values import OrthogonalizeOp
@@ -126,6 +127,8 @@ VALID = [
     Valid(OrthogonalizeOp, [reals(2, 3, 2)]),
     Valid(LuOp, [reals(2, 3, 4)]),
     Valid(CholeskyOp, [reals(2, 3, 3) + 4 * np.eye(3, dtype=np.float32)]),
+    Valid(HouseholderOp, [reals(2, 4, 3)]),
+    Valid(ReflectOp, [reals(2, 4, 3), reals(2, 3), reals(2, 4, 5)], {"transposed": False}),
     Valid(SoftmaxOp, [reals(2, 3)], {"axis": 1, "logarithm": False}),
     Valid(BatchNormOp, [reals(2, 3, 4, 4), *(reals(3) for _ in range(4))], {"epsilon": 1e-5}),
     Valid(LayerNormOp, [reals(2, 3, 4), reals(4), reals(4)], {"axis": 2, "epsilon": 1e-5}),

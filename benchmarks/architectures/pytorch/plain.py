@@ -188,6 +188,22 @@ class OrthogonalLayer(nn.Module):
         return x @ (left * right.diagonal().sign())
 
 
+class Reservoir(nn.Module):
+    """States whose weights are scaled by their spectral radius (Jaeger, 2001), and a head."""
+
+    def __init__(self, width: int = 16, radius: float = 0.9) -> None:
+        super().__init__()
+        self.radius, self.head = radius, nn.Linear(width, 4)
+        self.inputs, self.states = (nn.Parameter(torch.randn(width, width)) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.states * (self.radius / torch.linalg.eigvals(self.states).abs().max())
+        state = torch.zeros_like(x[:, 0])
+        for step in (x @ self.inputs).unbind(1):
+            state = torch.tanh(step + state @ states)
+        return self.head(state)
+
+
 class Translator(nn.Module):
     """torch's own encoder and decoder, with a mask of what comes later."""
 
@@ -251,6 +267,7 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]]
     "fourier_mixer": (FourierMixer, (SEQUENCE,)),
     "covariance_pooling": (CovariancePooling, (SEQUENCE,)),
     "orthogonal_layer": (OrthogonalLayer, (SEQUENCE,)),
+    "reservoir": (Reservoir, (SEQUENCE,)),
 }
 """What makes each, and the shapes of its inputs."""
 

@@ -34,6 +34,7 @@ _OF_MODULES = {
     "linear_algebra": "reduction",
     "matrix_factors": "reduction",
     "linear_systems": "reduction",
+    "orthogonal_factors": "reduction",
     "singular_values": "reduction",
     "losses": "reduction",
     "statistics": "reduction",

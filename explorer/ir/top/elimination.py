@@ -20,7 +20,7 @@ from explorer.ir.operation import Access, TopOperation
 from explorer.ir.top.definitions import load_element, store_element
 from explorer.ir.top.support.operands import may_be_equal, require_floats
 from explorer.ir.top.support.unary_kinds import UNARY
-from explorer.ir.types import Shape, format_shape, shape_of
+from explorer.ir.types import Dim, Shape, format_shape, shape_of
 
 LARGEST = 32
 """Rows of a matrix in compiled code, where each column takes statements of its own."""
@@ -38,6 +38,20 @@ class OfMatrices(TopOperation):
             raise ValueError(f"{role} needs square matrices, not {format_shape(shape)}")
         require_floats(role, self.operands)
         return shape
+
+    def require_shorter_side(self, role: str) -> tuple[Shape, Dim]:
+        """Their shape, and how long its shorter side is. ValueError where that is not known, or
+        they hold no floats."""
+        shape = shape_of(self.operands[0])
+        if len(shape) < 2:
+            raise ValueError(f"{role} are those of matrices, not of {format_shape(shape)}")
+        require_floats(role, self.operands)
+        rows, columns = shape[-2:]
+        if rows == columns:
+            return shape, rows
+        if isinstance(rows, int) and isinstance(columns, int):
+            return shape, min(rows, columns)
+        raise ValueError(f"which side of {format_shape(shape)} is shorter is not known")
 
     def missing_form(self) -> str:
         sizes = [size for size in shape_of(self.operands[0])[-2:] if isinstance(size, int)]

@@ -32,8 +32,7 @@ from explorer.ir.top.elimination import (
     stack_place,
     subtract_row,
 )
-from explorer.ir.top.support.operands import require_floats
-from explorer.ir.types import element_type_of, format_shape, shape_of, tensor_type
+from explorer.ir.types import element_type_of, tensor_type
 
 
 @irdl_op_definition
@@ -52,15 +51,9 @@ class LuOp(OfMatrices):
     pivots = result_def(TensorType)
 
     def infer_types(self) -> list[Attribute]:
-        shape = shape_of(self.input)
-        if len(shape) < 2:
-            raise ValueError(f"factors are those of matrices, not of {format_shape(shape)}")
-        require_floats("factors of a matrix", self.operands)
-        *batch, rows, columns = shape
-        if rows != columns and not (isinstance(rows, int) and isinstance(columns, int)):
-            raise ValueError(f"which side of {format_shape(shape)} is shorter is not known")
-        count = rows if rows == columns else min(rows, columns)  # pyright: ignore
-        return [tensor_type(element_type_of(self.input), shape), tensor_type(i32, (*batch, count))]
+        shape, count = self.require_shorter_side("factors")
+        pivots = tensor_type(i32, (*shape[:-2], count))
+        return [tensor_type(element_type_of(self.input), shape), pivots]
 
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:

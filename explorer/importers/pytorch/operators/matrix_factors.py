@@ -28,7 +28,7 @@ def cholesky(node: AtenNode, build: Build) -> SSAValue:
 def cholesky_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
     """The factor, and how many rows of it there are before the matrix is not positive."""
     factor = cholesky(node, build)
-    is_missing = build.unary("is_nan", _diagonal(factor, build))
+    is_missing = build.unary("is_nan", diagonal_of(factor, build))
     return [factor, _first_true(is_missing, build)]
 
 
@@ -93,7 +93,7 @@ def _order(pivots: SSAValue, rows: int, build: Build) -> SSAValue:
     return order
 
 
-def _diagonal(x: SSAValue, build: Build) -> SSAValue:
+def diagonal_of(x: SSAValue, build: Build) -> SSAValue:
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "a diagonal")
     flat = build.reshape(x, [*build.all_sizes(x)[: rank - 2], rows * columns])
@@ -101,7 +101,7 @@ def _diagonal(x: SSAValue, build: Build) -> SSAValue:
 
 
 def first_zero(factors: SSAValue, build: Build) -> SSAValue:
-    diagonal = _diagonal(factors, build)
+    diagonal = diagonal_of(factors, build)
     return _first_true(build.binary("equal", diagonal, build.scalar_like(0, diagonal)), build)
 
 

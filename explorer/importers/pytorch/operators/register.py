@@ -40,6 +40,7 @@ from explorer.importers.pytorch.operators import (
     matrix_factors,
     movement,
     normalization,
+    orthogonal_factors,
     parts,
     pooling,
     products,
@@ -85,6 +86,7 @@ _FAMILIES = (
     linear_algebra,
     matrix_factors,
     linear_systems,
+    orthogonal_factors,
     singular_values,
     fourier,
 )

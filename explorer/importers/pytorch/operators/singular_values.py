@@ -21,6 +21,7 @@ from explorer.importers.pytorch.operators.linear_algebra import norm_of_lines
 from explorer.importers.pytorch.operators.linear_systems import inverted, unit_like
 from explorer.importers.pytorch.operators.matrix_factors import transposed
 from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.orthogonal_factors import completed
 from explorer.importers.pytorch.operators.promotion import as_value
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherElementsOp
@@ -76,12 +77,14 @@ def svd(node: AtenNode, build: Build) -> list[SSAValue]:
     if not node.flag("compute_uv", True):
         nothing = build.weight(np.zeros(0, dtype))
         return [nothing, values, nothing]
-    rows, columns = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "singular vectors")
-    is_short = node.flag("some", True) if name == "svd" else not _is_full(node, name)
-    if not is_short and rows != columns:
-        raise Unsupported("singular vectors of a value that is 0 (full_matrices)")
-    right = found.right if name == "svd" else transposed(found.right, build)
-    return [build.cast(found.left, dtype), values, build.cast(right, dtype)]
+    sides = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "singular vectors")
+    is_full = not node.flag("some", True) if name == "svd" else _is_full(node, name)
+    left, right = (
+        completed(vectors, build) if is_full and side > min(sides) else vectors
+        for vectors, side in zip((found.left, found.right), sides, strict=True)
+    )
+    right = right if name == "svd" else transposed(right, build)
+    return [build.cast(left, dtype), values, build.cast(right, dtype)]
 
 
 def _is_full(node: AtenNode, name: str) -> bool:

@@ -24,6 +24,8 @@ FLAGS = (
     "-Wall -Wno-unused-function -Werror"
 )
 ALIGNMENT = 64
+# Kernels run once here, and compiling them is all that takes time: the driver optimizes less.
+QUICK = ["-cl-opt-disable"]
 
 Arrays = Mapping[str, np.ndarray]
 CompileC = Callable[..., ctypes.CDLL]
@@ -87,7 +89,8 @@ def run_opencl(opencl_context: Any) -> Run:
         printed = print_opencl(function, "kernel_1")
         memory = {"arena": bytearray(), "weights": bytearray()}
         launch = place(printed, arrays, memory)
-        program = cl.Program(context, text_of(emit_program("opencl", [printed], [launch]))).build()
+        text = text_of(emit_program("opencl", [printed], [launch]))
+        program = cl.Program(context, text).build(QUICK)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         hosts = {space: aligned(data) for space, data in memory.items()}
         devices = {space: cl.Buffer(context, flags, hostbuf=host) for space, host in hosts.items()}

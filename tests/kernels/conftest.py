@@ -4,6 +4,7 @@ import ctypes
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from explorer.kernels.printing.opencl import print_opencl
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.translation_unit import EmittedProgram, emit_program
 from explorer.results.program import Argument, Launch
+
+without_driver = run_path(str(Path(__file__).parents[1] / "alone.py"))["without_driver"]
 
 # The flags of the runtime, and warnings as errors: generated code is clean.
 FLAGS = (
@@ -56,7 +59,9 @@ def run_c(compile_c: CompileC) -> Run:
         printed = print_c(function, "kernel_1")
         memory = {"arena": bytearray(), "weights": bytearray()}
         launch = place(printed, arrays, memory)
-        library = compile_c(text_of(emit_program("c", [printed], [launch])))
+        program = emit_program("c", [printed], [launch])
+        text = text_of(program) if threads > 1 else without_driver(program.source.lines)
+        library = compile_c(text)
         buffers = {space: aligned(data) for space, data in memory.items()}
         status = library.explorer_run(
             ctypes.c_void_p(buffers["arena"].ctypes.data),

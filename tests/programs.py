@@ -40,8 +40,6 @@ from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.opencl.program import PHASES, OpenCLProgram
 
 Arrays = Mapping[str, np.ndarray]
-QUICK = ("-cl-opt-disable",)
-"""Kernels run once in tests, and compiling them is all that takes time."""
 
 
 def program(text: str, arrays: Arrays | None = None) -> Working:
@@ -146,7 +144,7 @@ def run_binary(
         assert device is not None
         # Launches are run one by one for their values: a chain would be built and not run.
         apart = replace(built.program, chain=None)
-        executable = OpenCLProgram(apart, built.weights, device, options=(PHASES, *QUICK))
+        executable = OpenCLProgram(apart, built.weights, device, options=(PHASES,))
     else:
         executable = NativeProgram(built.program, built.weights)
     with executable:

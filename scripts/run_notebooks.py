@@ -3,8 +3,9 @@
     python scripts/run_notebooks.py notebooks other/lesson.ipynb --limit-seconds 300
 
 A folder stands for the notebooks in it. Each runs in a kernel of its own, in its own folder, as
-JupyterLab would run it. The files on disk are only read: outputs are thrown away. A notebook whose
-metadata name a package that is not installed (`"explorer": {"needs": ["torch"]}`) is skipped.
+JupyterLab would run it, and as many at once as there are processors. The files on disk are only
+read: outputs are thrown away. A notebook whose metadata name a package that is not installed
+(`"explorer": {"needs": ["torch"]}`) is skipped.
 """
 
 import argparse
@@ -21,6 +22,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
+from explorer.processor import core_count
+
 
 class NotebookFailed(Exception):
     """A notebook that did not run to its end; the message names the notebook and the cell."""
@@ -30,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Execute notebooks without changing them.")
     parser.add_argument("paths", nargs="+", type=Path, help="notebooks, or folders of them")
     parser.add_argument("--limit-seconds", type=float, default=600, help="for each notebook")
+    parser.add_argument("--jobs", type=int, default=core_count(), help="notebooks at a time")
     arguments = parser.parse_args()
 
     notebooks = find_notebooks(arguments.paths)
@@ -37,22 +41,31 @@ def main() -> int:
         print("no notebooks in", *arguments.paths)
         return 0
 
-    failures = 0
-    for path in notebooks:
-        if missing := missing_packages(path):
-            print(f"{path}: skipped, {', '.join(missing)} is not installed", flush=True)
-            continue
-        started = time.monotonic()
-        try:
-            cells = asyncio.run(execute(path, arguments.limit_seconds))
-        except NotebookFailed as failure:
-            failures += 1
-            print(f"FAILED {failure}", file=sys.stderr, flush=True)
-        else:
-            print(f"{path}: {cells} cells, {time.monotonic() - started:.1f} s", flush=True)
+    failures = asyncio.run(execute_all(notebooks, arguments.jobs, arguments.limit_seconds))
     if failures:
         print(f"{failures} of {len(notebooks)} notebooks failed", file=sys.stderr)
     return 1 if failures else 0
+
+
+async def execute_all(notebooks: list[Path], jobs: int, limit_seconds: float) -> int:
+    """Runs `jobs` notebooks at a time; each tells how it went when it ends. How many failed."""
+    free = asyncio.Semaphore(jobs)
+
+    async def fails(path: Path) -> bool:
+        if missing := missing_packages(path):
+            print(f"{path}: skipped, {', '.join(missing)} is not installed", flush=True)
+            return False
+        async with free:
+            started = time.monotonic()
+            try:
+                cells = await execute(path, limit_seconds)
+            except NotebookFailed as failure:
+                print(f"FAILED {failure}", file=sys.stderr, flush=True)
+                return True
+        print(f"{path}: {cells} cells, {time.monotonic() - started:.1f} s", flush=True)
+        return False
+
+    return sum(await asyncio.gather(*map(fails, notebooks)))
 
 
 def find_notebooks(paths: list[Path]) -> list[Path]:

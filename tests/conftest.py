@@ -5,6 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from explorer.errors import DeviceError
+from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -91,6 +93,15 @@ def opencl_device_record(opencl_device_or_reason: DeviceRecord | str) -> DeviceR
     if isinstance(opencl_device_or_reason, str):
         pytest.skip(opencl_device_or_reason)
     return opencl_device_or_reason
+
+
+@pytest.fixture
+def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests whose programs run once, so that compiling them is all that takes time: gcc and the
+    OpenCL driver optimize less. What runs on real models is compiled as everywhere."""
+    build = partial(cached_library, flags=("-O0",))
+    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
+    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
 
 
 def load_module(path: Path) -> ModuleType:

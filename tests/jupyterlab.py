@@ -25,6 +25,7 @@ from playwright.sync_api import Page
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_SECONDS = 60
+END_SECONDS = 10
 
 KERNEL_IS_IDLE = """() => {
   const widget = window.jupyterapp?.shell.currentWidget;
@@ -67,8 +68,7 @@ def served(folder: Path, cells: Sequence[str], name: str = "lesson.ipynb") -> It
         _wait_for_answer(f"http://127.0.0.1:{port}/api", process, log)
         yield f"http://127.0.0.1:{port}/lab/tree/{name}?reset"
     finally:
-        process.terminate()  # it ends its kernels
-        process.wait(30)
+        _end(process)
 
 
 def run_all_cells(page: Page) -> None:
@@ -90,6 +90,17 @@ def change_theme(page: Page, name: str) -> None:
     is_light = "true" if name.endswith("Light") else "false"
     page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
     page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """As a person ends it. A server that still waits for a kernel does not end by itself; a kernel
+    does, when its server is gone."""
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _free_port() -> int:

@@ -11,6 +11,7 @@ Test modules load this file by its path, for xDSL's wheel installs a top-level p
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.native.program import NativeProgram
-from explorer.runtime.opencl.program import OpenCLProgram
+from explorer.runtime.opencl.program import PHASES, OpenCLProgram
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -141,7 +142,9 @@ def run_binary(
     built = build(results, language)
     if language == "opencl":
         assert device is not None
-        executable = OpenCLProgram(built.program, built.weights, device)
+        # Launches are run one by one for their values: a chain would be built and not run.
+        apart = replace(built.program, chain=None)
+        executable = OpenCLProgram(apart, built.weights, device, options=(PHASES,))
     else:
         executable = NativeProgram(built.program, built.weights)
     with executable:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def read_file(path: Path) -> bytes:
     return data
 
 
+@lru_cache(maxsize=64)  # knobs ask every target of the package whether a backend compiles for it
 def parse_target(data: bytes, file: str) -> Target:
     """The target in the bytes of a TOML file."""
     with reading_file(

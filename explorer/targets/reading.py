@@ -37,6 +37,7 @@ import sys
 import types
 import typing
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 from explorer.errors import InputError
@@ -100,7 +101,7 @@ def read_record(
     if not isinstance(table, dict):
         raise place.error(f"is {reprlib.repr(table)}, expected a table")
     fields = {field.name: field for field in dataclasses.fields(typing.cast(Any, schema))}
-    annotations = typing.get_type_hints(schema, include_extras=True)
+    annotations = _annotations(schema)
     values: dict[str, Value] = {}
     if name is not None:
         del fields["name"]
@@ -117,6 +118,12 @@ def read_record(
     for problem in find_problems():  # the first one ends the reading
         raise place.inside(problem.field).error(problem.text)
     return record
+
+
+@lru_cache(maxsize=256)
+def _annotations(schema: type) -> dict[str, Annotation]:
+    """By field; Python evaluates the text of each, which takes longer than to read a table."""
+    return typing.get_type_hints(schema, include_extras=True)
 
 
 def read_value(annotation: Annotation, value: Value, place: FieldLocation) -> Value:
@@ -165,9 +172,7 @@ def choose_record(schemas: list[type], table: Value, place: FieldLocation) -> ty
     if len(schemas) == 1:
         return schemas[0]
     by_kind = {
-        kind: schema
-        for schema in schemas
-        for kind in typing.get_args(typing.get_type_hints(schema)["kind"])
+        kind: schema for schema in schemas for kind in typing.get_args(_annotations(schema)["kind"])
     }
     kind = table.get("kind") if isinstance(table, dict) else None
     if not isinstance(kind, str) or kind not in by_kind:

@@ -4,6 +4,7 @@ import ctypes
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.translation_unit import EmittedProgram, emit_program
 from explorer.results.program import Argument, Launch
 
+without_driver = run_path(str(Path(__file__).parents[1] / "alone.py"))["without_driver"]
+
 # The flags of the runtime, and warnings as errors: generated code is clean.
 FLAGS = (
     "-O2 -march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno "
@@ -24,6 +27,8 @@ FLAGS = (
     "-Wall -Wno-unused-function -Werror"
 )
 ALIGNMENT = 64
+# Kernels run once here, and compiling them is all that takes time: the driver optimizes less.
+QUICK = ["-cl-opt-disable"]
 
 Arrays = Mapping[str, np.ndarray]
 CompileC = Callable[..., ctypes.CDLL]
@@ -54,7 +59,9 @@ def run_c(compile_c: CompileC) -> Run:
         printed = print_c(function, "kernel_1")
         memory = {"arena": bytearray(), "weights": bytearray()}
         launch = place(printed, arrays, memory)
-        library = compile_c(text_of(emit_program("c", [printed], [launch])))
+        program = emit_program("c", [printed], [launch])
+        text = text_of(program) if threads > 1 else without_driver(program.source.lines)
+        library = compile_c(text)
         buffers = {space: aligned(data) for space, data in memory.items()}
         status = library.explorer_run(
             ctypes.c_void_p(buffers["arena"].ctypes.data),
@@ -87,7 +94,8 @@ def run_opencl(opencl_context: Any) -> Run:
         printed = print_opencl(function, "kernel_1")
         memory = {"arena": bytearray(), "weights": bytearray()}
         launch = place(printed, arrays, memory)
-        program = cl.Program(context, text_of(emit_program("opencl", [printed], [launch]))).build()
+        text = text_of(emit_program("opencl", [printed], [launch]))
+        program = cl.Program(context, text).build(QUICK)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         hosts = {space: aligned(data) for space, data in memory.items()}
         devices = {space: cl.Buffer(context, flags, hostbuf=host) for space, host in hosts.items()}

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 from xdsl.dialects import math
@@ -17,6 +18,8 @@ from explorer.kernels.steps.narrow import narrowed_weights
 from explorer.kernels.steps.winograd.matrices import transform_weights
 from explorer.kernels.steps.winograd.step import winograd_weights
 from explorer.results.program import Argument, Launch
+
+without_driver = run_path(str(Path(__file__).parents[1] / "alone.py"))["without_driver"]
 
 FLAGS = [
     "-O1",
@@ -415,7 +418,7 @@ def built_program(lines):
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "program.c")
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text(without_driver(lines))
         subprocess.run(["gcc", *FLAGS, str(path), "-o", f"{folder}/program.so", "-lm"], check=True)
         run = ctypes.CDLL(f"{folder}/program.so").explorer_run
     run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, *[ctypes.c_void_p] * 3]

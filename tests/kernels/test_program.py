@@ -7,7 +7,6 @@ the processor and on an OpenCL device.
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -23,10 +22,11 @@ from explorer.memory.planning import PlanMemory
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.passes.lower.place_on_device import PlaceOnDevice
-from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.devices import DeviceRecord, list_devices
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
+
+pytestmark = pytest.mark.usefixtures("quick_builds")
 
 # float32 rounds by 6e-8; sums of at most 1,000 products in another order, and exp, tanh and
 # division of two libraries, stay below thirty times that.
@@ -39,13 +39,6 @@ def opencl_device() -> DeviceRecord:
         if device.kind == "opencl" and device.usable:
             return device
     pytest.skip("no OpenCL device")
-
-
-@pytest.fixture(autouse=True)
-def quick_builds(monkeypatch) -> None:
-    """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
-    build = partial(cached_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
 
 
 @pytest.fixture(autouse=True)

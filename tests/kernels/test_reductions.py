@@ -1,6 +1,5 @@
 """Reductions of every shape: the register that holds the sum stands inside of some loop."""
 
-from functools import partial
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -8,19 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from explorer.runtime.cache.c_programs import cached_library
-
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
+
+pytestmark = pytest.mark.usefixtures("quick_builds")
 
 # Sums of 1,000 products of float32 in another order.
 TOLERANCE = 2e-6
-
-
-@pytest.fixture(autouse=True)
-def quick_builds(monkeypatch) -> None:
-    """Kernels run once here, and compiling them is all that takes time: gcc optimizes less."""
-    build = partial(cached_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
 
 
 def reduction(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> str:

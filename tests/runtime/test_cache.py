@@ -21,6 +21,7 @@ from explorer.runtime.cache import Entry, FoundEntry, Missed, ProgramCache, Prog
 from explorer.runtime.cache.bundles import bundle_of
 from explorer.runtime.cache.c_programs import cached_library, headers_in, library_key, try_library
 from explorer.runtime.cache.entries import DamagedEntry, entry_of_head, read_entry
+from explorer.runtime.cache.files import Listed, listed
 from explorer.runtime.cache.folder import cache_folder, make_private, open_cache
 from explorer.runtime.cache.keys import header_digests
 from explorer.runtime.compilers import Compiler, find_compiler
@@ -222,6 +223,33 @@ def test_the_least_used_goes_first(cache: ProgramCache):
     size = later.entries()[0].size_bytes
     later.prune(2 * size + 5)
     assert {s.digest for s in later.entries()} == {keys[0].digest(), keys[3].digest()}
+
+
+def test_a_folder_with_room_is_not_looked_through_for_every_program(
+    cache: ProgramCache, monkeypatch: pytest.MonkeyPatch
+):
+    looked: list[tuple[str, ...]] = []
+
+    def look(folder: Path, suffixes: tuple[str, ...], prefix: str = "") -> list[Listed]:
+        looked.append(suffixes)
+        return listed(folder, suffixes, prefix)
+
+    monkeypatch.setattr(store, "listed", look)
+    for number in range(20):
+        cache.store(entry_of(dataclasses.replace(KEY, source=f"int x{number};")))
+    assert looked == [store.PRUNED]
+    assert len(cache.entries()) == 20
+
+
+def test_processes_that_fill_a_folder_together_keep_its_limit(cache: ProgramCache):
+    cache.store(entry_of())
+    size = cache.total_bytes()
+    writers = [ProgramCache(cache.folder, 30 * size) for _ in range(4)]
+    for number in range(100):
+        key = dataclasses.replace(KEY, source=f"int x{number};")
+        writers[number % 4].store(entry_of(key))
+        assert cache.total_bytes() <= 30 * size
+    assert cache.total_bytes() > 25 * size
 
 
 def test_what_a_killed_build_left_goes_with_the_next_pruning(cache: ProgramCache):

@@ -66,6 +66,15 @@ def test_what_a_file_leaves_out_has_the_default(tmp_path):
     )
 
 
+def test_the_same_text_is_read_once_and_another_one_anew(tmp_path):
+    path = write(tmp_path, SMALL)
+    first = load_target(path)
+    assert load_target(path) is first
+    write(tmp_path, SMALL.replace('name = "small"', 'name = "other"'))
+    assert load_target(path).name == "other"
+    assert load_target("cpu") is load_target("cpu")
+
+
 def test_a_path_may_be_a_string(tmp_path):
     assert load_target(str(write(tmp_path, SMALL))).name == "small"
 

@@ -2,6 +2,7 @@
 
     content = read_private(path, most_bytes)
     descriptor = open_private(path)
+    listed(folder, (".program",))       [Listed(used_ns, path, size_bytes), ...]
 
 What lies in a cache is loaded and run. Whoever could write to its folder once may have left
 something there, so each file is looked at when it is opened: a regular file of this user that
@@ -10,10 +11,21 @@ nobody else may write, and no link to one. What is read is what was looked at.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Listed(NamedTuple):
+    """A file of the cache's folder."""
+
+    used_ns: int
+    """Nanoseconds since 1970."""
+    path: str
+    size_bytes: int
 
 
 class NotPrivate(PermissionError):
@@ -59,6 +71,23 @@ def trouble_with(state: os.stat_result) -> str:
     if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "others may write to it"
     return ""
+
+
+def listed(folder: Path, suffixes: tuple[str, ...], prefix: str = "") -> list[Listed]:
+    """A folder's files by the ends of their names, the last used first; what cannot be read is
+    left out. A cache holds thousands, and every compilation looks: it takes 8 µs for each."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.endswith(suffixes) or not entry.name.startswith(prefix):
+                continue
+            try:
+                state = entry.stat()
+            except OSError:  # gone meanwhile
+                continue
+            found.append(Listed(state.st_mtime_ns, entry.path, state.st_size))
+    found.sort(reverse=True)
+    return found
 
 
 def _flag(name: str) -> int:

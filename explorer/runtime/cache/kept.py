@@ -197,7 +197,7 @@ class KeptPrograms:
 
     def _candidates(self, prefix: str) -> Iterator[tuple[KeptProgram, str]]:
         """Kept programs whose names begin so, the last used first; damaged ones are dropped."""
-        for path in self.files(prefix)[:MOST_COMPARED]:
+        for path in self.files(prefix, MOST_COMPARED):
             try:
                 kept = self._read_once(path)
             except FileNotFoundError:
@@ -267,7 +267,7 @@ class KeptPrograms:
 
     def _reason(self, request: ProgramRequest) -> str:
         """Why nothing is kept for a request: how the last program of the same file differs."""
-        for path in self.files()[:MOST_COMPARED]:
+        for path in self.files(most=MOST_COMPARED):
             with contextlib.suppress(OSError, DamagedProgram):
                 kept = self._read_once(path)
                 if kept.path != str(request.path):
@@ -298,12 +298,14 @@ class KeptPrograms:
             path = self._folder / name_of(whole)
             self._drop_followed(whole, path)
             # Without waiting for the disk: what a crash leaves behind does not fit its seal.
-            write_whole(path, to_bytes(whole), waits=False)
+            content = to_bytes(whole)
+            write_whole(path, content, waits=False)
         except OSError as error:
             words = f"a finished program cannot be kept in {self._folder}: {error.strerror}"
             self.cache.complain(f"the program cache: {words}")
             return words
-        self.cache.prune(keep=(path.stem, digest, *kept.binaries))
+        written_bytes = len(content) + weights.nbytes
+        self.cache.make_room(written_bytes, keep=(path.stem, digest, *kept.binaries))
         return ""
 
     def _drop_followed(self, kept: KeptProgram, place: Path) -> None:
@@ -319,15 +321,9 @@ class KeptPrograms:
 
     # -- looking after -----------------------------------------------------------------------
 
-    def files(self, prefix: str = "") -> list[Path]:
-        """The kept programs' files, the last used first."""
-        if self.cache.folder is None:
-            return []
-        dated = []
-        for path in self.cache.folder.glob(f"{prefix}*{SUFFIX}"):
-            with contextlib.suppress(OSError):
-                dated.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(dated, reverse=True)]
+    def files(self, prefix: str = "", most: int | None = None) -> list[Path]:
+        """The kept programs' files, the last used first. `most`: so many."""
+        return self.cache.files(SUFFIX, prefix, most)
 
     def programs(self) -> list[tuple[Path, KeptProgram]]:
         """Those that can be read, the last used first; others are left to `verify`."""

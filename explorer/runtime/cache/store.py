@@ -37,13 +37,15 @@ from explorer.runtime.cache.entries import (
     may_be_like,
     read_entry,
 )
-from explorer.runtime.cache.files import open_private, read_private
+from explorer.runtime.cache.files import Listed, listed, open_private, read_private
 from explorer.runtime.cache.keys import ProgramKey, changed_header
 
 LIMIT_BYTES = 1 << 30
 """Of a folder; when a new program exceeds it, those that were not used for longest go."""
 MOST_ENTRY_BYTES = 256 << 20
 MOST_IN_MEMORY_BYTES = 64 << 20
+WRITERS = 16
+"""How many processes may fill one folder at the same time without exceeding its limit."""
 UNFINISHED_SECONDS = 3600
 """After this an unfinished file belongs to a process that was killed."""
 MOST_COMPARED = 200
@@ -102,6 +104,9 @@ class ProgramCache:
         self.problems: list[str] = []
         self.looked: list[ProgramLookup] = []
         """Every program that was asked for, in order."""
+        self._free_bytes = 0
+        """What may be written to the folder before it is full, were all writers as busy as this
+        one; counted when it is pruned."""
         self._memory: OrderedDict[str, Entry] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -238,7 +243,7 @@ class ProgramCache:
     def _reason(self, key: ProgramKey) -> str:
         """Why there is no entry: how the one most like it differs."""
         best: tuple[tuple[bool, bool, bool, int], Entry] | None = None
-        for path in self._files()[:MOST_COMPARED]:
+        for path in self.files(most=MOST_COMPARED):
             head = read_head(path, key)
             if head is None or head.key.get("language") != key.language:
                 continue
@@ -265,8 +270,9 @@ class ProgramCache:
             self._remember(entry)
             if self.folder is None:
                 return
-            if self._write(self._path(entry.digest), entry.to_bytes(), "keep a program"):
-                self.prune(self.limit_bytes, keep=(entry.digest,))
+            content = entry.to_bytes()
+            if self._write(self._path(entry.digest), content, "keep a program"):
+                self.make_room(len(content), keep=(entry.digest,))
 
     def _write(self, path: Path, content: bytes, action: str) -> bool:
         """A file that is there whole or not at all, whoever writes it at the same time."""
@@ -290,7 +296,7 @@ class ProgramCache:
     def entries(self) -> list[Stored]:
         """What is in the folder, the last used first; unreadable heads are left to `verify`."""
         found = []
-        for path in self._files():
+        for path in self.files():
             head = read_head(path)
             with contextlib.suppress(OSError):
                 state = path.stat()
@@ -313,11 +319,7 @@ class ProgramCache:
 
     def total_bytes(self) -> int:
         """What the folder holds: binaries, finished programs and weights."""
-        total = 0
-        for path in self._files(PRUNED):
-            with contextlib.suppress(OSError):
-                total += path.stat().st_size
-        return total
+        return sum(file.size_bytes for file in self._listed(PRUNED))
 
     def entry(self, digest: str) -> Entry | None:
         """An entry whole; None where there is none or it is damaged."""
@@ -329,7 +331,7 @@ class ProgramCache:
     def verify(self) -> dict[Path, str]:
         """What is wrong with each file; nothing where all are right. Nothing is changed."""
         wrong = {}
-        for path in self._files():
+        for path in self.files():
             try:
                 entry = read_entry(_read(path), path.stem)
             except OSError as error:
@@ -341,6 +343,13 @@ class ProgramCache:
                     wrong[path] = f"it is out of date: {reason}"
         return wrong
 
+    def make_room(self, written_bytes: int, keep: Collection[str] = ()) -> None:
+        """Prunes, unless what this process has written since it last did is a small part of what
+        was left then: to look at every file takes longer than to compile a small program."""
+        self._free_bytes -= WRITERS * written_bytes
+        if self._free_bytes < 0:
+            self.prune(self.limit_bytes, keep)
+
     def prune(self, limit_bytes: int | None = None, keep: Collection[str] = ()) -> list[Path]:
         """Drops what was not used for longest until the rest fits; and what killed builds left.
 
@@ -350,14 +359,12 @@ class ProgramCache:
             return []
         limit_bytes = self.limit_bytes if limit_bytes is None else limit_bytes
         dropped = [*self._drop_unfinished()]
-        sizes = []
-        for path in self._files(PRUNED):
-            with contextlib.suppress(OSError):
-                sizes.append((path, path.stat().st_size))
-        total = sum(size for _, size in sizes)
-        for path, size in reversed(sizes):
+        files = self._listed(PRUNED)
+        total = sum(file.size_bytes for file in files)
+        for file in reversed(files):
             if total <= limit_bytes:
                 break
+            path = Path(file.path)
             if path.stem in keep:
                 continue
             if path.suffix == SUFFIX:
@@ -366,7 +373,8 @@ class ProgramCache:
                 with contextlib.suppress(OSError):
                     path.unlink()
             dropped.append(path)
-            total -= size
+            total -= file.size_bytes
+        self._free_bytes = self.limit_bytes - total
         return dropped
 
     def drop(self, digest: str) -> None:
@@ -390,18 +398,12 @@ class ProgramCache:
             with contextlib.suppress(OSError):
                 self._path(digest, suffix).unlink()
 
-    def _files(self, suffixes: Collection[str] = (SUFFIX,)) -> list[Path]:
-        """The entries' files, the last used first; or those of other suffixes."""
-        if self.folder is None:
-            return []
-        dated = []
-        with contextlib.suppress(OSError):
-            for path in self.folder.iterdir():
-                if path.suffix not in suffixes:
-                    continue
-                with contextlib.suppress(OSError):
-                    dated.append((path.stat().st_mtime_ns, path))
-        return [path for _, path in sorted(dated, reverse=True)]
+    def files(self, suffix: str = SUFFIX, prefix: str = "", most: int | None = None) -> list[Path]:
+        """The entries' files, the last used first; or those of another kind. `most`: so many."""
+        return [Path(file.path) for file in self._listed((suffix,), prefix)[:most]]
+
+    def _listed(self, suffixes: tuple[str, ...], prefix: str = "") -> list[Listed]:
+        return [] if self.folder is None else listed(self.folder, suffixes, prefix)
 
     def _path(self, digest: str, suffix: str = SUFFIX) -> Path:
         assert self.folder is not None

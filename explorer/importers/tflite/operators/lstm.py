@@ -36,11 +36,7 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 """Where each stands among its like."""
 VARIANCE_AT_LEAST = 1e-8
-OF_BYTES_LEFT_OUT = {
-    **dict.fromkeys((9, 10, 11), "peepholes"),
-    **dict.fromkeys((16, 17), "a projection"),
-    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
-}
+NORMS = range(20, 24)
 Product = Callable[[SSAValue, SSAValue | None], SSAValue]
 """Rows times weights, and a bias."""
 
@@ -108,7 +104,7 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSA
     time_axis = 0 if node.integer("time_major") else 1
     if node.is_quantized:
         steps = _steps(node, time_axis, build)
-        _require_plain_form(node)
+        _require_integer_form(node)
         made, hidden, cell = integer_lstm(node, steps, time_axis, build)
         return [build.concat(made, time_axis), hidden, cell]
     return _sequence(node, FORWARD_ONLY, time_axis, build)
@@ -127,12 +123,9 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAV
     return [forward, backward, *states, *others]
 
 
-def _require_plain_form(node: TfliteNode) -> None:
-    for index, what in OF_BYTES_LEFT_OUT.items():
-        if node.has(index):
-            raise Unsupported(f"{what} of an LSTM of bytes")
-    if not node.has(FORWARD_ONLY.first):
-        raise Unsupported("an LSTM of bytes whose input gate is the rest of the forget gate")
+def _require_integer_form(node: TfliteNode) -> None:
+    if any(node.has(index) for index in NORMS):
+        raise Unsupported("layer normalization of an LSTM of bytes")
     if node.activation != "TANH":
         raise Unsupported(f"the activation {node.activation} of an LSTM of bytes")
 

@@ -135,3 +135,22 @@ def test_an_lstm_of_one_step_is_litert_s():
         "LSTMOptions",
         FusedActivationFunction=4, CellClip=0.8,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_an_lstm_of_the_kernel_basic_is_litert_s(is_variable: bool):
+    before = [replace(floats(name, BATCH, CELLS), is_variable=is_variable) for name in ("h", "c")]
+    depth = INPUTS + CELLS
+    compare(
+        "LSTM",
+        [
+            floats("x", BATCH, INPUTS),
+            before[0],
+            fixed("w", random(3, 4 * CELLS, depth) / 2, "float32"),
+            fixed("b", random(4, 4 * CELLS), "float32"),
+            before[1],
+        ],
+        [(BATCH, CELLS), (BATCH, CELLS), (BATCH, depth), (BATCH, 4 * CELLS)],
+        "LSTMOptions",
+        FusedActivationFunction=4, KernelType=1,
+    )  # fmt: skip

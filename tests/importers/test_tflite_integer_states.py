@@ -56,10 +56,11 @@ def lstm(
     is_time_major: bool,
     form: str = "",
 ) -> SourceModel:
-    """form: words out of coupled, peepholes, projection, clipped, unbiased."""
+    """form: words out of coupled, peepholes, projection, clipped, unbiased, saturated."""
     inputs, cells = 10, 24
     hidden = 18 if "projection" in form else cells
     between = (0.0081, 3) if "projection" in form else (0.0079, -6)
+    between = (0.0062, 7) if "saturated" in form else between
     generator = np.random.default_rng(seed)
     outer = (steps, batch) if is_time_major else (batch, steps)
     gates = range("coupled" in form, GATES)
@@ -170,7 +171,7 @@ def test_an_lstm_of_bytes_is_litert_s(cell_scale: float, cell_clip: float, is_ti
     "form",
     [
         "coupled", "peepholes", "coupled peepholes", "projection", "projection unbiased",
-        "projection clipped", "coupled projection",
+        "projection clipped", "projection saturated", "coupled projection",
     ],
 )  # fmt: skip
 def test_an_lstm_of_bytes_in_any_form_is_litert_s(form: str):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.errors import UnsupportedError
 from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
 from tests.importers.tflite_nodes import fixed, floats, random
@@ -124,6 +125,22 @@ def test_an_lstm_of_both_directions_is_litert_s(form: str, is_merged: bool):
         FusedActivationFunction=4, MergeOutputs=is_merged, TimeMajor=True,
         AsymmetricQuantizeInputs="zeros" in form,
     )  # fmt: skip
+
+
+def test_merged_directions_with_the_batch_first_are_refused():
+    forward, outputs = direction("", "f", 1)
+    backward, _ = direction("", "k", 5)
+    with pytest.raises(UnsupportedError, match="side by side with the batch first"):
+        compare(
+            "BIDIRECTIONAL_SEQUENCE_LSTM",
+            [
+                floats("x", BATCH, STEPS, INPUTS), *forward, *backward, *states("f", outputs),
+                *states("k", outputs), *[None] * 9,
+            ],
+            [(BATCH, STEPS, 2 * outputs)],
+            "BidirectionalSequenceLSTMOptions",
+            FusedActivationFunction=4, MergeOutputs=True, TimeMajor=False,
+        )  # fmt: skip
 
 
 def test_an_lstm_of_one_step_is_litert_s():

@@ -117,7 +117,8 @@ def _gates(
 def lstm_of_both_directions(draw: Draw) -> Drawn:
     batch, inputs, cells = _sizes(draw)
     outer, is_time_major = _outer(draw, batch)
-    form, is_merged = draw.choice(*FORMS), draw.flag()  # both are equally wide
+    form = draw.choice(*FORMS)  # both are equally wide
+    is_merged = is_time_major and draw.flag()  # else LiteRT mixes up the states of a batch
     forward, outputs = _gates(draw, "f", inputs, cells, "float32", form)
     backward, _ = _gates(draw, "k", inputs, cells, "float32", form)
     widths = [2 * outputs] if is_merged else [outputs] * 2

@@ -107,9 +107,9 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
     clip = node.number("cell_clip")
     farthest = min(int(np.float32(clip) / cell.scale_array[0]), MOST) if clip > 0 else 0
     order = [gate for gate in ORDER if gate != INPUT or node.has(INPUT_WEIGHTS)]
-    made = QuantizedType.get(
-        hidden.storage, between.scale_array.tolist(), between.zero_point_array.tolist()
-    )
+    # Before a projection the kernel takes the zero point away, and bytes saturate accordingly.
+    zeros = between.zero_point_array * (-1 if node.has(PROJECTION) else 1)
+    made = QuantizedType.get(hidden.storage, between.scale_array.tolist(), zeros.tolist())
     (size,) = build.sizes(node.plain(RECURRENT_WEIGHTS + FORGET), [0], "an LSTM")
     return _Layer(
         order=order,

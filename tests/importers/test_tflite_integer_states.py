@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -56,7 +54,7 @@ def lstm(
     is_time_major: bool,
     form: str = "",
 ) -> SourceModel:
-    """form: words out of coupled, peepholes, projection, clipped, unbiased, saturated."""
+    """form: words out of coupled, projection, clipped, unbiased, saturated."""
     inputs, cells = 10, 24
     hidden = 18 if "projection" in form else cells
     between = (0.0081, 3) if "projection" in form else (0.0079, -6)
@@ -69,10 +67,6 @@ def lstm(
         drawn = {g: constants(generator, f"{name}{g}", shape, dtype, most) for g in gates}
         return [drawn.get(gate) for gate in range(GATES)]
 
-    looks: list[TensorOf | None] = [None] * 3
-    if "peepholes" in form:
-        looks = each("p", (cells,), "int16", 32767)[:3]
-        looks = [None if p is None else replace(p, scales=[2.0**-15 * 1.3]) for p in looks]
     projection: list[TensorOf | None] = [None, None]
     if "projection" in form:
         projection[0] = constants(generator, "j", (hidden, cells), "int8", 127)
@@ -82,7 +76,7 @@ def lstm(
         quantized("x", (*outer, inputs), "int8", 0.05, -9),
         *each("w", (cells, inputs), "int8", 127),
         *each("r", (cells, hidden), "int8", 127),
-        *looks,
+        *[None] * 3,
         *each("b", (cells,), "int32", 3000),
         *projection,
         quantized("h", (batch, hidden), "int8", 0.0079, -6, is_variable=True),
@@ -170,7 +164,7 @@ def test_an_lstm_of_bytes_is_litert_s(cell_scale: float, cell_clip: float, is_ti
 @pytest.mark.parametrize(
     "form",
     [
-        "coupled", "peepholes", "coupled peepholes", "projection", "projection unbiased",
+        "coupled", "projection", "projection unbiased",
         "projection clipped", "projection saturated", "coupled projection",
     ],
 )  # fmt: skip
@@ -186,7 +180,7 @@ def test_svdf_of_bytes_is_litert_s(rank: int):
     assert_is_litert(model, random_inputs(model, 4))
 
 
-@pytest.mark.parametrize("form", ["", "coupled peepholes", "coupled projection clipped"])
+@pytest.mark.parametrize("form", ["", "coupled", "coupled projection clipped"])
 def test_generated_code_of_an_lstm_of_bytes_means_the_same(form: str):
     sizes = {"cell_clip": 0.0, "batch": 2, "steps": 2, "is_time_major": False}
     model = lstm(5, cell_scale=2.0**-12, **sizes, form=form)

@@ -50,7 +50,8 @@ def lstm(draw: Draw) -> Drawn:
     batch, inputs, cells = _sizes(draw)
     is_byte, outer, is_time_major = draw.flag(), *_outer(draw, batch)
     dtype = "int8" if is_byte else "float32"
-    own, outputs = _gates(draw, "", inputs, cells, dtype, draw.choice(*FORMS))
+    form = draw.choice("", "projection") if is_byte else draw.choice(*FORMS)
+    own, outputs = _gates(draw, "", inputs, cells, dtype, form)
     x = draw.tensor("x", (*outer, inputs), dtype)
     y = draw.tensor("y", (*outer, outputs), dtype)
     cell, between = draw.tensor("c", (batch, cells)), []
@@ -95,7 +96,7 @@ def _gates(
     """Weights, peepholes, biases and projection of one direction; how wide its result is."""
     is_coupled = draw.flag()
     outputs = max(1, cells - 1) if form == "projection" else cells
-    bias, look = ("int32", "int16") if dtype == "int8" else ("float32", "float32")
+    bias = "int32" if dtype == "int8" else "float32"
     gates = range(is_coupled, GATES)
 
     def each(kind: str, shape: Sequence[int], type_: str, most: int) -> list[TensorOf | None]:
@@ -105,7 +106,7 @@ def _gates(
     weights = [*each("w", (cells, inputs), dtype, 127), *each("r", (cells, outputs), dtype, 127)]
     looks: list[TensorOf | None] = [None] * 3
     if form == "peepholes":
-        looks = each("p", (cells,), look, 200)[:3]
+        looks = each("p", (cells,), dtype, 0)[:3]
     projection: list[TensorOf | None] = [None, None]
     if form == "projection":
         projection[0] = _weights(draw, f"{name}j", (outputs, cells), dtype, 127)

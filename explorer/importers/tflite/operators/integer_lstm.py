@@ -1,7 +1,6 @@
 """LSTMs of bytes: weights and outputs of 8 bits, gates and cells of 16.
 
     sums of x and of h, each requantized to 1/4096 and added        i, f, o, g: 16 bits
-    peepholes p c likewise, o with c'
     sigmoid and tanh of them by tables                               1/32768
     c' = f c / 2^15 + i g / 2^(30 + log2(scale of c))                16 bits, saturated and clipped
     h' = o tanh(c')                                               in the scale of the hidden state
@@ -14,7 +13,7 @@ and unidirectional_sequence_lstm.cc, `PopulateQuantizedLstmParams8x8_16`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import log2
@@ -42,7 +41,6 @@ INPUT, FORGET, NEW, OUTPUT = range(4)
 ORDER = (INPUT, FORGET, OUTPUT, NEW)
 """Those with a sigmoid, and then the cell's."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES, STATE, CELL = 1, 5, 12, 18, 19
-PEEPHOLES = {INPUT: 9, FORGET: 10, OUTPUT: 11}
 PROJECTION, PROJECTION_BIAS = 16, 17
 HIDDEN_SCALE = 4
 """Of the intermediate tensors: the one that says how h is stored before a projection."""
@@ -51,8 +49,6 @@ SHIFTED = Requantization("shift", "nearest_away_from_zero")
 WORD, WIDE = IntegerType(16), IntegerType(32)
 UNIT = QuantizedType.get(WORD, [2.0**-15], [0])
 """Of what lies between -1 and 1."""
-LOOKS = QuantizedType.get(WIDE, [GATE_SCALE], [0])
-"""Of what cells add to gates."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,6 @@ class _Layer:
     cell: QuantizedType
     limits: tuple[int, int]
     """Of cells."""
-    peepholes: Mapping[int, SSAValue]
     project: Callable[[SSAValue], SSAValue]
     """The hidden state in the type `hidden`, of what is `made`."""
 
@@ -120,21 +115,8 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
         made=made,
         cell=cell,
         limits=(-farthest, farthest) if farthest else (LEAST, MOST),
-        peepholes=_peepholes(node, order, build),
         project=_projection(node, made, hidden, build),
     )
-
-
-def _peepholes(node: TfliteNode, order: Sequence[int], build: Build) -> Mapping[int, SSAValue]:
-    places = {g: p for g, p in PEEPHOLES.items() if g in order and node.has(p)}
-    if places and node.has(PROJECTION):
-        # The kernel takes as many of them as there are outputs, for however many cells there are.
-        raise Unsupported("peepholes of an LSTM of bytes with a projection")
-    for place in places.values():
-        kind = kind_of(node.tensor(place))
-        if kind is None or not kind.is_per_tensor or kind.zero_point_array.any():
-            raise Unsupported("peepholes with zero points, or a scale for each cell")
-    return {gate: node.operand(place, build) for gate, place in places.items()}
 
 
 def _projection(
@@ -216,16 +198,17 @@ def _step(
     # What comes from the hidden state is added before anything is cut off.
     from_hidden = _gate_numbers(sums, layer.recurrent_scales, WIDE, build)
     gates = _added(from_input, from_hidden, build)
-    opened = _sigmoids(gates, layer, build)
+    last = layer.order.index(NEW) * layer.size
+    opened = _function(build.slice(gates, 1, 0, last), sigmoid, "sigmoid", 3, build)
     g = _function(_part(gates, NEW, layer, build), tanh, "tanh", 3, build)
-    f = opened(FORGET, cell)
-    i = opened(INPUT, cell) if INPUT in layer.order else _rest(f, build)
+    f = _part(opened, FORGET, layer, build)
+    i = _part(opened, INPUT, layer, build) if INPUT in layer.order else _rest(f, build)
     kept = _fixed("mul", f, cell, layer.cell, SHIFTED, build)
     added = _fixed("mul", i, g, layer.cell, SHIFTED, build)
     cell = _fixed("add", kept, added, layer.cell, SHIFTED, build, layer.limits)
     integer_bits = 15 + int(log2(float(layer.cell.scale_array[0])))
     shown = _function(cell, tanh, "tanh", integer_bits, build)
-    hidden = _fixed("mul", opened(OUTPUT, cell), shown, layer.made, DOUBLE, build)
+    hidden = _fixed("mul", _part(opened, OUTPUT, layer, build), shown, layer.made, DOUBLE, build)
     return layer.project(hidden), cell
 
 
@@ -240,21 +223,6 @@ def _part(gates: SSAValue, gate: int, layer: _Layer, build: Build) -> SSAValue:
     """One of all gates, (batch, gates * hidden), or of the first of them."""
     place = layer.order.index(gate)
     return build.slice(gates, 1, place * layer.size, (place + 1) * layer.size)
-
-
-def _sigmoids(gates: SSAValue, layer: _Layer, build: Build) -> Callable[[int, SSAValue], SSAValue]:
-    """How far a gate is open, which may look at the cell."""
-    if not layer.peepholes:  # one table is read once for all of them
-        last = layer.order.index(NEW) * layer.size
-        together = _function(build.slice(gates, 1, 0, last), sigmoid, "sigmoid", 3, build)
-        return lambda gate, cell: _part(together, gate, layer, build)
-
-    def opened(gate: int, cell: SSAValue) -> SSAValue:
-        looks = _fixed("mul", cell, layer.peepholes[gate], LOOKS, DOUBLE, build)
-        total = _added(_part(gates, gate, layer, build), looks, build)
-        return _function(total, sigmoid, "sigmoid", 3, build)
-
-    return opened
 
 
 def _rest(opened: SSAValue, build: Build) -> SSAValue:

@@ -138,6 +138,8 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAV
 
 
 def _require_integer_form(node: TfliteNode) -> None:
+    if any(node.has(FORWARD_ONLY.peephole(gate)) for gate in PEEPHOLES):
+        raise Unsupported("peepholes of an LSTM of bytes")
     if any(node.has(index) for index in NORMS):
         raise Unsupported("layer normalization of an LSTM of bytes")
     if node.activation != "TANH":

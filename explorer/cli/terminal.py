@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -106,21 +107,32 @@ def _way_out(error: ExplorerError) -> str:
 
 
 class Progress:
-    """One line on a terminal's stderr that says what is being done; nothing where there is none.
+    """One line on a terminal's stderr that says what is being done.
 
     with Progress("compiling") as progress:
         explorer.compile(model, progress=progress)       # compiling 3/20 fuse-activation
+
+    every_seconds: where stderr is no terminal, there is a line of its own so often, for what takes
+    hours; else nothing.
     """
 
-    def __init__(self, activity: str):
+    def __init__(self, activity: str, every_seconds: float | None = None):
         self.activity = activity
         self.is_shown = sys.stderr.isatty()
+        self.every_seconds = every_seconds
+        self._told = time.monotonic()
 
     def __call__(self, name: str, number: int, total: int) -> None:
         if self.is_shown:
             # \x1b[K clears what the line before left behind.
             text = f"\r{self.activity} {number + 1}/{total} {printable(name)}\x1b[K"
             print(text, end="", file=sys.stderr, flush=True)
+            return
+        now = time.monotonic()
+        if self.every_seconds is not None and now - self._told >= self.every_seconds:
+            self._told = now
+            text = f"{self.activity} {number + 1}/{total} {printable(name)}"
+            print(text, file=sys.stderr, flush=True)
 
     def __enter__(self) -> Progress:
         return self

@@ -6,6 +6,7 @@
     %q = loop.remf %a, %b : f32                                      a - trunc(a / b) * b, exactly
     %p = loop.normal_cdf %a : f32                        erfc(-a / sqrt(2)) / 2
     %h = loop.high_product %a, %b : i32                  (a * b + 2^30) >> 31
+    %u = loop.upper_product %a, %b : i32                 (a * b) >> 32
     %s = loop.dot %sums, %x, %w : vector<16xi32>, ...
                                                      s[i] = sums[i] + x[0..3] * w[4 i .. 4 i + 3]
 
@@ -285,6 +286,26 @@ class HighProductOp(IRDLOperation):
 
 
 @irdl_op_definition
+class UpperProductOp(IRDLOperation):
+    """(a b) >> 32 of signed integers of 32 bits: the upper half of their product in 64 bits.
+
+    MLIR has it as the second result of `arith.mulsi_extended`, OpenCL as `mul_hi`.
+    """
+
+    name = "loop.upper_product"
+
+    T: ClassVar = VarConstraint("T", BaseAttr(IntegerType) | BaseAttr(VectorType))
+
+    left = operand_def(T)
+    right = operand_def(T)
+    result = result_def(T)
+
+    assembly_format = "$left `,` $right attr-dict `:` type($result)"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class DotOp(IRDLOperation):
     """In every lane four products of bytes are added: what dot-product instructions do.
 
@@ -407,6 +428,7 @@ Loop = Dialect(
         FloatRemainderOp,
         NormalCdfOp,
         HighProductOp,
+        UpperProductOp,
         DotOp,
         DotPairsOp,
         InterleaveLowOp,

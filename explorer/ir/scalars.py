@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from explorer.ir.loop_dialect import FloatRemainderOp, HighProductOp
+from explorer.ir.loop_dialect import FloatRemainderOp, HighProductOp, UpperProductOp
 from explorer.ir.types import arithmetic_type
 
 
@@ -85,6 +85,13 @@ class Scalar:
     def high_product(self, other: Scalar) -> Scalar:
         """(self * other + 2^30) >> 31, of i32."""
         op = HighProductOp.create(
+            operands=[self.value, other.value], result_types=[self.value.type]
+        )
+        return self._record(op)
+
+    def upper_product(self, other: Scalar) -> Scalar:
+        """floor(self * other / 2^32), of i32."""
+        op = UpperProductOp.create(
             operands=[self.value, other.value], result_types=[self.value.type]
         )
         return self._record(op)

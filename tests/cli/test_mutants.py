@@ -17,6 +17,7 @@ import pytest
 
 import explorer
 from explorer.cli.snapshots import used_weights, weights_as_npz, weights_path
+from explorer.cli.terminal import Progress
 from explorer.errors import ModelError
 from explorer.runtime.child import Child
 from tests.importers.pytorch_models import Program, ref
@@ -150,6 +151,35 @@ def test_the_command_counts_by_kind(explorer_command, files, tmp_path):
     assert lines[0].split()[:2] == ["kind", "files"]
     assert [line.split()[:2] for line in lines[1:3]] == [[".onnx", "4"], [".npz", "4"]]
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_tried_is_counted_when_it_is_interrupted(explorer_command, files, monkeypatch):
+    def answer_some(requests, make_child, *, report=None, **_):
+        answers = [{"status": "read", "reason": "", "seconds": 0.1}] * len(requests)
+        if report is not None:
+            for number in range(5):
+                report(number, answers[number], number + 1)
+            raise KeyboardInterrupt
+        return answers
+
+    monkeypatch.setattr("verification.children.answer_all", answer_some)
+
+    finished = explorer_command("fuzz", "--mutate", files[".tflite"], "--count", "8")
+
+    assert finished.status == 130
+    assert finished.output.splitlines()[1].split()[:2] == [".tflite", "5"]
+    assert "interrupted: 5 of 8 were tried" in finished.errors
+
+
+def test_progress_of_hours_has_lines_where_there_is_no_terminal(capsys, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    often, never = Progress("trying", every_seconds=60), Progress("trying")
+    for now in (0.0, 59.0, 60.0, 61.0, 121.0):
+        often(f"seed {now:g}", int(now), 200)
+        never(f"seed {now:g}", int(now), 200)
+    expected = "trying 61/200 seed 60\ntrying 122/200 seed 121\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize(

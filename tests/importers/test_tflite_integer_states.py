@@ -9,12 +9,11 @@ import explorer as ex
 from explorer.importers.model import SourceModel
 from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
-from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of
+from verification.conformance.tflite.models import OperatorOf, TensorOf, model_of, one_operator
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT judges here: the extra tflite")
 
 GATES = 4
-LEFT_OUT = -1
 
 
 def quantized(
@@ -46,35 +45,61 @@ def constants(
 
 
 def lstm(
-    seed: int, *, cell_scale: float, cell_clip: float, batch: int, steps: int, is_time_major: bool
+    seed: int,
+    *,
+    cell_scale: float,
+    cell_clip: float,
+    batch: int,
+    steps: int,
+    is_time_major: bool,
+    form: str = "",
 ) -> SourceModel:
-    inputs, hidden = 10, 24
+    """form: words out of coupled, projection, clipped, unbiased, saturated."""
+    inputs, cells = 10, 24
+    hidden = 18 if "projection" in form else cells
+    between = (0.0081, 3) if "projection" in form else (0.0079, -6)
+    between = (0.0062, 7) if "saturated" in form else between
     generator = np.random.default_rng(seed)
     outer = (steps, batch) if is_time_major else (batch, steps)
-    tensors = [quantized("x", (*outer, inputs), "int8", 0.05, -9)]
-    for name, depth in (("w", inputs), ("r", hidden)):
-        tensors += [
-            constants(generator, f"{name}{gate}", (hidden, depth), "int8", 127)
-            for gate in range(GATES)
-        ]
-    tensors += [constants(generator, f"b{gate}", (hidden,), "int32", 3000) for gate in range(GATES)]
-    tensors += [
+    gates = range("coupled" in form, GATES)
+
+    def each(name: str, shape: tuple[int, ...], dtype: str, most: int) -> list[TensorOf | None]:
+        drawn = {g: constants(generator, f"{name}{g}", shape, dtype, most) for g in gates}
+        return [drawn.get(gate) for gate in range(GATES)]
+
+    projection: list[TensorOf | None] = [None, None]
+    if "projection" in form:
+        projection[0] = constants(generator, "j", (hidden, cells), "int8", 127)
+        if "unbiased" not in form:
+            projection[1] = constants(generator, "jb", (hidden,), "int32", 2000)
+    operands = [
+        quantized("x", (*outer, inputs), "int8", 0.05, -9),
+        *each("w", (cells, inputs), "int8", 127),
+        *each("r", (cells, hidden), "int8", 127),
+        *[None] * 3,
+        *each("b", (cells,), "int32", 3000),
+        *projection,
         quantized("h", (batch, hidden), "int8", 0.0079, -6, is_variable=True),
-        quantized("c", (batch, hidden), "int16", cell_scale, is_variable=True),
-        quantized("y", (*outer, hidden), "int8", 0.0079, -6),
-        *(quantized(f"i{gate}", (0,), "int16", 2.0**-12) for gate in range(GATES)),
-        quantized("between", (0,), "int8", 0.0079, -6),
+        quantized("c", (batch, cells), "int16", cell_scale, is_variable=True),
+        *[None] * GATES,
     ]
-    absent = [LEFT_OUT] * 3
-    node = OperatorOf(
-        kind="UNIDIRECTIONAL_SEQUENCE_LSTM",
-        inputs=[*range(9), *absent, *range(9, 13), LEFT_OUT, LEFT_OUT, 13, 14, *absent, LEFT_OUT],
-        outputs=[15],
-        options="UnidirectionalSequenceLSTMOptions",
-        values={"FusedActivationFunction": 4, "CellClip": cell_clip, "TimeMajor": is_time_major},
-        intermediates=range(16, 21),
+    model = one_operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        operands,
+        [quantized("y", (*outer, hidden), "int8", 0.0079, -6)],
+        "UnidirectionalSequenceLSTMOptions",
+        {
+            "FusedActivationFunction": 4,
+            "CellClip": cell_clip,
+            "ProjClip": 0.5 if "clipped" in form else 0.0,
+            "TimeMajor": is_time_major,
+        },
+        intermediates=[
+            *(quantized(f"i{gate}", (0,), "int16", 2.0**-12) for gate in range(GATES)),
+            quantized("between", (0,), "int8", *between),
+        ],
     )
-    return read(memoryview(model_of(tensors, [node], [0], [15])), "lstm")
+    return read(memoryview(model), "lstm")
 
 
 def svdf(seed: int, rank: int) -> SourceModel:
@@ -136,14 +161,29 @@ def test_an_lstm_of_bytes_is_litert_s(cell_scale: float, cell_clip: float, is_ti
     assert_is_litert(model, random_inputs(model, 2))
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "coupled", "projection", "projection unbiased",
+        "projection clipped", "projection saturated", "coupled projection",
+    ],
+)  # fmt: skip
+def test_an_lstm_of_bytes_in_any_form_is_litert_s(form: str):
+    sizes = {"cell_clip": 0.0, "batch": 8, "steps": 5, "is_time_major": False}
+    model = lstm(8, cell_scale=2.0**-12, **sizes, form=form)
+    assert_is_litert(model, random_inputs(model, 3))
+
+
 @pytest.mark.parametrize("rank", [1, 2])
 def test_svdf_of_bytes_is_litert_s(rank: int):
     model = svdf(3, rank)
     assert_is_litert(model, random_inputs(model, 4))
 
 
-def test_generated_code_of_an_lstm_of_bytes_means_the_same():
-    model = lstm(5, cell_scale=2.0**-12, cell_clip=0.0, batch=2, steps=2, is_time_major=False)
+@pytest.mark.parametrize("form", ["", "coupled", "coupled projection clipped"])
+def test_generated_code_of_an_lstm_of_bytes_means_the_same(form: str):
+    sizes = {"cell_clip": 0.0, "batch": 2, "steps": 2, "is_time_major": False}
+    model = lstm(5, cell_scale=2.0**-12, **sizes, form=form)
     inputs = random_inputs(model, 6)
     expected = ex.interpret(model, inputs)
     compilation = ex.compile(model)

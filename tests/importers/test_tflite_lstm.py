@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.errors import UnsupportedError
 from explorer.importers.tflite.file.reading import read
 from explorer.references.interface import reference_of
 from tests.importers.tflite_nodes import fixed, floats, random
@@ -126,6 +127,22 @@ def test_an_lstm_of_both_directions_is_litert_s(form: str, is_merged: bool):
     )  # fmt: skip
 
 
+def test_merged_directions_with_the_batch_first_are_refused():
+    forward, outputs = direction("", "f", 1)
+    backward, _ = direction("", "k", 5)
+    with pytest.raises(UnsupportedError, match="side by side with the batch first"):
+        compare(
+            "BIDIRECTIONAL_SEQUENCE_LSTM",
+            [
+                floats("x", BATCH, STEPS, INPUTS), *forward, *backward, *states("f", outputs),
+                *states("k", outputs), *[None] * 9,
+            ],
+            [(BATCH, STEPS, 2 * outputs)],
+            "BidirectionalSequenceLSTMOptions",
+            FusedActivationFunction=4, MergeOutputs=True, TimeMajor=False,
+        )  # fmt: skip
+
+
 def test_an_lstm_of_one_step_is_litert_s():
     own, outputs = direction("peepholes", "", 1)
     compare(
@@ -134,4 +151,23 @@ def test_an_lstm_of_one_step_is_litert_s():
         [(BATCH, outputs)],
         "LSTMOptions",
         FusedActivationFunction=4, CellClip=0.8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_an_lstm_of_the_kernel_basic_is_litert_s(is_variable: bool):
+    before = [replace(floats(name, BATCH, CELLS), is_variable=is_variable) for name in ("h", "c")]
+    depth = INPUTS + CELLS
+    compare(
+        "LSTM",
+        [
+            floats("x", BATCH, INPUTS),
+            before[0],
+            fixed("w", random(3, 4 * CELLS, depth) / 2, "float32"),
+            fixed("b", random(4, 4 * CELLS), "float32"),
+            before[1],
+        ],
+        [(BATCH, CELLS), (BATCH, CELLS), (BATCH, depth), (BATCH, 4 * CELLS)],
+        "LSTMOptions",
+        FusedActivationFunction=4, KernelType=1,
     )  # fmt: skip

@@ -164,11 +164,31 @@ def test_generated_code_multiplies_doubling_as_the_reference(exponent, run):
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
 
 
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("scheme", ["multiplier_shift", "shift"])
+def test_generated_code_rounds_once_as_the_reference(scheme, rounding, run):
+    """At both ends of 32 bits, at ties, and for ratios that leave nothing or everything."""
+    exponents = np.array([-61, -36, -33, -32, -31, -17, -9, -3, -2, -1, 0, 1, 7, 27, 28, 29])
+    ratios = np.append(0.7 * 2.0**exponents, 2.0**exponents)
+    sums = QuantizedType.get(i32, ratios.tolist(), [0] * len(ratios), axis=1)
+    kind = quantized(ELEMENT_TYPES["int16"], 1.0, -5)
+    by = RequantizationAttr.get(kind, Requantization(scheme, rounding))
+    random = np.random.default_rng(1)
+    ends = [-(2**31), 1 - 2**31, 2**31 - 1, 2**31 - 2, 2**30, -(2**30), -1, 0, 1]
+    odd = 2 * random.integers(-8, 8, 32) + 1 << np.arange(32) % 27  # halves of some power of two
+    any_ = random.integers(-(2**31), 2**31, 96) >> np.arange(96) % 31
+    numbers = np.concatenate([ends, odd, any_]).astype(np.int32)
+    x = np.broadcast_to(numbers, (1, len(ratios), len(numbers)))
+    op = build(RequantizeOp, [(sums, x.shape)], by=by)
+    np.testing.assert_array_equal(run_kernel(op, [x.copy()], run), op.evaluate(x)[0])
+
+
 @pytest.mark.parametrize(
     ("scheme", "rounding"),
     [
         ("float", "nearest_even"),  # ONNX's
         ("doubling_high_multiply", "nearest_away_from_zero"),  # TFLite's
+        *((scheme, rounding) for scheme in ("multiplier_shift", "shift") for rounding in ROUNDINGS),
     ],
 )
 def test_sums_in_registers_are_requantized_in_vectors(scheme, rounding, run):

@@ -9,8 +9,9 @@ Files may be models (.onnx, .tflite, .pt2, .prototxt, .caffemodel, .zip), traces
 their kernel. Arrays, targets and schedules are for the first .onnx. Each file is damaged in turn,
 and read as the command does that takes such files.
 
-Everything runs in child processes with limits. Prints how often what happened; what is a defect is
-named with its seed and written to the folder. Status 1 when there was a defect.
+Everything runs in child processes with limits. Prints how often what happened, of what was tried
+when it is interrupted, too; what is a defect is named with its seed and written to the folder.
+Status 1 when there was a defect, 130 when it was interrupted without one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_lines, print_note
@@ -37,7 +39,11 @@ WAITING = 6
 """Until a child that does not answer is ended, times what it may take of processor time: other
 programs may keep the machine busy."""
 MOST_NOTES = 50
+EVERY_SECONDS = 60.0
+"""Between two lines of progress where there is no terminal."""
 FOR_A_MODEL = (".npz", ".toml", ".json")
+Attempt = tuple[dict[str, Any], dict[str, Any]]
+"""A request and its answer."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,7 +95,8 @@ def _differential(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     requests = [{"seed": s, "devices": devices, "folder": folder} for s in _seeds(arguments)]
     program = ("-m", "verification.random_models.process")
-    answers = _answers(requests, lambda: Child(program), arguments.jobs, DIFFERENTIAL_SECONDS)
+    tried = _tried(requests, lambda: Child(program), arguments.jobs, DIFFERENTIAL_SECONDS)
+    answers = [answer for _, answer in tried]
     counts = Counter(answer["status"] for answer in answers)
     print_lines(
         f"{status:10} {count:7}  {STATUSES.get(status, '')}"
@@ -98,11 +105,12 @@ def _differential(arguments: argparse.Namespace) -> int:
     if arguments.coverage:
         print_lines(Tried.of(answers).lines())
     names = [", ".join(answer.get("operators", ())) for answer in answers]
-    return _told(requests, answers, names, DEFECTS)
+    return _told(tried, names, DEFECTS, len(requests))
 
 
 def _mutate(arguments: argparse.Namespace) -> int:
     from explorer.runtime.child import Child
+    from verification.children import answer_all
     from verification.mutation.damage import DAMAGES
     from verification.mutation.mutants import DEFECTS, READ, STATUSES, seconds_for
 
@@ -121,7 +129,8 @@ def _mutate(arguments: argparse.Namespace) -> int:
     def child() -> Child:
         return Child(("-m", "verification.mutation.process"), [model])
 
-    whole = _answers([{"file": f, "seed": -1} for f in files], child, 1, UNDAMAGED_SECONDS)
+    undamaged = [{"file": f, "seed": -1} for f in files]
+    whole = answer_all(undamaged, child, seconds=UNDAMAGED_SECONDS)
     for file, answer in zip(files, whole, strict=True):
         if answer["status"] != READ:
             raise InputError(f"it cannot be read as it is: {answer['reason']}", file=file)
@@ -131,20 +140,20 @@ def _mutate(arguments: argparse.Namespace) -> int:
         {"seed": s, "file": files[s % count], "seconds": limits[s % count], "folder": folder}
         for s in _seeds(arguments)
     ]
-    answers = _answers(requests, child, arguments.jobs, WAITING * max(limits))
-    suffixes = [Path(str(request["file"])).suffix for request in requests]
-    print_lines(_table(suffixes, answers))
-    counts = Counter(answer["status"] for answer in answers)
+    tried = _tried(requests, child, arguments.jobs, WAITING * max(limits))
+    print_lines(_table(tried))
+    counts = Counter(answer["status"] for _, answer in tried)
     print_lines(f"{status:10} {STATUSES.get(status, '')}" for status, _ in counts.most_common())
-    return _told(requests, answers, [str(r["file"]) for r in requests], DEFECTS)
+    return _told(tried, [str(r["file"]) for r, _ in tried], DEFECTS, len(requests))
 
 
-def _table(suffixes: Sequence[str], answers: Sequence[Answer]) -> list[str]:
+def _table(tried: Sequence[Attempt]) -> list[str]:
     """Outcomes and processor time by kind of file."""
-    statuses = [s for s, _ in Counter(answer["status"] for answer in answers).most_common()]
+    statuses = [s for s, _ in Counter(answer["status"] for _, answer in tried).most_common()]
     lines = ["kind      files" + "".join(f"{status:>10}" for status in statuses) + "  seconds"]
+    suffixes = [Path(str(request["file"])).suffix for request, _ in tried]
     for suffix in dict.fromkeys(suffixes):
-        own = [a for s, a in zip(suffixes, answers, strict=True) if s == suffix]
+        own = [a for s, (_, a) in zip(suffixes, tried, strict=True) if s == suffix]
         counts = Counter(answer["status"] for answer in own)
         seconds = sum(answer.get("seconds", 0.0) for answer in own)
         numbers = "".join(f"{counts[status]:10,}" for status in statuses)
@@ -160,30 +169,41 @@ def _seeds(arguments: argparse.Namespace) -> range:
     return range(arguments.seed, arguments.seed + arguments.count)
 
 
-def _answers(
+def _tried(
     requests: Sequence[Answer], child: Callable[[], Child], jobs: int, seconds: float
-) -> list[Answer]:
+) -> list[Attempt]:
+    """The requests with their answers, in order; when it is interrupted those that there are."""
     from verification.children import answer_all
 
-    with Progress("trying") as progress:
+    done: dict[int, Answer] = {}
+    with Progress("trying", every_seconds=EVERY_SECONDS) as progress:
 
-        def report(number: int, answer: Answer, done: int) -> None:
-            progress(f"seed {requests[number]['seed']}", done - 1, len(requests))
+        def report(number: int, answer: Answer, count: int) -> None:
+            done[number] = answer
+            progress(f"seed {requests[number]['seed']}", count - 1, len(requests))
 
-        return answer_all(requests, child, jobs=jobs, seconds=seconds, report=report)
+        with suppress(KeyboardInterrupt):
+            answer_all(requests, child, jobs=jobs, seconds=seconds, report=report)
+    return [(requests[number], done[number]) for number in sorted(done)]
 
 
 def _told(
-    requests: Sequence[Answer],
-    answers: Sequence[Answer],
-    names: Sequence[str],
-    defects: Sequence[str],
+    tried: Sequence[Attempt], names: Sequence[str], defects: Sequence[str], asked: int
 ) -> int:
-    """Notes for what is a defect; the status."""
-    tried = zip(requests, answers, names, strict=True)
-    found = [(r["seed"], a, name) for r, a, name in tried if a["status"] in defects]
+    """Notes for what is a defect, and for what was not tried of so many; the status."""
+    from explorer.cli import INTERRUPTED
+
+    found = [
+        (request["seed"], answer, name)
+        for (request, answer), name in zip(tried, names, strict=True)
+        if answer["status"] in defects
+    ]
     for seed, answer, name in found[:MOST_NOTES]:
         print_note(f"seed {seed} ({name}) {answer['status']}: {answer['reason']}")
     if len(found) > MOST_NOTES:
         print_note(f"and {len(found) - MOST_NOTES} more")
-    return FOUND_DEFECTS if found else 0
+    if len(tried) < asked:
+        print_note(f"interrupted: {len(tried):,} of {asked:,} were tried")
+    if found:
+        return FOUND_DEFECTS
+    return INTERRUPTED if len(tried) < asked else 0

@@ -11,6 +11,7 @@ from explorer.ir.loop_dialect import (
     InterleaveHighOp,
     InterleaveLowOp,
     NormalCdfOp,
+    UpperProductOp,
 )
 
 # How tightly an expression binds, the tightest first.
@@ -63,6 +64,7 @@ PRELUDE_FUNCTIONS: dict[type[Operation], str] = {
     math.IPowIOp: "power",
     math.AbsIOp: "absolute",
     HighProductOp: "high_product",
+    UpperProductOp: "upper_product",
     InterleaveLowOp: "interleave_low",
     InterleaveHighOp: "interleave_high",
 }

@@ -39,6 +39,7 @@ from explorer.ir.loop_dialect import (
     SignedToFloatLanesOp,
     TruncateLanesOp,
     UnsignedToFloatLanesOp,
+    UpperProductOp,
 )
 from explorer.kernels.loops.nest import (
     LinearForm,
@@ -98,6 +99,7 @@ INTEGER_LANEWISE = (
     arith.ShLIOp,
     arith.ShRSIOp,
     HighProductOp,
+    UpperProductOp,
     arith.SubiOp,
     arith.MuliOp,
     arith.MaxSIOp,

@@ -3,6 +3,7 @@
 rows_as_bytes    x f32 (N, ...)  ->  i8 with the zero point 0, and a scale f32 for each of the N
                  rows or images
 rows_from_zero   the same with zero points: bytes without theirs, which take 16 bits
+product_of_rows  rows times weights of floats or of bytes
 
 Source: tensorflow/lite/kernels/conv.cc, depthwise_conv.cc, fully_connected.cc and lstm_eval.cc,
 `EvalHybrid` and `EvalHybridPerChannel`.
@@ -10,14 +11,16 @@ Source: tensorflow/lite/kernels/conv.cc, depthwise_conv.cc, fully_connected.cc a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.quantized_types import as_quantized
+from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.file.contents import Tensor
-from explorer.importers.tflite.operators.node import kind_of
+from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.types import QuantizedType
 
@@ -28,6 +31,8 @@ BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
 FROM_ZERO = QuantizedType.get(IntegerType(16), [1.0], [0])
 """Bytes without their zero points, which differ between rows: -255 to 255."""
 LEAST, MOST = -128.0, 127.0
+Product = Callable[[SSAValue, SSAValue | None], SSAValue]
+"""Rows times weights, and a bias."""
 
 
 def rows_as_bytes(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
@@ -98,6 +103,38 @@ def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
     rounded = build.select(is_less, whole, build.binary("add", whole, one))
     is_negative = build.binary("less", x, build.scalar_like(0, x))
     return build.select(is_negative, build.unary("neg", rounded), rounded)
+
+
+def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:
+    """Rows (N, I) times the weights of these operands, (O, I) each, side by side: (N, O ...)."""
+    tensors = [node.tensor(index) for index in indices]
+    parts = [build.known(node.plain(index), "weights") for index in indices]
+    joined, name = np.ascontiguousarray(np.concatenate(parts).T), f"{tensors[0].name}.gates"
+    if all(tensor.element_type == "float32" for tensor in tensors):
+        weight = build.weight(joined, name)
+        return lambda rows, bias: build.matmul(rows, weight, bias)
+    scales = [scale_of_bytes(tensor) for tensor in tensors]
+    columns = np.repeat(np.array(scales, np.float32), [len(part) for part in parts])
+    weight, factors = build.weight(joined, name, BYTES), build.weight(columns)
+
+    has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
+
+    def hybrid(rows: SSAValue, bias: SSAValue | None) -> SSAValue:
+        stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(rows, build)
+        sums = build.cast(as_stored(build.matmul(stored, weight), build), np.float32)
+        made = build.binary("mul", sums, build.binary("mul", scale, factors))
+        return made if bias is None else build.binary("add", made, bias)
+
+    return hybrid
+
+
+def as_floats(node: TfliteNode, index: int, build: Build) -> SSAValue:
+    """Weights of floats, or of bytes as the floats that they stand for."""
+    tensor = node.tensor(index)
+    if tensor.element_type == "float32":
+        return node.plain(index)
+    numbers = build.known(node.plain(index), "weights").astype(np.float32)
+    return build.weight(numbers * np.float32(scale_of_bytes(tensor)))
 
 
 def scale_of_bytes(weight: Tensor) -> float:

@@ -4,10 +4,11 @@
     sigmoid and tanh of them by tables                               1/32768
     c' = f c / 2^15 + i g / 2^(30 + log2(scale of c))                16 bits, saturated and clipped
     h' = o tanh(c')                                               in the scale of the hidden state
+    h' W + b                                                      where there is a projection
 
-The products of the inputs of all steps are made at once. Source:
-tensorflow/lite/kernels/lstm_eval.cc, `LstmStepInteger` with cells of 16 bits, and
-unidirectional_sequence_lstm.cc, `PopulateQuantizedLstmParams8x8_16`.
+Without weights of its own the input gate is 32767 - f. The products of the inputs of all steps are
+made at once. Source: tensorflow/lite/kernels/lstm_eval.cc, `LstmStepInteger` with cells of 16 bits,
+and unidirectional_sequence_lstm.cc, `PopulateQuantizedLstmParams8x8_16`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.tflite.operators.integer_svdf import rescaled
 from explorer.importers.tflite.operators.integers import kept_within
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE
@@ -34,9 +36,12 @@ from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.types import QuantizedType
 
-ORDER = (0, 1, 3, 2)
-"""Input, forget and output gate, which have a sigmoid, and then the cell's."""
+INPUT, FORGET, NEW, OUTPUT = range(4)
+"""Gates, in the order of operands."""
+ORDER = (INPUT, FORGET, OUTPUT, NEW)
+"""Those with a sigmoid, and then the cell's."""
 INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES, STATE, CELL = 1, 5, 12, 18, 19
+PROJECTION, PROJECTION_BIAS = 16, 17
 HIDDEN_SCALE = 4
 """Of the intermediate tensors: the one that says how h is stored before a projection."""
 GATE_SCALE = 2.0**-12
@@ -50,6 +55,10 @@ UNIT = QuantizedType.get(WORD, [2.0**-15], [0])
 class _Layer:
     """What all steps share."""
 
+    order: Sequence[int]
+    """The gates with weights of their own, as `ORDER` has them."""
+    size: int
+    """Cells of each."""
     recurrence: SSAValue
     """(hidden, gates * hidden), bytes."""
     recurrent_scales: tuple[float, ...]
@@ -58,6 +67,8 @@ class _Layer:
     cell: QuantizedType
     limits: tuple[int, int]
     """Of cells."""
+    project: Callable[[SSAValue], SSAValue]
+    """The hidden state in the type `hidden`, of what is `made`."""
 
 
 def integer_lstm(
@@ -65,7 +76,7 @@ def integer_lstm(
 ) -> tuple[list[SSAValue], SSAValue, SSAValue]:
     """The hidden state behind each step, with the axis of time, and both states behind the last."""
     layer = _layer(node, build)
-    from_inputs = _of_inputs(node, build)
+    from_inputs = _of_inputs(node, layer.order, build)
     hidden, cell = node.operand(STATE, build), node.operand(CELL, build)
     made = []
     for step in range(steps):
@@ -90,41 +101,72 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
         raise Unsupported("an LSTM of bytes that does not say the scale of its hidden state")
     clip = node.number("cell_clip")
     farthest = min(int(np.float32(clip) / cell.scale_array[0]), MOST) if clip > 0 else 0
+    order = [gate for gate in ORDER if gate != INPUT or node.has(INPUT_WEIGHTS)]
+    # Before a projection the kernel takes the zero point away, and bytes saturate accordingly.
+    zeros = between.zero_point_array * (-1 if node.has(PROJECTION) else 1)
+    made = QuantizedType.get(hidden.storage, between.scale_array.tolist(), zeros.tolist())
+    (size,) = build.sizes(node.plain(RECURRENT_WEIGHTS + FORGET), [0], "an LSTM")
     return _Layer(
-        recurrence=_joined(node, RECURRENT_WEIGHTS, build),
-        recurrent_scales=_scales(node, STATE, RECURRENT_WEIGHTS, build),
+        order=order,
+        size=size,
+        recurrence=_joined(node, RECURRENT_WEIGHTS, order, build),
+        recurrent_scales=_scales(node, STATE, RECURRENT_WEIGHTS, order, build),
         hidden=hidden,
-        made=QuantizedType.get(
-            hidden.storage,
-            between.scale_array.tolist(),
-            between.zero_point_array.tolist(),
-        ),
+        made=made,
         cell=cell,
         limits=(-farthest, farthest) if farthest else (LEAST, MOST),
+        project=_projection(node, made, hidden, build),
     )
 
 
-def _joined(node: TfliteNode, first: int, build: Build) -> SSAValue:
+def _projection(
+    node: TfliteNode, made: QuantizedType, hidden: QuantizedType, build: Build
+) -> Callable[[SSAValue], SSAValue]:
+    if not node.has(PROJECTION):
+        return lambda numbers: as_quantized(as_stored(numbers, build), hidden, build)
+    weights = kind_of(node.tensor(PROJECTION))
+    if weights is None or not weights.is_per_tensor or weights.zero_point_array.any():
+        raise Unsupported("a projection with zero points, or a scale for each slice")
+    columns = build.transpose(node.operand(PROJECTION, build), [1, 0])
+    bias = node.plain(PROJECTION_BIAS) if node.has(PROJECTION_BIAS) else None
+    ratio = float(weights.scale_array[0] * made.scale_array[0] / hidden.scale_array[0])
+    clip = node.number("proj_clip")
+    farthest = min(int(np.float32(clip) / hidden.scale_array[0]), 127) if clip > 0 else 0
+
+    def project(numbers: SSAValue) -> SSAValue:
+        sums = as_stored(build.matmul(numbers, columns, bias), build)
+        found = rescaled(sums, ratio, hidden, build)
+        if not farthest:
+            return found
+        clipped = kept_within(as_stored(found, build), (-farthest, farthest), build)
+        return as_quantized(clipped, hidden, build)
+
+    return project
+
+
+def _joined(node: TfliteNode, first: int, order: Sequence[int], build: Build) -> SSAValue:
     """The weights of all gates, (inputs, gates * hidden), with a scale for each gate's."""
-    kinds = [kind_of(node.tensor(first + gate)) for gate in ORDER]
-    parts = [build.known(node.plain(first + gate), "weights") for gate in ORDER]
+    kinds = [kind_of(node.tensor(first + gate)) for gate in order]
+    parts = [build.known(node.plain(first + gate), "weights") for gate in order]
     scales: list[float] = []
     for kind, part in zip(kinds, parts, strict=True):
         if kind is None or not kind.is_per_tensor or kind.zero_point_array.any():
             raise Unsupported("weights of an LSTM with zero points, or a scale for each slice")
         scales += [float(kind.scale_array[0])] * len(part)
     kind = QuantizedType.get(IntegerType(8), scales, [0] * len(scales), 1)
-    name = f"{node.tensor(first).name}.gates"
+    name = f"{node.tensor(first + FORGET).name}.gates"
     return build.weight(np.ascontiguousarray(np.concatenate(parts).T), name, kind)
 
 
-def _scales(node: TfliteNode, source: int, first: int, build: Build) -> tuple[float, ...]:
+def _scales(
+    node: TfliteNode, source: int, first: int, order: Sequence[int], build: Build
+) -> tuple[float, ...]:
     """Of the sums, one for each column: products of singles, as the kernel has them."""
     kind = kind_of(node.tensor(source))
     if kind is None:
         raise Unsupported("an LSTM of bytes whose operands are none")
     found: list[float] = []
-    for gate in ORDER:
+    for gate in order:
         weight = kind_of(node.tensor(first + gate))
         assert weight is not None
         (count,) = build.sizes(node.plain(first + gate), [0], "an LSTM")
@@ -132,12 +174,12 @@ def _scales(node: TfliteNode, source: int, first: int, build: Build) -> tuple[fl
     return tuple(found)
 
 
-def _of_inputs(node: TfliteNode, build: Build) -> SSAValue:
+def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> SSAValue:
     """What the inputs of every step add to its gates: 16 bits, the last axis gates * hidden."""
-    bias = build.concat([node.plain(BIASES + gate) for gate in ORDER], 0)
-    weights = _joined(node, INPUT_WEIGHTS, build)
+    bias = build.concat([node.plain(BIASES + gate) for gate in order], 0)
+    weights = _joined(node, INPUT_WEIGHTS, order, build)
     sums = build.matmul(node.operand(0, build), weights, bias)
-    return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, build), WORD, build)
+    return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, order, build), WORD, build)
 
 
 def _gate_numbers(
@@ -155,20 +197,39 @@ def _step(
     sums = build.matmul(hidden, layer.recurrence)
     # What comes from the hidden state is added before anything is cut off.
     from_hidden = _gate_numbers(sums, layer.recurrent_scales, WIDE, build)
-    first = build.cast(as_stored(from_input, build), np.int32)
-    total = build.binary("add", first, as_stored(from_hidden, build))
-    gates = build.cast(kept_within(total, (LEAST, MOST), build), np.int16)
-    size = build.sizes(gates, [1], "gates")[0] // len(ORDER)
-    opened = _function(build.slice(gates, 1, 0, 3 * size), sigmoid, "sigmoid", 3, build)
-    i, f, o = (build.slice(opened, 1, k * size, (k + 1) * size) for k in range(3))
-    g = _function(build.slice(gates, 1, 3 * size, 4 * size), tanh, "tanh", 3, build)
+    gates = _added(from_input, from_hidden, build)
+    last = layer.order.index(NEW) * layer.size
+    opened = _function(build.slice(gates, 1, 0, last), sigmoid, "sigmoid", 3, build)
+    g = _function(_part(gates, NEW, layer, build), tanh, "tanh", 3, build)
+    f = _part(opened, FORGET, layer, build)
+    i = _part(opened, INPUT, layer, build) if INPUT in layer.order else _rest(f, build)
     kept = _fixed("mul", f, cell, layer.cell, SHIFTED, build)
     added = _fixed("mul", i, g, layer.cell, SHIFTED, build)
     cell = _fixed("add", kept, added, layer.cell, SHIFTED, build, layer.limits)
     integer_bits = 15 + int(log2(float(layer.cell.scale_array[0])))
     shown = _function(cell, tanh, "tanh", integer_bits, build)
-    hidden = _fixed("mul", o, shown, layer.made, DOUBLE, build)
-    return as_quantized(as_stored(hidden, build), layer.hidden, build), cell
+    hidden = _fixed("mul", _part(opened, OUTPUT, layer, build), shown, layer.made, DOUBLE, build)
+    return layer.project(hidden), cell
+
+
+def _added(a: SSAValue, b: SSAValue, build: Build) -> SSAValue:
+    """What both add to gates, kept within 16 bits."""
+    first, second = (build.cast(as_stored(x, build), np.int32) for x in (a, b))
+    total = build.binary("add", first, second)
+    return build.cast(kept_within(total, (LEAST, MOST), build), np.int16)
+
+
+def _part(gates: SSAValue, gate: int, layer: _Layer, build: Build) -> SSAValue:
+    """One of all gates, (batch, gates * hidden), or of the first of them."""
+    place = layer.order.index(gate)
+    return build.slice(gates, 1, place * layer.size, (place + 1) * layer.size)
+
+
+def _rest(opened: SSAValue, build: Build) -> SSAValue:
+    """As far as a gate is closed."""
+    stored = as_stored(opened, build)
+    rest = build.binary("sub", build.scalar_like(MOST, stored), stored)
+    return as_quantized(rest, UNIT, build)
 
 
 def _fixed(

@@ -14,18 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated
-from explorer.importers.tflite.operators.hybrid import (
-    BYTES,
-    rows_as_bytes,
-    rows_from_zero,
-    scale_of_bytes,
-)
+from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_lstm import integer_lstm
 from explorer.importers.tflite.operators.node import TfliteNode
 
@@ -36,13 +29,7 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 """Where each stands among its like."""
 VARIANCE_AT_LEAST = 1e-8
-OF_BYTES_LEFT_OUT = {
-    **dict.fromkeys((9, 10, 11), "peepholes"),
-    **dict.fromkeys((16, 17), "a projection"),
-    **dict.fromkeys((20, 21, 22, 23), "layer normalization"),
-}
-Product = Callable[[SSAValue, SSAValue | None], SSAValue]
-"""Rows times weights, and a bias."""
+NORMS = range(20, 24)
 
 
 @dataclass(frozen=True)
@@ -92,9 +79,9 @@ class _Layer:
 
 def lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     """One step, for each row of a matrix."""
-    if node.options.get("kernel_type", "FULL") not in ("FULL", 0):
-        raise Unsupported("an LSTM with the kernel BASIC")
     node.require_plain()
+    if node.options.get("kernel_type", "FULL") not in ("FULL", 0):
+        return _basic(node, build)
     x = node.plain(0)
     if build.rank(x) != 2:
         raise Unsupported(f"an LSTM of one step with operands of {build.rank(x)} axes")
@@ -103,12 +90,30 @@ def lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return [hidden, hidden, cell]
 
 
+def _basic(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """The kernel BASIC: h', c', what is multiplied, and the sums of i, g, f, o; then the states.
+
+    Source: tensorflow/lite/kernels/internal/reference/reference_ops.h, `LstmCell`.
+    """
+    x, hidden, cell = (node.plain(index) for index in (0, 1, 4))
+    joined = build.concat([x, hidden], build.rank(x) - 1)
+    sums = build.matmul(joined, build.transpose(node.plain(2), [1, 0]), node.plain(3))
+    (size,) = build.sizes(cell, [1], "an LSTM")
+    i, g, f, o = (build.slice(sums, 1, k * size, (k + 1) * size) for k in range(4))
+    kept = build.binary("mul", build.unary("sigmoid", f), cell)
+    added = build.binary("mul", build.unary("sigmoid", i), build.unary("tanh", g))
+    cell = build.binary("add", added, kept)
+    hidden = build.binary("mul", build.unary("sigmoid", o), build.unary("tanh", cell))
+    states = [made for index, made in ((1, hidden), (4, cell)) if node.tensor(index).is_variable]
+    return [hidden, cell, joined, sums, *states]
+
+
 def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     """An LSTM over a sequence; its states are those behind the last step."""
     time_axis = 0 if node.integer("time_major") else 1
     if node.is_quantized:
         steps = _steps(node, time_axis, build)
-        _require_plain_form(node)
+        _require_integer_form(node)
         made, hidden, cell = integer_lstm(node, steps, time_axis, build)
         return [build.concat(made, time_axis), hidden, cell]
     return _sequence(node, FORWARD_ONLY, time_axis, build)
@@ -120,6 +125,11 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAV
     if node.has(AUXILIARY):
         raise Unsupported("an LSTM with auxiliary inputs")
     time_axis = 0 if node.integer("time_major") else 1
+    if node.integer("merge_outputs") and time_axis:
+        (batch,) = build.sizes(node.plain(0), [0], "an LSTM of both directions")
+        if batch > 1:
+            # LiteRT finds their states by the width of the result, which is twice theirs.
+            raise Unsupported("directions side by side with the batch first, and not of one")
     forward, *states = _sequence(node, FORWARD, time_axis, build)
     backward, *others = _sequence(node, BACKWARD, time_axis, build, is_backward=True)
     if node.integer("merge_outputs"):
@@ -127,12 +137,11 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAV
     return [forward, backward, *states, *others]
 
 
-def _require_plain_form(node: TfliteNode) -> None:
-    for index, what in OF_BYTES_LEFT_OUT.items():
-        if node.has(index):
-            raise Unsupported(f"{what} of an LSTM of bytes")
-    if not node.has(FORWARD_ONLY.first):
-        raise Unsupported("an LSTM of bytes whose input gate is the rest of the forget gate")
+def _require_integer_form(node: TfliteNode) -> None:
+    if any(node.has(FORWARD_ONLY.peephole(gate)) for gate in PEEPHOLES):
+        raise Unsupported("peepholes of an LSTM of bytes")
+    if any(node.has(index) for index in NORMS):
+        raise Unsupported("layer normalization of an LSTM of bytes")
     if node.activation != "TANH":
         raise Unsupported(f"the activation {node.activation} of an LSTM of bytes")
 
@@ -172,10 +181,10 @@ def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:
         raise ValueError("coefficients of a normalization are missing")
     return _Layer(
         gates=gates,
-        from_input=_product(node, [places.inputs(gate) for gate in gates], build),
-        from_hidden=_product(node, [places.recurrent(gate) for gate in gates], build),
+        from_input=product_of_rows(node, [places.inputs(gate) for gate in gates], build),
+        from_hidden=product_of_rows(node, [places.recurrent(gate) for gate in gates], build),
         biases={gate: node.plain(places.bias(gate)) for gate in gates},
-        peepholes={gate: _real(node, places.peephole(gate), build) for gate in peepholes},
+        peepholes={gate: as_floats(node, places.peephole(gate), build) for gate in peepholes},
         norms=norms,
         project=_projection(node, places.projection, build),
         activation=node.activation,
@@ -183,42 +192,10 @@ def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:
     )
 
 
-def _product(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:
-    """Rows (N, I) times the weights of these operands, (O, I) each, side by side: (N, O ...)."""
-    tensors = [node.tensor(index) for index in indices]
-    parts = [build.known(node.plain(index), "weights") for index in indices]
-    joined, name = np.ascontiguousarray(np.concatenate(parts).T), f"{tensors[0].name}.gates"
-    if all(tensor.element_type == "float32" for tensor in tensors):
-        weight = build.weight(joined, name)
-        return lambda rows, bias: build.matmul(rows, weight, bias)
-    scales = [scale_of_bytes(tensor) for tensor in tensors]
-    columns = np.repeat(np.array(scales, np.float32), [len(part) for part in parts])
-    weight, factors = build.weight(joined, name, BYTES), build.weight(columns)
-
-    has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
-
-    def hybrid(rows: SSAValue, bias: SSAValue | None) -> SSAValue:
-        stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(rows, build)
-        sums = build.cast(as_stored(build.matmul(stored, weight), build), np.float32)
-        made = build.binary("mul", sums, build.binary("mul", scale, factors))
-        return made if bias is None else build.binary("add", made, bias)
-
-    return hybrid
-
-
-def _real(node: TfliteNode, index: int, build: Build) -> SSAValue:
-    """Weights of floats, or of bytes as the floats that they stand for."""
-    tensor = node.tensor(index)
-    if tensor.element_type == "float32":
-        return node.plain(index)
-    numbers = build.known(node.plain(index), "weights").astype(np.float32)
-    return build.weight(numbers * np.float32(scale_of_bytes(tensor)))
-
-
 def _projection(node: TfliteNode, index: int, build: Build) -> Callable[[SSAValue], SSAValue]:
     if not node.has(index):
         return lambda hidden: hidden
-    product, clip = _product(node, [index], build), node.number("proj_clip")
+    product, clip = product_of_rows(node, [index], build), node.number("proj_clip")
     bias = node.plain(index + 1) if node.has(index + 1) else None
 
     def project(hidden: SSAValue) -> SSAValue:

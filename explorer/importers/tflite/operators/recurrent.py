@@ -1,47 +1,88 @@
 """Recurrent layers: one step of each at a time, their states as operands and results.
 
-h' = activation(x W + h R + b); LSTMs have a file of their own, `lstm.py`.
+h' = activation(x W + h R + b); LSTMs have a file of their own, `lstm.py`. With weights of bytes
+products are hybrid (`hybrid.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.tflite.operators.activations import activated
+from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_svdf import integer_svdf
 from explorer.importers.tflite.operators.lstm import LONGEST
 from explorer.importers.tflite.operators.node import TfliteNode
 
+AUXILIARY = 9
+
 
 def rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
-    """One step of h' = activation(x W + h R + b), or one for each element of a sequence."""
-    _require_float_weights(node, 1, 2)
-    x, hidden = node.plain(0), node.plain(4)
-    weights, recurrence = (build.transpose(node.plain(index), [1, 0]) for index in (1, 2))
-    bias = node.plain(3)
+    """One step of h' = activation(x W + h R + b)."""
+    hidden = _cell(node, 1, build)(node.plain(0), node.plain(4))
+    return [hidden, hidden]
 
-    def step(now: SSAValue) -> SSAValue:
-        own = build.matmul(now, weights, bias)
-        return activated(
-            build.binary("add", own, build.matmul(hidden, recurrence)), node.activation, build
-        )
 
-    if node.operator == "RNN":
-        hidden = step(x)
-        return [hidden, hidden]
-    time_axis = 0 if node.integer("time_major") else 1
+def unidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """A step for each element of a sequence; the state is that behind the last."""
+    return _sequence(node, 1, node.integer("time_major") == 0, build)
+
+
+def bidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+    """One forwards and another backwards, their results side by side or apart."""
+    if node.has(AUXILIARY):
+        raise Unsupported("a sequence with auxiliary inputs")
+    is_batch_first = node.integer("time_major") == 0
+    if not is_batch_first and node.tensor(1).element_type != "float32":
+        # LiteRT 2.3.0 answers otherwise than with the batch first.
+        raise Unsupported("weights of bytes where time comes first")
+    forward, state = _sequence(node, 1, is_batch_first, build)
+    backward, other = _sequence(node, 5, is_batch_first, build, is_backward=True)
+    if node.integer("merge_outputs"):
+        return [build.concat([forward, backward], 2), state, other]
+    return [forward, backward, state, other]
+
+
+def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[SSAValue, SSAValue], SSAValue]:
+    """The next hidden state of an input and a hidden state. first: operand of the weights; those of
+    the recurrence, the bias and the state follow."""
+    node.require_plain()
+    from_input, from_hidden = (_rows_times(node, index, build) for index in (first, first + 1))
+    bias = node.plain(first + 2)
+
+    def step(x: SSAValue, hidden: SSAValue) -> SSAValue:
+        total = build.binary("add", from_input(x, bias), from_hidden(hidden, None))
+        return activated(total, node.activation, build)
+
+    return step
+
+
+def _sequence(
+    node: TfliteNode, first: int, is_batch_first: bool, build: Build, is_backward: bool = False
+) -> tuple[SSAValue, SSAValue]:
+    """The hidden state behind every step, and that behind the last."""
+    x, hidden, time_axis = node.plain(0), node.plain(first + 3), int(is_batch_first)
+    step = _cell(node, first, build)
     (steps,) = build.sizes(x, [time_axis], "the steps of a sequence")
     if not 0 < steps <= LONGEST:
         raise Unsupported(f"a sequence of {steps} steps; {LONGEST} are written out at most")
     made = []
-    for number in range(steps):
+    for number in reversed(range(steps)) if is_backward else range(steps):
         now = build.squeeze(build.slice(x, time_axis, number, number + 1), [time_axis])
-        hidden = step(now)
+        hidden = step(now, hidden)
         made.append(build.unsqueeze(hidden, [time_axis]))
-    return [build.concat(made, time_axis), hidden]
+    return build.concat(made[::-1] if is_backward else made, time_axis), hidden
+
+
+def _rows_times(node: TfliteNode, index: int, build: Build) -> Product:
+    """Rows times weights, which only bytes must be known of."""
+    if node.tensor(index).element_type != "float32":
+        return product_of_rows(node, [index], build)
+    columns = build.transpose(node.plain(index), [1, 0])
+    return lambda rows, bias: build.matmul(rows, columns, bias)
 
 
 def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
@@ -51,14 +92,13 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     """
     if node.is_quantized:
         return integer_svdf(node, build)
-    _require_float_weights(node, 1, 2)
-    x, features, times, state = (node.plain(index) for index in (0, 1, 2, 4))
+    x, state, times = node.plain(0), node.plain(4), as_floats(node, 2, build)
     filters, memory = build.sizes(times, range(2), "filters over time")
     rank = node.integer("rank", 1)
     if rank < 1 or filters % rank:
         raise ValueError(f"{filters} filters of rank {rank}")
     held = build.reshape(state, [-1, filters, memory])
-    newest = build.matmul(x, build.transpose(features, [1, 0]))
+    newest = _rows_times(node, 1, build)(x, None)
     kept = build.slice(held, 2, 1, memory)
     held = build.concat([kept, build.unsqueeze(newest, [2])], 2)
     sums = build.reduce("sum", build.binary("mul", held, times), [2])
@@ -70,14 +110,9 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     ]  # fmt: skip
 
 
-def _require_float_weights(node: TfliteNode, *places: int) -> None:
-    node.require_plain()
-    if any(node.tensor(index).element_type != "float32" for index in places):
-        raise Unsupported("weights that are no floats of 32 bits")
-
-
 CONVERTERS = {
-    "UNIDIRECTIONAL_SEQUENCE_RNN": rnn,
+    "UNIDIRECTIONAL_SEQUENCE_RNN": unidirectional_sequence_rnn,
+    "BIDIRECTIONAL_SEQUENCE_RNN": bidirectional_sequence_rnn,
     "RNN": rnn,
     "SVDF": svdf,
 }

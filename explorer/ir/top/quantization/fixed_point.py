@@ -48,6 +48,7 @@ from explorer.ir.top.support.quantized_scalars import (
     fixed_point_scalar,
     fixed_point_tables,
     limited_scalar,
+    scaled_scalar,
 )
 from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape_of, tensor_type
 
@@ -97,8 +98,11 @@ class FixedPointOp(ElementwiseOperation):
     @property
     def lift(self) -> int:
         """Bits that the operands of a sum are shifted to the left by."""
-        is_wide = any(kind.storage.width.data > 8 for kind in self.kinds)
-        return WIDE_LIFT if is_wide else BYTE_LIFT
+        return WIDE_LIFT if self._is_wide else BYTE_LIFT
+
+    @property
+    def _is_wide(self) -> bool:
+        return any(kind.storage.width.data > 8 for kind in self.kinds)
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -178,21 +182,28 @@ class FixedPointOp(ElementwiseOperation):
         return "elementwise"
 
     def _body(self, s: ScalarBuilder, a: Scalar, b: Scalar, *tables: Scalar) -> Scalar:
-        how, kind, ratios = self.by.how, self.kind.data, list(self.ratios)
+        kind, ratios = self.kind.data, list(self.ratios)
         factors = {name: tables[2 * i : 2 * i + 2] for i, name in enumerate(ratios)}
         a, b = (centered_scalar(x, own) for x, own in zip((a, b), self.kinds, strict=True))
         if self.is_sum:
             a, b = a.shift_left(self.lift), b.shift_left(self.lift)
         if not self.multiplies:
-            a = fixed_point_scalar(a, how, *factors["left"])
-            b = fixed_point_scalar(b, how, *factors["right"])
+            a = self._scaled(a, factors["left"])
+            b = self._scaled(b, factors["right"])
         result = self.combination.body(a, b)
         if "result" in factors:
-            result = fixed_point_scalar(result.convert(I32), how, *factors["result"])
+            result = scaled_scalar(result.convert(I32), self.by, *factors["result"])
         if kind == "prelu":
-            kept = fixed_point_scalar(a, how, *factors["left"])
+            kept = scaled_scalar(a, self.by, *factors["left"])
             result = a.compare("ge", 0).select(kept, result)
         return limited_scalar(result, self.by)
+
+    def _scaled(self, x: Scalar, factors: Sequence[Scalar]) -> Scalar:
+        """An operand at the common scale. Summands of bytes stay below 2^29 and are at least
+        halved, so that 32 bits hold them; wider ones may need 64."""
+        if self.is_sum and self._is_wide:
+            return fixed_point_scalar(x, self.by.how, *factors)
+        return scaled_scalar(x, self.by, *factors)
 
     def label(self) -> str:
         return f"{self.kind.data} in fixed point"

@@ -21,6 +21,7 @@ from explorer.ir.compute import Buffer, Scalar, Subscript
 from explorer.ir.operation import Access
 from explorer.ir.requantization import (
     DOUBLED_BITS,
+    LARGEST_SHIFT,
     Requantization,
     RequantizationAttr,
     Rounding,
@@ -33,6 +34,10 @@ from explorer.ir.types import QuantizedType, numpy_dtype
 
 F32, I32, I64 = Float32Type(), IntegerType(32), IntegerType(64)
 Tables = list[tuple[str, np.ndarray]]
+NARROW_BITS = 16
+"""Storage of what is requantized in 32 bits."""
+LEAST_SHIFT, MOST_LIFT = 33, 30
+"""Of a product that is rounded once in 32 bits (`_rounded_once`)."""
 
 
 # -- arrays ----------------------------------------------------------------------------------------
@@ -111,10 +116,21 @@ def requantization_tables(kind: QuantizedType, attribute: RequantizationAttr) ->
 
 
 def fixed_point_tables(ratios: np.ndarray, how: Requantization, prefix: str = "") -> Tables:
-    """The factors of a scheme of integers: multipliers and shifts."""
+    """The factors of a scheme of integers: multipliers and shifts.
+
+    A single rounding asks for multiplier / 2^shift only: multipliers get 31 bits, if the shift
+    stays within `LARGEST_SHIFT`.
+    """
     factors = fixed_point(ratios, how)
-    shifts = (f"{prefix}shifts", factors.shifts.astype(np.int32))
-    return [(f"{prefix}multipliers", factors.multipliers.astype(np.int32)), shifts]
+    multipliers, shifts = factors.multipliers, factors.shifts
+    if how.scheme != "doubling_high_multiply":
+        missing = DOUBLED_BITS - np.frexp(multipliers.astype(np.float64))[1]
+        more = np.minimum(missing, LARGEST_SHIFT - shifts)
+        multipliers, shifts = multipliers << more, shifts + more
+    return [
+        (f"{prefix}multipliers", multipliers.astype(np.int32)),
+        (f"{prefix}shifts", shifts.astype(np.int32)),
+    ]
 
 
 def table_reads(
@@ -166,7 +182,17 @@ def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Sc
         limited = scaled.maximum(float(low - zero)).minimum(float(high - zero))
         rounded = _rounded(limited, how.rounding).convert(I32)
         return (rounded + zero if zero else rounded).convert(attribute.to.storage)
-    return limited_scalar(fixed_point_scalar(sum_, how, *factors), attribute)
+    return limited_scalar(scaled_scalar(sum_, attribute, *factors), attribute)
+
+
+def scaled_scalar(x: Scalar, attribute: RequantizationAttr, *factors: Scalar) -> Scalar:
+    """x (i32) * ratio by a scheme of integers, as `limited_scalar` takes it: in 32 bits where the
+    limits have no more than 16, so that vectors compute it."""
+    how = attribute.how
+    is_narrow = attribute.to.storage.width.data <= NARROW_BITS
+    if how.scheme == "doubling_high_multiply" or not is_narrow:
+        return fixed_point_scalar(x, how, *factors)
+    return _rounded_once(x, how.rounding, *factors)
 
 
 def limited_scalar(scaled: Scalar, attribute: RequantizationAttr) -> Scalar:
@@ -198,6 +224,41 @@ def _doubled(x: Scalar, multiplier: Scalar, shift: Scalar) -> Scalar:
     sign = high.shift_right(I32.width.data - 1)
     grows = (high.logical_and(mask) + sign).compare("gt", mask.shift_right(1))
     return high.shift_right(bits) + grows.convert(I32)
+
+
+def _rounded_once(x: Scalar, rounding: Rounding, multiplier: Scalar, shift: Scalar) -> Scalar:
+    """x * multiplier / 2^shift in 32 bits; what is beyond 2^27 stays beyond it, but may be smaller.
+
+    With u = floor(x * multiplier / 2^32), which lies within 2^30, and r = shift - 32 > 0 it is
+
+        floor(u / 2^r)                        down
+        floor((u + 2^(r - 1)) / 2^r)          nearest up: what u has lost is less than one
+
+    Smaller shifts are made 33, and x is shifted to the left instead, its bits in front kept within
+    32: such multipliers have 31 bits (`fixed_point_tables`), so that results are beyond 2^27 then.
+    The other roundings ask whether u has lost anything.
+    """
+    lift = (shift.constant(LEAST_SHIFT) - shift).maximum(0).minimum(MOST_LIFT)
+    most = shift.constant(2**31 - 1).shift_right(lift)
+    x = x.minimum(most).maximum(most.constant(-1) - most).shift_left(lift)
+    upper = x.upper_product(multiplier)
+    rest = shift.maximum(LEAST_SHIFT) - 32
+    if rounding == "down":
+        return upper.shift_right(rest)
+    half = rest.constant(1).shift_left(rest - 1)
+    if rounding == "nearest_up":
+        return (upper + half).shift_right(rest)
+    is_whole = (x * multiplier).compare("eq", 0).convert(I32)  # 0 or 1
+    if rounding == "nearest_even":
+        nearest = (upper + half).shift_right(rest)
+        is_half = upper.logical_and(half + half - 1).compare("eq", half).convert(I32)
+        return nearest - nearest.logical_and(is_whole).logical_and(is_half)
+    # Below zero by the least that there is: ties go down, and what is whole does not go up.
+    sign = x.shift_right(I32.width.data - 1)
+    lowered = upper - sign.logical_and(is_whole)
+    if rounding == "to_zero":
+        return lowered.shift_right(rest) - sign
+    return (lowered + half).shift_right(rest)
 
 
 def _rounded(x: Scalar, rounding: Rounding) -> Scalar:
@@ -252,6 +313,7 @@ __all__ = [
     "requantization_tables",
     "requantized_array",
     "requantized_scalar",
+    "scaled_scalar",
     "single_limits",
     "stored_array",
     "stored_scalar",

@@ -168,6 +168,12 @@ INLINE $scalar high_product_$suffix($scalar a, $scalar b)
     return ($scalar)(((int64_t)a * b + 0x40000000) >> 31);
 }
 
+//! upper_product scalar integer
+INLINE $scalar upper_product_$suffix($scalar a, $scalar b)
+{
+    return ($scalar)((int64_t)a * b >> 32);
+}
+
 //! floor_divide scalar integer
 INLINE $scalar floor_divide_$suffix($scalar dividend, $scalar divisor)
 {

@@ -56,6 +56,30 @@ INLINE $vector high_product_$vector($vector a, $vector b)
 #endif
 }
 
+//! upper_product vector integer
+// The products of every second number, as in `high_product`; their upper halves are the result.
+INLINE $vector upper_product_$vector($vector a, $vector b)
+{
+#if !defined(__clang__) && ($lanes == 8 && defined(__AVX2__) || $lanes == 16 && defined(__AVX512F__))
+    typedef uint64_t wide __attribute__((vector_size($bytes)));
+    const $vector odd_a = ($vector)((wide)a >> 32), odd_b = ($vector)((wide)b >> 32);
+#if $lanes == 8
+    const wide even = (wide)__builtin_ia32_pmuldq256(a, b);
+    const $vector odd = ($vector)__builtin_ia32_pmuldq256(odd_a, odd_b);
+    return __builtin_ia32_pblendd256(($vector)(even >> 32), odd, 0xaa);
+#else
+    typedef long long longs __attribute__((vector_size($bytes)));
+    const wide even = (wide)__builtin_ia32_pmuldq512_mask(a, b, (longs){0}, -1);
+    const $vector odd = ($vector)__builtin_ia32_pmuldq512_mask(odd_a, odd_b, (longs){0}, -1);
+    return __builtin_ia32_blendmd_512_mask(($vector)(even >> 32), odd, 0xaaaa);
+#endif
+#else
+    typedef int64_t wide __attribute__((vector_size(2 * $bytes)));
+    const wide product = __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide);
+    return __builtin_convertvector(product >> 32, $vector);
+#endif
+}
+
 //! dot vector integer: dot_product
 // Four bytes times four bytes of every lane, added to its sum: `four` holds unsigned bytes,
 // `filters` signed ones. One instruction where there is one (VNNI, Arm's usdot); where both have to be

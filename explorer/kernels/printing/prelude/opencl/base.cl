@@ -88,6 +88,12 @@ static inline $scalar high_product_$suffix($scalar a, $scalar b)
     return ($scalar)(((long)a * b + 0x40000000) >> 31);
 }
 
+//! upper_product scalar integer
+static inline $scalar upper_product_$suffix($scalar a, $scalar b)
+{
+    return mul_hi(a, b);
+}
+
 //! floor_divide scalar integer
 static inline $scalar floor_divide_$suffix($scalar dividend, $scalar divisor)
 {

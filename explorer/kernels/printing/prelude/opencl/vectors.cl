@@ -49,6 +49,12 @@ static inline $vector high_product_$vector($vector a, $vector b)
     return convert_$vector(product >> 31);
 }
 
+//! upper_product vector integer
+static inline $vector upper_product_$vector($vector a, $vector b)
+{
+    return mul_hi(a, b);
+}
+
 //! maximum vector integer
 static inline $vector maximum_$vector($vector a, $vector b)
 {

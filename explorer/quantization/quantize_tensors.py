@@ -41,6 +41,7 @@ from explorer.quantization.choosing import (
     moves,
     quantizable_tensors,
 )
+from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.seams import eighths_of
 from explorer.quantization.table import MODES, Threshold, ThresholdTable, require_known
 from explorer.results import Knob
@@ -51,6 +52,8 @@ I8, I16 = IntegerType(8), IntegerType(16)
 UI8 = IntegerType(8, Signedness.UNSIGNED)
 SMALLEST_SCALE = 2.0**-60
 """Of weights that are all zero."""
+LARGEST_BIAS = 2.0**30
+"""In steps of the sums, whose products have as much room beside it."""
 THRESHOLD, MODE = "threshold", "mode"
 
 
@@ -308,7 +311,8 @@ def _quantize_weight(
     if _is_whole(op, array, others, rewriter):
         events.decline("weights", op, "all is whole numbers: `store-whole-weights` keeps them")
         return
-    to = weight_type(array, axis, in_powers)
+    least = _least_scales(op, array.shape[axis], others[0], rewriter)
+    to = weight_type(array, axis, in_powers, least)
     with events.rewrite("weights", op, f"signed bytes, {len(to.scale_array)} scales"):
         stored = rewriter.add_weight(
             op, f"{identity_of(op)}.integers", stored_array(array, to), like=op, element_type=to
@@ -316,6 +320,25 @@ def _quantize_weight(
         back = DequantizeOp.make([stored], to=element_type_of(op.operands[index]))
         rewriter.insert_before(op, back, like=op)
         rewriter.set_operand(op, index, back.output)
+
+
+def _least_scales(
+    op: Quantizable, channels: int, read: SSAValue, rewriter: RecordedRewriter
+) -> np.ndarray | float:
+    """Of each channel, so that its bias is a whole number of steps of the sums in 31 bits.
+
+    What is never used has weights of nothing, or next to it, and a bias all the same.
+    """
+    made = moved_from(read).owner
+    bias = (
+        None
+        if not isinstance(op, Linear) or op.bias is None
+        else constant(op.bias, rewriter.weights)
+    )
+    if bias is None or bias.size not in (1, channels) or not isinstance(made, DequantizeOp):
+        return SMALLEST_SCALE
+    step = float(made.parameters.scale_array.min())
+    return np.abs(bias.reshape(-1).astype(np.float64)) / (step * LARGEST_BIAS)
 
 
 def _is_whole(
@@ -333,12 +356,14 @@ def _is_whole(
     )
 
 
-def weight_type(array: np.ndarray, axis: int, in_powers: bool = False) -> QuantizedType:
+def weight_type(
+    array: np.ndarray, axis: int, in_powers: bool = False, least: np.ndarray | float = 0.0
+) -> QuantizedType:
     """i8, symmetric, one scale per slice of the axis: largest magnitude / 127, or the next power of
-    two above that."""
+    two above that; `least`: of each slice at least."""
     others = tuple(a for a in range(array.ndim) if a != axis % array.ndim)
     largest = np.abs(array.astype(np.float64)).max(axis=others, initial=0.0)
-    scales = np.maximum(largest / 127, SMALLEST_SCALE)
+    scales = np.maximum(largest / 127, np.maximum(least, SMALLEST_SCALE))
     if in_powers:
         scales = powers_above(scales)
     return QuantizedType.get(I8, scales.tolist(), [0] * scales.size, axis % array.ndim)

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import explorer
@@ -180,6 +182,37 @@ def test_a_threshold_that_was_edited_cuts_off_or_widens(threshold, low, high):
 
 def _fields(kind):
     return str(kind.storage), float(kind.scale_array[0]), int(kind.zero_point_array[0])
+
+
+def test_a_channel_that_is_never_used_keeps_no_layer_in_floats(tmp_path, data):
+    """Weights of nothing beside a bias, which has to be a whole number of steps of the sums."""
+    text = """
+    pruned (float[1,4,8,8] x) => (float[1,3,6,6] y) {
+      c = Conv (x, w1, b1)
+      r = Relu (c)
+      y = Conv (r, w2, b2)
+    }"""
+    path = tmp_path / "pruned.onnx"
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
+    random = np.random.default_rng(0)
+    shapes = {"w1": (8, 4, 1, 1), "b1": (8,), "w2": (3, 8, 3, 3), "b2": (3,)}
+    arrays = {n: random.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    arrays["w1"][2] = 0
+    arrays["w1"][5] *= 1e-30
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()
+    )
+    onnx.save(model, path)
+    table = calibrate(explorer.load(path), data, "min-max")
+    compilation = explorer.compile(path, quantization=table)
+    events = compilation["compute-in-integers"].rewrites
+    rules = [event.rule for event in events if event.applied]
+    assert rules.count("multiply-integers") == 2
+    assert compilation.accuracy().passed
+    floats = explorer.compile(path)
+    inputs = compilation.example_inputs()
+    (wanted,), (found,) = (tuple(c.run(inputs).values()) for c in (floats, compilation))
+    assert np.abs(found - wanted).max() < 0.03 * np.abs(wanted).max()
 
 
 def test_weights_have_a_scale_for_each_channel_and_zeros_stay_zeros():

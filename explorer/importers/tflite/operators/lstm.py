@@ -128,7 +128,7 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAV
     if node.integer("merge_outputs") and time_axis:
         (batch,) = build.sizes(node.plain(0), [0], "an LSTM of both directions")
         if batch > 1:
-            # LiteRT finds their states by the width of the result, which is twice theirs.
+            # LiteRT 2.3.0 answers otherwise for all of the batch but the first.
             raise Unsupported("directions side by side with the batch first, and not of one")
     forward, *states = _sequence(node, FORWARD, time_axis, build)
     backward, *others = _sequence(node, BACKWARD, time_axis, build, is_backward=True)

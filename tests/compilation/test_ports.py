@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer
+from explorer.backends import backend_of
 from explorer.cli import main
 from explorer.compilation import Compilation
 from explorer.compilation.measurements.ports import ports_of, target_for_core
@@ -47,6 +48,21 @@ def test_a_target_for_a_core_has_its_vectors_and_registers():
         assert target.core.vector_registers == registers
     with pytest.raises(InputError, match="no family of cores 'hasswell'"):
         target_for_core(cpu, "hasswell")
+
+
+@pytest.mark.skipif(architecture_here() != "x86_64", reason="another architecture")
+def test_a_target_for_a_core_has_the_instructions_that_the_compiler_knows_of_it():
+    """Bytes are multiplied as the core does it, not as this machine would."""
+    haswell, rapids = (
+        target_for_core(load_target("cpu"), name) for name in ("haswell", "sapphire_rapids")
+    )
+    assert haswell.processor == "haswell"
+    if rapids.processor == "native":
+        pytest.skip("a compiler that does not know the core")
+    wanted = {"avx512_vnni", "amx_int8"}
+    assert not wanted & set(backend_of(haswell).core(haswell).features)
+    assert wanted <= set(backend_of(rapids).core(rapids).features)
+    assert target_for_core(load_target("cpu"), "neoverse_v1").processor == "native"
 
 
 @is_judged

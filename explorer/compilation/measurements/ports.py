@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.affine import ForOp
 from xdsl.dialects.func import FuncOp
 
 from explorer.backends import backend_of
@@ -24,6 +25,7 @@ from explorer.errors import BuildError, InputError
 from explorer.kernels.cost import CostMachine
 from explorer.kernels.cost.loops import LoopCost, loop_costs
 from explorer.kernels.cost.rules import parts_of
+from explorer.kernels.steps.matrix_tiles import is_matrix_tile
 from explorer.processor import processor_family
 from explorer.results import KernelRecord, Program
 from explorer.results.runs.ports import CHAIN, ISSUE, LoopPorts, PortsRecord
@@ -34,13 +36,19 @@ from explorer.runtime.assembly.analysis import (
     require_analyser,
 )
 from explorer.runtime.assembly.attribution import KernelAssembly, assign, wanted_functions
-from explorer.runtime.assembly.core_builds import build_as_here, build_for
+from explorer.runtime.assembly.core_builds import build_as_here, build_for, name_of_processor
 from explorer.runtime.assembly.fitting import fitting_family
 from explorer.runtime.assembly.loops import reader_of, with_writeback_apart
 from explorer.runtime.assembly.matching import MatchedLoop, match_loops
 from explorer.runtime.assembly.native import functions_with_lines
 from explorer.targets import Target
-from explorer.targets.core_families import CoreFamily, KnownCore, core_family, registers_of
+from explorer.targets.core_families import (
+    CoreFamily,
+    KnownCore,
+    architecture_here,
+    core_family,
+    registers_of,
+)
 
 HOT = 0.1
 """Of its kernel's cycles: a loop with less is none that anybody waits for."""
@@ -87,17 +95,18 @@ def ports_of(
 def target_for_core(target: Target, core: str) -> Target:
     """The target for cores of a family (`sapphire_rapids`, or with a hyphen) in place of its own.
 
-    With the vectors and registers of that family; such a program may not run on this machine.
-    InputError where there is no such family.
+    With the vectors and registers of that family, and the instructions that this machine's compiler
+    makes for it by name; such a program may not run here. InputError where there is no such family.
     """
     family = core_family(core.replace("-", "_").lower())
-    return target.with_(
-        **{
-            "core.family": family.name,
-            "core.vector_registers": registers_of(family, family.features),
-            "vector_floats": vector_floats_of(family),
-        }
-    )
+    fields: dict[str, int | str] = {
+        "core.family": family.name,
+        "core.vector_registers": registers_of(family, family.features),
+        "vector_floats": vector_floats_of(family),
+    }
+    if family.architecture == architecture_here() and (name := name_of_processor(family)):
+        fields["processor"] = name
+    return target.with_(**fields)
 
 
 def vector_floats_of(family: CoreFamily) -> int:
@@ -155,6 +164,11 @@ class _Ports:
             name = kernel.name
             if name not in costs or assembly.text is None:
                 self.left_out.append((name, assembly.note or "it has no schedule"))
+                continue
+            if any(
+                isinstance(op, ForOp) and is_matrix_tile(op) for op in self.functions[name].walk()
+            ):
+                self.left_out.append((name, "its sums are matrix instructions, in a function"))
                 continue
             weight = max(launches[name], 1) / whole
             loops += self._kernel(kernel, assembly, costs[name], cycles[name], weight)

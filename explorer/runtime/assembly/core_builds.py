@@ -10,6 +10,7 @@ What it makes for another architecture is looked at, and never runs here.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -86,6 +87,16 @@ def build_for(family: CoreFamily) -> CoreBuild:
     raise BuildError(
         "; ".join(dict.fromkeys(error.message for error in refusals)), hint=refusals[-1].hint
     )
+
+
+def name_of_processor(family: CoreFamily) -> str:
+    """What this machine's compiler calls the core; empty where it has no name for it, or where
+    there is no compiler."""
+    with contextlib.suppress(BuildError):
+        (name, *_) = *family.families, ""
+        option = "-march" if family.architecture == "x86_64" else "-mcpu"
+        return name if name and _knows(find_compiler(), f"{option}={name}") else ""
+    return ""
 
 
 def _zig_words(family: CoreFamily) -> tuple[str, ...]:

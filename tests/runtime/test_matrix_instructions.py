@@ -4,6 +4,7 @@ AMX runs by the definition of its instructions in C in their place, `usmmla` in 
 """
 
 import platform
+import re
 import subprocess
 from pathlib import Path
 from runpy import run_path
@@ -199,6 +200,29 @@ def test_the_compiler_makes_tile_instructions_of_it(wide, tmp_path):
     assert finished.returncode == 0, finished.stderr
     assembly = (tmp_path / "program.s").read_text()
     assert all(f"\t{name}" in assembly for name in ("ldtilecfg", "tdpbusd", "tilerelease"))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
+def test_the_compiler_keeps_what_tile_instructions_alone_read(pictures, tmp_path):
+    """gcc's amxtileintrin.h does not say so: bytes that were gathered would not be written."""
+    _, by_tiles = pictures
+    source = "\n".join(by_tiles.program.source.lines)
+    unsaid = re.sub(r"#define WRITTEN\(place\) .*", "#define WRITTEN(place) (void)(place)", source)
+    compiler = find_compiler()
+    flags = ["-std=gnu11", "-O3", "-fwrapv"]  # those of programs here let it leave out less
+    stores = []
+    for text in (source, unsaid):
+        (tmp_path / "program.c").write_text(text)
+        command = [*compiler.command, *flags, "-march=sapphirerapids", "-S", "program.c"]
+        finished = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        if finished.returncode and "sapphirerapids" in finished.stderr:
+            pytest.skip("a compiler that does not know AMX")
+        assert finished.returncode == 0, finished.stderr
+        assembly = (tmp_path / "program.s").read_text()
+        stores.append(len(re.findall(r"^\s*v?mov\w*\s.*,\s*-?\d*\(%r", assembly, re.MULTILINE)))
+    assert compiler.family != "gcc" or stores[0] > stores[1]
 
 
 def test_matrix_instructions_of_arm_give_the_same_bits(tmp_path):

@@ -17,6 +17,8 @@
 #define AMX_ASK() (syscall(SYS_arch_prctl, 0x1023, 18) == 0)
 #endif
 #ifdef AMX_LOAD
+// gcc is not told what tile instructions read, and would leave out what is written for them alone.
+#define WRITTEN(place) __asm__ volatile("" : : "r"(place) : "memory")
 // Seven tiles: four of sums, one of so many rows of bytes, two of filters.
 INLINE void configure_tiles(int rows)
 {
@@ -26,6 +28,7 @@ INLINE void configure_tiles(int rows)
         uint8_t rows[16];
     } settings = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64}, {0, 0, 0, 0, 0, 16, 16}};
     for (int i = 0; i < 5; i++) settings.rows[i] = (uint8_t)rows;
+    WRITTEN(&settings);
     AMX_CONFIGURE(&settings);
 }
 
@@ -146,6 +149,7 @@ INLINE void load_rows_$vector(const char *bytes, int rows, long row_stride, long
     }
     for (int r = 0; flips && r < rows; r++)
         for (int i = 0; i < 8; i++) gathered[r][i] ^= wide;
+    WRITTEN(gathered);
     AMX_LOAD(4, gathered, 64);
 }
 
@@ -186,6 +190,7 @@ INLINE void matrix_pieces_$vector($vector *sums, int rows, int vectors,
         for (; row + 4 <= rows; row += 16) {
             const int height = row + 16 <= rows ? 16 : rows - row;
             configure_tiles(height);
+            WRITTEN(sums);
             for (int v = 0; v < vectors; v += 4) {
                 char *place = (char *)(sums + row * vectors + v);
                 AMX_LOAD(0, place, pitch);

@@ -287,6 +287,14 @@ def test_a_residual_is_blocked_like_the_result():
     assert len(assigned.copies) == 2  # the input gets its halo, the output becomes plain
 
 
+def test_a_plain_input_that_is_a_residual_too_is_blocked_for_that_alone():
+    body = conv("y", "x", (5, 5), more=", residual = %x")
+    few = STEM.replace("24", "5")
+    assigned = Assigned(main(body, types=few, inputs=f"%x : {few}"))
+    assert assigned.read("y") == Layout(0, (1, 1, 1, 1))
+    assert assigned.read("y", 2) == BLOCKED
+
+
 def test_a_global_average_stays_in_blocks():
     body = (
         conv("a", "x", (3, 24))

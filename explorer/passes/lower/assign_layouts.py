@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeGuard
 
 from xdsl.dialects import func
 from xdsl.ir import BlockArgument, OpResult, SSAValue
@@ -153,8 +154,8 @@ class _Assignment:
         layout = Layout(block=chosen)
         with self.events.rewrite("blocked", op, BLOCKED):
             for index, operand in enumerate(op.operands):
-                if must_share_blocks(op, operand) and layout_of(operand).block != layout.block:
-                    wanted = Layout(operand_block(op, operand, chosen))
+                if must_share_blocks(op, index) and layout_of(operand).block != layout.block:
+                    wanted = Layout(operand_block(op, index, chosen))
                     self.rewriter.set_operand(op, index, self._convert(operand, wanted, op))
             self.rewriter.set_type(op.results[0], with_layout(op.results[0].type, layout))
 
@@ -314,30 +315,37 @@ def writes_itself(value: SSAValue, layout: Layout) -> bool:
     return (not layout.block or len(static_shape(value)) == 4) and value.has_one_use()
 
 
-def must_share_blocks(op: TopOperation, operand: SSAValue) -> bool:
-    """Does a blocked operation need this operand blocked too?"""
+def must_share_blocks(op: TopOperation, index: int) -> bool:
+    """Does a blocked operation need this operand blocked too?
+
+    By its index: a value that is an input may be a residual, too, which lies as the result does.
+    """
+    operand = op.operands[index]
     if isinstance(operand.owner, WeightOp):
         return False
     shape = static_shape(operand)
     if isinstance(op, ConvOp) and len(shape) < 4:
         return False  # a zero point or a scale that is known at run time only
-    if isinstance(op, ConvOp) and operand is op.input and not op.is_depthwise:
+    if _is_input(op, index) and not op.is_depthwise:
         block = layout_of(operand).block
         return not block and (shape[CHANNELS] >= MANY_CHANNELS or op.sums is not None)
-    index = next(i for i, given in enumerate(op.operands) if given is operand)
     return not isinstance(op, Blockable) or op.shares_blocks(index)
 
 
-def operand_block(op: TopOperation, operand: SSAValue, block: int) -> int:
+def operand_block(op: TopOperation, index: int, block: int) -> int:
     """Channels per block that an operand is copied into: as the result, or as many as fit.
 
     A dot product of bytes takes 4 channels at once, so that few channels want a narrow block.
     """
-    if isinstance(op, ConvOp) and operand is op.input and op.sums is not None:
-        channels = static_shape(operand)[CHANNELS]
-        if not op.is_depthwise:
-            return next((b for b in LEGAL_BLOCKS[1:] if channels <= b < block), block)
+    if _is_input(op, index) and op.sums is not None and not op.is_depthwise:
+        channels = static_shape(op.input)[CHANNELS]
+        return next((b for b in LEGAL_BLOCKS[1:] if channels <= b < block), block)
     return block
+
+
+def _is_input(op: TopOperation, index: int) -> TypeGuard[ConvOp]:
+    """Is this operand what the windows of a convolution read?"""
+    return isinstance(op, ConvOp) and index == 0
 
 
 def needs_halo(op: TopOperation) -> Halo:

@@ -185,4 +185,23 @@ def rescaled(layer: Convolution, kind: QuantizedType, by: RequantizationAttr) ->
     if layer.moved is not None:
         addends = wrapped(layer.moved.addends - zero)
         return replace(layer, rescaling=scaling, moved=replace(layer.moved, addends=addends))
-    return replace(layer, rescaling=scaling, bias=wrapped(layer.bias - zero))
+    return _without_zero_factors(replace(layer, rescaling=scaling, bias=wrapped(layer.bias - zero)))
+
+
+def _without_zero_factors(layer: Convolution) -> Convolution:
+    """The same results, where a shift cannot make all sums zero: the sums are zero themselves."""
+    scaling = layer.rescaling
+    assert scaling is not None
+    none = scaling.multipliers == 0
+    if scaling.how is None or scaling.how.scheme != "shift" or not none.any():
+        return layer
+    return replace(
+        layer,
+        weights=np.where(none[:, None, None, None], 0, layer.weights),
+        bias=np.where(none, 0, layer.bias),
+        rescaling=replace(
+            scaling,
+            multipliers=np.where(none, 1, scaling.multipliers),
+            shifts=np.where(none, 0, scaling.shifts),
+        ),
+    )

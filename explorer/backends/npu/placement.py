@@ -14,6 +14,7 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
 from explorer.npu.layer import LayerError
+from explorer.npu.matrices import Transposition
 from explorer.npu.program import tile_layer
 from explorer.npu.reading import is_read_through, read_operation, stays
 from explorer.runtime.compilers import find_compiler
@@ -63,12 +64,17 @@ class RefusedLayers:
             return "it reads or makes floats"
         if stays(op) or (is_read_through(op) and self._are_taken(op, weights)):
             return ""
+        found: dict[bool, str] = {}
         try:
             for read in read_operation(op, weights, self.machine):
-                tile_layer(read.layer, self.machine)
+                try:
+                    tile_layer(read.layer, self.machine)
+                except LayerError as error:
+                    found.setdefault(isinstance(read.layer, Transposition), error.message)
         except LayerError as error:
             return error.message
-        return ""
+        # What computes says more than what only turns its matrices.
+        return found.get(False) or found.get(True, "")
 
     def _are_taken(self, op: TopOperation, weights: Weights) -> bool:
         """Whether all that reads through it is computed by the machine, too."""

@@ -90,11 +90,13 @@ def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
 
 def small(tmp_path, nodes, shape, **weights):
     """A model of the nodes from x to y, its table of thresholds, and its input; `to` is no
-    weight's."""
+    weight's, and `zeros` are zeros."""
     random = np.random.default_rng(0)
     constants = [
         numpy_helper.from_array(
-            np.array(size) if name == "to" else random.normal(0, 1, size).astype(np.float32),
+            np.array(size)
+            if name == "to"
+            else random.normal(0, name != "zeros", size).astype(np.float32),
             name,
         )
         for name, size in weights.items()
@@ -140,6 +142,30 @@ def test_channels_that_become_columns_with_zeros_between_are_part_of_a_network(t
     ]
     path, table, x = small(tmp_path, nodes, (1, 6), w1=(6, 20), w2=(5, 3, 2), to=[1, 5, 4])
     checked(explorer.compile(path, target, quantization=table), x)
+
+
+@pytest.mark.parametrize("target", ["vta-16", "tiny-8"])
+def test_filters_of_zeros_are_a_layer(tmp_path, target):
+    """Their scale is so small that no shift makes it: the sums are made zero instead."""
+    nodes = [
+        helper.make_node("Conv", ["x", "zeros"], ["a"]),
+        helper.make_node("Add", ["a", "x"], ["y"]),
+    ]
+    path, table, x = small(tmp_path, nodes, (1, 5, 3, 4), zeros=(5, 5, 1, 1))
+    checked(explorer.compile(path, target, quantization=table), x)
+
+
+def test_what_the_vector_engine_lacks_is_said_of_rows_that_are_turned_too(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]),
+             helper.make_node("Softmax", ["a"], ["y"], axis=1)]  # fmt: skip
+    path, table, _ = small(tmp_path, nodes, (1, 5, 6), w=(6, 7))
+    c = explorer.compile(path, "vta-16", quantization=table)
+    reasons = {
+        reason for _, _, reason in c.placed_elsewhere if "reads or makes floats" not in reason
+    }
+    assert {reason.rpartition(": ")[2] for reason in reasons} == {
+        "its vector engine has no softmax"
+    }
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ Both compute, from x and the weights w (4 floats each):
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from explorer.results import (
     WeightSlot,
 )
 from explorer.results.program import Tap
+from explorer.runtime.cache import ProgramCache
+from explorer.runtime.cache.folder import open_cache
 
 C_SOURCE = """
 #include <time.h>
@@ -178,3 +181,8 @@ def weights() -> np.ndarray:
 @pytest.fixture
 def inputs() -> dict[str, np.ndarray]:
     return {"x": np.array([[10, 20], [30, 40]], dtype=np.float32)}
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ProgramCache:
+    return open_cache(tmp_path / "programs")

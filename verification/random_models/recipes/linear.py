@@ -76,6 +76,19 @@ def convolution(operator: str, draft: Draft) -> None:
     draft.add(operator, [x.name, w, *bias], 1, group=group, **windows)
 
 
+def residual(draft: Draft) -> None:
+    """A convolution that keeps its input's shape, and what it read added to it."""
+    channels, dims = draft.number(1, 18), draft.one_of([1, 2, 2])
+    x = draft.input("float32", (1, channels, *(draft.number(3, 9) for _ in range(dims))))
+    around, group = draft.number(0, 1), draft.one_of([1, 1, channels])
+    kernel = [2 * around + 1] * dims
+    w = draft.weight("float32", (channels, channels // group, *kernel))
+    (y,) = draft.add("Conv", [x.name, w], group=group, pads=[around] * 2 * dims)
+    if draft.random.random() < 0.3:
+        (y,) = draft.add("Relu", [y.name])
+    draft.add("Add", draft.one_of([(x.name, y.name), (y.name, x.name)]))
+
+
 def deformable(draft: Draft) -> None:
     """Offsets of whole quarters, so that no sample lies on an edge by its last bits."""
     channels, out, height, width = draft.number(1, 3), draft.number(1, 3), 5, 6
@@ -154,4 +167,5 @@ def _windows(draft: Draft, dims: int) -> dict[str, list[int]]:
 RECIPES = (
     *recipes(matmul, matmul, gemm, fused_matmul, deformable, einsum, determinant, column_to_image),
     *family(convolution, "Conv", "Conv", "ConvTranspose"),
+    *recipes(residual),
 )

@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from explorer.files import ModelPath
 
 
-def add_model(
-    parser: argparse.ArgumentParser, text: str = "a model file", may_be_two: bool = True
-) -> None:
-    """MODEL, and `--weights` where a command has no other use for that word; see `model_of`."""
+def add_model(parser: argparse.ArgumentParser, text: str = "a model file") -> None:
+    """MODEL and `--weights`; see `model_of`."""
     parser.add_argument("model", metavar="MODEL", help=text)
-    if may_be_two:
-        add_weights(parser)
+    add_weights(parser)
 
 
 def add_weights(parser: argparse.ArgumentParser) -> None:

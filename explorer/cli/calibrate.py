@@ -8,8 +8,8 @@ was interrupted had seen lies beside the table, and the next one with the same d
 Beside the table lies as well what was seen of every tensor (its histogram, what all methods say),
 in `net.table.observed.npz`: views show it; and `net.table.corrections.npz`, which the table names.
 
-    explorer calibrate net.onnx --weights int4 --block 32 -o net.table
-    explorer calibrate net.onnx --weights int4 --block 32 --data texts.npz -o net.table
+    explorer calibrate net.onnx --weights-only int4 --block 32 -o net.table
+    explorer calibrate net.onnx --weights-only int4 --block 32 --data texts.npz -o net.table
 
 make tables that quantize weights alone: to the nearest integers, or by GPTQ over the data.
 """
@@ -33,7 +33,7 @@ SUMMARY = "find thresholds for quantizing a model, from data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser, may_be_two=False)
+    options.add_model(parser)
     add_data(parser)
     parser.add_argument(
         "--method",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: adaround)",
     )
     parser.add_argument(
-        "--weights",
+        "--weights-only",
         choices=("int4", "uint4", "int8", "uint8"),
         help="quantize the weights of matrix products alone, in blocks of rows: those with a sign "
         "lie around zero, the others have a zero point for each block",
@@ -62,14 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.count,
         default=32,
         metavar="ROWS",
-        help="with --weights: rows that share a scale (default: 32)",
+        help="with --weights-only: rows that share a scale (default: 32)",
     )
     parser.add_argument(
         "--rounding",
         choices=("nearest", "gptq"),
         default="",
-        help="with --weights: each to the nearest, which takes no data, or so that sums err least "
-        "(default: gptq where there are data)",
+        help="with --weights-only: each to the nearest, which takes no data, or so that sums err "
+        "least (default: gptq where there are data)",
     )
     parser.add_argument(
         "--arithmetic",
@@ -92,12 +92,12 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.tuning.calibration_state import SUFFIX
 
     check_output(arguments.output)
-    if arguments.data is None and arguments.cases is None and not arguments.weights:
+    if arguments.data is None and arguments.cases is None and not arguments.weights_only:
         raise InputError(
             "thresholds come from data: one of --data and --cases is required",
-            hint="--weights int4 quantizes weights alone, which takes none",
+            hint="--weights-only int4 quantizes weights alone, which takes none",
         )
-    model = explorer.load(arguments.model)
+    model = explorer.load(options.model_of(arguments))
     data = read_asked(arguments, model)
     with Progress("calibrating") as progress:
         table = explorer.calibrate(
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             chosen=chosen_of(arguments),
             state=arguments.output.with_name(f"{arguments.output.name}{SUFFIX}"),
             arithmetic=arguments.arithmetic,
-            weights=arguments.weights or "",
+            weights=arguments.weights_only or "",
             block=arguments.block,
             rounding=arguments.rounding,
         )

@@ -50,6 +50,10 @@ def test_commands_take_weights(pair: ModelFiles, tmp_path: Path):
 
     assert (ran, main(["show", *given, "--what", "operators"])) == (0, 0)
     np.testing.assert_allclose(np.load(output)["y"], X @ WEIGHT.T + BIAS, rtol=1e-5)
+    table = str(tmp_path / "net.table")
+    np.savez(tmp_path / "data.npz", x0=X[None])
+    data = ["--data", str(tmp_path / "data.npz"), "--method", "min-max", "--corrections", "none"]
+    assert main(["calibrate", *given, *data, "-o", table]) == 0
 
 
 def test_kept_programs_are_of_both_files(

@@ -242,7 +242,9 @@ def test_a_file_for_others_holds_blocks(mlp, table, compiled, images):
 def test_commands_make_and_use_a_table(sample_models, images, tmp_path, capsys):
     model, path = str(sample_models / "digits_mlp.onnx"), tmp_path / "net.table"
     np.savez(tmp_path / "one.npz", image=images[200:201])
-    assert main(["calibrate", model, "--weights", "int8", "--block", "32", "-o", str(path)]) == 0
+    assert (
+        main(["calibrate", model, "--weights-only", "int8", "--block", "32", "-o", str(path)]) == 0
+    )
     assert "weights as int8 in blocks of 32, by nearest; wrote" in capsys.readouterr().out
     given = ["--quantize", str(path), "--input", str(tmp_path / "one.npz")]
     assert main(["check", model, *given, "--min-sqnr", "30"]) == 0

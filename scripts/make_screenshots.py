@@ -43,7 +43,7 @@ jupyterlab = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "jupyterlab.p
 MOST_BYTES = 300_000
 """Of one picture, so that the README loads quickly."""
 COLOURS = 256
-"""Of a picture: what the explorer draws has few more, and a byte for each pixel is a third."""
+"""Of a picture, whose pixels take a byte each so; text and areas look as on the screen."""
 SETTLE_MILLISECONDS = 700
 """Motion in the explorer takes at most 200 ms; fonts and the minimap come after it."""
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from explorer.ir.constants import is_constant
 from explorer.ir.evaluation import input_names
@@ -27,7 +28,7 @@ from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.quantization.quantized import DequantizeOp
-from explorer.ir.types import element_type_of, is_static
+from explorer.ir.types import element_type_of, is_static, static_shape
 
 F32 = Float32Type()
 
@@ -132,17 +133,43 @@ def joins(op: Moving) -> bool:
 
 def joined_parts(op: Moving) -> list[tuple[Operation, int]]:
     """Where the parts of such a result are read: operations and places of operands, as far up as
-    what reads a part is read by nothing else."""
+    what reads a part is read by nothing else.
+
+    What others read, too, is rounded once more on the way here: where there are fewest numbers, of
+    half of what was split that half.
+    """
     found: list[tuple[Operation, int]] = []
     for index, operand in enumerate(op.operands):
         if operand not in op.moved_operands():
             continue
         maker = operand.owner
+        above = None
         if isinstance(maker, Moving) and moves(maker) and operand.has_one_use():
-            found += joined_parts(maker)
-        else:
+            above = joined_parts(maker)
+        if above is None or _is_rounded_apart(above, maker, operand):
             found.append((op, index))
+        else:
+            found += above
     return found
+
+
+def _is_rounded_apart(
+    above: list[tuple[Operation, int]], maker: Operation | Block, value: SSAValue
+) -> bool:
+    """Whether parts are better quantized as the moved value that is read here: nothing makes them
+    for it alone, and they are no fewer numbers, or the same ones in another shape."""
+    parts = [part.operands[index] for part, index in above]
+    if not all(map(is_static, (*parts, value))) or any(map(_is_computed_for_one, parts)):
+        return False
+    numbers, here = sum(prod(static_shape(part)) for part in parts), prod(static_shape(value))
+    is_view = isinstance(maker, TopOperation) and maker.is_view and above == [(maker, 0)]
+    return here < numbers or (here == numbers and is_view)
+
+
+def _is_computed_for_one(value: SSAValue) -> bool:
+    """Whether one operation reads what no move makes."""
+    is_moved = isinstance(value.owner, Moving) and moves(value.owner)
+    return value.has_one_use() and not is_moved
 
 
 def moved_from(value: SSAValue) -> SSAValue:

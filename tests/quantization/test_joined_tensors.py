@@ -9,7 +9,9 @@ import pytest
 import explorer
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.top.linear.convolution import ConvOp
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.quantization.quantized import RequantizeOp
+from explorer.ir.types import QuantizedType, element_type_of, static_shape
 from explorer.quantization.remaining import float_operations
 from explorer.tuning.calibration import calibrate
 
@@ -95,3 +97,34 @@ def test_the_best_thresholds_and_roundings_are_found_for_it(model, data):
         outputs_by_name(s.program, s.run(inputs))["y"] for s in (pairs.before, pairs.after)
     )
     assert -10 * np.log10(np.sum((found - exact) ** 2) / np.sum(exact**2)) > 30
+
+
+SPLIT = """
+split (float[1,4,6,6] x) => (float[1,4,6,6] y)
+<float[8,4,1,1] w1, float[4,4,1,1] w2, float[4,8,1,1] w3,
+ int64[5] pairs = {1, 4, 2, 6, 6}, int64[5] halves = {2, 1, 4, 6, 6}, int64[4] picture = {1, 4, 6, 6},
+ int64 first = {0}, int64 second = {1}> {
+  a = Conv (x, w1)
+  b = Reshape (a, pairs)
+  c = Transpose <perm = [2, 0, 1, 3, 4]> (b)
+  d = Gather (c, first)
+  e = Gather (c, second)
+  f = Conv (e, w2)
+  k = Concat <axis = 1> (d, f)
+  y = Conv (k, w3)
+}
+"""
+"""Channels that are shuffled and split in two halves: one is joined again with what the other
+becomes, as in ShuffleNet V2."""
+
+
+def test_of_what_is_split_only_the_half_that_is_joined_is_rounded_again(tmp_path, data):
+    model = source_model(tmp_path, SPLIT)
+    x = {"x": data["x"][:, :, :6, :6]}
+    compilation = explorer.compile(model, quantization=calibrate(model, x, "min-max"))
+    snapshot = compilation["fuse-quantization"].after
+    (concat,) = [op for op in snapshot.walked if isinstance(op, ConcatOp)]
+    (rounded,) = [op for op in snapshot.walked if isinstance(op, RequantizeOp)]
+    assert concat.operands[0] is rounded.output
+    assert static_shape(rounded.input) == (1, 4, 6, 6)  # of 1 x 8 x 6 x 6
+    assert compilation.accuracy({"x": x["x"][:1]}).report.bit_exact

@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
@@ -25,9 +26,9 @@ from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
-from explorer.ir.types import static_shape
+from explorer.ir.types import is_static, static_shape
 from explorer.npu.layer import Convolution, LayerError, Placement, Rescaling
-from explorer.npu.network_values import Stored, stored_form
+from explorer.npu.network_values import PICTURE_RANK, Stored, channel_axis, stored_form
 
 MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)
 MOST_PHASES = 8
@@ -59,15 +60,17 @@ def origin(value: SSAValue, weights: Mapping[str, np.ndarray]) -> Moved:
     if not isinstance(op, MOVES):
         if isinstance(op, WeightOp):
             raise LayerError("it joins a constant to what is computed")
-        count = int(np.prod(static_shape(value)))
-        return Moved(roots=(value,), places=np.arange(count).reshape(static_shape(value)))
-    moved = list(op.operands) if isinstance(op, ConcatOp) else list(op.operands)[:1]
+        return _itself(value)
+    moved = _moved_operands(op)
     others = [_constant(operand, weights) for operand in list(op.operands)[len(moved) :]]
-    found = [origin(operand, weights) for operand in moved]
+    found = [
+        _itself(operand) if is_joined_as_it_is(op, operand) else origin(operand, weights)
+        for operand in moved
+    ]
     roots: list[SSAValue] = []
     arrays, padding = [], 0
     for one in found:
-        start = sum(int(np.prod(static_shape(root))) for root in roots)
+        start = sum(prod(static_shape(root)) for root in roots)
         arrays.append(np.where(one.places == PADDING, PADDING, one.places + start))
         roots += one.roots
         padding = one.padding if np.any(one.places == PADDING) else padding
@@ -75,6 +78,57 @@ def origin(value: SSAValue, weights: Mapping[str, np.ndarray]) -> Moved:
         return _padded(op, roots, arrays[0], others, padding)
     (places,) = op.evaluate(*arrays, *others)
     return Moved(roots=tuple(roots), places=np.asarray(places, np.int64), padding=padding)
+
+
+def _itself(value: SSAValue) -> Moved:
+    shape = static_shape(value)
+    return Moved(roots=(value,), places=np.arange(prod(shape)).reshape(shape))
+
+
+def _moved_operands(op: Operation) -> list[SSAValue]:
+    return list(op.operands) if isinstance(op, ConcatOp) else list(op.operands)[:1]
+
+
+def is_joined_as_it_is(op: Operation, value: SSAValue) -> bool:
+    """Whether a concat of channels reads an operand as it was moved, and not what that is made of:
+    where parts come from pictures of several sizes, each is made in the size of the result."""
+    return isinstance(op, ConcatOp) and value in _joined_as_they_are(op)
+
+
+def _joined_as_they_are(op: ConcatOp) -> set[SSAValue]:
+    is_of_channels = op.get("axis") == channel_axis(PICTURE_RANK)
+    if (
+        not is_of_channels
+        or not is_static(op.output)
+        or len(static_shape(op.output)) != PICTURE_RANK
+    ):
+        return set()
+    sizes = {operand: _sizes(operand) for operand in op.operands}
+    if len(set().union(*sizes.values())) < 2:
+        return set()
+    moved = [operand for operand in op.operands if isinstance(operand.owner, MOVES)]
+    return {operand for operand in moved if sizes[operand] != _size(op.output)}
+
+
+def _sizes(value: SSAValue) -> set[tuple[int, int]]:
+    """Heights and widths of the pictures that a value is made of by moves."""
+    op = value.owner
+    if not isinstance(op, MOVES):
+        return _size(value)
+    whole = _joined_as_they_are(op) if isinstance(op, ConcatOp) else set()
+    found = (_size(v) if v in whole else _sizes(v) for v in _moved_operands(op))
+    return set().union(*found)
+
+
+def _size(value: SSAValue) -> set[tuple[int, int]]:
+    """None of what lies in no layer's memory: floats, constants."""
+    if isinstance(value.owner, WeightOp):
+        return set()
+    try:
+        _, height, width = stored_form(value).shape
+    except LayerError:
+        return set()
+    return {(height, width)}
 
 
 def _padded(
@@ -354,4 +408,7 @@ def _selection(
     )  # fmt: skip
 
 
-__all__ = ["MOVES", "Moved", "flattened_picture", "is_unmoved", "move_layers", "origin"]
+__all__ = [
+    "MOVES", "Moved", "flattened_picture", "is_joined_as_it_is", "is_unmoved", "move_layers",
+    "origin",
+]  # fmt: skip

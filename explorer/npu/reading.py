@@ -28,6 +28,7 @@ from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
@@ -41,7 +42,14 @@ from explorer.npu.averages import average
 from explorer.npu.computed import Step, copy, is_read_as_matrix, is_swap, matrix_product, swap
 from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layer import Layer, LayerError
-from explorer.npu.moves import MOVES, flattened_picture, is_unmoved, move_layers, origin
+from explorer.npu.moves import (
+    MOVES,
+    flattened_picture,
+    is_joined_as_it_is,
+    is_unmoved,
+    move_layers,
+    origin,
+)
 from explorer.npu.network_values import are_same_bytes, stored_form
 from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
@@ -134,9 +142,10 @@ def _needs_moved(user: Operation, op: TopOperation) -> bool:
         return flattened_picture(op.results[0], {}) is None
     if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):
         return is_read_as_matrix(user) or not is_unmoved(user.output)
+    if isinstance(user, ConcatOp):
+        return is_joined_as_it_is(user, op.results[0])
     if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
-        is_joined = isinstance(user, MOVES) and op.results[0] in user.operands
-        return not (is_joined and user.name == "top.concat")
+        return True
     if stays(user):
         return any(_needs_moved(use.operation, user) for use in user.results[0].uses)
     return False

@@ -206,6 +206,30 @@ def test_moves_are_read_off_where_numbers_come_from(name, moving):
     checked(found, snapshot, moving[2], machine)
 
 
+@pytest.mark.parametrize("name", ["tiny-8", "vta-16"])
+def test_what_is_made_larger_is_joined_as_it_is(name, tmp_path):
+    """As in networks that look at several sizes: no layer picks channels of two of them at once."""
+    random = np.random.default_rng(2)
+    constants = [
+        floats("fine", random, 12, 6, 1, 1), floats("coarse", random, 10, 6, 2, 2),
+        floats("last", random, 5, 28, 1, 1), numbers("sizes", 1, 10, 12, 14),
+    ]  # fmt: skip
+    nearest = {"mode": "nearest", "nearest_mode": "floor",
+               "coordinate_transformation_mode": "asymmetric"}  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "fine"], ["f"]),
+        helper.make_node("Conv", ["x", "coarse"], ["c"], strides=[2, 2]),
+        helper.make_node("Resize", ["c", "", "", "sizes"], ["r"], **nearest),
+        helper.make_node("Concat", ["r", "f", "x"], ["j"], axis=1),
+        helper.make_node("Conv", ["j", "last"], ["z"]),
+    ]
+    model = model_of(nodes, (1, 6, 12, 14), tmp_path, *constants)
+    machine = describe(load_target(name))
+    found, snapshot = compiled(model, machine)
+    assert found.refused == ()
+    checked(found, snapshot, model[2], machine)
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
 def test_a_flattened_picture_is_read_as_it_lies(order):
     """Nothing is moved for a product: its weights are put in the order of the picture."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
+from hashlib import sha256
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import TensorType
@@ -13,7 +15,7 @@ from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
-from explorer.npu.layer import LayerError
+from explorer.npu.layer import Layer, LayerError
 from explorer.npu.matrices import Transposition
 from explorer.npu.program import tile_layer
 from explorer.npu.reading import is_read_through, read_operation, stays
@@ -51,7 +53,9 @@ class RefusedLayers:
     known: WeakKeyDictionary[TopOperation, str] = field(
         default_factory=WeakKeyDictionary, compare=False, repr=False
     )
-    """Answers so far: one may take as long as cutting a layer into tiles."""
+    """Answers so far, by operation."""
+    cut: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
+    """And by what is in a layer: to cut one into tiles takes longest, and copies ask, too."""
 
     def __call__(self, op: TopOperation, weights: Weights) -> str:
         """Why the host has to run an operation; empty where instructions do."""
@@ -67,14 +71,23 @@ class RefusedLayers:
         found: dict[bool, str] = {}
         try:
             for read in read_operation(op, weights, self.machine):
-                try:
-                    tile_layer(read.layer, self.machine)
-                except LayerError as error:
-                    found.setdefault(isinstance(read.layer, Transposition), error.message)
+                if problem := self._problem(read.layer):
+                    found.setdefault(isinstance(read.layer, Transposition), problem)
         except LayerError as error:
             return error.message
         # What computes says more than what only turns its matrices.
         return found.get(False) or found.get(True, "")
+
+    def _problem(self, layer: Layer) -> str:
+        """Why a layer cannot be cut into tiles; empty where it can."""
+        key = sha256(pickle.dumps(layer)).digest()
+        if key not in self.cut:
+            try:
+                tile_layer(layer, self.machine)
+                self.cut[key] = ""
+            except LayerError as error:
+                self.cut[key] = error.message
+        return self.cut[key]
 
     def _are_taken(self, op: TopOperation, weights: Weights) -> bool:
         """Whether all that reads through it is computed by the machine, too."""

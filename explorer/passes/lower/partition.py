@@ -17,17 +17,18 @@ together, none has fewer pieces in turn (list scheduling with as many slots as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from xdsl.ir import Block, Operation
+from xdsl.dialects import func
+from xdsl.ir import Block, Operation, Use
 
 from explorer.ir.functions.host_functions import has_form
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import outermost, read_values, value_name
-from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.types import format_shape, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 from explorer.passes.lower.compiled_form import missing_control
@@ -74,8 +75,29 @@ def partition(
     if refuses is not None and weights is not None:
         others = [op for op in ops if op not in reasons]
         reasons |= {op: reason for op in others if (reason := refuses(op, weights))}
-    if not reasons:
+    while True:
+        found = _divided(block, ops, reasons, formless, is_refusing=refuses is not None,
+                         has_beside=has_beside)  # fmt: skip
+        if refuses is None or weights is None or len(found.pieces) < 2:
+            return found
+        apart = _refused_apart(block, found.pieces, weights, refuses)
+        if not apart:
+            return found
+        reasons |= apart
+
+
+def _divided(
+    block: Block,
+    ops: Sequence[TopOperation],
+    refused: Mapping[TopOperation, str],
+    formless: Collection[TopOperation],
+    *,
+    is_refusing: bool,
+    has_beside: bool,
+) -> Partition:
+    if not refused:
         return Partition((Piece("device", tuple(ops)),), {})
+    reasons = dict(refused)
 
     def place(op: TopOperation) -> Place:
         if op not in reasons:
@@ -85,7 +107,7 @@ def partition(
         return "sized" if can_be_sized(op) else "host"
 
     places: dict[Operation, Place] = {op: place(op) for op in ops}
-    if refuses is None:  # else what a device reads through would be taken from what reads it
+    if not is_refusing:  # else what a device reads through would be taken from what reads it
         _keep_small(block, ops, places, reasons)
     while True:
         pieces = _in_turn(ops, places)
@@ -99,6 +121,41 @@ def partition(
                     reasons[op] = f"nothing but views of what is {where} would be there"
                 is_own = piece.place == "device"
                 places[op] = "beside" if is_own and has_beside else "host"
+
+
+def _refused_apart(
+    block: Block, pieces: Sequence[Piece], weights: Weights, refuses: Refuses
+) -> dict[TopOperation, str]:
+    """What the device cannot run of its own pieces, and why, once transfers lie between them.
+
+    What reads through operations elsewhere reads what these have made then, and what nobody needed
+    as it is may be needed by another piece.
+    """
+    function = block.parent_op()
+    assert isinstance(function, func.FuncOp)
+    copied = function.clone().body.block
+    copies = dict(zip(block.ops, copied.ops, strict=True))
+    inside = {op: piece for piece in pieces for op in piece.operations}
+    inside_copies = {copies[op]: piece for op, piece in inside.items()}
+    for op, piece in inside_copies.items():
+        for result in op.results:
+            away = [
+                u for u in list(result.uses) if _piece_of(u, copied, inside_copies) is not piece
+            ]
+            if away:
+                sent = TransferOp.make([result], to=piece.place)
+                copied.insert_op_after(sent, op)
+                for use in away:
+                    use.operation.operands[use.index] = sent.output
+    own = [op for piece in pieces if piece.place == "device" for op in piece.operations]
+    found = {
+        op: refuses(copy, weights) for op in own if isinstance(copy := copies[op], TopOperation)
+    }
+    return {op: reason for op, reason in found.items() if reason}
+
+
+def _piece_of(use: Use, block: Block, pieces: Mapping[Operation, Piece]) -> Piece | None:
+    return pieces.get(outermost(use.operation, block))
 
 
 def host_reason(op: TopOperation) -> str:

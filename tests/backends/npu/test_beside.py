@@ -101,3 +101,46 @@ def test_each_part_is_emitted_and_they_run_one_after_the_other(between, tmp_path
     assert ran == 2
     with pytest.raises(InputError, match=r"several programs.*main_vta_16_2"):
         read_emitted(out)
+
+
+SPLIT = """<ir_version: 9, opset_import: ["" : 17]>
+split (float[1,3,12,12] x, float[140,3,1,1] w, float[5,70,1,1] v) => (float y, float z)
+<
+  int64[3] groups = {70, 2, 144}, int64[5] halves = {2, 1, 70, 12, 12},
+  int64[4] picture = {1, 70, 12, 12}, int64[1] one = {1}, int64[1] two = {2}, int64[1] zero = {0}
+> {
+  a = Conv (x, w)
+  b = Reshape (a, groups)
+  c = Transpose <perm = [1, 0, 2]> (b)
+  d = Reshape (c, halves)
+  y = Softmax <axis = 3> (d)
+  e = Slice (d, one, two, zero)
+  f = Reshape (e, picture)
+  z = Conv (f, v)
+}"""
+"""Shuffled channels of which a function of the host reads both halves, and a layer the second."""
+
+
+@pytest.mark.parametrize("machine", ["vta-16", "odd-12x20"])
+def test_what_is_no_layer_without_what_it_read_through_goes_elsewhere(machine, tmp_path):
+    """From the picture the second half are channels; from the halves, as the other reads them,
+    positions."""
+    model = onnx.parser.parse_model(SPLIT)
+    random = np.random.default_rng(0)
+    for value in list(model.graph.input)[1:]:
+        shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        array = random.normal(0, 1, shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+        model.graph.input.remove(value)
+    onnx.save(model, tmp_path / "split.onnx")
+    data = {"x": random.uniform(-1, 1, (2, 3, 12, 12)).astype(np.float32)}
+    table = explorer.calibrate(tmp_path / "split.onnx", data, method="min-max", corrections=(),
+                               arithmetic="integer")  # fmt: skip
+    x = {"x": data["x"][:1]}
+    c = explorer.compile(tmp_path / "split.onnx", machine, quantization=table, inputs=x)
+    assert is_bit_exact(c["place-on-device"].after, c.executable, x)
+    assert c.accuracy(x).passed
+    reasons = {name: reason for name, _, reason in c.placed_elsewhere}
+    assert any("between channels and positions" in reason for reason in reasons.values())
+    assert not [name for name in reasons if name.startswith("conv")]
+    c.close()

@@ -32,6 +32,7 @@ from explorer.cases.sources import read_all
 from explorer.compilation.bits import is_bit_exact
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import load
+from explorer.importers.model import SourceModel, SourceValue
 from explorer.ir.operation import identity_of
 from explorer.ir.structure import operations
 from explorer.quantization.table import Threshold, ThresholdTable
@@ -94,7 +95,7 @@ def run_model(
     """A row for each target that is not known yet."""
     examples = examples_of(path, case, options.files)
     table, made_by = None, "itself"
-    if is_float(path, case):
+    if is_float(path, case, examples):
         made_by = "onnxruntime" if options.qdq else "calibrate"
     else:
         table = of_bytes(path, case, examples)
@@ -121,9 +122,9 @@ def run_model(
 def measured(
     path: Path, target: str, table: object, case: Case, examples: Mapping[str, np.ndarray]
 ) -> Row:
-    given = {name: array[:1] for name, array in examples.items()}
+    given = one_of(examples, load(path))
     c = explorer.compile(
-        path, target, quantization=table, dimensions=dict(case.dimensions), inputs=given  # pyright: ignore[reportArgumentType]
+        path, target, quantization=table, dimensions=sizes_of(path, case, examples), inputs=given  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     try:
         c.run(given)
@@ -148,17 +149,17 @@ def measured(
         c.close()
 
 
-def is_float(path: Path, case: Case) -> bool:
+def is_float(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> bool:
     """Whether its program has no integers yet, and so none for the machine."""
-    c = explorer.compile(path, "cpu", dimensions=dict(case.dimensions))
+    c = explorer.compile(path, "cpu", dimensions=sizes_of(path, case, examples))
     imported = operations(c.passes[0].after.program)
     return not any(op.name in ENDS for op in imported)
 
 
 def calibrated(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> ThresholdTable:
     return explorer.calibrate(
-        path, examples, dimensions=dict(case.dimensions), method="min-max", corrections=(),
-        arithmetic="integer",
+        path, examples, dimensions=sizes_of(path, case, examples), method="min-max",
+        corrections=(), arithmetic="integer",
     )  # fmt: skip
 
 
@@ -179,10 +180,43 @@ def of_bytes(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> Thre
 def examples_of(path: Path, case: Case, files: Path) -> dict[str, np.ndarray]:
     if case.inputs:
         return read_all(case.inputs, files)
-    model, random = load(path), np.random.default_rng(0)
-    (port,) = model.inputs
-    shape = [d if isinstance(d, int) else 1 for d in port.shape]
-    return {port.name: random.uniform(0, 1, (NOISE, *shape[1:])).astype(np.float32)}
+    random = np.random.default_rng(0)
+    return {
+        port.name: random.uniform(0, 1, (NOISE, *whole_shape(port, case)[is_picture(port) :]))
+        .astype(np.float32)
+        for port in load(path).inputs
+    }  # fmt: skip
+
+
+def sizes_of(path: Path, case: Case, examples: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The case's dimensions, and those that its inputs say."""
+    model = load(path)
+    one = one_of(examples, model)
+    said = {
+        str(name): size
+        for port in model.inputs
+        for name, size in zip(port.shape or (), one[port.name].shape, strict=True)
+        if not isinstance(name, int)
+    }
+    return said | dict(case.dimensions)
+
+
+def whole_shape(port: SourceValue, case: Case) -> list[int]:
+    """With the case's dimensions, and 1 for others that have only a name."""
+    return [d if isinstance(d, int) else case.dimensions.get(str(d), 1) for d in port.shape or ()]
+
+
+def is_picture(port: SourceValue) -> bool:
+    """Whether the first size counts examples."""
+    return bool(port.shape) and (port.shape[0] == 1 or not isinstance(port.shape[0], int))
+
+
+def one_of(examples: Mapping[str, np.ndarray], model: SourceModel) -> dict[str, np.ndarray]:
+    """The first example as the model takes it."""
+    return {
+        port.name: examples[port.name][:1] if is_picture(port) else examples[port.name][0]
+        for port in model.inputs
+    }
 
 
 def quantized_by_onnxruntime(path: Path, made: Path, examples: Mapping[str, np.ndarray]) -> None:

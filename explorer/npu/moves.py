@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -39,6 +39,8 @@ looked at one by one."""
 MOST_TAPS = 64
 """Of a window that reaches over these."""
 PADDING = -1
+MoveLayer = tuple[Convolution, tuple[SSAValue, ...]]
+"""And what it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,12 +202,39 @@ class _Source:
         return _Source(*(array[:, rows, columns] for array in vars(self).values()))
 
 
-def move_layers(
-    op: TopOperation, name: str, weights: Mapping[str, np.ndarray]
-) -> Iterator[tuple[Convolution, tuple[SSAValue, ...]]]:
-    """The layers that make the operation's result, each with what it reads."""
+def move_layers(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) -> list[MoveLayer]:
+    """The layers that make the operation's result, each with what it reads.
+
+    Where rows and columns are no help, all of a picture's positions are columns of one row, which
+    are the same bytes: heads of a detector of which every position has several results.
+    """
     moved, result = origin(op.results[0], weights), stored_form(op.results[0])
     forms = [stored_form(root) for root in moved.roots]
+    flat = [_in_one_row(form) for form in (*forms, result)]
+    ways = [(forms, result)]
+    if flat != [*forms, result]:
+        ways.append((flat[:-1], flat[-1]))
+    found: list[list[MoveLayer]] = []
+    problem = None
+    for tried, made in ways:
+        try:
+            found.append(list(_layers(moved, name, tried, made)))
+        except LayerError as error:
+            problem = problem or error
+        if found and len(found[-1]) <= MOST_PHASES:
+            break
+    if not found:
+        assert problem is not None
+        raise problem
+    return min(found, key=len)
+
+
+def _in_one_row(form: Stored) -> Stored:
+    channels, height, width = form.shape
+    return replace(form, shape=(channels, 1, height * width))
+
+
+def _layers(moved: Moved, name: str, forms: list[Stored], result: Stored) -> Iterator[MoveLayer]:
     source = _source(moved, forms, result)
     _, height, width = result.shape
     pieces = list(_pieces(source, height, width))

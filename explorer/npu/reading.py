@@ -209,6 +209,8 @@ def _check(op: TopOperation, found: tuple[ReadLayer, ...]) -> None:
             (*kinds, kind), (*read.layer.inputs, read.layer.output), strict=True
         ):
             stored = stored_form(one)
+            if stored.is_wide and not tensor.is_wide:
+                raise LayerError("its sums have 32 bits, and what moves numbers takes bytes")
             if not stored.agrees(tensor):
                 lies = list(stored.shape)
                 raise LayerError(f"it takes {list(tensor.shape)} of what lies as {lies}")

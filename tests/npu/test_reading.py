@@ -283,6 +283,32 @@ def test_positions_that_become_rows_are_read_through_as_they_lie(size):
     np.testing.assert_array_equal(stored_form(swap.results[0]).logical(found), expected)
 
 
+def test_several_results_of_a_position_become_rows():
+    """The head of a detector: channels are several boxes of each position, which become rows."""
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, (1, 12, 9, 10))])
+    moved = TransposeOp.make([made.results[0]], permutation=[0, 2, 3, 1])
+    boxes = ReshapeOp.make([moved.output], shape=[1, 270, 4])
+    TestOp(operands=[boxes.results[0]])
+    assert is_read_through(moved)
+    (read,) = read_operation(boxes, {})
+    assert read.reads == (made.results[0],)
+    assert isinstance(read.layer, Pieces) and len(read.layer.pieces) == 3
+    x = np.random.default_rng(0).integers(-128, 128, (1, 12, 9, 10))
+    (given,) = read.layer.inputs
+    found = read.layer.run(stored_form(made.results[0]).signed(x).reshape(given.shape))
+    expected = x.transpose(0, 2, 3, 1).reshape(1, 270, 4)
+    np.testing.assert_array_equal(stored_form(boxes.results[0]).logical(found), expected)
+
+
+def test_sums_are_not_moved():
+    kind = QuantizedType.get(IntegerType(32), [0.1], [0])
+    made = TestOp(result_types=[tensor_type(kind, (1, 4, 5, 6))])
+    moved = TransposeOp.make([made.results[0]], permutation=[0, 2, 3, 1])
+    with pytest.raises(LayerError, match="sums have 32 bits, and what moves numbers takes bytes"):
+        read_operation(moved, {})
+
+
 def test_what_crosses_pictures_of_a_batch_is_refused_by_name():
     kind = QuantizedType.get(IntegerType(8), [0.1], [3])
     made = TestOp(result_types=[tensor_type(kind, (2, 5, 4, 4))])

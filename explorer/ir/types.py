@@ -16,13 +16,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     ArrayAttr,
     BFloat16Type,
+    BytesAttr,
     DenseArrayBase,
     Float4E2M1FNType,
     Float8E4M3FNType,
@@ -154,6 +157,16 @@ class EncodingAttr(ParametrizedAttribute):
 
 WIDEST_NARROW = 16
 """Bits of the widest integers that are not for sums."""
+Packed = TypeVar("Packed", Float32Type, Float64Type, IntegerType)
+
+
+def _packed(kind: Packed, numbers: ArrayLike, dtype: str) -> DenseArrayBase[Packed]:
+    """As `DenseArrayBase.from_list`, which goes through thousands of channels one by one."""
+    array = np.asarray(numbers)
+    packed = array.astype(dtype)
+    if packed.dtype.kind == "i" and not np.array_equal(array, packed):
+        raise ValueError(f"not all of {numbers} are whole numbers of 32 bits")
+    return DenseArrayBase(kind, BytesAttr(packed.tobytes()))
 
 
 @irdl_attr_definition
@@ -193,10 +206,10 @@ class QuantizedType(ParametrizedAttribute, TypeAttribute):
         is_wide = storage.width.data > WIDEST_NARROW
         return QuantizedType(
             storage,
-            DenseArrayBase.from_list(Float64Type(), [float(s) for s in scales])
+            _packed(Float64Type(), scales, "<f8")
             if is_wide
-            else DenseArrayBase.from_list(Float32Type(), numbers.tolist()),
-            DenseArrayBase.from_list(IntegerType(32), [int(z) for z in zero_points]),
+            else _packed(Float32Type(), numbers, "<f4"),
+            _packed(IntegerType(32), zero_points, "<i4"),
             IntAttr(axis),
             IntAttr(0),
         )

@@ -41,6 +41,7 @@ help:
 	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo 'make sweeps      the long tests: many real models, large pages'
+	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
 	@echo 'make lint        formatters, linter, type checkers, import contract'
 	@echo 'make test-notebooks  execute every notebook'
 	@echo 'make setup       repeat the set-up for make explore'

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -138,11 +139,26 @@ def chromium(browsing: ModuleType) -> Iterator[Any]:
         yield browser
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A browser test gets a second chance: on a busy machine Chromium may answer too late.
-    `-p no:rerunfailures` shows every failure."""
-    if not items or not items[0].config.pluginmanager.hasplugin("rerunfailures"):
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`EXPLORER_SWEEPS=1/4` leaves one of four shares of the sweeps, counted from 0.
+
+    A browser test gets a second chance: on a busy machine Chromium may answer too late.
+    `-p no:rerunfailures` shows every failure.
+    """
+    if share := os.environ.get("EXPLORER_SWEEPS", ""):
+        others = [i for i in items if i.get_closest_marker("sweep") and not is_in(share, i.nodeid)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+    if not config.pluginmanager.hasplugin("rerunfailures"):
         return
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def is_in(share: str, name: str) -> bool:
+    """Whether a test belongs to the share `1/4`: its name alone decides."""
+    number, _, count = share.partition("/")
+    if not number.isdigit() or not count.isdigit() or int(number) >= int(count):
+        raise pytest.UsageError(f"EXPLORER_SWEEPS={share}: a number below that behind the slash")
+    return crc32(name.encode()) % int(count) == int(number)

@@ -178,9 +178,11 @@ def is_unmoved(value: SSAValue) -> bool:
         (source,) = map(stored_form, moved.roots)
     except (LayerError, ValueError):  # constants would be needed, or there are several
         return False
-    places = source.arranged(np.arange(moved.places.size).reshape(source.logical_shape))
-    is_alike = places.size == moved.places.size and form.shape[0] == source.shape[0]
-    return is_alike and np.array_equal(form.arranged(moved.places).reshape(-1), places.reshape(-1))
+    count = prod(source.logical_shape)
+    if count != moved.places.size or form.shape[0] != source.shape[0]:
+        return False
+    places = source.arranged(np.arange(count).reshape(source.logical_shape))
+    return np.array_equal(form.arranged(moved.places).reshape(-1), places.reshape(-1))
 
 
 def _constant(value: SSAValue, weights: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -13,6 +13,7 @@ from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import QuantizedType, element_type_of, tensor_type
@@ -281,6 +282,24 @@ def test_positions_that_become_rows_are_read_through_as_they_lie(size):
     found = read.layer.run(stored_form(made.results[0]).signed(x).reshape(read.layer.input_shape))
     expected = x.reshape(1, 5, count).swapaxes(1, 2)
     np.testing.assert_array_equal(stored_form(swap.results[0]).logical(found), expected)
+
+
+def test_a_part_that_is_turned_is_not_what_it_was_made_of():
+    """Tokens of a picture behind others, as a tracker takes them apart."""
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, (1, 20, 6))])
+    part = SliceOp.make([made.results[0]], starts=[0, 4, 0], stops=[1, 20, 6], steps=[1, 1, 1])
+    turned = TransposeOp.make([part.results[0]], permutation=[0, 2, 1])
+    picture = ReshapeOp.make([turned.output], shape=[1, 6, 4, 4])
+    TestOp(operands=[picture.results[0]])
+    assert not is_read_through(part) and is_read_through(turned)
+    (read,) = read_operation(picture, {})
+    assert read.reads == (made.results[0],)
+    x = np.random.default_rng(0).integers(-128, 128, (1, 20, 6))
+    (given,) = read.layer.inputs
+    found = read.layer.run(stored_form(made.results[0]).signed(x).reshape(given.shape))
+    expected = x[:, 4:].swapaxes(1, 2).reshape(1, 6, 4, 4)
+    np.testing.assert_array_equal(stored_form(picture.results[0]).logical(found), expected)
 
 
 def test_several_results_of_a_position_become_rows():

@@ -121,7 +121,7 @@ class _Rounded:
                 return np.asarray(owner.evaluate(stored)[0])
             pair = inner.owner
             assert isinstance(pair, QuantizeOp)
-            real = self.floats[value_name(pair.operands[0])]
+            real = self._evaluated(pair.operands[0])  # which may be rounded itself
             return real_array(stored_array(real, pair.to), pair.to).astype(real.dtype)
         return np.asarray(owner.evaluate(*map(self._evaluated, owner.operands))[0])
 

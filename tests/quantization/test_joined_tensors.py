@@ -128,3 +128,24 @@ def test_of_what_is_split_only_the_half_that_is_joined_is_rounded_again(tmp_path
     assert concat.operands[0] is rounded.output
     assert static_shape(rounded.input) == (1, 4, 6, 6)  # of 1 x 8 x 6 x 6
     assert compilation.accuracy({"x": x["x"][:1]}).report.bit_exact
+
+
+AGAIN = """
+again (float[1,4,8,8] x) => (float[1,4,8,8] y)
+<float[4,4,1,1] w1, float[4,4,1,1] w2, float[4,8,1,1] w3> {
+  a = Conv (x, w1)
+  b = Conv (a, w2)
+  k = Concat <axis = 1> (a, b)
+  y = Conv (k, w3)
+}
+"""
+
+
+def test_a_tensor_that_is_rounded_again_to_be_joined_is_checked(tmp_path, data):
+    model = source_model(tmp_path, AGAIN)
+    compilation = explorer.compile(model, quantization=calibrate(model, data, "min-max"))
+    report = compilation.accuracy({"x": data["x"][:1]}).report
+    assert report.bit_exact
+    joined = report.quantization.layers[-1]
+    assert joined.reads == ("k",)
+    assert 30 < joined.activations_db < 60

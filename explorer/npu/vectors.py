@@ -160,6 +160,13 @@ class TiledVectors:
             for name, elements, group in found
         ]
 
+    @property
+    def count(self) -> int:
+        """Of all tiles."""
+        channels, height, width = self.layer.output.shape
+        of_blocks = blocks(blocks(channels, self.machine.columns), self.blocks)
+        return of_blocks * blocks(height, self.rows) * blocks(width, self.columns)
+
     def tiles(self) -> Iterator[VectorTile]:
         """In the order in which they run."""
         channels, height, width = self.layer.output.shape
@@ -231,7 +238,7 @@ def tile_vectors(
         if found := _refusal(tiled):
             problem = found
             continue
-        possible.append(((_loaded(tiled) * count, sum(1 for _ in tiled.tiles())), tiled))
+        possible.append(((_loaded(tiled) * count, tiled.count), tiled))
     for _, tiled in sorted(possible, key=lambda entry: entry[0]):
         regions = place_buffers(tiled.wanted, machine)
         if regions is not None:
@@ -244,10 +251,15 @@ def _loaded(tiled: TiledVectors) -> int:
     """Elements of all operands that one block of channels loads."""
     _, height, width = tiled.layer.output.shape
     return sum(
-        sum(access.window(0, len(one)) for one in ranges(range(height), tiled.rows))
-        * sum(access.window(1, len(one)) for one in ranges(range(width), tiled.columns))
+        _windows(access, 0, height, tiled.rows) * _windows(access, 1, width, tiled.columns)
         for access in tiled.layer.accesses
     )
+
+
+def _windows(access: Access, axis: int, size: int, piece: int) -> int:
+    """What all pieces of an axis read along it: whole ones, and the rest."""
+    whole, rest = divmod(size, piece)
+    return whole * access.window(axis, piece) + (access.window(axis, rest) if rest else 0)
 
 
 def _refusal(tiled: TiledVectors) -> str:

@@ -102,8 +102,7 @@ def test_the_best_thresholds_and_roundings_are_found_for_it(model, data):
 SPLIT = """
 split (float[1,4,6,6] x) => (float[1,4,6,6] y)
 <float[8,4,1,1] w1, float[4,4,1,1] w2, float[4,8,1,1] w3,
- int64[5] pairs = {1, 4, 2, 6, 6}, int64[5] halves = {2, 1, 4, 6, 6}, int64[4] picture = {1, 4, 6, 6},
- int64 first = {0}, int64 second = {1}> {
+ int64[5] pairs = {1, 4, 2, 6, 6}, int64 first = {0}, int64 second = {1}> {
   a = Conv (x, w1)
   b = Reshape (a, pairs)
   c = Transpose <perm = [2, 0, 1, 3, 4]> (b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -179,13 +180,14 @@ class Checker:
     def _load_micro(self, number: int, op: Load) -> Iterator[Finding]:
         """What the scratchpad of micro-operations holds behind this load."""
         size = self.machine.by_content["micro_operations"].element_bytes
-        for other, store in enumerate(self.instructions):
-            if isinstance(store, Store) and _overlap(self.rows[number], self.rows[other]):
+        for other in self._stores_near(self.rows[number]):
+            if _overlap(self.rows[number], self.rows[other]):
                 yield self._finding(
                     "micro_operations",
                     number,
-                    f"it loads micro-operations that instruction {other} ({line_of(store)}) "
-                    "writes: what they address cannot be told before",
+                    f"it loads micro-operations that instruction {other} "
+                    f"({line_of(self.instructions[other])}) writes: what they address cannot be "
+                    "told before",
                 )
         width = op.x_pad_before + op.x_size + op.x_pad_after
         at = op.scratchpad_address + op.y_pad_before * width
@@ -201,6 +203,25 @@ class Checker:
             self.micro[to : to + op.x_size * size] = self.image[
                 first : first + op.x_size * size
             ].tobytes()
+
+    def _stores_near(self, rows: np.ndarray) -> list[int]:
+        """Numbers of the stores between whose first and last byte some of these rows may lie."""
+        if not len(rows):
+            return []
+        numbers, firsts, ends = self._stores
+        is_near = (firsts < rows[:, 1].max()) & (ends > rows[:, 0].min())
+        return numbers[is_near].tolist()
+
+    @cached_property
+    def _stores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of all stores that write: their numbers, first bytes, and ends."""
+        found = [
+            (number, rows[:, 0].min(), rows[:, 1].max())
+            for number, op in enumerate(self.instructions)
+            if isinstance(op, Store) and len(rows := self.rows[number])
+        ]
+        numbers, firsts, ends = np.array(found, np.int64).reshape(-1, 3).T
+        return numbers, firsts, ends
 
 
 def _overlap(left: np.ndarray, right: np.ndarray) -> bool:

@@ -146,9 +146,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     `-p no:rerunfailures` shows every failure.
     """
     if share := os.environ.get("EXPLORER_SWEEPS", ""):
-        others = [i for i in items if i.get_closest_marker("sweep") and not is_in(share, i.nodeid)]
+        sweeps = {item for item in items if item.get_closest_marker("sweep")}
+        others = [item for item in sweeps if not is_in(share, item.nodeid)]
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in set(others)]
+        items[:] = [item for item in items if item not in sweeps or is_in(share, item.nodeid)]
     if not config.pluginmanager.hasplugin("rerunfailures"):
         return
     for item in items:

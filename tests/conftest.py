@@ -18,6 +18,8 @@ from explorer.runtime.cache.c_programs import cached_library
 from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+STARTED = pytest.StashKey[float]()
+"""Processor time of the process when a test's set-up began."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +41,27 @@ def pytest_collection_finish() -> None:
     gc.unfreeze()  # into the oldest generation, as after a compilation
     gc.set_threshold(50_000, 10, 10)
     gc.enable()
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    item.stash[STARTED] = processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """A test's processor time goes into the record of `--junitxml`: it says more than the seconds
+    of a busy machine. A fixture counts in the first test that asks for it."""
+    result = yield
+    used = processor_seconds() - item.stash[STARTED]
+    item.user_properties.append(("processor_seconds", f"{used:.3f}"))
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,17 @@
 A schedule asks for each of its choices once, with the value it would take by itself, all legal
 ones and its reason. That is the only declaration: overrides are checked against it, and the
 knobs that a person sees are made of it. What is legal may depend on choices made before.
+
+Which choices a schedule has may depend on the processor: on one with few registers a layer has
+several tiles, and weights may be asked for early (`prefetch`); on another it has a single one.
+A value that changes nothing (`NEUTRAL`) is therefore accepted by every schedule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import isqrt
+from types import MappingProxyType
 
 from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules.schedule import Choice
@@ -21,6 +26,28 @@ from explorer.results.names import near_name
 
 CHOOSE = "choose"
 """Name of the step in errors about choices."""
+
+_ONE_AT_A_TIME = (
+    "bands", "channel_items", "channel_unroll", "channels", "column_items", "column_tiles",
+    "column_warps", "key_vectors", "parts", "pixels", "reduction_unroll", "row", "row_items",
+    "row_tiles", "row_warps", "rows", "value_vectors", "vectors",
+)  # fmt: skip
+NEUTRAL: Mapping[str, Choice | None] = MappingProxyType(
+    {
+        **dict.fromkeys(_ONE_AT_A_TIME, 1),
+        "distance": "block",
+        "epilogue": "separate",
+        "instruction": "dot",
+        "order": "channels",
+        "pipeline": "none",
+        "precision": "float32",
+        "prefetch": "none",
+        # These have no value without an effect.
+        **dict.fromkeys(("band", "depth", "group", "schedule", "vectorize")),
+    }
+)
+"""Of every choice that a schedule may have, the value with which a kernel is as if the schedule did
+not have the choice: counts of what is taken together are 1. `dot`: no matrix instruction."""
 
 
 class Choices:
@@ -56,12 +83,21 @@ class Choices:
         return value
 
     def finish(self) -> dict[str, Choice]:
-        """All choices made; raises ScheduleError for overrides that nothing asked for."""
-        unknown = [name for name in self.given if name not in self.made]
-        if unknown:
+        """All choices made; raises ScheduleError for overrides that nothing asked for.
+
+        One of a neutral value needs no asking.
+        """
+        for name, value in self.given.items():
+            neutral = NEUTRAL.get(name)
+            if name in self.made or (neutral is not None and str(value) == str(neutral)):
+                continue
+            if neutral is not None:
+                raise self._refused(
+                    name, f"this kernel has no such choice, only {neutral} is legal"
+                )
             offered = ", ".join(self.made) or "none"
-            problem = f"there is no choice {unknown[0]!r}; there are: {offered}"
-            near = near_name(unknown[0], self.made, otherwise="")
+            problem = f"there is no choice {name!r}; there are: {offered}"
+            near = near_name(name, self.made, otherwise="")
             raise ScheduleError(CHOOSE, self.kernel, problem + (f" ({near})" if near else ""))
         return self.made
 

@@ -184,17 +184,17 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
     """What only a target has whose cycles are counted."""
     from explorer.compilation.bits import is_bit_exact
 
-    found = compilation.counted
-    if found is None:
+    if compilation.backend.runs_loops:
         return {}
+    found = compilation.counted
     top = next(r.after for r in reversed(compilation.passes) if r.after.level == "top")
     return {
         "bit_exact": is_bit_exact(top, compilation.executable, inputs),
-        "cycles": found.cycles,
-        "predicted_cycles": found.predicted_cycles,
-        "macs": found.macs,
-        "bytes": found.bytes,
-        "utilization": found.utilization,
+        "cycles": found.cycles if found else 0,
+        "predicted_cycles": found.predicted_cycles if found else 0,
+        "macs": found.macs if found else 0,
+        "bytes": found.bytes if found else 0,
+        "utilization": found.utilization if found else 0.0,
         "host_operations": [
             {"operation": operation, "device": device, "reason": reason}
             for operation, device, reason in compilation.placed_elsewhere

@@ -13,9 +13,12 @@ MOST_REASONS = 12
 
 
 def counted_lines(compiled: Compiled) -> list[str]:
-    """Counters of the last run; nothing of targets whose cycles nobody counts."""
+    """Counters of the last run, if instructions ran; nothing of targets whose cycles nobody
+    counts."""
+    if compiled.backend.runs_loops:
+        return []
     found = compiled.counted
-    return [] if found is None else [*run_lines(found), *host_lines(compiled)]
+    return [*([] if found is None else run_lines(found)), *host_lines(compiled)]
 
 
 def run_lines(found: CountedRun) -> list[str]:
@@ -38,5 +41,12 @@ def host_lines(compiled: Compiled) -> list[str]:
     lines = [f"  {name} on {on}: {reason}" for name, on, reason in operations[:MOST_REASONS]]
     if rest := len(operations) - len(lines):
         lines.append(f"  and {rest} more")
-    head = f"{len(operations)} operations that {compiled.target.name} does not run:"
-    return [head, *lines] if operations else []
+    return [_head(compiled, len(operations)), *lines] if operations else []
+
+
+def _head(compiled: Compiled, count: int) -> str:
+    """How many operations run elsewhere, and whether these are all."""
+    target, plural = compiled.target.name, "s" * (count != 1)
+    if compiled.is_all_elsewhere:
+        return f"nothing of this model runs on {target}; {count} operation{plural} elsewhere:"
+    return f"{count} operation{plural} that {target} does not run:"

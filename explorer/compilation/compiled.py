@@ -410,6 +410,11 @@ class Compiled:
         )
 
     @property
+    def is_all_elsewhere(self) -> bool:
+        """Whether the target runs no function: the host, or a companion target, runs them all."""
+        return not functions_on(self.final.program, self.target.name)
+
+    @property
     def program_keys(self) -> list[ProgramKey]:
         """What the binaries of all parts that run on a device depend on, without building any.
 

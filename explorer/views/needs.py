@@ -58,8 +58,9 @@ PARTS: Mapping[str, TracePart] = {
     "counted": TracePart(
         is_in=lambda trace: trace.profile is not None and trace.profile.counted is not None,
         noun="counted cycles",
-        advice="compile it for a target that instructions drive (explorer targets), and save the "
-        "trace after c.profile(inputs)",
+        advice="compile it for a target of which instructions run a part of it (explorer "
+        "targets; explorer compile lists what does not), and save the trace after "
+        "c.profile(inputs)",
     ),
     "ports": TracePart(
         is_in=lambda trace: trace.ports is not None,

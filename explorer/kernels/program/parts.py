@@ -3,8 +3,8 @@
     main: calls main_cpu, then main_cpu_2
     ->   Program(parts=(ProgramPart("main_cpu", ...), ProgramPart("main_cpu_2", ...)), ...)
 
-Who has one device function gets its program as it is, without parts. The sum of several has all
-kernels and launches in turn; arenas and weights lie side by side.
+Who has one device function, of the target, gets its program as it is, without parts. The sum of
+several has all kernels and launches in turn; arenas and weights lie side by side.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import OpResult, SSAValue
 
 from explorer.ir.deferred import ArrayForm, Deferred
@@ -47,7 +48,7 @@ def build_parts(
     `input_names`, `output_names`: the model's, in the order of the entry function.
     """
     calls = calls_of(snapshot.program)
-    if [c.function for c in calls] == device_functions(snapshot.program) and len(calls) == 1:
+    if _is_one_of_the_target(calls, snapshot.program, target):
         return build(calls[0].function, input_names, output_names)
     names = value_names(snapshot, calls, input_names)
     built: dict[str, BuiltProgram] = {}
@@ -88,6 +89,13 @@ def build_parts(
         return block
 
     return BuiltProgram(whole, snapshot.weights.later(form, side_by_side), built)
+
+
+def _is_one_of_the_target(calls: Sequence[PartCall], program: ModuleOp, target: str) -> bool:
+    """Whether the target runs the whole program: a companion's function has other ports."""
+    functions = [call.function for call in calls]
+    is_alone = len(calls) == 1 and functions == device_functions(program)
+    return is_alone and device_of(functions[0]) == target
 
 
 def host_part(

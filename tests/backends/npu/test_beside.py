@@ -103,6 +103,41 @@ def test_each_part_is_emitted_and_they_run_one_after_the_other(between, tmp_path
         read_emitted(out)
 
 
+TOO_LARGE = """<ir_version: 9, opset_import: ["" : 17]>
+too_large (float[1,16,33,34] x) => (y) <int64[4] shape = {2, 16, 33, 33}> {
+  w = ConstantOfShape <value = float[1] {0.25}> (shape)
+  y = Conv (x, w)
+}"""
+NOT_QUANTIZED = """<ir_version: 9, opset_import: ["" : 17]>
+floats (float[1,2,4,4] x) => (y) { y = Relu (x) }"""
+
+
+@pytest.mark.parametrize("text", [TOO_LARGE, NOT_QUANTIZED], ids=["too large", "floats"])
+@pytest.mark.parametrize("compiler", ["C", "no C"])
+def test_a_network_of_which_nothing_fits_runs_elsewhere(tmp_path, monkeypatch, text, compiler):
+    model = onnx.parser.parse_model(text)
+    onnx.save(model, path := tmp_path / "m.onnx")
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = {"x": np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)}
+    table = explorer.calibrate(path, x, method="min-max", corrections=(), arithmetic="integer")
+    if compiler == "no C":
+        monkeypatch.setenv("CC", "")
+    c = explorer.compile(path, "vta-16", quantization=table, inputs=x)
+    assert c.is_all_elsewhere and c.counted is None and not c.plans
+    assert {device for _, device in parts_of(c)} == {"cpu" if compiler == "C" else "host"}
+    first, again = c.run(x), c.run(x)
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert is_bit_exact(c["place-on-device"].after, c.executable, x)
+    assert c.accuracy(x).passed
+    assert {event.lane for event in c.profile(x, repeats=2).events} <= {"cpu", "host"}
+    c.save(tmp_path / "c.nnx")
+    saved = explorer.open(tmp_path / "c.nnx").trace().program
+    assert saved is not None and len(saved.parts) == len(c.program.parts)
+    with pytest.raises(InputError, match="runs no part of this model"):
+        c.backend.emit(c.passes, c.target, tmp_path / "out", 0)
+    c.close()
+
+
 SPLIT = """<ir_version: 9, opset_import: ["" : 17]>
 split (float[1,3,12,12] x, float[140,3,1,1] w, float[5,70,1,1] v) => (float y, float z)
 <

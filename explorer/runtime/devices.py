@@ -21,11 +21,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any  # Any: values of JSON
 
 from explorer.errors import BuildError, DeviceError
 from explorer.processor import core_count, memory_bytes, processor_name
 from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
+from explorer.runtime.driver_caches import pocl_refusal, use_writable_caches
 from explorer.runtime.features import features_of, lanes_of
 from explorer.runtime.processes import run_command, signal_name
 from explorer.runtime.scratch import own_folder
@@ -38,7 +40,7 @@ _CL_VARIABLES = ("OCL_", "POCL_", "OPENCL_", "CUDA_VISIBLE", "PYOPENCL_", "LD_LI
 OPENCL_HINT = (
     "install a driver: the GPU vendor's, or PoCL for the processor (Debian: pocl-opencl-icd)"
 )
-HINTS = {"cpu": "install gcc or clang", "opencl": OPENCL_HINT}
+NO_DRIVER = "no OpenCL driver is installed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +110,17 @@ def first_usable(devices: Sequence[DeviceRecord], kind: str) -> DeviceRecord:
     refusals = [f"{d.name}: {d.refusal}" for d in devices if d.kind == kind]
     raise DeviceError(
         f"no {kind} device can be used on this machine" + "".join(f"; {r}" for r in refusals),
-        hint=HINTS.get(kind, ""),
+        hint=_hint(kind, devices),
     )
+
+
+def _hint(kind: str, devices: Sequence[DeviceRecord]) -> str:
+    """What helps: a driver that is installed and refuses is not installed once more."""
+    if kind != "opencl":
+        return "install gcc or clang" if kind == "cpu" else ""
+    if all(NO_DRIVER in device.refusal for device in devices if device.kind == kind):
+        return OPENCL_HINT
+    return "remove the cause that is named, or install another driver"
 
 
 def examine_processor() -> DeviceRecord:
@@ -150,6 +161,7 @@ def probe_opencl(
     """
     if importlib.util.find_spec("pyopencl") is None:
         return [_no_opencl("the Python package pyopencl is not installed: pip install pyopencl")]
+    use_writable_caches()
     devices: list[DeviceRecord] = []
     with (
         vendor_variables() as variables,
@@ -160,13 +172,23 @@ def probe_opencl(
             # -P: the probe's folder does not become a place to import from.
             command = [sys.executable, "-P", str(probe), str(results), str(len(devices))]
             failure = _run_probe(command, {**os.environ, **variables}, time_limit_seconds)
-            tried = _read_results(results, failure)
+            lines = _read_lines(results)
+            tried = _read_results(lines, failure)
             devices.extend(tried)
             if not failure or not tried:
                 break
     if devices:
         return devices
-    return [_no_opencl(failure or f"no OpenCL driver is installed; {OPENCL_HINT}")]
+    return [_no_opencl(failure or _why_empty([line["empty"] for line in lines if "empty" in line]))]
+
+
+def _why_empty(platforms: Sequence[str]) -> str:
+    """Why no device is listed: no driver, or drivers that show none."""
+    if not platforms:
+        return f"{NO_DRIVER}; {OPENCL_HINT}"
+    is_pocl = any("Portable Computing Language" in name for name in platforms)
+    reason = pocl_refusal(os.environ) if is_pocl else ""
+    return ": ".join([f"the driver of {', '.join(platforms)} lists no device", reason]).rstrip(": ")
 
 
 def _run_probe(command: list[str], environment: dict[str, str], time_limit_seconds: float) -> str:
@@ -182,15 +204,20 @@ def _run_probe(command: list[str], environment: dict[str, str], time_limit_secon
     return ": ".join([f"its driver ended the process with {ending}", *last_words])
 
 
-def _read_results(file: Path, failure: str) -> list[DeviceRecord]:
-    """The devices that a child has begun with; the one it did not end with is refused."""
+def _read_lines(file: Path) -> list[dict[str, Any]]:
+    """What a child wrote, line by line."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _read_results(lines: Sequence[dict[str, Any]], failure: str) -> list[DeviceRecord]:
+    """The devices that a child has begun with; the one it did not end with is refused."""
     begun: dict[str, dict] = {}
     refusals: dict[str, str] = {}
-    for line in map(json.loads, lines):
+    for line in lines:
         if "begin" in line:
             begun[line["begin"]["address"]] = line["begin"]
-        else:
+        elif "end" in line:
             refusals[line["end"]] = line["refusal"]
     devices = []
     for address, fields in begun.items():

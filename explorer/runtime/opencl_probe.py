@@ -7,6 +7,7 @@ writes to the file RESULTS, one line of JSON each, before and after a device is 
 
     {"begin": {"address": "0:0", "name": ..., "driver": ..., ...}}
     {"end": "0:0", "refusal": ""}
+    {"empty": "Portable Computing Language"}          a driver that lists no device
 
 FIRST says how many devices to leave out: those that an earlier child was through with.
 """
@@ -106,11 +107,12 @@ def main() -> None:
         with results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    devices = [
-        (f"{p}:{d}", platform, device)
-        for p, platform in enumerate(installed_platforms())
-        for d, device in enumerate(platform.get_devices())
-    ]
+    devices = []
+    for p, platform in enumerate(installed_platforms()):
+        listed = platform.get_devices()
+        devices += [(f"{p}:{d}", platform, device) for d, device in enumerate(listed)]
+        if not listed:
+            write(empty=platform.name.strip())
     for address, platform, device in devices[first:]:
         write(begin=describe(address, platform, device))
         write(end=address, refusal=refusal_of(device))

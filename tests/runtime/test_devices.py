@@ -26,6 +26,9 @@ def write(**line):
 
 for index, behaviour in list(enumerate(behaviours))[int(sys.argv[2]):]:
     address = f"0:{{index}}"
+    if behaviour == "empty":
+        write(empty="Portable Computing Language")
+        continue
     write(begin=dict(address=address, name=behaviour, processor="gpu", driver="d", version="v",
                      compute_units=1, memory_bytes=1, vector_floats=4))
     if behaviour == "crash":
@@ -39,7 +42,7 @@ for index, behaviour in list(enumerate(behaviours))[int(sys.argv[2]):]:
 
 
 def probe_with(folder: Path, *behaviours: str) -> list[DeviceRecord]:
-    """What is found when the drivers behave like this: good, wrong, crash, hang, exit."""
+    """What is found when the drivers behave like this: good, wrong, crash, hang, exit, empty."""
     probe = folder / "probe.py"
     probe.write_text(FAKE_PROBE.format(behaviours=behaviours))
     return probe_opencl(time_limit_seconds=2.0, probe=probe)

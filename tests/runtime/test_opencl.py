@@ -44,6 +44,20 @@ def test_run_gives_the_outputs_by_name(build, opencl_program, weights, inputs):
         assert executable.run({"x": -inputs["x"]})["y"].tolist() == [[-18, -36], [-54, -72]]
 
 
+def test_warnings_of_the_drivers_compiler_are_not_printed(
+    opencl_program, weights, with_source, device, capfd
+):
+    from explorer.runtime.cache.store import ProgramCache
+    from explorer.runtime.opencl.program import OpenCLProgram
+
+    last = "    y[get_global_id(0)] = x[get_global_id(0)] * 2.0f;"
+    doubtful = f"    int is_doubtful; if (is_doubtful = 1)\n{last}"
+    program = with_source(opencl_program, last, doubtful)
+    with OpenCLProgram(program, weights, device, cache=ProgramCache(None)):
+        pass
+    assert capfd.readouterr().err == ""
+
+
 def test_without_a_device_the_first_usable_one_is_taken(device, opencl_program, weights, inputs):
     from explorer.runtime.opencl.program import OpenCLProgram
 

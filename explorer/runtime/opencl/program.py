@@ -58,6 +58,8 @@ from explorer.runtime.sizes import shape_at, size_of_inputs
 
 PHASES = "-DPHASES"
 """Makes every phase of a chain a kernel of its own, in place of the chain."""
+NO_WARNINGS = "-w"
+"""OpenCL's own option: PoCL's compiler prints "2 warnings generated." to standard error."""
 PROGRESS_BYTES = 128
 """Of the chain's account, for each of its steps."""
 RUN_ARGUMENT = 5
@@ -545,7 +547,7 @@ def build_program(
         # is shared with other programs, and drivers have caches of their own.
         _ = built.int_ptr
         try:
-            return built.build(list(options), devices=[device])
+            return built.build([NO_WARNINGS, *options], devices=[device])
         except cl.RuntimeError as error:
             log = str(built.get_build_info(device, cl.program_build_info.LOG)).strip() or str(error)
     raise BuildError(

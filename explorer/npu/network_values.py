@@ -104,15 +104,18 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
         raise LayerError("its numbers are no integers")
     if not shape or 0 in shape:
         raise LayerError(f"a shape of {list(shape)} is no picture and has no channels")
-    if _is_picture(shape):
-        lies: Shape = (shape[1], shape[0] * shape[2], shape[3])
-    else:
-        lies = (shape[-1], 1, prod(shape[:-1]))
     is_wide = storage.width.data == WIDE_BITS
     return Stored(
-        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name, shape=lies,
-        offset=_offset(storage), is_wide=is_wide,
+        name=name, logical_shape=shape, element_type=numpy_dtype(kind).name,
+        shape=lying_shape(shape), offset=_offset(storage), is_wide=is_wide,
     )  # fmt: skip
+
+
+def lying_shape(shape: tuple[int, ...]) -> Shape:
+    """Channels, height and width of a value of a logical shape, as it lies in global memory."""
+    if _is_picture(shape):
+        return shape[1], shape[0] * shape[2], shape[3]
+    return shape[-1], 1, prod(shape[:-1])
 
 
 def channel_axis(rank: int) -> int:

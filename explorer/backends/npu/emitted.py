@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from explorer.backends.npu.network import Network, ValueAt
 from explorer.errors import ExplorerError, InputError
 from explorer.files import folder_written_at_once, write_whole
-from explorer.npu.network_values import Stored
+from explorer.npu.network_values import Stored, lying_shape
 from explorer.npu.tensors import alignment_bytes, channels_per_block
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import Target, load_target
@@ -37,6 +37,7 @@ PARTS = "parts.json"
 """Where a model has several parts: their order. Each of the machine's is a folder beside it."""
 VERSION = 1
 MOST_LAYOUT_BYTES = 1 << 24
+STORED_TYPE = re.compile(r"u?int(?:4|8|16|32)")
 HINT = "explorer compile MODEL --target TARGET --emit DIR writes it anew"
 
 
@@ -212,38 +213,61 @@ def _checked(folder: Path, layout: dict[str, Any], target: str | Path | None) ->
         if hashlib.sha256(data).hexdigest() != expected:
             raise _damaged(folder / name, f"its bytes are not those that {LAYOUT} describes")
         contents[name] = data
-    base, size = int(layout["base_bytes"]), len(contents[IMAGE])
-    if not 0 <= base < 1 << 32 or base % alignment_bytes(machine):
+    base, size = _count(layout["base_bytes"]), len(contents[IMAGE])
+    if base >= 1 << 32 or base % alignment_bytes(machine):
         raise _damaged(folder / LAYOUT, f"a base of {base} bytes is none")
     return Emitted(
         machine=machine,
         program=contents[PROGRAM],
         image=contents[IMAGE],
         base_bytes=base,
-        inputs={e["name"]: _place(e, base, size, machine) for e in layout["inputs"]},
-        outputs={e["name"]: _place(e, base, size, machine) for e in layout["outputs"]},
-        layers=tuple((e["operation"], int(e["first_instruction"])) for e in layout["layers"]),
+        inputs={_name(e["name"]): _place(e, base, size, machine) for e in layout["inputs"]},
+        outputs={_name(e["name"]): _place(e, base, size, machine) for e in layout["outputs"]},
+        layers=tuple(
+            (_name(e["operation"]), _count(e["first_instruction"])) for e in layout["layers"]
+        ),
     )
 
 
 def _place(entry: Mapping[str, Any], base: int, image_bytes: int, machine: Machine) -> ValueAt:
-    """ValueError for what does not lie in the image."""
-    channels, height, width = (int(n) for n in entry["channels_height_width"])
+    """ValueError for what does not lie in the image, or not as this type and shape do."""
+    name, kind = _name(entry["name"]), str(entry["type"])
+    if STORED_TYPE.fullmatch(kind) is None:
+        raise ValueError(f"the type of {name}")
+    logical_shape = tuple(_count(n, 1) for n in entry["shape"])
+    channels, height, width = (_count(n, 1) for n in entry["channels_height_width"])
     stored = Stored(
-        name=str(entry["name"]),
-        logical_shape=tuple(int(n) for n in entry["shape"]),
-        element_type=np.dtype(str(entry["type"])).name,
+        name=name,
+        logical_shape=logical_shape,
+        element_type=np.dtype(kind).name,
         shape=(channels, height, width),
-        offset=int(entry["subtracted"]),
+        offset=_count(entry["subtracted"]),
         is_wide=bool(entry["is_wide"]),
     )
-    offset = int(entry["offset_bytes"])
+    if not logical_shape or stored.shape != lying_shape(logical_shape):
+        raise ValueError(f"the shape of {name}")
+    bits = int(kind.lstrip("uint"))
+    if stored.offset != (1 << bits - 1 if kind.startswith("u") else 0):
+        raise ValueError(f"what is subtracted of {name}")
+    offset = _count(entry["offset_bytes"])
     place = ValueAt(stored=stored, offset_bytes=base + offset)
-    if min(channels, height, width) < 1 or prod(stored.shape) != prod(stored.logical_shape):
-        raise ValueError(f"the shape of {stored.name}")
-    if not 0 <= offset <= offset + place.size_bytes(machine) <= image_bytes:
-        raise ValueError(f"{stored.name} in an image of {image_bytes} bytes")
+    if offset + place.size_bytes(machine) > image_bytes:
+        raise ValueError(f"{name} in an image of {image_bytes} bytes")
     return place
+
+
+def _count(value: object, least: int = 0) -> int:
+    """A whole number of JSON; ValueError for what is none, or less."""
+    if type(value) is not int or value < least:
+        raise ValueError(f"a number: {str(value)[:40]!r}")
+    return value
+
+
+def _name(value: object) -> str:
+    """A name that stays on one line of a listing."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"a name: {str(value)[:40]!r}")
+    return value
 
 
 def _read(path: Path, most_bytes: int) -> bytes:

@@ -102,3 +102,37 @@ def test_a_network_gives_the_same_bytes_in_vtas_own_simulator(folder, values, tm
     (result,) = emitted.outputs.values()
     found = result.read(np.frombuffer(theirs, np.uint8)[result.offset_bytes :], emitted.machine)
     np.testing.assert_array_equal(found, values[result.stored.name])
+
+
+DAMAGED = (None, True, -1, 1 << 70, 1.5, float("inf"), "", "9" * 5000, "x\n# y", [], [1], {}, [[]])
+
+
+def fields_of(data, path=()):
+    """The paths of all fields of a layout, those of lists and of entries of lists included."""
+    if path:
+        yield path
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from fields_of(value, (*path, key))
+
+
+def test_a_damaged_field_of_the_layout_is_refused_or_without_effect(folder, values, tmp_path):
+    """Each field takes each damaged value; nothing but an InputError comes of it."""
+    for name in (PROGRAM, IMAGE):
+        (tmp_path / name).symlink_to(folder / name)
+    whole = json.loads((folder / LAYOUT).read_text())
+    whole["layers"] = whole["layers"][:1]
+    refused = 0
+    for path in fields_of(whole):
+        for value in DAMAGED:
+            layout = json.loads(json.dumps(whole))
+            place = layout
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = value
+            (tmp_path / LAYOUT).write_text(json.dumps(layout))
+            try:
+                read_emitted(tmp_path)
+            except InputError:
+                refused += 1
+    assert refused > 400

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
 from explorer.results.names import near_name
 
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""With these a cell's text is a formula in spreadsheets (OWASP, "CSV Injection")."""
+NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|nan)", re.ASCII)
 Row = Mapping[str, Any]
 """Column -> value. Columns have types of their own, hence Any."""
 
@@ -72,12 +76,22 @@ def table_of(trace: Trace, kind: str) -> Table:
 
 
 def csv_text(table: Table) -> str:
-    """A line per row, the columns' names first (RFC 4180); lists and mappings are JSON."""
+    """A line per row, the columns' names first (RFC 4180); lists and mappings are JSON.
+
+    A text that a spreadsheet would run as a formula begins with an apostrophe.
+    """
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(table.columns)
-    writer.writerows([_plain(value) for value in row] for row in table.rows)
+    writer.writerow(map(_harmless, table.columns))
+    writer.writerows([_harmless(_plain(value)) for value in row] for row in table.rows)
     return text.getvalue()
+
+
+def _harmless(value: Any) -> Any:  # a cell's value has a type of its own
+    """`'=1+2` for `=1+2`; numbers stay as they are, also those that are texts: `-0.5`."""
+    if not isinstance(value, str) or not value.startswith(FORMULA_BEGINS):
+        return value
+    return value if NUMBER.fullmatch(value) else f"'{value}"
 
 
 def parquet_bytes(table: Table) -> bytes:

@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from explorer.app.state.saving import save_order
 from explorer.app.state.step import step
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.errors import InputError
-from explorer.traces.tables import FRAMES, csv_text, parquet_bytes, table_of
+from explorer.traces.tables import FRAMES, Table, csv_text, parquet_bytes, table_of
 from explorer.views.static.report import report_text
 from explorer.views.static.report_cards import report_page
 
@@ -124,3 +125,20 @@ def test_an_order_is_of_the_branch_that_is_looked_at():
 )  # fmt: skip
 def test_what_no_page_would_ask_for_is_no_order(message: dict[str, object]):
     assert save_order(opened(), message) is None
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_cell_that_would_be_a_formula_is_text(begin: str):
+    """A model's names are a stranger's: a spreadsheet would run `=HYPERLINK(...)`."""
+    name = f"{begin}cmd|' /C calc'!A0"
+    ((written,),) = list(csv.reader(io.StringIO(csv_text(Table((name,), ())), newline="")))
+    assert written == f"'{name}"
+    rows = list(csv.reader(io.StringIO(csv_text(Table(("a", "b"), ((name, [name]),))), newline="")))
+    assert rows[1] == [f"'{name}", json.dumps([name])]
+
+
+def test_numbers_in_cells_stay_numbers():
+    row = (-1, -0.5, float("-inf"), "-0.5", "+1e-3", "-inf", "a-b", None, True)
+    columns = tuple(map(str, range(len(row))))
+    written = list(csv.reader(io.StringIO(csv_text(Table(columns, (row,))))))[1]
+    assert written == ["-1", "-0.5", "-inf", "-0.5", "+1e-3", "-inf", "a-b", "", "True"]

@@ -13,16 +13,19 @@
     ex.start("net.onnx").run({"image": x})    what was compiled before starts at once
     ex.compile(module, args=(x,))             a module of PyTorch
 
-Everything is imported when it is first used, so that `import explorer` costs little.
+Everything is imported when it is first used, so that `import explorer` costs little: a Ctrl-C that
+comes while this file is loaded ends the command line with a traceback, so nothing else is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+TYPE_CHECKING = False  # that of `typing`, which takes 5 ms to load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any, Literal
+
     import numpy as np
     from onnx import ModelProto
 
@@ -159,6 +162,8 @@ def convert(
     softmax of bytes. weights: see `Compilation.to_onnx`. UnsupportedError names what
     ONNX has no form for, all at once.
     """
+    from pathlib import Path
+
     from explorer.compilation.converting import check_written
     from explorer.compilation.converting import convert as convert_model
     from explorer.exporters.onnx import write_onnx

@@ -15,9 +15,20 @@ def main() -> int:
     try:
         from explorer import cli
 
-        return cli.main()
+        status = cli.main()
+        end_at_once_if_interrupted()
     except KeyboardInterrupt:
+        print("explorer: interrupted", file=sys.stderr)
         return INTERRUPTED
+    return status
+
+
+def end_at_once_if_interrupted() -> None:
+    """All is done but what the interpreter tidies up; Ctrl-C in that would print a traceback."""
+    import os
+    import signal
+
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
 
 
 if __name__ == "__main__":

@@ -115,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return A_MISTAKE
     except KeyboardInterrupt:
+        print("explorer: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 

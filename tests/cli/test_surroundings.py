@@ -162,7 +162,46 @@ def test_ctrl_c_while_the_commands_are_loaded_ends_without_a_traceback(tmp_path)
     finally:
         process.kill()
 
-    assert (process.returncode, output, errors) == (130, b"", b"")
+    assert (process.returncode, output, errors) == (130, b"", b"explorer: interrupted\n")
+
+
+def test_the_package_loads_nothing_before_ctrl_c_is_handled():
+    """What is loaded with `explorer` itself cannot be inside a `try`."""
+    script = (
+        "import sys; before = set(sys.modules); import explorer.__main__; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-S", "-c", script], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert loaded.stdout.split() == ["__future__", "explorer", "explorer.__main__"]
+
+
+def test_ctrl_c_while_the_interpreter_tidies_up_prints_no_traceback(tmp_path):
+    """A function that runs at the exit waits; it is interrupted when all is printed."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, time\n"
+        "def wait():\n"
+        "    print('waiting', flush=True)\n"
+        "    time.sleep(60)\n"
+        "atexit.register(wait)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "explorer", "rules"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    try:
+        while process.stdout.readline() not in (b"waiting\n", b""):
+            pass
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (130, b"")
 
 
 def test_an_error_of_the_system_without_a_name_is_a_sentence_about_the_model(

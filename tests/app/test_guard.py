@@ -42,7 +42,9 @@ class Server:
     def status(self, path: str, **options: Any) -> int:
         return self.ask(path, **options)[0]
 
-    def shake_hands(self, origins: list[str], session: str = "x.y") -> tuple[int, str]:
+    def shake_hands(
+        self, origins: list[str], session: str = "x.y", host: str = ""
+    ) -> tuple[int, str]:
         """Status of a websocket's handshake, and the first that is heard: "ACK", or "closed"."""
         headers: dict[str, Any] = {
             "Connection": "Upgrade",
@@ -51,6 +53,7 @@ class Server:
             "Sec-WebSocket-Key": base64.b64encode(bytes(16)).decode(),
             "Sec-WebSocket-Protocol": f"bokeh, {session}",
             "Origin": origins,
+            **({"Host": host} if host else {}),
         }
         with self._sent(f"GET /{TOKEN}/ws HTTP/1.1", headers) as file:
             status, _ = read_head(file)
@@ -69,8 +72,8 @@ class Server:
         return found.group(1).decode()
 
     def _sent(self, line: str, headers: dict[str, Any]) -> "Exchange":
-        lines = [line, f"Host: {self.place}"]
-        for name, value in headers.items():
+        lines = [line]
+        for name, value in {"Host": self.place, **headers}.items():
             lines += [f"{name}: {one}" for one in (value if isinstance(value, list) else [value])]
         return Exchange(self.place, "\r\n".join([*lines, "", ""]).encode())
 
@@ -157,6 +160,37 @@ def test_other_addresses_are_not_there(server: Server, path: str):
     assert status in (403, 404) if "/static/" in path and "a-test" in path else status == 404
     assert b"root:" not in content
     assert server.status(ALIVE) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:5006",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "evil.example@127.0.0.1",
+        "127.0.0.1:5006:5006",
+        "127.0.0.1, evil.example",
+        "0.0.0.0",
+        "192.168.1.2",
+        "[::2]",
+        "",
+    ],
+)
+def test_a_foreign_name_for_this_machine_is_refused(server: Server, host: str):
+    """DNS rebinding: a stranger's name leads here, and its page is then of the same origin."""
+    assert server.status(f"/{TOKEN}/", headers={"Host": host}) in (400, 403)
+    if host:
+        assert server.shake_hands([f"http://{host}"], host=host)[0] in (400, 403)
+        assert server.shake_hands([server.origin], host=host)[0] in (400, 403)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "127.0.0.1:8000", "[::1]", "[::1]:5006"]
+)
+def test_all_names_of_this_machine_are_answered(server: Server, host: str):
+    assert server.status(ALIVE, headers={"Host": host}) == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])

@@ -12,7 +12,9 @@ from queue import SimpleQueue
 import pytest
 
 from explorer.app.protocol import Bisection, CompileRequest, Failure, Progress
-from explorer.app.server.serving import serve
+from explorer.app.server.redirect import open_page
+from explorer.app.server.serving import ending_by_signals, serve
+from explorer.app.upload_folder import upload_folder
 from explorer.app.worker.process import CompilerProcess
 from explorer.app.worker.standby import StandbyWorkers
 from explorer.errors import InputError
@@ -40,7 +42,7 @@ def test_what_cannot_be_served_is_refused_at_once(sample_models: Path, options: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_when_the_app_is_ended(
     sample_models: Path, tmp_path: Path, number: signal.Signals
 ):
@@ -58,6 +60,42 @@ def test_nothing_is_left_when_the_app_is_ended(
     assert process.wait(WAIT_SECONDS) == 0
     assert process.stdout.read().endswith("The explorer has ended.\n")
     assert not list(tmp_path.glob("explorer-uploads-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_server_listens_leaves_nothing(tmp_path: Path, number: signal.Signals):
+    def serve_for_a_moment() -> None:
+        with ending_by_signals(), upload_folder(tmp_path):
+            os.kill(os.getpid(), number)
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        serve_for_a_moment()
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it
+    try:
+        with ending_by_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_browser_is_opened_without_the_token_on_its_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    open_page("http://127.0.0.1:5006/secret-token/", tmp_path)
+    open_page("http://127.0.0.1:5006/secret-token/", tmp_path)
+    assert len(opened) == 2
+    assert "secret" not in opened[0]
+    path = Path(opened[0].removeprefix("file://"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert 'content="0; url=http://127.0.0.1:5006/secret-token/"' in path.read_text()
 
 
 class QuickCompiler:

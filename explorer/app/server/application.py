@@ -1,6 +1,6 @@
 """The Panel application: one page that hosts the explorer's module, and the server around it.
 
-    run_server(address, port, token, pages, open_browser)      until it is interrupted
+    run_server(address, port, token, pages, folder)            until it is interrupted
 
 The token is the page's path, below which all lies that is served: whoever doesn't know it gets 404.
 The websocket takes connections from the page's own origin only, so that another site in the same
@@ -9,14 +9,15 @@ browser cannot talk to it (guard.py). Nothing is fetched from the network.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
 import signal
 import threading
-import webbrowser
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -31,6 +32,7 @@ from explorer.app.protocol import MadeChunk, SavedFile
 from explorer.app.server.closing import call_in_its_loop, quiet_about_closed_pages
 from explorer.app.server.guard import guard
 from explorer.app.server.pages import Pages
+from explorer.app.server.redirect import open_page
 from explorer.app.state.page_json import searches_json, session_json
 from explorer.app.state.page_state import PageState
 from explorer.runtime.assembly.asked import PREFIX as ASKED
@@ -39,6 +41,7 @@ from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.trace_payload import chunk_messages, encode
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
 PAGE_GONE_MILLISECONDS = 5000
@@ -256,9 +259,12 @@ def run_server(
     port: int,
     token: str,
     pages: Pages,
-    open_browser: bool,
+    browser_folder: Path | None,
 ) -> None:
-    """Serves one page per visit, each with a workbench of its own, until SIGINT or SIGTERM."""
+    """Serves one page per visit, each with a workbench of its own, until a signal of `ENDS`.
+
+    `browser_folder`: where the file lies that a browser is opened with; None opens none.
+    """
     host = f"[{address}]" if ":" in address else address
     place = host if port == HTTP_PORT else f"{host}:{port}"
     url = f"http://{place}/{token}/"
@@ -292,16 +298,18 @@ def run_server(
     def stop(_number: int, _frame: object) -> None:
         loop.add_callback_from_signal(loop.stop)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    for number in ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, stop)
     print(f"The explorer is at {url}", flush=True)
-    if open_browser:
-        loop.add_callback(webbrowser.open, url)
+    if browser_folder is not None:
+        loop.add_callback(open_page, url, browser_folder)
     try:
         loop.start()
     finally:
         server.stop()
-    print("The explorer has ended.")
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        print("The explorer has ended.", flush=True)
 
 
 def _page(pages: Pages) -> pn.viewable.Viewable:

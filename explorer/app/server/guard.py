@@ -5,6 +5,9 @@
     /TOKEN/static/...    scripts and styles of Panel and Bokeh
     anything else        404
 
+A request that names another host than this machine gets 403: a foreign name that leads here makes
+a stranger's site an origin of ours in the eyes of a browser (DNS rebinding).
+
 Panel and Bokeh serve more than the page needs, some of it to whoever asks: a path below
 `/components/` names a Python module, which is imported. So what is allowed is listed here, and a
 new version of either adds nothing to it.
@@ -26,6 +29,7 @@ from tornado.routing import Matcher, Rule
 from tornado.web import Application, ErrorHandler, OutputTransform
 
 SCRIPT = re.compile(rb"<script(?=[\s>])")
+LOCAL_HOST = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",  # the token is in the address
@@ -44,6 +48,10 @@ def guard(application: Application, token: str, origin: str) -> None:
     def is_unlisted(request: HTTPServerRequest) -> bool:
         return allowed.fullmatch(request.path) is None
 
+    def is_elsewhere(request: HTTPServerRequest) -> bool:
+        # The port is left out: an SSH tunnel may begin at any. Tornado joins several by a comma.
+        return LOCAL_HOST.fullmatch(request.host) is None
+
     def is_foreign(request: HTTPServerRequest) -> bool:
         # A browser always says which origin opens a websocket (RFC 6455, 4.1).
         is_own = request.headers.get_list("Origin") == [origin]
@@ -54,6 +62,7 @@ def guard(application: Application, token: str, origin: str) -> None:
         ".*$",
         [
             Rule(Where(is_unlisted), ErrorHandler, {"status_code": 404}),
+            Rule(Where(is_elsewhere), ErrorHandler, {"status_code": 403}),
             Rule(Where(is_foreign), ErrorHandler, {"status_code": 403}),
         ],
     )

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,15 +121,38 @@ def serve(
             and saved.fits(offered)
         )
 
-    with upload_folder() as folder:
+    with ending_by_signals(), upload_folder() as folder:
         pages = Pages(make_page, folder, most_pages, workspaces, fits)
         from explorer.app.server.application import run_server  # brings Panel, see above
 
         try:
-            run_server(address, chosen_port, secret, pages, open_browser)
+            run_server(address, chosen_port, secret, pages, folder if open_browser else None)
         finally:
             standby.close()
             pages.end_all()
+
+
+@contextmanager
+def ending_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does, so that what it made is removed.
+
+    They come by KeyboardInterrupt until the server takes them itself.
+    """
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        handler = signal.getsignal(number)
+        if handler is not signal.SIG_IGN:  # as nohup wants it
+            before[number] = handler
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def opening_link(choice: Choice, target: str, decisions: Decisions) -> dict[str, object]:

@@ -32,6 +32,15 @@ def test_softmax_of_large_numbers_does_not_overflow(build, check):
     check(op, [x], [np.array([[0.5, 0.5, 0]], np.float32)])
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8, -1e8])
+def test_log_softmax_does_not_depend_on_a_common_offset(offset, values, build, check):
+    x = (values(5, 7) + offset).astype(np.float32)
+    apart = x.astype(np.float64) - x.max(1, keepdims=True)
+    expected = apart - np.log(np.exp(apart).sum(1, keepdims=True))
+    op = build(SoftmaxOp, [x], axis=1, logarithm=True)
+    check(op, [x], [expected.astype(np.float32)], 1e-6)
+
+
 @pytest.mark.parametrize("logarithm", [False, True])
 @pytest.mark.parametrize("axis", [1, 3])
 def test_softmax_of_blocked_channels_never_sees_the_padding_channels(

@@ -138,10 +138,10 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
             total = statistics.reduce(
                 "total", 0, [greatest], lambda s, x, m, t: t + (x - m).unary(math.ExpOp)
             )
-            subtracted = statistics.finish(
-                "subtracted", [greatest, total], lambda s, m, t: m + t.unary(math.LogOp)
-            )
-            statistics.combine([subtracted], lambda s, x, d: x - d)
+            # The maximum is subtracted by itself: added to the logarithm, a large one takes the
+            # logarithm's digits away.
+            logarithms = statistics.finish("logarithm", [total], lambda s, t: t.unary(math.LogOp))
+            statistics.combine([greatest, logarithms], lambda s, x, m, t: (x - m) - t)
         else:
             total = statistics.start("total", 0)
             statistics.combine([greatest], lambda s, x, m: (x - m).unary(math.ExpOp))

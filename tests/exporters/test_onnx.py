@@ -73,6 +73,11 @@ ONE = {
         %y = top.unary(%e) {kind = "is_infinite"} : tensor<2x4x6x6xi1>""",
     "binary mod": f"""%w = top.weight() {{weight = "w"}} : tensor<6xf32>
         %y = top.binary(%x, %w) {{kind = "mod"}} : {F}""",
+    **{
+        f"binary {kind}": f"""%w = top.weight() {{weight = "w"}} : tensor<6xf32>
+        %y = top.binary(%x, %w) {{kind = "{kind}"}} : {F}"""
+        for kind in ("hypot", "copy_sign")
+    },
     "whole numbers": f"""%q = top.quantize(%x) {{to = !top.quantized<i32, 0.25:0>}} :
             tensor<2x4x6x6x!top.quantized<i32, 0.25:0>>
         %y = top.dequantize(%q) {{to = f32}} : {F}""",

@@ -1,5 +1,7 @@
 """Unary, binary, select, cast against onnxruntime, and as C on plain, haloed, blocked buffers."""
 
+import math
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f16, f32, i1
@@ -143,8 +145,37 @@ def test_binary_broadcasts_and_means_what_onnx_means(kind, values, build, check,
 
 
 def test_every_binary_kind_is_tested():
-    others = {"mod", "fmod", "and", "or", "xor", "bit_and", "bit_or", "bit_xor"}
+    others = {"mod", "fmod", "and", "or", "xor", "bit_and", "bit_or", "bit_xor", "hypot"}
+    others |= {"copy_sign"}
     assert set(BINARY) == set(ONNX_BINARY) | others | {"shift_left", "shift_right"}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_length_overflows_and_vanishes_only_where_the_result_does(dtype, build, compiled):
+    """Compared number by number with Python's hypot, which rounds once."""
+    info = np.finfo(dtype)
+    root = float(np.sqrt(info.max))
+    numbers = [0.0, 3.0, -4.0, 1e-3, 0.3 * root, 2 * root, 0.5 * info.max, info.tiny, np.inf]
+    numbers += [float(info.tiny) ** 0.6, -float(info.smallest_subnormal) * 5, np.nan]
+    a, b = (np.array(v, dtype).reshape(-1) for v in np.meshgrid(numbers, numbers))
+    expected = np.array([math.hypot(x, y) for x, y in zip(a, b, strict=True)]).astype(dtype)
+    op = build(BinaryOp, [a, b], kind="hypot")
+    for found in (op.evaluate(a, b)[0], compiled.run(op, [a, b])[0]):
+        # Subnormal numbers have few digits: one step of them.
+        np.testing.assert_allclose(
+            found, expected, rtol=4 * info.eps, atol=2 * info.smallest_subnormal
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_sign_of_zero_and_of_nan_is_taken_over(dtype, build, compiled):
+    a = np.array([1, 1, -1, 2, -np.inf, 0, 3, -5], dtype)
+    b = np.array([0.0, -0.0, -3, 4, 0.0, -1, -np.nan, np.nan], dtype)
+    op = build(BinaryOp, [a, b], kind="copy_sign")
+    expected = np.copysign(a, b)
+    for found in (op.evaluate(a, b)[0], compiled.run(op, [a, b])[0]):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
 @pytest.mark.parametrize("kind", ["and", "or", "xor"])

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import SSAValue
 
 from explorer.exporters.onnx.nodes import (
     Nodes,
@@ -141,6 +142,16 @@ def binary(op: BinaryOp, out: Nodes) -> str:
             return out.node("Where", is_other, out.node("Add", rest, right), rest)
         case "mod":
             return out.node("Mod", left, right)
+        case "hypot":
+            return _length(left, right, out)
+        case "copy_sign":
+            # Of -0 the reciprocal has the sign that a comparison with 0 does not see.
+            zero, one = out.number(0, right), out.number(1, right)
+            is_zero = out.node("Equal", right, zero)
+            seen = out.node("Where", is_zero, out.node("Div", one, right), right)
+            size = out.node("Abs", left)
+            is_negative = out.node("Less", seen, zero)
+            return out.node("Where", is_negative, out.node("Neg", size), size)
         case "shift_left" | "shift_right":
             if not dtype_of(left).name.startswith("u"):
                 return _shifted(op, out)
@@ -149,6 +160,19 @@ def binary(op: BinaryOp, out: Nodes) -> str:
         case _ if kind in BINARY_OPERATORS:
             return out.node(BINARY_OPERATORS[kind], left, right)
     raise Unwritable(f"ONNX has no {kind}")
+
+
+def _length(left: SSAValue, right: SSAValue, out: Nodes) -> str:
+    """large sqrt(1 + (small / large)²), which does not overflow before the result does."""
+    sizes = [out.node("Abs", value) for value in (left, right)]
+    large, small = out.node("Max", *sizes), out.node("Min", *sizes)
+    zero, one = out.number(0, left), out.number(1, left)
+    is_plain = out.node("Greater", large, zero)
+    infinite = out.node("IsInf", large)
+    divisor = out.node("Where", infinite, one, out.node("Where", is_plain, large, one))
+    share = out.node("Where", infinite, zero, out.node("Div", small, divisor))
+    rest = out.node("Sqrt", out.node("Add", out.node("Mul", share, share), one))
+    return out.node("Mul", large, rest)
 
 
 def _shifted(op: BinaryOp, out: Nodes) -> str:

@@ -84,8 +84,8 @@ def _logarithm(a: SSAValue, b: SSAValue, build: Build) -> Pair:
 def square_root(a: SSAValue, b: SSAValue, build: Build) -> Pair:
     """t = sqrt((|z| + |a|) / 2) is the larger part, or the imaginary one where a < 0."""
     zero = build.scalar_like(0, a)
-    size = build.binary("add", length_of(a, b, build), build.unary("abs", a))
-    large = build.unary("sqrt", build.scaled(size, 0.5))
+    halves = [build.scaled(v, 0.5) for v in (length_of(a, b, build), build.unary("abs", a))]
+    large = build.unary("sqrt", build.binary("add", *halves))
     small = build.binary("div", build.scaled(b, 0.5), large)
     small = build.select(build.binary("equal", large, zero), zero, small)
     is_below = build.binary("less", b, zero)

@@ -23,7 +23,6 @@ from explorer.importers.pytorch.operators.unary import (
     log_plus_one,
     plain_name,
     rsqrt,
-    square,
     truncated,
 )
 from explorer.ir.top.elementwise import SelectOp
@@ -214,15 +213,13 @@ def hypot(node: AtenNode, build: Build) -> SSAValue:
 
 def length_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
     """The length of (x, y)."""
-    return build.unary("sqrt", build.binary("add", square(x, build), square(y, build)))
+    return build.binary("hypot", x, y)
 
 
 def copy_sign(node: AtenNode, build: Build) -> SSAValue:
     """The size of self with the sign of other."""
     left, right = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    magnitude = build.unary("abs", left)
-    is_negative = build.binary("less", right, build.scalar_like(0, right))
-    return build.select(is_negative, build.unary("neg", magnitude), magnitude)
+    return build.binary("copy_sign", left, right)
 
 
 def x_log_y(node: AtenNode, build: Build) -> SSAValue:
@@ -239,7 +236,11 @@ def x_log_y(node: AtenNode, build: Build) -> SSAValue:
 def log_add_exp(node: AtenNode, build: Build) -> SSAValue:
     """log(e^self + e^other), or of powers of 2: the larger, and what the smaller adds to it."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    unit = math.log(2) if plain_name(node) == "logaddexp2" else 1.0
+    return log_of_sum(x, y, math.log(2) if plain_name(node) == "logaddexp2" else 1.0, build)
+
+
+def log_of_sum(x: SSAValue, y: SSAValue, unit: float, build: Build) -> SSAValue:
+    """log(e^x + e^y) / unit of x and y in units: that of base 2 is log 2."""
     distance = build.unary("abs", build.binary("sub", x, y))
     # softplus(-d) = log(1 + e^-d)
     rest = build.unary("softplus", build.scaled(distance, -unit))
@@ -271,12 +272,11 @@ def is_close(node: AtenNode, build: Build) -> SSAValue:
 
 
 def heaviside(node: AtenNode, build: Build) -> SSAValue:
-    """0 below 0, `values` at it, 1 above."""
+    """0 below 0 and of NaN, `values` at 0, 1 above."""
     x, values = promoted(node, ("self", "values"), build)
     zero, one = build.scalar_like(0, x), build.scalar_like(1, x)
     step = build.select(build.binary("greater", x, zero), one, zero)
-    result = build.select(build.binary("equal", x, zero), values, step)
-    return build.select(build.unary("is_nan", x), x, result) if build.is_float(x) else result
+    return build.select(build.binary("equal", x, zero), values, step)
 
 
 def load_exponent(node: AtenNode, build: Build) -> SSAValue:

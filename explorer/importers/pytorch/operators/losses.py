@@ -18,7 +18,7 @@ from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import promoted
 from explorer.importers.pytorch.operators.reductions import p_norm
-from explorer.importers.pytorch.operators.unary import square
+from explorer.importers.pytorch.operators.unary import log_plus_one, square
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
@@ -143,9 +143,8 @@ def binary_cross_entropy(node: AtenNode, build: Build) -> SSAValue:
     """-w (y log x + (1 - y) log(1 - x))"""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
     least = build.scalar_like(_LEAST_LOGARITHM, x)
-    logarithms = [
-        build.binary("max", build.unary("log", p), least) for p in (x, _one_minus(x, build))
-    ]
+    rest = log_plus_one(build.unary("neg", x), build)
+    logarithms = [build.binary("max", v, least) for v in (build.unary("log", x), rest)]
     first = build.binary("mul", y, logarithms[0])
     second = build.binary("mul", _one_minus(y, build), logarithms[1])
     loss = build.unary("neg", build.binary("add", first, second))

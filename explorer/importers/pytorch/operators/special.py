@@ -218,9 +218,13 @@ def _quantile_of(share: SSAValue, side: SSAValue, build: Build) -> SSAValue:
 
 
 def inverse_erf(x: SSAValue, build: Build) -> SSAValue:
-    """ndtri((1 + x) / 2) / sqrt(2)"""
-    rest = build.binary("sub", build.scalar_like(1, x), build.unary("abs", x))
-    return build.scaled(_quantile_of(build.scaled(rest, 0.5), x, build), math.sqrt(0.5))
+    """ndtri((1 + x) / 2) / sqrt(2); near 0 the first terms of the series, which keep its digits."""
+    size = build.unary("abs", x)
+    rest = build.binary("sub", build.scalar_like(1, x), size)
+    far = build.scaled(_quantile_of(build.scaled(rest, 0.5), x, build), math.sqrt(0.5))
+    cubed = build.binary("mul", x, square(x, build))
+    near = build.binary("add", x, build.scaled(cubed, math.pi / 12))
+    return where_less(size, 1e-4, build.scaled(near, math.sqrt(math.pi) / 2), far, build)
 
 
 def spherical_bessel(x: SSAValue, build: Build) -> SSAValue:

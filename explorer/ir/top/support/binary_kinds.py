@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
+from xdsl.dialects import math
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, f64
 
 from explorer.ir.compute import Scalar
 
@@ -82,6 +84,25 @@ def _truncated_remainder(a: Scalar, b: Scalar) -> Scalar:
     return a.remainder(b) if _is_float(a) else a.remainder(_harmless(b))
 
 
+# -- lengths ---------------------------------------------------------------------------------------
+
+
+def _length_body(a: Scalar, b: Scalar) -> Scalar:
+    """sqrt(a² + b²), both scaled by a power of two where squares overflow or vanish."""
+    a, b = (x.unary(math.AbsFOp) for x in (a, b))
+    is_wide = a.value.type == f64
+    limit = 2.0 ** (500 if is_wide else 60)
+    down, up = 2.0 ** (-540 if is_wide else -66), 2.0 ** (600 if is_wide else 80)
+    largest = a.maximum(b)
+    is_large, is_small = largest.compare("gt", limit), largest.compare("lt", 1 / limit)
+    scale = is_large.select(down, is_small.select(up, a.constant(1)))
+    back = is_large.select(1 / down, is_small.select(1 / up, a.constant(1)))
+    x, y = a * scale, b * scale
+    length = (x * x + y * y).unary(math.SqrtOp) * back
+    is_infinite = a.compare("eq", inf).logical_or(b.compare("eq", inf))
+    return is_infinite.select(inf, length)
+
+
 # -- powers ----------------------------------------------------------------------------------------
 
 
@@ -140,6 +161,8 @@ BINARY: dict[str, BinaryKind] = {
     "pow": BinaryKind(_power, lambda a, b: a.power(b), keeps_finite=False),
     "max": BinaryKind(np.maximum, lambda a, b: a.maximum(b)),
     "min": BinaryKind(np.minimum, lambda a, b: a.minimum(b)),
+    "hypot": BinaryKind(np.hypot, _length_body, keeps_finite=False),
+    "copy_sign": BinaryKind(np.copysign, lambda a, b: a.copy_sign(b)),
     "prelu": BinaryKind(
         lambda a, b: np.where(a >= 0, a, a * b),
         lambda a, b: a.compare("ge", 0).select(a, a * b),
@@ -159,5 +182,5 @@ BINARY: dict[str, BinaryKind] = {
     "greater_equal": BinaryKind(np.greater_equal, lambda a, b: a.compare("ge", b), compares=True),
 }
 
-COMMUTATIVE = ("add", "mul", "max", "min", "and", "or", "xor", "equal")
+COMMUTATIVE = ("add", "mul", "max", "min", "hypot", "and", "or", "xor", "equal")
 """Kinds whose operands may change places."""

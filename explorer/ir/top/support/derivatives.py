@@ -128,6 +128,12 @@ def _extremum(kind: str) -> tuple[Callable[[Term, Term, Term], Term], ...]:
     return (lambda a, b, y: part(a, b), lambda a, b, y: part(b, a))
 
 
+def _share_of_length(a: Term, b: Term, y: Term) -> Term:
+    """a / y; 0 at the origin."""
+    is_zero = y.compare("equal", 0)
+    return a / is_zero.select(y.of(1), y)
+
+
 def _remainder(a: Term, b: Term, y: Term) -> Term:
     """a = quotient b + y with a whole quotient, whose negative this is."""
     return -((a - y) / b).unary("round")
@@ -141,6 +147,11 @@ BINARY_DERIVATIVES: Mapping[str, tuple[Callable[[Term, Term, Term], Term], ...]]
     "pow": (_power_of_base, _power_of_exponent),
     "max": _extremum("greater"),
     "min": _extremum("less"),
+    "hypot": (_share_of_length, lambda a, b, y: _share_of_length(b, a, y)),
+    "copy_sign": (
+        lambda a, b, y: y.compare("equal", a).select(a.of(1), a.of(-1)),
+        lambda a, b, y: a.of(0),
+    ),
     "prelu": (
         lambda a, b, y: a.compare("greater_equal", 0).select(a.of(1), b),
         lambda a, b, y: a.compare("greater_equal", 0).select(a.of(0), a),

@@ -44,6 +44,22 @@ def test_a_batch_norm_goes_into_weights_and_bias_of_the_convolution(check, bias)
     assert checked.result.after.origins["conv2"].tensor == "y"
 
 
+def test_a_batch_norm_of_narrow_floats_subtracts_the_mean_before_anything_is_rounded(check):
+    """x * f of numbers around 300 has steps of 1/4 in f16."""
+    text = f"""
+    func.func @main(%x: tensor<2x4x3xf32>) {{
+      {PARAMETERS}
+      %y = top.batch_norm(%x, %s, %b, %m, %v) {{epsilon = 0.001}} : tensor<2x4x3xf32>
+      top.return(%y)
+    }}
+    """
+    assert check(FoldBatchNorm(), text, arrays=POSITIVE).rewritten == ["split-batch-norm y"]
+    narrow = {"v": POSITIVE["v"].astype(np.float16)}
+    checked = check(FoldBatchNorm(), text.replace("f32", "f16"), arrays=narrow)
+    assert checked.rewritten == []
+    assert "split-batch-norm y: the product would be rounded to f16" in checked.declined
+
+
 def test_a_grouped_convolution_is_scaled_by_output_channel(check):
     text = CONV.replace("4x3x3x3", "4x1x3x3").replace("1x3x5x5", "1x4x5x5")
     text = text.replace("group = 1", "group = 4")

@@ -235,6 +235,10 @@ class Build:
         target = element_type_from_numpy(np.dtype(dtype))
         return x if element_type_of(x) == target else self.value(CastOp, [x], to=target)
 
+    def wide(self, x: SSAValue) -> SSAValue:
+        """x in f32 where it has fewer bits: statistics of narrow floats are computed in f32."""
+        return x if self.dtype(x).itemsize >= 4 else self.cast(x, np.float32)
+
     def matmul(self, left: SSAValue, right: SSAValue, bias: SSAValue | None = None) -> SSAValue:
         return self.value(MatMulOp, [left, right, bias, None])
 

@@ -267,8 +267,9 @@ class PadBeforeWindow(Rule):
 class ScaleAndShift(Rule):
     """batch_norm(x)   =>   x * f + (shift - f * mean)
 
-    Applies to what `fold-batch-norm` left over, if its statistics are constant. Pays because two
-    elementwise kernels serve for it. f = scale / sqrt(variance + epsilon).
+    Applies to what `fold-batch-norm` left over, if its statistics are constant and x has 32 bits
+    or more. Pays because two elementwise kernels serve for it.
+    f = scale / sqrt(variance + epsilon).
     """
 
     matches = (BatchNormOp,)

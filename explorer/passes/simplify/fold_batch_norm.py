@@ -22,7 +22,7 @@ from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.normalization import BatchNormOp
-from explorer.ir.types import is_static, shape_of, static_shape
+from explorer.ir.types import element_type_of, is_static, shape_of, static_shape
 from explorer.passes.analysis.matching import (
     both_orders,
     channel_axis,
@@ -107,8 +107,9 @@ class FoldScale(Rule):
 class SplitBatchNorm(Rule):
     """batch_norm(x)   =>   x * f + (shift - f * mean)
 
-    Applies with constant statistics where no convolution can take them in. Pays because two
-    operations with constants take part in other rewrites. f = scale / sqrt(variance + epsilon).
+    Applies with constant statistics where no convolution can take them in, unless x has fewer than
+    32 bits: the product would be rounded before the mean is subtracted. Pays because two operations
+    with constants take part in other rewrites. f = scale / sqrt(variance + epsilon).
     """
 
     matches = (BatchNormOp,)
@@ -120,7 +121,12 @@ class SplitBatchNorm(Rule):
 
 
 def split_batch_norm(op: BatchNormOp, rewriter: RecordedRewriter) -> None:
-    """Replaces it by a multiplication and an addition; Declined where statistics are computed."""
+    """Replaces it by a multiplication and an addition.
+
+    Declined where statistics are computed, or the product would be rounded before the sum.
+    """
+    if dtype_of(op.input).itemsize < 4:
+        raise Declined(f"the product would be rounded to {element_type_of(op.input)}")
     factor, offset = factor_and_offset(op, rewriter)
     column = (-1,) + (1,) * (len(shape_of(op.input)) - 2)
     dtype = dtype_of(op.input)

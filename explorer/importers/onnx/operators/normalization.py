@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Undecided
+from explorer.importers.building.build import Axis, Undecided
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -103,7 +103,7 @@ def _train_batch_norm(
     """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
     x, scale, shift, running_mean, running_variance = operands
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean, variance = _statistics(build.cast(x, np.float32), axes, build)
+    mean, variance = _statistics(build.wide(x), axes, build)
     own = [build.reshape(value, [-1]) for value in (mean, variance)]
     y = build.value(BatchNormOp, [x, scale, shift, *own], epsilon=epsilon)
     moved = []
@@ -164,6 +164,38 @@ def _inverse_root(x: SSAValue, epsilon: float, build: Build) -> SSAValue:
 def instance_normalization(node: Node, build: Build) -> SSAValue:
     operands = [node.operand(index) for index in range(3)]
     return build.value(InstanceNormOp, operands, epsilon=node.number("epsilon", 1e-5))
+
+
+@converts("GroupNormalization", since=18)
+def group_normalization(node: Node, build: Build) -> SSAValue:
+    """Each group of channels by its own mean and variance, the latter in two passes.
+
+    Scale and shift belong to groups before opset 21, to channels from it on.
+    """
+    x, scale, shift = (node.operand(index) for index in range(3))
+    groups, epsilon = node.integer("num_groups"), node.number("epsilon", 1e-5)
+    rows = build.reshape(x, [Axis(x, 0), groups, -1])
+    y = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
+    is_of_groups = node.opset < 21
+    if not is_of_groups:
+        y = build.reshape(y, build.all_sizes(x))
+    trailing = [1] * (build.rank(y) - 2)
+    scale, shift = (build.reshape(value, [-1, *trailing]) for value in (scale, shift))
+    y = build.binary("add", build.binary("mul", y, scale), shift)
+    return build.reshape(y, build.all_sizes(x)) if is_of_groups else y
+
+
+@converts("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(node: Node, build: Build) -> SSAValue:
+    """(x - mean) / (deviation + 1e-9), the variance in two passes, in f32 at least."""
+    x = node.operand(0)
+    wide = build.wide(x)
+    axes = build.axes(node.integers("axes") or (0, 2, 3), build.rank(x))
+    mean, variance = _statistics(wide, axes, build)
+    deviation = build.unary("sqrt", variance)
+    deviation = build.binary("add", deviation, build.scalar_like(1e-9, deviation))
+    y = build.binary("div", build.binary("sub", wide, mean), deviation)
+    return build.cast(y, build.dtype(x))
 
 
 @converts("LRN")

@@ -45,8 +45,10 @@ def _normalized(node: AtenNode, build: Build) -> SSAValue:
         parameters = [build.cast(v, build.dtype(x)) for v in (scale, shift, mean, variance)]
         return build.value(BatchNormOp, [x, *parameters], epsilon=epsilon)
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean, spread = _statistics(x, axes, epsilon, build)
-    normalized = build.binary("mul", build.binary("sub", x, mean), spread)
+    wide = build.wide(x)
+    mean, spread = _statistics(wide, axes, epsilon, build)
+    normalized = build.binary("mul", build.binary("sub", wide, mean), spread)
+    normalized = build.cast(normalized, build.dtype(x))
     return _scaled_by_channels(normalized, scale, shift, build)
 
 
@@ -56,7 +58,7 @@ def native_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
         return _updated(node, [], build)
     if node.flag("training") and "no_training" not in node.call.target:
         y, mean, variance = _trained(node, build)
-        return [y, mean, _spread(variance, node, build)]
+        return [y, *_like(y, [mean, _spread(variance, node, build)], build)]
     nothing = build.weight(np.zeros(0, np.float32))
     return [_normalized(node, build), nothing, nothing]
 
@@ -91,7 +93,13 @@ def _updated(node: AtenNode, reserve: list[SSAValue], build: Build) -> list[SSAV
         )
         for own, new in zip(_held(node), found, strict=True)
     ]
-    return [y, mean, _spread(variance, node, build), *reserve, *changed]
+    saved = _like(y, [mean, _spread(variance, node, build)], build)
+    return [y, *saved, *reserve, *changed]
+
+
+def _like(x: SSAValue, values: list[SSAValue], build: Build) -> list[SSAValue]:
+    """Values in the element type of x."""
+    return [build.cast(value, build.dtype(x)) for value in values]
 
 
 def _held(node: AtenNode) -> list[SSAValue]:
@@ -99,16 +107,21 @@ def _held(node: AtenNode) -> list[SSAValue]:
 
 
 def _trained(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """By the batch's own mean and variance, which are given, too: one number for each channel."""
+    """By the batch's own mean and variance, which are given, too: one number for each channel.
+
+    Both are f32 where x is narrower.
+    """
     x = node.operand("input")
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean = build.reduce("mean", x, axes, True)
-    apart = build.binary("sub", x, mean)
+    wide = build.wide(x)
+    mean = build.reduce("mean", wide, axes, True)
+    apart = build.binary("sub", wide, mean)
     variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
     channels = _channels(x, build)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
     normalized = build.binary("mul", apart, _spread(variance, node, build))
+    normalized = build.cast(normalized, build.dtype(x))
     y = _scaled_by_channels(normalized, scale, shift, build)
     return y, build.reshape(mean, [channels]), build.reshape(variance, [channels])
 
@@ -163,8 +176,9 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[SSAValue]:
     """The result, and the statistics of each slice."""
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
-    mean, spread = _statistics(x, list(range(axis, build.rank(x))), node.number("eps", 1e-5), build)
-    return [layer_norm(node, build), mean, spread]
+    axes = list(range(axis, build.rank(x)))
+    statistics = _statistics(build.wide(x), axes, node.number("eps", 1e-5), build)
+    return [layer_norm(node, build), *_like(x, list(statistics), build)]
 
 
 def rms_norm(node: AtenNode, build: Build) -> SSAValue:
@@ -203,8 +217,8 @@ def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSA
     result = _scaled_by_channels(y, weight, bias, build)
     if "native" not in node.call.target:
         return [result]
-    mean, spread = _statistics(rows, [2], epsilon, build)
-    return [result, build.squeeze(mean, [2]), build.squeeze(spread, [2])]
+    statistics = _statistics(build.wide(rows), [2], epsilon, build)
+    return [result, *(build.squeeze(v, [2]) for v in _like(x, list(statistics), build))]
 
 
 def instance_norm(node: AtenNode, build: Build) -> SSAValue:

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.pytorch.operators.elementwise import log_of_sum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
 from explorer.ir.top.reductions.arg import ArgOp
@@ -134,9 +135,13 @@ def _correction(node: AtenNode) -> float:
     return 1.0
 
 
-def _variance(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
-    """Variance and mean along axes; `correction` is what the divisor is less than the count."""
-    x = node.operand("self")
+def _spread(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
+    """Variance (of `std` its root) and mean along axes, computed in f32 at least.
+
+    `correction` is what the divisor is less than the count.
+    """
+    dtype = build.dtype(node.operand("self"))
+    x = build.wide(node.operand("self"))
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     average = build.reduce("mean", x, axes, True)
     apart = build.binary("sub", x, average)
@@ -146,26 +151,20 @@ def _variance(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
     if not axes:
         squares = build.binary("mul", apart, apart)
     divisor = max(count - _correction(node), 0.0)
-    variance = build.binary("div", squares, build.scalar_like(divisor, x))
-    return variance, build.reduce("mean", x, axes, keeps)
+    spread = build.binary("div", squares, build.scalar_like(divisor, x))
+    if "std" in node.call.target:
+        spread = build.unary("sqrt", spread)
+    return build.cast(spread, dtype), build.cast(build.reduce("mean", x, axes, keeps), dtype)
 
 
 def variance(node: AtenNode, build: Build) -> SSAValue:
-    """The average of the squares of what elements are apart from their mean."""
-    return _variance(node, build)[0]
-
-
-def deviation(node: AtenNode, build: Build) -> SSAValue:
-    """The root of the variance."""
-    return build.unary("sqrt", _variance(node, build)[0])
+    """The average of the squares of what elements are apart from their mean, or its root."""
+    return _spread(node, build)[0]
 
 
 def variance_and_mean(node: AtenNode, build: Build) -> list[SSAValue]:
     """The variance or its root, and the mean."""
-    spread, average = _variance(node, build)
-    if "std" in node.call.target:
-        spread = build.unary("sqrt", spread)
-    return [spread, average]
+    return list(_spread(node, build))
 
 
 def norm(node: AtenNode, build: Build) -> SSAValue:
@@ -234,17 +233,24 @@ def running(node: AtenNode, build: Build) -> SSAValue:
 
 
 def running_log_sum(node: AtenNode, build: Build) -> SSAValue:
-    """Logarithms of running sums of exponentials; the largest element is taken off first."""
+    """Logarithms of running sums of exponentials, from sums of twice as many elements each time.
+
+    No maximum of the whole row is taken off: it would make what precedes it vanish. Source:
+    W. D. Hillis and G. L. Steele, "Data parallel algorithms" (1986).
+    """
     x = as_float(node.operand("self"), build)
     if not build.rank(x):
         return x
     axis = build.axis(node.integer("dim", build), build.rank(x))
-    greatest = build.reduce("max", x, [axis], True)
-    powers = build.unary("exp", build.binary("sub", x, greatest))
-    sums = build.value(
-        CumulativeOp, [powers], kind="sum", axis=axis, exclusive=False, reverse=False
-    )
-    return build.binary("add", build.unary("log", sums), greatest)
+    (size,) = build.sizes(x, [axis], "running sums")
+    reach = 1
+    while reach < size:
+        low = [reach if a == axis else 0 for a in range(build.rank(x))]
+        before = build.slice(x, axis, 0, size - reach)
+        before = build.padded(before, low, [0] * build.rank(x), -math.inf)
+        x = log_of_sum(x, before, 1.0, build)
+        reach *= 2
+    return x
 
 
 def top_k(node: AtenNode, build: Build) -> list[SSAValue]:
@@ -413,7 +419,7 @@ CONVERTERS = {
     "argmax": place,
     "argmin": place,
     **dict.fromkeys(("var", "var.dim", "var.correction"), variance),
-    **dict.fromkeys(("std", "std.dim", "std.correction"), deviation),
+    **dict.fromkeys(("std", "std.dim", "std.correction"), variance),
     **dict.fromkeys(
         [f"{n}_mean{e}" for n in ("var", "std") for e in ("", ".dim", ".correction")],
         variance_and_mean,

@@ -1,0 +1,141 @@
+"""Functions that cancel or overflow in their textbook form, on numbers that show it.
+
+Judged by float64 NumPy, number by number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import explorer as ex
+from explorer.ir.evaluation import outputs_by_name
+from explorer.ir.program import Snapshot
+from tests.importers.pytorch_models import Program, ints, ref
+
+FAR = np.random.default_rng(5).normal(3000, 1, (2, 4, 5, 6))
+"""Mean 3,000, deviation 1: E[x^2] - E[x]^2 has no digit left in f32."""
+SCALE, SHIFT = np.linspace(0.5, 2, 4), np.linspace(-1, 1, 4)
+
+
+def normalized(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5)
+
+
+def computed(snapshot: Snapshot, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return list(outputs_by_name(snapshot.module, snapshot.run(feeds)).values())
+
+
+def group_norm(x: np.ndarray, opset: int) -> np.ndarray:
+    rows = normalized(x.reshape(2, 2, -1), (2,))
+    if opset < 21:
+        return (rows * SCALE[:2, np.newaxis] + SHIFT[:2, np.newaxis]).reshape(x.shape)
+    return rows.reshape(x.shape) * SCALE.reshape(-1, 1, 1) + SHIFT.reshape(-1, 1, 1)
+
+
+# Rounding of the result, and of a mean of 3,000 by some units of 2^-12 in f32.
+TOLERANCES = {np.float16: 6e-3, np.float32: 2e-3, np.float64: 1e-8}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("opset", [18, 21])
+def test_group_normalization_far_from_zero(opset, dtype, make_model, snapshot, load_proto):
+    count = 2 if opset < 21 else 4
+    x, scale, shift = FAR.astype(dtype), SCALE[:count].astype(dtype), SHIFT[:count].astype(dtype)
+    node = helper.make_node("GroupNormalization", ["x", "S", "B"], ["y"], num_groups=2)
+    (found,) = computed(
+        snapshot(load_proto(make_model([node], {"x": x}, {"S": scale, "B": shift}, opset))),
+        {"x": x},
+    )
+    assert found.dtype == dtype
+    expected = group_norm(x.astype(np.float64), opset)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("axes", [None, [2, 3], [0, 1, 2, 3], [-1]])
+def test_mean_variance_normalization_far_from_zero(axes, dtype, make_model, snapshot, load_proto):
+    x, given = FAR.astype(dtype), {} if axes is None else {"axes": axes}
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], **given)
+    (found,) = computed(snapshot(load_proto(make_model([node], {"x": x}, {}, 13))), {"x": x})
+    assert found.dtype == dtype
+    wide, over = x.astype(np.float64), tuple(axes or (0, 2, 3))
+    apart, deviation = wide - wide.mean(over, keepdims=True), wide.std(over, keepdims=True)
+    expected = apart / (deviation + 1e-9)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_training_batch_normalization_far_from_zero(dtype, make_model, snapshot, load_proto):
+    x = FAR.astype(dtype)
+    weights = {
+        name: v.astype(dtype) for name, v in zip("SBMV", [SCALE, SHIFT, SHIFT, SCALE], strict=True)
+    }
+    node = helper.make_node("BatchNormalization", ["x", *weights], ["y", "m", "v"], training_mode=1)
+    y, mean, variance = computed(
+        snapshot(load_proto(make_model([node], {"x": x}, weights, 15))), {"x": x}
+    )
+    wide = x.astype(np.float64)
+    shape = (1, 4, 1, 1)
+    expected = normalized(wide, (0, 2, 3)) * SCALE.reshape(shape) + SHIFT.reshape(shape)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=TOLERANCES[dtype])
+    assert (mean.dtype, variance.dtype) == (dtype, dtype)
+    moved = 0.9 * SCALE + 0.1 * wide.var((0, 2, 3))
+    np.testing.assert_allclose(variance, moved, rtol=TOLERANCES[dtype])
+
+
+def torch_call(
+    path: Path, target: str, x: np.ndarray, expected: np.ndarray, dtype: Any, **arguments: Any
+) -> np.ndarray:
+    """What a call of one tensor `self` gives; compiled to C."""
+    program = Program({"self": (np.dtype(dtype).name, list(x.shape))})
+    given = {"self": ref("self"), **arguments}
+    y = program.call(f"aten.{target}", given, np.dtype(dtype).name, list(expected.shape))
+    feeds = {"self": x.astype(dtype)}
+    model = ex.load(program.write(path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, feeds).values()
+    (built,) = ex.compile(model).run(feeds).values()
+    np.testing.assert_allclose(built, found, rtol=2e-6, atol=1e-7)
+    return found
+
+
+def test_variance_of_narrow_floats_is_computed_in_f32(tmp_path):
+    x = FAR.astype(np.float16)
+    expected = x.astype(np.float64).var((2, 3), ddof=1)
+    arguments = {"dim": ints(2, 3), "correction": {"as_int": 1}}
+    found = torch_call(tmp_path, "var.correction", x, expected, np.float16, **arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_running_sums_of_exponentials_keep_what_precedes_the_maximum(tmp_path):
+    """1,000 at the end of a row makes all before it vanish where the maximum is taken off first."""
+    x = np.array([[-5, 0, 1, 700, 1000], [1000, 1, 3, 1001, -5], [1e8, 1e8, -1e8, 0, 1e8]])
+    expected = np.logaddexp.accumulate(x, 1)
+    found = torch_call(tmp_path, "logcumsumexp.default", x, expected, np.float32, dim={"as_int": 1})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_inverse_of_erf_keeps_its_digits_near_zero(tmp_path):
+    x = np.array([0, -1e-30, 1e-10, 1e-5, 0.99e-4, 1.01e-4, -0.5])
+    expected = np.array([0, -8.8622692545e-31, 8.8622692545e-11, 8.862269254759e-6])
+    near = 0.88622692545275801 * (x[4:6] + np.pi / 12 * x[4:6] ** 3)
+    expected = np.array([*expected, *near, -0.47693627620446987])
+    found = torch_call(tmp_path, "erfinv.default", x, expected, np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_cross_entropy_of_small_probabilities_keeps_its_digits(tmp_path):
+    p = np.array([0, 1e-30, 1e-10, 1e-6, 0.1, 1], np.float32)
+    zeros = np.zeros_like(p)
+    program = Program({"self": ("float32", [6]), "target": ("float32", [6])})
+    given = {"self": ref("self"), "target": ref("target"), "reduction": {"as_int": 0}}
+    y = program.call("aten.binary_cross_entropy.default", given, "float32", [6])
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"self": p, "target": zeros}).values()
+    expected = np.minimum(-np.log1p(-p[:-1].astype(np.float64)), 100)
+    np.testing.assert_allclose(found, [*expected, 100], rtol=1e-6)

@@ -40,6 +40,7 @@ help:
 	@echo 'make learn       set up and open the course: JupyterLab on its first lesson'
 	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
+	@echo '                 EXPLORER_TEST_CORE=sapphire_rapids, as on that core; or 4, 8, 16 float lanes'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
 	@echo 'make lint        formatters, linter, type checkers, import contract'

@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 PROCESSOR_FILE = Path("/proc/cpuinfo")
@@ -75,12 +76,14 @@ def vector_floats(processor_text: str | None = None) -> int:
     Compiling for more than the machine has is far slower than for less, so what is unknown
     counts as 4. `processor_text` stands in for this machine's `/proc/cpuinfo`.
     """
-    features = _features(read_processor_text() if processor_text is None else processor_text)
-    if "avx512f" in features:
+    return lanes_of(processor_features(processor_text))
+
+
+def lanes_of(features: Collection[str]) -> int:
+    """float32 in a vector of code that uses such features, by their names in `FEATURES`."""
+    if "avx512" in features:
         return 16
-    if "avx2" in features and "fma" in features:
-        return 8
-    return 4
+    return 8 if {"avx2", "fma"} <= set(features) else 4
 
 
 def processor_name() -> str:

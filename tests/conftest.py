@@ -13,8 +13,9 @@ from zlib import crc32
 
 import pytest
 
-from explorer.errors import DeviceError
+from explorer.errors import DeviceError, InputError
 from explorer.runtime.cache.c_programs import cached_library
+from explorer.runtime.core_at_hand import SETTING, core_at_hand
 from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -33,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Collecting tests makes a million objects that stay: looking for garbage there finds none."""
     gc.disable()
+    try:
+        core_at_hand()
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header() -> str:
+    core = core_at_hand()
+    return f"core: {core.name}, {core.lanes} float lanes ({SETTING})" if core else ""
 
 
 def pytest_collection_finish() -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from explorer.backends.interface import Backend
 from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import BuildError
-from explorer.processor import processor_features
+from explorer.processor import lanes_of
 from explorer.runtime.cache.c_programs import library_key, try_library
 from explorer.runtime.cache.environment import compiler_on_disk
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.compilers import compiler_for, find_compiler
+from explorer.runtime.core_at_hand import features_at_hand
 from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.starting import lookup_of
 
@@ -97,8 +98,6 @@ class CBackend(Backend):
         return known_core(target, _features(target))
 
     def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
-        from explorer.runtime.features import lanes_of
-
         return lanes_of(_features(target))
 
     def open(
@@ -165,7 +164,7 @@ def _features(target: Target) -> frozenset[str]:
     try:
         compiler = compiler_for(target.processor)
     except BuildError:
-        return processor_features()
+        return features_at_hand()
     return features_of(compiler)
 
 

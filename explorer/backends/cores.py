@@ -17,9 +17,9 @@ from explorer.processor import (
     clock_hz,
     core_kinds,
     processor_family,
-    processor_features,
     recognized_by,
 )
+from explorer.runtime.core_at_hand import SETTING, core_at_hand, features_at_hand
 from explorer.runtime.measuring import kept_measurement, measured_core_at_hand
 from explorer.targets import Target
 from explorer.targets.core_families import KnownCore, core_family, describe_core, family_of
@@ -30,13 +30,17 @@ def known_core(target: Target, features: Collection[str] | None = None) -> Known
 
     `features`: what its code may use; None: what the system tells of the processor.
     """
-    own = processor_features() if features is None else features
+    own = features_at_hand() if features is None else features
     if target.core.family != "auto":
         family = core_family(target.core.family)
         why = f"named by the target {target.name}"
         sizes = None
         own = family.features if features is None else features
         return describe_core(family, why, own, target.core, target.caches, sizes=sizes)
+    emulated = core_at_hand()
+    if emulated is not None:
+        why = f"named by {SETTING}"
+        return describe_core(emulated.family, why, own, target.core, target.caches, sizes={})
     family, why, sizes = family_of(processor_family()), recognized_by(), cache_bytes()
     measured = measured_core_at_hand()
     core = describe_core(family, why, own, target.core, target.caches, measured, sizes)

@@ -77,9 +77,9 @@ class Backend(Protocol):
 
     def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         """float32 in a vector of the device, where the target leaves it to the device."""
-        from explorer.processor import vector_floats
+        from explorer.runtime.core_at_hand import lanes_at_hand
 
-        return vector_floats()
+        return lanes_at_hand()
 
     def threads_on(self, device: DeviceRecord | None, threads: int) -> int | None:
         """How many threads a program is told to take, of those wanted; None where it takes all."""

@@ -15,6 +15,7 @@ from explorer.errors import InputError
 from explorer.runtime.cache.environment import opencl_identity
 from explorer.runtime.cache.languages import KeptLanguage
 from explorer.runtime.cache.weights import MappedWeights
+from explorer.runtime.core_at_hand import core_at_hand
 
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
@@ -55,7 +56,8 @@ class OpenCLBackend(Backend):
     def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         if device is None:
             return super().vector_floats(device, target)
-        return max(4, min(MOST_LANES, device.vector_floats))
+        core = core_at_hand() if device.processor == "cpu" else None
+        return max(4, min(MOST_LANES, device.vector_floats if core is None else core.lanes))
 
     def threads_on(self, device: DeviceRecord | None, threads: int) -> int | None:
         is_processor = device is None or device.processor == "cpu"

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from explorer.errors import BuildError
 from explorer.files import temporary_files
+from explorer.runtime.core_at_hand import FLAGS_WITHOUT, restrictions_at_hand
 from explorer.runtime.processes import run_command
 from explorer.runtime.scratch import own_folder
 
@@ -50,6 +51,8 @@ FLAGS_INSTEAD = {"-march=native": "-mcpu=native"}
 """How some compilers for Arm spell a flag that they refuse."""
 NATIVE_FLAGS = ("-march=native", "-mcpu=native")
 """They name the processor of this machine."""
+FLAGS_FOR_HERE = frozenset((*NATIVE_FLAGS, *FLAGS_WITHOUT.values()))
+"""Those that code for another processor is compiled without."""
 
 FAMILY_FLAGS = {
     "gcc": (),
@@ -81,6 +84,11 @@ class Compiler:
     def name(self) -> str:
         """`gcc 12.2.0`."""
         return f"{self.family} {self.version}"
+
+    @property
+    def flags_for_others(self) -> tuple[str, ...]:
+        """All flags but those that say what code for this machine may use."""
+        return tuple(flag for flag in self.flags if flag not in FLAGS_FOR_HERE)
 
     @property
     def is_native(self) -> bool:
@@ -124,8 +132,7 @@ def compiler_for(processor: str) -> Compiler:
         return found
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     option = "-mcpu" if is_arm and not processor.startswith("armv") else "-march"
-    own = tuple(flag for flag in found.flags if flag not in NATIVE_FLAGS)
-    return replace(found, flags=(*own, f"{option}={processor}"))
+    return replace(found, flags=(*found.flags_for_others, f"{option}={processor}"))
 
 
 def examine_compiler(command: tuple[str, ...]) -> Compiler:
@@ -282,27 +289,34 @@ def _candidates(environment: Mapping[str, str]) -> list[tuple[str, ...]]:
 
 def _examine(command: tuple[str, ...], environment: Mapping[str, str]) -> Compiler:
     """Ask a compiler for its version and which flags it knows; asked again when it changed."""
+    wanted = (*OPTIONAL_FLAGS, *restrictions_at_hand())
     try:
         changed_ns = os.stat(command[0]).st_mtime_ns
     except OSError:
         changed_ns = 0
     # A test's name says nothing to a compiler, and would make every question a new one.
     variables = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
-    return _examine_once(command, tuple(sorted(variables.items())), changed_ns)
+    return _examine_once(command, tuple(sorted(variables.items())), changed_ns, wanted)
 
 
 @lru_cache(maxsize=16)
 def _examine_once(
-    command: tuple[str, ...], variables: tuple[tuple[str, str], ...], changed_ns: int
+    command: tuple[str, ...],
+    variables: tuple[tuple[str, str], ...],
+    changed_ns: int,
+    wanted: tuple[str, ...],
 ) -> Compiler:
-    """`changed_ns`: when the compiler's file was written. An error is not kept."""
+    """`changed_ns`: when the compiler's file was written; `wanted`: flags that it may refuse.
+
+    An error is not kept.
+    """
     environment = dict(variables)
     status, text = _ask((*command, "--version"), environment)
     if status != 0:
         raise BuildError(f"`{shlex.join(command)} --version` failed", log=text, hint=INSTALL_HINT)
     family = _family(command, text)
     base = (*REQUIRED_FLAGS, *FAMILY_FLAGS[family])
-    accepted, refused = _learn_flags(command, base, environment)
+    accepted, refused = _learn_flags(command, base, wanted, environment)
     return Compiler(command, family, _version(text), (*base, *accepted), refused)
 
 
@@ -319,9 +333,12 @@ def _version(version_text: str) -> str:
 
 
 def _learn_flags(
-    command: tuple[str, ...], base: tuple[str, ...], environment: Mapping[str, str]
+    command: tuple[str, ...],
+    base: tuple[str, ...],
+    wanted: tuple[str, ...],
+    environment: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(optional flags that the compiler knows, flags that it refused)."""
+    """(wanted flags that the compiler knows, flags that it refused)."""
     with (
         temporary_files(),
         tempfile.TemporaryDirectory(prefix="compiler-", dir=own_folder()) as folder,
@@ -334,8 +351,8 @@ def _learn_flags(
         def is_accepted(*flags: str) -> bool:
             return _ask((*check, *flags, str(file)), environment)[0] == 0
 
-        if is_accepted(*OPTIONAL_FLAGS):
-            return OPTIONAL_FLAGS, ()
+        if is_accepted(*wanted):
+            return wanted, ()
         status, text = _ask((*check, str(file)), environment)
         if status != 0:
             raise BuildError(
@@ -346,7 +363,7 @@ def _learn_flags(
             )
         accepted = []
         refused = []
-        for flag in OPTIONAL_FLAGS:
+        for flag in wanted:
             spellings = [flag, FLAGS_INSTEAD.get(flag, flag)]
             known = next((spelling for spelling in spellings if is_accepted(spelling)), None)
             (refused if known is None else accepted).append(known or flag)

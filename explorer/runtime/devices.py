@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any  # Any: values of JSON
 
 from explorer.errors import BuildError, DeviceError
-from explorer.processor import core_count, memory_bytes, processor_name
+from explorer.processor import core_count, lanes_of, memory_bytes, processor_name
 from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
 from explorer.runtime.driver_caches import pocl_refusal, use_writable_caches
-from explorer.runtime.features import features_of, lanes_of
+from explorer.runtime.features import features_of
 from explorer.runtime.processes import run_command, signal_name
 from explorer.runtime.scratch import own_folder
 from explorer.runtime.vendors import vendor_variables

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Collection
 from functools import lru_cache
 from types import MappingProxyType
 
 from explorer.errors import BuildError
 from explorer.runtime.compilers import Compiler, first_error_line
+from explorer.runtime.core_at_hand import core_at_hand
 from explorer.runtime.processes import run_command
 
 MACROS = MappingProxyType(
@@ -43,12 +43,18 @@ Arm C Language Extensions, "Feature test macros")."""
 ASKING_SECONDS = 20.0
 
 
-@lru_cache(maxsize=32)
 def features_of(compiler: Compiler) -> frozenset[str]:
     """Names of the instructions that it uses with its flags.
 
+    Where it compiles for the processor at hand and tests emulate another one, those of that one.
     Raises `BuildError` where it knows no such processor, or does not answer.
     """
+    core = core_at_hand() if compiler.is_native else None
+    return _features_of(compiler) if core is None else core.features
+
+
+@lru_cache(maxsize=32)
+def _features_of(compiler: Compiler) -> frozenset[str]:
     command = (*compiler.command, *compiler.flags, "-dM", "-E", "-x", "c", "/dev/null")
     try:
         finished = run_command(command, seconds=ASKING_SECONDS)
@@ -62,13 +68,6 @@ def features_of(compiler: Compiler) -> frozenset[str]:
             hint="`processor` of a target is a name that the C compiler has for a processor",
         )
     return features_in(finished.output)
-
-
-def lanes_of(features: Collection[str]) -> int:
-    """float32 in a vector of such code: 16 (AVX-512), 8 (AVX2 with FMA), else 4 (SSE, NEON)."""
-    if "avx512" in features:
-        return 16
-    return 8 if {"avx2", "fma"} <= set(features) else 4
 
 
 def features_in(macros: str) -> frozenset[str]:

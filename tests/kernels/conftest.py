@@ -16,6 +16,7 @@ from explorer.kernels.printing.opencl import print_opencl
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.translation_unit import EmittedProgram, emit_program
 from explorer.results.program import Argument, Launch
+from explorer.runtime.core_at_hand import restrictions_at_hand
 
 without_driver = run_path(str(Path(__file__).parents[1] / "alone.py"))["without_driver"]
 
@@ -24,7 +25,7 @@ FLAGS = (
     "-O2 -march=native -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno "
     "-fno-trapping-math -fno-signed-zeros -fno-tree-vectorize -fno-ipa-modref -fno-ipa-pure-const "
     "-std=gnu11 -shared -fPIC -pthread "
-    "-Wall -Wno-unused-function -Werror"
+    "-Wall -Wno-unused-function -Werror " + " ".join(restrictions_at_hand())
 )
 ALIGNMENT = 64
 # Kernels run once here, and compiling them is all that takes time: the driver optimizes less.

@@ -18,12 +18,14 @@ from explorer.kernels.steps.narrow import narrowed_weights
 from explorer.kernels.steps.winograd.matrices import transform_weights
 from explorer.kernels.steps.winograd.step import winograd_weights
 from explorer.results.program import Argument, Launch
+from explorer.runtime.core_at_hand import restrictions_at_hand
 
 without_driver = run_path(str(Path(__file__).parents[1] / "alone.py"))["without_driver"]
 
 FLAGS = [
     "-O1",
     "-march=native",
+    *restrictions_at_hand(),
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fno-trapping-math",

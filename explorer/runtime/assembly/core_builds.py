@@ -23,7 +23,7 @@ from explorer.runtime.assembly.elsewhere import (
     InstructionSet,
     cross_compiler,
 )
-from explorer.runtime.compilers import NATIVE_FLAGS, Compiler, compiler_for, find_compiler
+from explorer.runtime.compilers import Compiler, compiler_for, find_compiler
 from explorer.runtime.processes import run_command
 from explorer.targets.core_families import CoreFamily, architecture_here
 
@@ -73,8 +73,7 @@ def build_for(family: CoreFamily) -> CoreBuild:
     is_here = family.architecture == architecture_here()
     if is_here:
         found = find_compiler()
-        usual = tuple(flag for flag in found.flags if flag not in NATIVE_FLAGS)
-        return _build(replace(found, flags=usual), family)
+        return _build(replace(found, flags=found.flags_for_others), family)
     refusals: list[BuildError] = []
     for name in COMPILERS:
         words = _zig_words(family) if name == "zig" else ()

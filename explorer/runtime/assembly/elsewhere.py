@@ -21,7 +21,7 @@ from explorer.errors import BuildError
 from explorer.results import KernelRecord, Program, SourceText
 from explorer.runtime.assembly.attribution import KernelAssembly, assign
 from explorer.runtime.assembly.native import functions_with_lines
-from explorer.runtime.compilers import NATIVE_FLAGS, Compiler, examine_compiler
+from explorer.runtime.compilers import Compiler, examine_compiler
 
 COMPILERS = ("gcc", "clang", "zig")
 LEVELS = ("-O2", "-O1", "-O3", "-Os", "-Ofast")
@@ -140,8 +140,7 @@ def cross_compiler(
             raise _missing(name, title, program)
         command = (path,)
     found = examine_compiler(command)
-    usual = tuple(flag for flag in found.flags if flag not in NATIVE_FLAGS)
-    return replace(found, flags=(*usual, *own, *flags))
+    return replace(found, flags=(*found.flags_for_others, *own, *flags))
 
 
 def _missing(compiler: str, title: str, name: str) -> BuildError:

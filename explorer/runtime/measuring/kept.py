@@ -15,9 +15,10 @@ from pathlib import Path
 
 from explorer.errors import InputError
 from explorer.files import write_file
-from explorer.processor import processor_name, recognized_by, vector_floats
+from explorer.processor import processor_name, recognized_by
 from explorer.results.encoding import from_json, to_json
 from explorer.runtime.cache.folder import cache_folder, make_private
+from explorer.runtime.core_at_hand import core_at_hand, lanes_at_hand
 from explorer.runtime.measuring.figures import Measurement, measured_core
 from explorer.targets.core_families import MeasuredCore
 
@@ -35,7 +36,9 @@ def kept_file() -> Path | None:
         return None
     if folder is None:
         return None
-    words = (processor_name(), recognized_by(), str(vector_floats()), str(VERSION))
+    emulated = core_at_hand()
+    words = [processor_name(), recognized_by(), str(lanes_at_hand()), str(VERSION)]
+    words += [] if emulated is None else [emulated.name]
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()
     return folder.parent / FOLDER / f"{digest[:12]}.json"
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from explorer.processor import cache_bytes, core_count, vector_floats
+from explorer.processor import cache_bytes, core_count
 from explorer.results.program import Port
+from explorer.runtime.core_at_hand import lanes_at_hand
 from explorer.runtime.measuring.figures import FIGURES, Measurement
 from explorer.runtime.measuring.load import watching
 from explorer.runtime.native.program import NativeProgram
@@ -35,7 +36,7 @@ def measure_core(registers: int, floats: int | None = None, seconds: float = 10.
 
     Raises BuildError where there is no compiler.
     """
-    floats = vector_floats() if floats is None else floats
+    floats = lanes_at_hand() if floats is None else floats
     sizes = {**USUAL_CACHES, **cache_bytes()}
     source = source_c(floats, registers, sizes, seconds / ROUNDS_OF_BUDGET)
     arena = memory_bytes(sizes) + (1 << 16)

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import resource
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +25,10 @@ from explorer.files import (
 
 
 @pytest.fixture
-def full_disk() -> Iterator[None]:
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """From its 1,000th byte on no file can be written, as where a disk is full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a part of a module would be kept
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -20,9 +20,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def full_disk() -> Iterator[None]:
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """From its 2,000th byte on no file can be written; messages are shorter."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a part of a module would be kept
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

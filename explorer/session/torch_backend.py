@@ -10,6 +10,13 @@ them is compiled in parts. A graph whose gradients are asked for is split first:
 compiled, its backward pass is torch's, and a warning says so. Parameters that change afterwards are
 noticed, and the graph is compiled again.
 
+A graph that writes into its inputs or buffers, or that returns views of them, becomes a functional
+one (AOTAutograd): what is compiled returns the new values, and PyTorch writes them back:
+
+    def step(cache, v):               def compiled(cache, v):
+        cache[1:2] += v          ->       new = slice_scatter(cache, cache[1:2] + v, 0, 1, 2)
+        return cache.sum()                return new, new.sum()         # cache.copy_(new)
+
 A program of the processor has as many threads as torch (`torch.get_num_threads()`) when it is
 compiled, or as the option `threads` says:
 
@@ -81,7 +88,7 @@ def _with_backward(graph: Any, example_inputs: Sequence[Any], options: dict[str,
     from torch._dynamo.backends.common import aot_autograd
 
     def forward(inner: Any, inputs: Sequence[Any]) -> Run:
-        return make_boxed_func(_Compiled(inner, list(inputs), options))
+        return make_boxed_func(_Compiled(inner, list(inputs), options, is_functional=True))
 
     def backward(inner: Any, inputs: Sequence[Any]) -> Run:
         del inputs
@@ -90,13 +97,40 @@ def _with_backward(graph: Any, example_inputs: Sequence[Any], options: dict[str,
     return aot_autograd(fw_compiler=forward, bw_compiler=backward)(graph, example_inputs)
 
 
+def _with_write_back(graph: Any, inputs: Sequence[Any], constants: set[int], options: Any) -> Run:
+    """A functional graph that is compiled, with what writes its results into `inputs`.
+
+    constants: addresses of the memory of parameters that the graph only reads.
+    """
+    from functorch.compile import make_boxed_func  # pyright: ignore[reportPrivateImportUsage]
+    from torch._dynamo.backends.common import aot_autograd
+
+    def forward(inner: Any, given: Sequence[Any]) -> Run:
+        run = _Compiled(inner, list(given), options, is_functional=True, constants=constants)
+        return make_boxed_func(run)
+
+    return aot_autograd(fw_compiler=forward, inference_compiler=forward)(graph, list(inputs))
+
+
 class _Compiled:
     """A graph that is compiled when it is first called, and again for other sizes or parameters."""
 
-    def __init__(self, graph: Any, examples: list[Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        examples: list[Any],
+        options: dict[str, Any],
+        *,
+        is_functional: bool = False,
+        constants: set[int] | None = None,
+    ) -> None:
+        """is_functional: whether it writes nowhere and may return copies for views. constants:
+        addresses of what is fixed in such a graph, as soon as it is called."""
         import torch
 
         self._graph, self._options = graph, options
+        self._is_functional, self._constants = is_functional, constants
+        self._writes = False
         self._fixed = [
             index
             for index, value in enumerate(examples)
@@ -109,7 +143,10 @@ class _Compiled:
         import torch
 
         with torch.no_grad():
-            key = tuple(self._key(index, value) for index, value in enumerate(inputs))
+            if self._constants is not None:
+                found, self._constants = self._constants, None
+                self._fixed = [i for i, value in enumerate(inputs) if _address(value) in found]
+            key = self._whole_key(inputs)
             run = self._runs.get(key)
             if run is None:
                 for old in [k for k in self._runs if _is_outdated(k, key)]:
@@ -117,8 +154,13 @@ class _Compiled:
                 # In a thread of its own: torch may be in the midst of a graph's forward pass, whose
                 # state of dispatch belongs to this one and is not for tracing.
                 with ThreadPoolExecutor(1) as thread:
-                    run = self._runs[key] = thread.submit(self._compile, inputs).result()
+                    run = thread.submit(self._compile, inputs).result()
+                self._runs[self._whole_key(inputs)] = run
             return run(*inputs)
+
+    def _whole_key(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        key = tuple(self._key(index, value) for index, value in enumerate(inputs))
+        return (*key, ("memory", _sharing(inputs))) if self._writes else key
 
     def _key(self, index: int, value: Any) -> Any:
         """What a compiled graph is right for: sizes and types, and the contents of parameters."""
@@ -148,13 +190,16 @@ class _Compiled:
                 "sparse tensors have no form here; this graph stays PyTorch's", stacklevel=2
             )
             return self._graph
+        shared = {index for index, *_ in _sharing(inputs)}  # torch 2.13 exports no such inputs
         bound = _bound(self._graph, inputs, set(self._fixed))
         free = [
-            value
+            value.clone() if index in shared else value
             for index, value in enumerate(inputs)
             if index not in self._fixed and isinstance(value, torch.Tensor)
         ]
         program = torch.export.export(bound, tuple(free)).run_decompositions({})
+        if not self._is_functional and (_writes(program) or _returns_views(self._graph, inputs)):
+            return self._written_back(program, inputs)
         try:
             run = _whole(read_live(program), self._options)
         except UnsupportedError as error:
@@ -163,12 +208,68 @@ class _Compiled:
         places = [i for i, v in enumerate(inputs) if i not in self._fixed and torch.is_tensor(v)]
         return lambda *given: run(*(given[place] for place in places))
 
+    def _written_back(self, program: Any, inputs: Sequence[Any]) -> Run:
+        written = {int(name.removeprefix("fixed_")) for name in _written_buffers(program)}
+        self._fixed = [index for index in self._fixed if index not in written]
+        self._writes = True
+        constants = {_address(inputs[index]) for index in self._fixed} - {0}
+        return _with_write_back(self._graph, inputs, constants, self._options)
+
+
+def _address(value: Any) -> int:
+    """Of a tensor's first element; 0 for what has none."""
+    return value.data_ptr() if hasattr(value, "data_ptr") else 0
+
+
+def _written_buffers(program: Any) -> list[str]:
+    return list(program.graph_signature.buffers_to_mutate.values())
+
+
+def _writes(program: Any) -> bool:
+    """Whether an exported program writes into its inputs or buffers."""
+    signature = program.graph_signature
+    return bool(
+        signature.buffers_to_mutate
+        or signature.user_inputs_to_mutate
+        or getattr(signature, "parameters_to_mutate", None)
+    )
+
+
+def _returns_views(graph: Any, inputs: Sequence[Any]) -> bool:
+    """Whether a graph that writes nowhere returns memory of its inputs."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    with torch.random.fork_rng(devices=[]):
+        results = tree_leaves(torch.fx.Interpreter(graph).run(*inputs))
+    memories = {_memory(value) for value in results if torch.is_tensor(value)}
+    given = {_memory(value) for value in inputs if torch.is_tensor(value)}
+    return bool((given & memories) - {0})
+
+
+def _memory(tensor: Any) -> int:
+    """Where the storage of a tensor begins; 0 for an empty one."""
+    return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
+
+
+def _sharing(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """How tensors lie in memory that several share: what is written into one changes others."""
+    import torch
+
+    tensors = {i: value for i, value in enumerate(inputs) if torch.is_tensor(value)}
+    memories = [_memory(value) for value in tensors.values()]
+    return tuple(
+        (index, memories.index(_memory(value)), value.storage_offset(), value.stride())
+        for index, value in tensors.items()
+        if _memory(value) and memories.count(_memory(value)) > 1
+    )
+
 
 def _is_outdated(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
     """Whether both differ by the contents of a parameter."""
     return any(
         isinstance(a, tuple) and isinstance(b, tuple) and len(a) == 5 and a != b
-        for a, b in zip(old, new, strict=True)
+        for a, b in zip(old, new, strict=False)  # one more where a graph was found to write
     )
 
 

@@ -107,7 +107,10 @@ def test_a_write_into_a_view_changes_the_tensor_and_its_other_views(tmp_path: Pa
 
 def test_a_reshape_that_copies_is_not_changed_by_a_write(tmp_path: Path):
     program = Program({"x": ("float32", [3, 4])})
-    turned = program.call("aten.t.default", {"self": ref("x")}, "float32", [4, 3], name="turned")
+    y = program.call(
+        "aten.mul.Tensor", {"self": ref("x"), "other": {"as_float": 1.0}}, "float32", [3, 4]
+    )
+    turned = program.call("aten.t.default", {"self": ref(y)}, "float32", [4, 3], name="turned")
     program.values["turned"]["strides"] = [{"as_int": 1}, {"as_int": 4}]
     flat = program.call(
         "aten.reshape.default", {"self": ref(turned), "shape": ints(12)}, "float32", [12]

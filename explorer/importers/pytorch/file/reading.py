@@ -89,6 +89,7 @@ def _read(model: Mapping[str, Any], constants: dict[str, np.ndarray], path: Path
     graph = _with_names(graph, signature.names)
     flow = versioned(graph)
     returned = tuple(renamed(argument, signature.names) for argument in flow.outputs)
+    _refuse_written_inputs(specified, signature, flow)
     states, returned = _states(specified, signature, flow, returned, constants)
     kept = [state.input for state in states]
     shown = [name for argument in returned for name in references(argument)]
@@ -181,6 +182,25 @@ def _check_type(name: str, array: np.ndarray, kind: ValueType) -> None:
             f"{name!r} is {array.dtype.name} of shape {array.shape} in the archive, and "
             f"{kind.element_type} of shape {kind.sizes} in the graph",
             hint=DAMAGED,
+        )
+
+
+def _refuse_written_inputs(json: Mapping[str, Any], signature: _Signature, flow: Versioned) -> None:
+    """UnsupportedError for inputs that the program writes into: a caller's arrays stay as they are.
+
+    Before its decomposition a program writes into them; after it, it returns what they become.
+    """
+    written = {name for name in signature.inputs if name in flow.changed}
+    for spec in field(json, "output_specs", list, "the signature"):
+        kind, found = entry(spec, "an output's specification")
+        if kind == "user_input_mutation":
+            written.add(field(found, "user_input_name", str, "an output"))
+    if written:
+        raise UnsupportedError(
+            "the program writes into its inputs, and a caller's arrays stay as they are",
+            problems=[f"input {name}: it is written into" for name in sorted(written)],
+            hint="let the module write into a copy (`x = x.clone()`) and return it, or make it a "
+            "buffer (`register_buffer`), which is a state of the program",
         )
 
 

@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,21 @@ def pytest_collection_finish() -> None:
     gc.unfreeze()  # into the oldest generation, as after a compilation
     gc.set_threshold(50_000, 10, 10)
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests were skipped for each reason: CI repeats these lines at its end."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    counts = Counter(reason_of(report) for report in skipped)
+    for reason, count in sorted(counts.items()):
+        terminalreporter.write_line(f"skipped {count}: {reason}")
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Of a skipped test, without the place that it was skipped at."""
+    said = report.longrepr
+    text = said[-1] if isinstance(said, tuple) else str(said)
+    return " ".join(text.removeprefix("Skipped: ").split())
 
 
 def processor_seconds() -> float:

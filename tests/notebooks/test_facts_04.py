@@ -9,11 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
+import explorer
 from explorer.compilation.measurements.ladders import Ladder, Rung
 from explorer.course import exercises
 from explorer.course.predictions import check
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.kernels.steps.pack import blocked_pack
+from explorer.targets import load_target
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KERNEL = "conv_3x3_2"
@@ -126,6 +128,17 @@ def test_exercise_2_wants_a_tile_of_four(lesson):
     sides = {"vectors": 1, "pixels": 4, "rows": 1}
     mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
     assert check(mine, judge).is_right
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_the_network_and_exercise_2_are_the_same_for_every_width(lesson, lanes):
+    model = lessons.MODELS / "digits_cnn.onnx"
+    c = explorer.compile(model, load_target("cpu", {"vector_floats": lanes}), tuned=False)
+    c = c.fork(schedule={KERNEL: lesson["DIRECT"]})
+    assert c.schedule[KERNEL]["schedule"] == "direct"
+    sides = {"vectors": 1, "pixels": 4, "rows": 1}
+    mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
+    assert check(mine, exercises.has_accumulators(KERNEL, 4)).is_right
 
 
 def test_exercise_3_wants_a_ladder_and_its_share(lesson):

@@ -96,6 +96,9 @@ ONE = {
     "reduce nothing": f'%y = top.reduce(%x) {{axes = [], keepdims = false, kind = "l2"}} : {F}',
     "reduce": """%y = top.reduce(%x) {axes = [1, 3], keepdims = false, kind = "log_sum_exp"}
         : tensor<2x6xf32>""",
+    "softmax of masked rows": f"""%d = top.binary(%x, %x) {{kind = "sub"}} : {F}
+        %l = top.unary(%d) {{kind = "log"}} : {F}
+        %y = top.softmax(%l) {{axis = 3, logarithm = false, zero_masked = true}} : {F}""",
     "slice backwards": """%y = top.slice(%x) {starts = [0, 3, 5, 1], steps = [1, -1, -2, 2],
         stops = [2, -1, -1, 6]} : tensor<2x4x3x3xf32>""",
     "pad between": """%y = top.pad(%x) {high = [0, 0, 2, 0], interior = [0, 0, 1, 2],

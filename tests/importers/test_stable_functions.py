@@ -139,3 +139,49 @@ def test_cross_entropy_of_small_probabilities_keeps_its_digits(tmp_path):
     (found,) = ex.interpret(model, {"self": p, "target": zeros}).values()
     expected = np.minimum(-np.log1p(-p[:-1].astype(np.float64)), 100)
     np.testing.assert_allclose(found, [*expected, 100], rtol=1e-6)
+
+
+def masked_attention(path: Path, target: str, mask: np.ndarray, **more: Any) -> ex.Model:
+    """A call of attention with queries, keys and values of (1, 2, 5, 8)."""
+    types = {name: ("float32", [1, 2, 5, 8]) for name in ("query", "key", "value")}
+    program = Program({**types, "mask": (mask.dtype.name, list(mask.shape))})
+    given = {**{name: ref(name) for name in types}, "attn_mask": ref("mask"), **more}
+    y = program.call(f"aten.{target}", given, "float32", [1, 2, 5, 8])
+    return ex.load(program.write(path / "net.pt2", [y]))
+
+
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_a_query_without_keys_gets_zeros_from_scaled_dot_product_attention(is_bool, tmp_path):
+    """As PyTorch since version 2.5, where a sequence is padded on the left."""
+    mask = np.tril(np.ones((5, 5), bool))
+    mask[:, :2] = False
+    given = mask if is_bool else np.where(mask, 0, -np.inf).astype(np.float32)
+    model = masked_attention(tmp_path, "scaled_dot_product_attention.default", given)
+    draw = np.random.default_rng(3).normal(size=(3, 1, 2, 5, 8)).astype(np.float32)
+    feeds = dict(zip(["query", "key", "value"], draw, strict=True)) | {"mask": given}
+    query, key, value = draw.astype(np.float64)
+    scores = np.where(mask, query @ key.swapaxes(2, 3) / np.sqrt(8), -np.inf)[:, :, 2:]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = np.zeros((1, 2, 5, 8))
+    expected[:, :, 2:] = weights / weights.sum(-1, keepdims=True) @ value
+    for found in (*ex.interpret(model, feeds).values(), *ex.compile(model).run(feeds).values()):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+        assert not found[:, :, :2].any()
+
+
+def test_a_model_that_spells_its_softmax_out_keeps_nan_of_masked_rows(make_model, tmp_path):
+    """Recognized as attention, ONNX's Softmax of minus infinity alone is still no number."""
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "t"], ["s"]),
+        helper.make_node("Add", ["s", "m"], ["b"]),
+        helper.make_node("Softmax", ["b"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    draw = np.random.default_rng(3).normal(size=(3, 1, 2, 5, 8)).astype(np.float32)
+    mask = np.where(np.tri(5, 5, -1, bool), 0, -np.inf).astype(np.float32)
+    feeds = dict(zip("qkv", draw, strict=True)) | {"m": mask}
+    path = tmp_path / "net.onnx"
+    path.write_bytes(make_model(nodes, feeds, {}, 17).SerializeToString())
+    (found,) = ex.compile(ex.load(path)).run(feeds).values()
+    assert np.isnan(found[:, :, 0]).all() and np.isfinite(found[:, :, 1:]).all()

@@ -35,6 +35,21 @@ def close(op, arrays, expected, tolerance=TOLERANCE):
     assert np.abs(actual - expected).max() <= tolerance * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("is_bias", [True, False])
+def test_rows_that_are_masked_as_a_whole_are_zero_or_nan(is_bias, values, build, check):
+    arrays = [values(1, 2, 5, 8), values(1, 2, 6, 8), values(1, 2, 6, 3)]
+    mask = np.tril(np.ones((5, 6), bool), -1)
+    mask[3] = False
+    masks = [None, np.where(mask, 0, -np.inf).astype(np.float32)] if is_bias else [mask, None]
+    given = [*arrays, *(m for m in masks if m is not None)]
+    with np.errstate(invalid="ignore"):
+        expected = by_the_formula(*arrays, 0.5, mask)
+    assert np.isnan(expected[:, :, [0, 3]]).all() and np.isfinite(expected[:, :, [1, 2, 4]]).all()
+    check(build(AttentionOp, [*arrays, *masks], scale=0.5), given, [expected], TOLERANCE)
+    op = build(AttentionOp, [*arrays, *masks], scale=0.5, zero_masked=True)
+    check(op, given, [np.nan_to_num(expected)], TOLERANCE)
+
+
 @pytest.mark.parametrize("shared", [4, 2, 1])
 def test_heads_of_keys_serve_as_many_heads_of_queries_each(shared, values, build):
     arrays = [values(2, 4, 5, 8), values(2, shared, 7, 8), values(2, shared, 7, 3)]

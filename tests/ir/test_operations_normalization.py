@@ -32,6 +32,29 @@ def test_softmax_of_large_numbers_does_not_overflow(build, check):
     check(op, [x], [np.array([[0.5, 0.5, 0]], np.float32)])
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_a_row_of_minus_infinity_is_nan_or_0_as_it_says(axis, values, build, check):
+    x = values(4, 5)
+    x[1, :], x[2, :3], x[:, 2] = -np.inf, -np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(x - x.max(axis, keepdims=True))
+        plain = powers / powers.sum(axis, keepdims=True)
+    assert np.isnan(plain).any()
+    check(build(SoftmaxOp, [x], axis=axis, logarithm=False), [x], [plain], 1e-6)
+    op = build(SoftmaxOp, [x], axis=axis, logarithm=False, zero_masked=True)
+    check(op, [x], [np.nan_to_num(plain)], 1e-6)
+    for number in (np.nan, np.inf):  # neither is masked
+        x[1, 0] = x[3, 2] = number
+        (found,) = build(SoftmaxOp, [x], axis=axis, logarithm=False, zero_masked=True).evaluate(x)
+        assert np.isnan(found[1, 0]) and np.isnan(found[3, 2])
+        check(op, [x])
+
+
+def test_a_logarithm_has_no_zero_for_masked_rows(values, build):
+    with pytest.raises(ValueError, match="a logarithm of 0"):
+        build(SoftmaxOp, [values(2, 3)], axis=1, logarithm=True, zero_masked=True)
+
+
 @pytest.mark.parametrize("offset", [1e4, 1e6, 1e8, -1e8])
 def test_log_softmax_does_not_depend_on_a_common_offset(offset, values, build, check):
     x = (values(5, 7) + offset).astype(np.float32)

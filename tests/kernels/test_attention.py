@@ -4,6 +4,7 @@ from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, i64
 
@@ -18,7 +19,11 @@ TOLERANCE = 2e-6
 
 
 def attention(
-    queries: tuple[int, ...], keys: tuple[int, ...], columns: int, bias: tuple[int, ...] = ()
+    queries: tuple[int, ...],
+    keys: tuple[int, ...],
+    columns: int,
+    bias: tuple[int, ...] = (),
+    more: str = "",
 ) -> str:
     """A program of one attention; shapes of queries and keys, columns of the values."""
     values, result = (*keys[:-1], columns), (*queries[:-1], columns)
@@ -27,7 +32,7 @@ def attention(
     added, taken = (", bias = %b", f", %b : {b}") if bias else ("", "")
     return f"""
 func.func @main(%q : {q}, %k : {k}, %v : {v}{taken}) -> ({y}) {{
-  %y = top.attention(%q, %k, %v{added}) {{scale = 0.25}} : {y}
+  %y = top.attention(%q, %k, %v{added}) {{scale = 0.25{more}}} : {y}
   top.return(%y)
 }}
 """
@@ -43,7 +48,9 @@ CASES = {
     "a bias for every head": attention((1, 2, 20, 8), (1, 2, 16, 8), 8, (1, 2, 1, 16)),
     "shared heads": attention((2, 6, 10, 8), (2, 2, 40, 8), 16),
     "shared heads and a bias": attention((1, 4, 7, 8), (1, 2, 7, 8), 8, (4, 7, 7)),
+    "masked rows": attention((1, 2, 20, 8), (1, 2, 37, 8), 8, (20, 37), ", zero_masked = true"),
 }
+MASKED = "masked rows"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +60,8 @@ def built():
     working = programs.program(programs.side_by_side(texts))
     source = working.snapshot
     inputs = programs.random_inputs(source)
+    bias = inputs[f"a{list(CASES).index(MASKED)}_b"]
+    bias[:9], bias[9:, 5:] = -np.inf, -np.inf
     results = programs.lower(working, lanes=16)
     kernels = results[-2].artifacts["kernels"]
     return kernels, programs.run_binary(results, inputs, "c"), source.run(inputs)
@@ -63,6 +72,12 @@ def test_fused_attention_computes_what_its_operation_means(built, case):
     _, values, expected = built
     name = f"a{list(CASES).index(case)}_y"
     assert programs.max_relative(values[name], expected[name]) < TOLERANCE
+
+
+def test_rows_that_are_masked_as_a_whole_are_zero(built):
+    _, values, _ = built
+    found = values[f"a{list(CASES).index(MASKED)}_y"]
+    assert np.isfinite(found).all() and not found[:, :, :9].any() and found[:, :, 9:].all()
 
 
 def test_attention_is_scheduled_fused_and_keeps_scores_out_of_memory(built):

@@ -13,11 +13,11 @@ programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.
 TOLERANCE = 1e-6
 
 
-def softmax(shape: tuple[int, ...], axis: int, logarithm: str = "false") -> str:
+def softmax(shape: tuple[int, ...], axis: int, logarithm: str = "false", more: str = "") -> str:
     kind = "tensor<" + "x".join([*map(str, shape), "f32"]) + ">"
     return f"""
 func.func @main(%x : {kind}) -> ({kind}) {{
-  %y = top.softmax(%x) {{axis = {axis}, logarithm = {logarithm}}} : {kind}
+  %y = top.softmax(%x) {{axis = {axis}, logarithm = {logarithm}{more}}} : {kind}
   top.return(%y)
 }}
 """
@@ -40,6 +40,7 @@ ROW_BY_ROW = {
     "narrower than a vector": softmax((3, 7), 1),
     "a vector and one": softmax((2, 2, 17), 2),
     "logarithm": softmax((40, 130), 1, "true"),
+    "masked rows": softmax((6, 45), 1, more=", zero_masked = true"),
     "layer norm": layer_norm((3, 5, 48), 2),
     "layer norm of a ragged row": layer_norm((70, 99), 1),
     "rms norm": layer_norm((2, 9, 300), 2, "false"),
@@ -60,6 +61,7 @@ def built():
     inputs = programs.random_inputs(source)
     # Rows far from zero: a maximum that is added to a logarithm takes its digits away.
     inputs[f"s{[*cases].index(FAR)}_x"] += np.float32(1e6)
+    inputs[f"s{[*cases].index('masked rows')}_x"][2:5] = -np.inf
     results = programs.lower(working, lanes=16)
     launches = [op for op in results[-1].after.program.walk() if op.name == "kernel.launch"]
     kernels = results[-2].artifacts["kernels"]

@@ -21,6 +21,7 @@ from explorer.exporters.onnx.nodes import (
     sizes_of,
     writes,
 )
+from explorer.exporters.onnx.reductions import softmax_node
 from explorer.ir.top.attention import COLUMNS, HEADS, AttentionOp, RotaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
@@ -110,7 +111,7 @@ def attention(op: AttentionOp, out: Nodes) -> str:
         scores = out.node("Where", op.mask, scores, out.number(op.masked_score, op.query))
     if op.bias is not None:
         scores = out.node("Add", scores, op.bias)
-    return out.node("MatMul", out.node("Softmax", scores, axis=-1), value)
+    return out.node("MatMul", softmax_node(out, scores, op.query, -1, op.is_zero_masked), value)
 
 
 def _repeated(op: AttentionOp, heads: SSAValue, out: Nodes) -> Value:

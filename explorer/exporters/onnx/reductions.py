@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from explorer.exporters.onnx.nodes import (
     Nodes,
     Unwritable,
+    Value,
     dtype_of,
     forbid_quantized,
     is_quantized,
@@ -112,7 +114,19 @@ def determinant(op: DeterminantOp, out: Nodes) -> str:
 @writes(SoftmaxOp)
 def softmax(op: SoftmaxOp, out: Nodes) -> str:
     operator = "LogSoftmax" if op.get("logarithm") else "Softmax"
-    return out.node(operator, op.input, axis=op.get("axis"))
+    return softmax_node(out, op.input, op.input, op.get("axis"), op.is_zero_masked, operator)
+
+
+def softmax_node(
+    out: Nodes, x: Value, like: SSAValue, axis: int, zero_masked: bool, operator: str = "Softmax"
+) -> str:
+    """Along an axis of x, which has the element type of `like`."""
+    result = out.node(operator, x, axis=axis)
+    if not zero_masked:
+        return result
+    greatest = out.node("ReduceMax", x, out.constant([axis]))
+    is_masked = out.node("Equal", greatest, out.number(-np.inf, like))
+    return out.node("Where", is_masked, out.number(0, like), result)
 
 
 @writes(BatchNormOp)

@@ -40,6 +40,7 @@ from explorer.ir.top.definitions import (
     element_type,
     scratch,
 )
+from explorer.ir.top.reductions.normalization import or_zero, share_of, softmax_of
 from explorer.ir.top.support.broadcasting import may_broadcast_to
 from explorer.ir.top.support.operands import require_same_type
 from explorer.ir.types import (
@@ -66,7 +67,8 @@ class AttentionOp(RowWise):
     query: (..., heads, queries, size); key: (..., heads / n, keys, size); value: (..., heads / n,
     keys, columns). Each head of keys and values serves n heads of queries, one behind the other.
     mask (bool) and bias broadcast to the scores, (..., heads, queries, keys). A matrix each, with
-    no heads at all, is one head.
+    no heads at all, is one head. A row without a score above minus infinity gives NaN; 0 with
+    `zero_masked`.
     """
 
     name = "top.attention"
@@ -79,6 +81,7 @@ class AttentionOp(RowWise):
     bias = opt_operand_def(TensorType)
     scale = prop_def(FloatAttr)
     fill = opt_prop_def(FloatAttr)
+    zero_masked = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -87,6 +90,10 @@ class AttentionOp(RowWise):
     def masked_score(self) -> float:
         """What stands for a score where the mask is false; minus infinity unless said."""
         return self.get("fill", -np.inf)
+
+    @property
+    def is_zero_masked(self) -> bool:
+        return self.get("zero_masked", False)
 
     @property
     def scores_shape(self) -> Shape:
@@ -149,9 +156,7 @@ class AttentionOp(RowWise):
                 scores = np.where(rest.pop(0), scores, kind(self.masked_score))
             if self.bias is not None:
                 scores = scores + rest.pop(0)
-            shifted = scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
-            weights = np.exp(shifted) / np.sum(np.exp(shifted), axis=-1, keepdims=True)
-            return (np.matmul(weights, value),)
+            return (np.matmul(softmax_of(scores, -1, self.is_zero_masked), value),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         """The keys transposed, then row by row: scores, softmax, and the sum of values.
@@ -239,6 +244,11 @@ class AttentionOp(RowWise):
             reductions="s",
             accumulates=True,
         )
+        if self.is_zero_masked:
+            own = [*heads(rows), rows[-1]]
+            k.dimensions(**outer, m=queries)
+            k.generic("plain", [], greatest.at(*own), or_zero, accumulates=True)
+            k.dimensions(**outer, m=queries, s=padded)
         k.generic("plain", [greatest.at(*row)], score, _exponential, accumulates=True)
         k.generic(
             "plain",
@@ -250,7 +260,7 @@ class AttentionOp(RowWise):
         )
         k.dimensions(**outer, m=queries)
         row = [*heads(rows), rows[-1]]
-        k.generic("plain", [total.at(*row)], factor.at(*row), lambda s, t: s.constant(1) / t)
+        k.generic("plain", [total.at(*row)], factor.at(*row), share_of(self.is_zero_masked))
         d = k.dimensions(**outer, m=queries, c=columns)
         k.generic("plain", [], sums.at(*heads(d), *d[ROWS:]), lambda s: s.constant(0))
         d = k.dimensions(**outer, m=queries, c=columns, s=keys)

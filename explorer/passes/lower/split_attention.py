@@ -92,7 +92,13 @@ class SplitAttention(Rule):
             scores = steps.masked(steps.reshaped(scores, shape))
         steps.set_origin(scores, scores_origin)
         weights = steps.added(
-            SoftmaxOp.make([scores], axis=len(shape) - 1, logarithm=False), weights_origin
+            SoftmaxOp.make(
+                [scores],
+                axis=len(shape) - 1,
+                logarithm=False,
+                zero_masked=op.is_zero_masked or None,
+            ),
+            weights_origin,
         )
         weights = steps.reshaped(weights, rows)
         result = MatMulOp.make([weights, op.value, None, None])

@@ -144,28 +144,23 @@ def glu(node: AtenNode, build: Build) -> SSAValue:
 
 
 def softmax(node: AtenNode, build: Build) -> SSAValue:
-    """exp(x) / sum(exp(x)) along an axis, or its logarithm."""
+    """exp(x) / sum(exp(x)) along an axis, or its logarithm.
+
+    Of `_safe_softmax` 0 where an axis has nothing but minus infinity.
+    """
     x = node.operand("self")
     asked = node.dtype()
     x = build.cast(x, asked if asked is not None else node.result_dtype())
-    is_logarithm = "log" in node.call.target
     rank = build.rank(x)
+    properties = {
+        "logarithm": "log" in node.call.target,
+        "zero_masked": True if "safe" in node.call.target else None,
+    }
     if not rank:
-        softened = build.value(SoftmaxOp, [build.unsqueeze(x, [0])], axis=0, logarithm=is_logarithm)
+        softened = build.value(SoftmaxOp, [build.unsqueeze(x, [0])], axis=0, **properties)
         return build.squeeze(softened, [0])
     axis = build.axis(node.integer("dim", build), rank)
-    return build.value(SoftmaxOp, [x], axis=axis, logarithm=is_logarithm)
-
-
-def safe_softmax(node: AtenNode, build: Build) -> SSAValue:
-    """As softmax, with zeros where an axis has nothing but minus infinity."""
-    result, x = softmax(node, build), node.operand("self")
-    if not build.rank(x):
-        return result
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    greatest = build.reduce("max", x, [axis], True)
-    is_masked = build.unary("is_infinite", greatest, 0.0, 1.0)
-    return build.select(is_masked, build.scalar_like(0, result), result)
+    return build.value(SoftmaxOp, [x], axis=axis, **properties)
 
 
 def dropout(node: AtenNode, build: Build) -> SSAValue:
@@ -206,7 +201,7 @@ CONVERTERS = {
     "_softmax": softmax,
     "_log_softmax": softmax,
     "special_log_softmax": softmax,
-    "_safe_softmax": safe_softmax,
+    "_safe_softmax": softmax,
     "dropout": dropout,
     "feature_dropout": dropout,
     "alpha_dropout": dropout,

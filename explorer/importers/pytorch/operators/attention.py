@@ -15,7 +15,10 @@ from explorer.ir.top.attention import AttentionOp
 
 
 def attention(node: AtenNode, build: Build) -> SSAValue:
-    """softmax(scale query key^T, masked) value; a mask is of truth values, or added."""
+    """softmax(scale query key^T, masked) value; a mask is of truth values, or added.
+
+    A query without a key that counts gets 0.
+    """
     query, key, value = (node.operand(name) for name in ("query", "key", "value"))
     if node.number("dropout_p", 0.0) > 0:
         raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")
@@ -33,7 +36,9 @@ def attention(node: AtenNode, build: Build) -> SSAValue:
     shapes = {build.shape(x)[: -3 if rank > 2 else -2] for x in (query, key, value)}
     if len(shapes) > 1:
         query, key, value = _broadcast([query, key, value], build)
-    return build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
+    operands = [query, key, value, mask, bias]
+    is_masked = mask is not None or bias is not None
+    return build.value(AttentionOp, operands, scale=scale, zero_masked=is_masked or None)
 
 
 def fused_attention(node: AtenNode, build: Build) -> list[SSAValue]:

@@ -95,13 +95,18 @@ class NormalizationOperation(MixesAxes):
 
 @irdl_op_definition
 class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
-    """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first."""
+    """exp(x) / sum(exp(x)) along an axis, or its logarithm; the maximum is subtracted first.
+
+    Where an axis has nothing but minus infinity the result is NaN; 0 with `zero_masked`, which
+    no logarithm has.
+    """
 
     name = "top.softmax"
 
     input = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     logarithm = prop_def(BoolAttr)
+    zero_masked = opt_prop_def(BoolAttr)
     output = result_def(TensorType)
 
     @property
@@ -114,6 +119,12 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
 
     def check(self, shape: Shape) -> None:
         reduced_shape(shape, (self.get("axis"),), True)
+        if self.is_zero_masked and self.get("logarithm"):
+            raise ValueError("a logarithm of 0 is no number: zero_masked is of softmax itself")
+
+    @property
+    def is_zero_masked(self) -> bool:
+        return self.get("zero_masked", False)
 
     def mixed_axes(self) -> Sequence[int]:
         return (self.get("axis"),)
@@ -123,11 +134,10 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
         (x,) = operands
         axis = self.get("axis")
         with np.errstate(all="ignore"):
-            shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
-            total = np.sum(np.exp(shifted), axis=axis, keepdims=True)
             if self.get("logarithm"):
-                return (shifted - np.log(total),)
-            return (np.exp(shifted) / total,)
+                shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+                return (shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True)),)
+            return (softmax_of(x, axis, self.is_zero_masked),)
 
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         (x,) = inputs
@@ -143,10 +153,13 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
             logarithms = statistics.finish("logarithm", [total], lambda s, t: t.unary(math.LogOp))
             statistics.combine([greatest, logarithms], lambda s, x, m, t: (x - m) - t)
         else:
+            if self.is_zero_masked:
+                statistics.revise(greatest, or_zero)
             total = statistics.start("total", 0)
             statistics.combine([greatest], lambda s, x, m: (x - m).unary(math.ExpOp))
             statistics.update(total, [], lambda s, e, t: t + e, of=output)
-            factor = statistics.finish("factor", [total], lambda s, t: s.constant(1) / t)
+            inverse = share_of(self.is_zero_masked)
+            factor = statistics.finish("factor", [total], inverse)
             statistics.combine([factor], lambda s, e, f: e * f, of=output)
         statistics.clear_padding()
         return "reduce"
@@ -160,6 +173,31 @@ class SoftmaxOp(Differentiable, Quantizable, AlongAxis, NormalizationOperation):
         if self.get("logarithm"):
             return (gradient - y.unary("exp") * gradient.sum(axes)).value
         return (y * (gradient - (gradient * y).sum(axes))).value
+
+
+def softmax_of(x: np.ndarray, axis: int, zero_masked: bool) -> np.ndarray:
+    """exp(x - max) / sum(exp(x - max)); with `zero_masked` 0 where the maximum is -inf."""
+    greatest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    if zero_masked:
+        greatest = np.where(np.isneginf(greatest), x.dtype.type(0), greatest)
+    powers = np.exp(x - greatest)
+    total = np.sum(powers, axis=axis, keepdims=True)
+    return powers / (np.where(total == 0, x.dtype.type(1), total) if zero_masked else total)
+
+
+def or_zero(s: ScalarBuilder, greatest: Scalar) -> Scalar:
+    """A maximum to subtract: 0 in the place of minus infinity, of which differences are NaN."""
+    return greatest.compare("eq", -np.inf).select(0.0, greatest)
+
+
+def share_of(zero_masked: bool) -> Callable[[ScalarBuilder, Scalar], Scalar]:
+    """1 / total; with `zero_masked` 0 for the total 0, that of a row of minus infinity."""
+
+    def inverse(s: ScalarBuilder, total: Scalar) -> Scalar:
+        share = s.constant(1) / total
+        return total.compare("eq", 0).select(0.0, share) if zero_masked else share
+
+    return inverse
 
 
 class _Statistics:
@@ -200,6 +238,11 @@ class _Statistics:
         d = k.dimensions(**loops.outer_loops)
         k.generic("plain", [r.at(*d) for r in reads], target.at(*d), body)
         return target
+
+    def revise(self, target: Access, body: Callable[..., Scalar]) -> None:
+        """Replaces every number of a buffer by `body(s, number)`."""
+        d = self.k.dimensions(**self.loops.outer_loops)
+        self.k.generic("plain", [], target.at(*d), body, accumulates=True)
 
     def update(
         self,

@@ -118,6 +118,7 @@ class RecognizeAttention(PatternRule):
             ],
             scale=factor,
             fill=None if filled is None or np.isneginf(filled) else filled,
+            zero_masked=softmax.is_zero_masked or None,
         )
         if is_turned:
             order = swap_of(len(shape))

@@ -54,7 +54,7 @@ class RecognizeLogSoftmax(PatternRule):
     because small probabilities do not vanish before their logarithm is taken.
     """
 
-    weights = softmax(x)
+    weights = softmax(x).having(lambda op: not op.is_zero_masked, "NaN for rows that are masked")
     pattern = log(weights)
 
     def replacement(self, found: Found, rewriter: RecordedRewriter) -> SoftmaxOp:

@@ -28,6 +28,7 @@ from explorer.ir.types import (
 )
 from explorer.npu.layer import LayerError
 from explorer.npu.tensors import Shape, Tensor
+from explorer.targets.npu.machine import Machine
 
 WIDE_BITS = 32
 PICTURE_RANK = 4
@@ -45,6 +46,8 @@ class Stored:
     offset: int
     """What is subtracted of unsigned numbers so that they are signed."""
     is_wide: bool
+    bits: int = 8
+    """Of a number of the program; in memory it takes those of the machine's inputs or sums."""
 
     @property
     def pictures(self) -> int:
@@ -107,7 +110,7 @@ def stored_form(value: SSAValue | Attribute, name: str = "") -> Stored:
     is_wide = storage.width.data == WIDE_BITS
     return Stored(
         name=name, logical_shape=shape, element_type=numpy_dtype(kind).name,
-        shape=lying_shape(shape), offset=_offset(storage), is_wide=is_wide,
+        shape=lying_shape(shape), offset=_offset(storage), is_wide=is_wide, bits=storage.width.data,
     )  # fmt: skip
 
 
@@ -116,6 +119,15 @@ def lying_shape(shape: tuple[int, ...]) -> Shape:
     if _is_picture(shape):
         return shape[1], shape[0] * shape[2], shape[3]
     return shape[-1], 1, prod(shape[:-1])
+
+
+def width_problem(value: SSAValue | Attribute, machine: Machine) -> str:
+    """Why numbers of that type would be cut in the machine's memory; empty where they fit."""
+    stored = stored_form(value)
+    room = machine.accumulator_bits if stored.is_wide else machine.input_bits
+    if stored.bits <= room:
+        return ""
+    return f"its numbers have {stored.bits} bits, and {machine.name} stores {room} of each"
 
 
 def channel_axis(rank: int) -> int:

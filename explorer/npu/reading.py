@@ -50,7 +50,7 @@ from explorer.npu.moves import (
     move_layers,
     origin,
 )
-from explorer.npu.network_values import are_same_bytes, stored_form
+from explorer.npu.network_values import are_same_bytes, stored_form, width_problem
 from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
@@ -180,8 +180,15 @@ def read_operation(
         if reader is None:
             raise LayerError(f"{op.label()} is no layer")
         found = (reader(op, Values(name, weights)),)
-    _check(op, found)
+    _check(op, found, machine)
     return found
+
+
+def view_problem(op: TopOperation, machine: Machine) -> str:
+    """Why bytes that stay where they are (`stays`) cannot be numbers of the machine's memory."""
+    if not op.is_view:
+        return ""
+    return width_problem(op.operands[0], machine) or width_problem(op.results[0], machine)
 
 
 def _one_by_one(steps: Iterable[Step]) -> tuple[ReadLayer, ...]:
@@ -200,8 +207,8 @@ def _read_moves(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) 
     return ReadLayer(layer=merged(name, numbered), reads=tuple(roots))
 
 
-def _check(op: TopOperation, found: tuple[ReadLayer, ...]) -> None:
-    """Every layer reads and writes tensors as they lie."""
+def _check(op: TopOperation, found: tuple[ReadLayer, ...], machine: Machine | None) -> None:
+    """Every layer reads and writes tensors as they lie, of numbers that the machine stores."""
     made = [op.results[0].type if read.result is None else read.result for read in found]
     for read, kind in zip(found, made, strict=True):
         kinds = [made[v] if isinstance(v, int) else v.type for v in read.reads]
@@ -214,6 +221,8 @@ def _check(op: TopOperation, found: tuple[ReadLayer, ...]) -> None:
             if not stored.agrees(tensor):
                 lies = list(stored.shape)
                 raise LayerError(f"it takes {list(tensor.shape)} of what lies as {lies}")
+            if machine is not None and (problem := width_problem(one, machine)):
+                raise LayerError(problem)
 
 
 def _of_pictures(layer: Layer, value: SSAValue) -> ReadLayer:

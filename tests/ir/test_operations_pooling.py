@@ -1,5 +1,6 @@
 """Max and average pooling against onnxruntime, and as C on plain, haloed and blocked buffers."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -142,3 +143,17 @@ def test_the_position_of_a_maximum_is_that_of_an_element(
     )[1]
     planes = np.arange(6).reshape(2, 3, 1, 1) * 30
     check(op, [x], [expected - planes])
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2"])
+def test_max_pool_of_numbers_narrower_than_a_byte(name, build):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    ends = ml_dtypes.iinfo(dtype)
+    x = np.full((1, 2, 5, 4), ends.min, np.int8)
+    x[0, 1] = np.random.default_rng(0).integers(ends.min, ends.max + 1, (5, 4))
+    op = build(PoolOp, [x.astype(dtype)], kind="max", **attributes([2, 3], pads=[1, 1, 0, 1]))
+    (found,) = op.evaluate(x.astype(dtype))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 0), (1, 1)), constant_values=-128)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (2, 3), axis=(2, 3))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.astype(np.int8), windows.max(axis=(-2, -1)))

@@ -44,7 +44,7 @@ from explorer.npu.network import tiles_of
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
 from explorer.npu.program import tile_layer
-from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays
+from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays, view_problem
 from explorer.npu.stream import barrier
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
@@ -71,14 +71,12 @@ class TileLayers(Pass):
         own = functions_on(rewriter.module, self.machine.name)
         for function in own:
             ops = [op for op in function.body.block.ops if isinstance(op, TopOperation)]
-            idle = {op for op in ops if stays(op) or is_read_through(op)}
-            for op in ops:
-                if op not in idle:
-                    try:
-                        self._lower(op, rewriter, events)
-                    except LayerError as error:
-                        nodes = ", ".join(sources_of(op))
-                        problems.append(f"{identity_of(op)} (from {nodes}): {error.message}")
+            computed = [op for op in ops if not self._is_idle(op, problems)]
+            for op in computed:
+                try:
+                    self._lower(op, rewriter, events)
+                except LayerError as error:
+                    problems.append(_problem(op, error.message))
             _erase_unused(function, rewriter)
         if not own and not _has_integers(rewriter.module):
             raise UnsupportedError(
@@ -95,6 +93,19 @@ class TileLayers(Pass):
                 "first: explorer calibrate, then --quantize",
             )
         return events.rewrites
+
+    def _is_idle(self, op: TopOperation, problems: list[str]) -> bool:
+        """Whether no layer computes it: it stays as it is, others read through it, or it is a
+        problem, which is added."""
+        try:
+            if not stays(op):
+                return is_read_through(op)
+            problem = view_problem(op, self.machine)
+        except LayerError as error:
+            problem = error.message
+        if problem:
+            problems.append(_problem(op, problem))
+        return True
 
     def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
         found = read_operation(op, rewriter.weights, self.machine)
@@ -145,6 +156,11 @@ class TileLayers(Pass):
             # Copies and transpositions before a product are no work of the program.
             work=getattr(read.layer, "macs", 0) if op.macs() and read.result is None else 0,
         )
+
+
+def _problem(op: TopOperation, reason: str) -> str:
+    """Why an operation is no layer, by its name and its source nodes."""
+    return f"{identity_of(op)} (from {', '.join(sources_of(op))}): {reason}"
 
 
 def _has_integers(module: ModuleOp) -> bool:

@@ -18,7 +18,7 @@ from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.matrices import Transposition
 from explorer.npu.program import tile_layer
-from explorer.npu.reading import is_read_through, read_operation, stays
+from explorer.npu.reading import is_read_through, read_operation, stays, view_problem
 from explorer.runtime.compilers import find_compiler
 from explorer.targets import Target, load_target
 from explorer.targets.npu.machine import Machine
@@ -66,10 +66,12 @@ class RefusedLayers:
     def _reason(self, op: TopOperation, weights: Weights) -> str:
         if any(_is_float(value) for value in (*op.operands, *op.results)):
             return "it reads or makes floats"
-        if stays(op) or (is_read_through(op) and self._are_taken(op, weights)):
-            return ""
         found: dict[bool, str] = {}
         try:
+            if stays(op):
+                return view_problem(op, self.machine)
+            if is_read_through(op) and self._are_taken(op, weights):
+                return ""
             for read in read_operation(op, weights, self.machine):
                 if problem := self._problem(read.layer):
                     found.setdefault(isinstance(read.layer, Transposition), problem)

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute
 from explorer.ir.compute import KernelBuilder, Scalar, ScalarBuilder, clamp_index
 from explorer.ir.interfaces import CHANNELS
 from explorer.ir.operation import Access
+from explorer.ir.requantization import integer_limits
 from explorer.ir.top.elementwise import iteration
 from explorer.ir.types import numpy_dtype
 
@@ -86,16 +87,20 @@ def lowest(kind: Attribute) -> float:
     """The number that is not greater than any of the element type: a maximum begins with it."""
     if isinstance(kind, AnyFloat):
         return -np.inf
-    dtype = numpy_dtype(kind)
-    return 0 if dtype == np.bool_ else int(np.iinfo(dtype).min)
+    return 0 if numpy_dtype(kind) == np.bool_ else _limits(kind)[0]
 
 
 def highest(kind: Attribute) -> float:
     """The number that is not less than any of the element type: a minimum begins with it."""
     if isinstance(kind, AnyFloat):
         return np.inf
-    dtype = numpy_dtype(kind)
-    return 1 if dtype == np.bool_ else int(np.iinfo(dtype).max)
+    return 1 if numpy_dtype(kind) == np.bool_ else _limits(kind)[1]
+
+
+def _limits(kind: Attribute) -> tuple[int, int]:
+    """Of an integer type; NumPy knows no limits of those of 2 and 4 bits."""
+    assert isinstance(kind, IntegerType)
+    return integer_limits(kind)
 
 
 def _moved(s: ScalarBuilder, access: Access, indices: Sequence[Scalar]) -> list[Scalar]:

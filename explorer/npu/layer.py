@@ -27,6 +27,10 @@ class LayerError(UnsupportedError):
     """A layer that a machine cannot compute: what it lacks."""
 
 
+class RoomError(LayerError):
+    """A layer of which no tile fits into the scratchpads: what is too large."""
+
+
 class Layer(Protocol):
     """One operation on tensors of signed integers, without a batch."""
 

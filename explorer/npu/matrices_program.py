@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.npu.exact_factors import Shifted, is_stated, shifted
-from explorer.npu.layer import LayerError
+from explorer.npu.layer import RoomError
 from explorer.npu.matrices import (
     MatrixChunk,
     MatrixLayer,
@@ -140,7 +140,7 @@ def tile_matrices(
     sizes: Sequence[int] | None = None,
 ) -> TiledMatrices:  # fmt: skip
     """In the tiles that load the fewest bytes, or in those of `sizes`: rows, blocks of outputs and
-    of inputs. Raises `LayerError` with the shortfall."""
+    of inputs. Raises `RoomError` with the shortfall."""
     depth, across = blocks(layer.inner, machine.rows), across_of(layer, machine)
     problem = ""
     possible: list[tuple[tuple[int, int], tuple[int, int, int]]] = []
@@ -165,7 +165,7 @@ def tile_matrices(
             return TiledMatrices(layer=layer, machine=machine, rows=rows, outputs=outputs,
                                  inputs=inputs, buffers=buffers, regions=regions)  # fmt: skip
         problem = "its buffers do not lie side by side in the scratchpads"
-    raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
+    raise RoomError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
 
 
 def _refusal(layer: MatrixLayer, machine: Machine, sizes: Sequence[int]) -> str:

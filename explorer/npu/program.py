@@ -18,7 +18,7 @@ from explorer.npu.convolution_program import (
 )
 from explorer.npu.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.elementwise_program import ElementwiseWriter
-from explorer.npu.layer import Convolution, Layer, LayerError
+from explorer.npu.layer import Convolution, Layer, LayerError, RoomError
 from explorer.npu.matrices import MatrixProduct, Transposition
 from explorer.npu.matrices_program import MatrixWriter, TiledMatrices, tile_matrices
 from explorer.npu.own_factors import with_own_factors
@@ -82,7 +82,7 @@ def compile_layer(
     layer: Layer,
     machine: Machine,
     *,
-    buffers: int = BUFFERS,
+    buffers: int | None = None,
     sizes: Sequence[int] | None = None,
     addresses: Addresses = ANYWHERE,
 ) -> LayerProgram:
@@ -90,8 +90,9 @@ def compile_layer(
 
     `sizes`: of a convolution rows, columns, blocks of outputs and of inputs; of layers of the
     vector engine rows, columns and blocks, of products of computed matrices rows, blocks of
-    outputs and of inputs; pieces are cut each by itself. `buffers`: 1 loads only
-    when nothing computes. `addresses`: where in global memory its tensors and constants lie.
+    outputs and of inputs; pieces are cut each by itself. `buffers`: 1 loads only when nothing
+    computes; by default 2, or 1 where no tile fits twice. `addresses`: where in global memory its
+    tensors and constants lie.
     Raises `LayerError`, naming what the machine lacks.
     """
     tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
@@ -118,11 +119,33 @@ def compile_layer(
 
 
 def tile_layer(
-    layer: Layer, machine: Machine, *, buffers: int = BUFFERS, sizes: Sequence[int] | None = None
+    layer: Layer,
+    machine: Machine,
+    *,
+    buffers: int | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> Tiled:
     """See `compile_layer`. Raises `LayerError` for what the machine cannot compute."""
+    if buffers is not None:
+        return _tiled(layer, machine, buffers, sizes)
+    try:
+        return _tiled(layer, machine, BUFFERS, sizes)
+    except RoomError:
+        return _tiled(layer, machine, 1, sizes)
+
+
+def single_buffer_reason(layer: Layer, machine: Machine) -> str:
+    """Why a layer has one buffer of each kind; empty where two fit."""
+    try:
+        _tiled(layer, machine, BUFFERS, None)
+    except RoomError as error:
+        return error.message
+    return ""
+
+
+def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
     if isinstance(layer, Pieces):  # each is cut by itself
-        found = [tile_layer(piece.layer, machine, buffers=buffers) for piece in layer.pieces]
+        found = [_tiled(piece.layer, machine, buffers, None) for piece in layer.pieces]
         return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
     problem = queue_problem(machine)
     layer = with_own_factors(layer, machine)

@@ -1,4 +1,4 @@
-"""How a layer is cut into tiles, of which two of every buffer fit into the scratchpads.
+"""How a layer is cut into tiles, of which two of every buffer fit into the scratchpads, or one.
 
 A tile is some blocks of output channels on a rectangle of the output; its sums are made in chunks,
 each of some blocks of input channels of a band (`bands.py`). Sizes need not divide anything: the
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from explorer.npu.bands import Band, bands, most_inputs, ranges
 from explorer.npu.borders import borders
 from explorer.npu.exact_factors import is_stated
-from explorer.npu.layer import Convolution, LayerError
+from explorer.npu.layer import Convolution, RoomError
 from explorer.npu.layouts import Repeated, repeated
 from explorer.npu.scratchpads import (
     Buffer,
@@ -201,7 +201,7 @@ def tile_convolution(
 ) -> TiledLayer:
     """The layer in the largest tiles that fit, or in those of `sizes`.
 
-    `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `LayerError` with the
+    `sizes`: rows, columns, blocks of outputs, blocks of inputs. Raises `RoomError` with the
     shortfall.
     """
     smallest = None
@@ -227,7 +227,7 @@ def tile_convolution(
         smallest = smallest or (tiled, "")
     assert smallest is not None
     reason = smallest[1] or _shortfall(smallest[0])
-    raise LayerError(f"{layer.name} does not fit {machine.name}: {reason}")
+    raise RoomError(f"{layer.name} does not fit {machine.name}: {reason}")
 
 
 def _candidates(
@@ -280,11 +280,12 @@ def _buffers(tiled: TiledLayer) -> list[Buffer]:
 def _shortfall(tiled: TiledLayer) -> str:
     """Of the smallest tile: which scratchpad is too small by how much."""
     machine = tiled.machine
+    times = f", {tiled.buffers} times," if tiled.buffers > 1 else ""
     totals = bytes_taken(_buffers(tiled), machine)
     for total, memory in zip(totals, machine.scratchpads, strict=True):
         if total > (memory.size_bytes or 0):
             return (
-                f"its smallest tile, {tiled.buffers} times, takes {total} bytes of {memory.name}, "
+                f"its smallest tile{times} takes {total} bytes of {memory.name}, "
                 f"which has {memory.size_bytes}"
             )
     return "its buffers do not lie side by side in the scratchpads"

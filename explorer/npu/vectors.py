@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from explorer.npu.bands import ranges
-from explorer.npu.layer import Layer, LayerError
+from explorer.npu.layer import Layer, RoomError
 from explorer.npu.scratchpads import Buffer, Regions, place_buffers
 from explorer.npu.tensors import Tensor, blocks, channels_per_block
 from explorer.npu.tiles import halves, most_padding
@@ -224,7 +224,7 @@ def tile_vectors(
 ) -> TiledVectors:  # fmt: skip
     """In the tiles that load the fewest bytes, of these in the fewest; or in those of `sizes`.
 
-    `sizes`: rows, columns, blocks of channels. Raises `LayerError` with the shortfall.
+    `sizes`: rows, columns, blocks of channels. Raises `RoomError` with the shortfall.
     """
     channels, height, width = layer.output.shape
     count = blocks(channels, machine.columns)
@@ -244,7 +244,7 @@ def tile_vectors(
         if regions is not None:
             return replace(tiled, regions=regions)
         problem = "its buffers do not lie side by side in the scratchpads"
-    raise LayerError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
+    raise RoomError(f"{layer.name} does not fit {machine.name}: its smallest tile: {problem}")
 
 
 def _loaded(tiled: TiledVectors) -> int:

@@ -27,6 +27,7 @@ from explorer.npu import (
 )
 from explorer.npu.borders import borders
 from explorer.npu.layer import Affine
+from explorer.npu.program import single_buffer_reason
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Multiply
@@ -99,6 +100,35 @@ def test_double_buffering_costs_the_same_bytes_and_fewer_cycles():
     assert single.utilization < 0.72 and double.utilization > 0.83
 
 
+def sizes_downwards(largest):
+    """Of a memory: powers of two times 1 and 15 that are no larger."""
+    found = {n << shift for n in (1, 15) for shift in range(6, 18)}
+    return sorted((size for size in found if size <= min(largest, 1 << 16)), reverse=True)
+
+
+@pytest.mark.parametrize("name", ["odd-12x20", "tiny-8", "vta-16", "vta-32"])
+def test_a_layer_that_fits_once_is_not_loaded_ahead(name):
+    full, random = machine(name), np.random.default_rng(11)
+    memory = full.scratchpads[full.by_content["weights"].memory]
+    layer = convolution(full, random, inputs=30, outputs=30, size=(4, 4), kernel=(3, 3))
+    buffers = []
+    each = memory.banks * memory.lanes
+    for size in (n for n in sizes_downwards(memory.size_bytes) if n % each == 0):
+        small = machine(name, **{f"memories.{memory.name}.size_bytes": size})
+        try:
+            made, _ = compared(layer, small, random)
+        except LayerError:
+            break
+        buffers.append(made.tiled.buffers)
+        if buffers[-1] == 2:
+            assert not single_buffer_reason(layer, small)
+            continue
+        with pytest.raises(LayerError) as refused:
+            compile_layer(layer, small, buffers=2)
+        assert refused.value.message == single_buffer_reason(layer, small)
+    assert set(buffers) == {1, 2} and buffers == sorted(buffers, reverse=True)
+
+
 def compared_random(data, seed):
     """Any layer on any machine, or the refusal of one that does not fit."""
     found = data.draw(machines())
@@ -122,7 +152,7 @@ def compared_random(data, seed):
         pads=tuple(data.draw(st.integers(0, 3)) for _ in range(4)),
     )
     try:
-        compared(layer, found, random, buffers=data.draw(st.sampled_from([1, 2, 3])))
+        compared(layer, found, random, buffers=data.draw(st.sampled_from([None, 1, 2, 3])))
     except LayerError as error:
         event("it does not fit")
         assert "does not fit" in str(error)  # noqa: PT017  the other ending that is right
@@ -217,7 +247,7 @@ def test_a_layer_that_does_not_fit_says_what_is_too_small():
     layer = convolution(small, np.random.default_rng(0))
     with pytest.raises(
         LayerError,
-        match="layer does not fit vta-16: its smallest tile, 2 times, takes 4608 bytes of weights, "
+        match="layer does not fit vta-16: its smallest tile takes 2304 bytes of weights, "
         "which has 512",
     ):
         compile_layer(layer, small)

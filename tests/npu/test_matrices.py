@@ -152,7 +152,9 @@ def compared_random(data, seed):
         layer = Transposition(name="layer", input_shape=layer.right_shape, batch=batch)
         inputs = inputs[1:]
     try:
-        compared(layer, found, random, given=inputs, buffers=data.draw(st.sampled_from([1, 2])))
+        compared(
+            layer, found, random, given=inputs, buffers=data.draw(st.sampled_from([None, 1, 2]))
+        )
     except LayerError as error:
         event("it does not fit")
         assert "fit" in str(error) or "are no zeros" in str(error)  # noqa: PT017

@@ -43,7 +43,7 @@ from explorer.npu.layer import LayerError
 from explorer.npu.network import tiles_of
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
-from explorer.npu.program import tile_layer
+from explorer.npu.program import single_buffer_reason, tile_layer
 from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays, view_problem
 from explorer.npu.stream import barrier
 from explorer.results import MemoryPlan
@@ -57,7 +57,7 @@ STEPS = "npu steps"
 @dataclass(frozen=True)
 class TileLayers(Pass):
     """Operations become layers, cut into the largest tiles of which two fit into the
-    scratchpads."""
+    scratchpads, or one where no tile fits twice."""
 
     machine: Machine
 
@@ -111,8 +111,12 @@ class TileLayers(Pass):
         found = read_operation(op, rewriter.weights, self.machine)
         made: list[LayerOp] = []
         for read in found:
-            tiles = tiles_of(tile_layer(read.layer, self.machine))
+            tiled = tile_layer(read.layer, self.machine)
+            tiles = tiles_of(tiled)
             text = ", ".join(f"{count} {name}" for name, count in tiles.items())
+            if tiled.buffers == 1:
+                reason = single_buffer_reason(read.layer, self.machine)
+                text = f"{text.removesuffix('s')}; nothing is loaded ahead: {reason}"
             with events.rewrite("tile", op, f"tiles of {text}"):
                 layer_op = self._layer_operation(op, read, tiles, made, rewriter)
                 if read is found[-1]:

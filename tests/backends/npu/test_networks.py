@@ -1,10 +1,12 @@
 """Whole networks on simulated NPUs: bit-equal behind every pass and on the device."""
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import explorer
+from explorer.compilation.bits import is_bit_exact
 from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
 from explorer.results.coverage import level_coverages
@@ -198,3 +200,27 @@ def test_pictures_of_a_batch_are_computed_one_below_the_other(batch):
 def test_pictures_of_a_batch_on_the_other_machines(batch, target):
     path, table, x = batch
     checked(explorer.compile(path, target, quantization=table), x)
+
+
+ONCE = """<ir_version: 9, opset_import: ["" : 17]>
+once (float[1,16,33,32] x) => (y) <int64[4] shape = {2, 16, 31, 31}> {
+  w = ConstantOfShape <value = float[1] {0.25}> (shape)
+  y = Conv (x, w)
+}"""
+"""Weights of 246,016 bytes, which vta-16 holds once."""
+
+
+def test_a_layer_of_which_one_tile_fits_runs_without_a_second_buffer(tmp_path):
+    save(onnx.parser.parse_model(ONCE), path := tmp_path / "once.onnx")
+    x = {"x": np.random.default_rng(0).uniform(-1, 1, (1, 16, 33, 32)).astype(np.float32)}
+    table = explorer.calibrate(path, x, method="min-max", corrections=(), arithmetic="integer")
+    c = explorer.compile(path, "vta-16", quantization=table)
+    c.run(x)
+    counted = c.counted
+    assert is_bit_exact(c["place-on-device"].after, c.executable, x)
+    c.close()
+    assert {reason for _, reason in c.host_operations} == {"it reads or makes floats"}
+    assert counted is not None and counted.cycles == counted.predicted_cycles
+    (event,) = c["tile-layers"].rewrites
+    assert "1 buffer; nothing is loaded ahead: conv3 does not fit vta-16" in event.explanation
+    assert "2 times, takes 492032 bytes of weights, which has 262144" in event.explanation

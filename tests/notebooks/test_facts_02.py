@@ -9,7 +9,6 @@ import pytest
 import explorer as ex
 from explorer.course import exercises
 from explorer.course.predictions import check
-from explorer.targets import load_target
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KEY = {"folded": 11, "fused": 0, "kept": 2}
@@ -54,9 +53,9 @@ def test_leaving_a_pass_out_silences_two_others(lesson):
     assert (len(branch.program.launches), len(branch.kernels)) == (50, 26)
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_without_folding_it_takes_more_launches_and_less_memory(lanes):
-    target = load_target("cpu", {"vector_floats": lanes})
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_without_folding_it_takes_more_launches_and_less_memory(lesson, lanes):
+    target = lesson["core"].with_(vector_floats=lanes)
     c = ex.compile(lessons.MODELS / "digits_resnet.onnx", target)
     unfolded = c.fork(disable=["fold-batch-norm"])
     assert (c.memory.peak_bytes, unfolded.memory.peak_bytes) == (19_200, 16_896)

@@ -10,7 +10,6 @@ import pytest
 import explorer as ex
 from explorer.course import exercises
 from explorer.course.predictions import check
-from explorer.targets import load_target
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KEY = {"bound": 256, "reached": False, "needed": False, "grows": True}
@@ -80,9 +79,9 @@ def test_the_budget_is_refused_with_what_is_at_fault(lesson):
     assert lesson.shown["cell-17"].evidence is lesson["refusal"]
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_fusing_an_activation_saves_memory_in_one_network_and_costs_it_in_another(lanes):
-    target = load_target("cpu", {"vector_floats": lanes})
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_fusing_an_activation_saves_memory_in_one_network_and_costs_it_in_another(lesson, lanes):
+    target = lesson["core"].with_(vector_floats=lanes)
     peaks = {}
     for name in ("digits_cnn", "digits_resnet"):
         c = ex.compile(lessons.MODELS / f"{name}.onnx", target)

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import nbformat
 from playwright.sync_api import Page
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -37,6 +36,8 @@ EXECUTE = "([id, options]) => window.jupyterapp.commands.execute(id, options).th
 @contextmanager
 def served(folder: Path, cells: Sequence[str], name: str = "lesson.ipynb") -> Iterator[str]:
     """The address of a notebook of these cells; nothing has run yet."""
+    import nbformat  # a second, which the collection of all tests would take
+
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

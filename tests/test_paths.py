@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).resolve().parent.parent
 NAMED = re.compile(r"(?<![\w/.])((?:explorer|verification|tests|benchmarks|scripts)/[\w./]*[\w/])")
 WRITTEN = [
@@ -30,12 +28,12 @@ def named_paths(text: str) -> set[str]:
     return {path.rstrip("./") for path in NAMED.findall(text)} - EXAMPLES
 
 
-@pytest.mark.parametrize("folder", sorted({p.parent for p in WRITTEN}), ids=lambda p: p.name)
-def test_paths_that_are_named_exist(folder: Path):
+def test_paths_that_are_named_exist():
+    assert len(WRITTEN) > 1000
     missing = {
-        (page.name, path)
+        (str(page.relative_to(REPOSITORY)), path)
         for page in WRITTEN
-        if page.parent == folder and page.name != "CHANGELOG.md"
+        if page.name != "CHANGELOG.md"
         for path in named_paths(page.read_text(encoding="utf-8"))
         if not (REPOSITORY / path).exists() and not list(REPOSITORY.glob(f"{path}.*"))
     }

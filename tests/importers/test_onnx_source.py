@@ -153,9 +153,10 @@ def test_an_operand_that_is_left_out_keeps_its_place():
     assert len(clip.operands) == 2
 
 
-@pytest.mark.parametrize("operator", sorted({o for c in all_converters() for o in c.operators}))
-def test_every_operator_with_a_converter_has_a_family(operator: str):
-    assert operator in known_operators()
+def test_every_operator_with_a_converter_has_a_family():
+    converted = {operator for c in all_converters() for operator in c.operators}
+    assert len(converted) > 200
+    assert converted <= set(known_operators())
 
 
 def test_every_operator_of_onnx_has_a_family_that_has_a_look():

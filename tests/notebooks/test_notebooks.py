@@ -5,11 +5,14 @@
 
 import ast
 import importlib
+import json
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
-import nbformat
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
@@ -20,6 +23,7 @@ EXPLORE = "-explore"
 OPTIONAL = {"ai_edge_litert", "cv2", "torch"}
 REFERENCES = {"explorer.references.lite_rt": "ai_edge_litert"}
 """What modules of ours run in a process of its own."""
+cells_of = run_path(str(Path(__file__).with_name("lessons.py")))["cells_of"]
 WITH_EXERCISES = [p for p in LESSONS if not p.name.startswith("01")]
 
 
@@ -27,12 +31,16 @@ def name(path: Path) -> str:
     return str(path.relative_to(FOLDER))
 
 
-def code_of(notebook) -> str:
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+def code_of(path: Path) -> str:
+    return text_of(cells_of(path), "code")
 
 
-def prose_of(notebook) -> str:
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+def prose_of(path: Path) -> str:
+    return text_of(cells_of(path), "markdown")
+
+
+def text_of(cells: Sequence[Any], kind: str) -> str:
+    return "\n".join(cell.source for cell in cells if cell.cell_type == kind)
 
 
 def test_the_course_is_complete():
@@ -42,6 +50,8 @@ def test_the_course_is_complete():
 
 @pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
 def test_a_notebook_is_stored_without_outputs_and_with_stable_names(path):
+    import nbformat  # a second, which the collection of all tests would take
+
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
@@ -62,7 +72,7 @@ def test_what_a_notebook_imports_of_ours_is_there(path):
     """Without executing it: a name that moves is missed here, not minutes later."""
     imports = [
         node
-        for node in ast.walk(ast.parse(code_of(nbformat.read(path, as_version=4))))
+        for node in ast.walk(ast.parse(code_of(path)))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("explorer")
     ]
     for node in imports:
@@ -75,22 +85,21 @@ def test_what_a_notebook_imports_of_ours_is_there(path):
 @pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
 def test_a_notebook_says_which_optional_package_it_cannot_do_without(path):
     """`make test-notebooks` leaves it out where the package is missing."""
-    notebook = nbformat.read(path, as_version=4)
+    metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
     imported: set[str] = set()
-    for node in ast.walk(ast.parse(code_of(notebook))):
+    for node in ast.walk(ast.parse(code_of(path))):
         if isinstance(node, ast.Import):
             imported |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add(REFERENCES.get(node.module or "", ""))
-    assert notebook.metadata.get("explorer", {}).get("needs", []) == sorted(imported & OPTIONAL)
+    assert metadata.get("explorer", {}).get("needs", []) == sorted(imported & OPTIONAL)
 
 
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
 def test_a_lesson_asks_and_leaves_the_answers_open(path):
-    notebook = nbformat.read(path, as_version=4)
     calls = [
         node
-        for node in ast.walk(ast.parse(code_of(notebook)))
+        for node in ast.walk(ast.parse(code_of(path)))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "predict"
     ]
     assert len(calls) >= 3
@@ -101,9 +110,8 @@ def test_a_lesson_asks_and_leaves_the_answers_open(path):
 
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
 def test_every_exercise_has_a_solution_apart(path):
-    lesson = nbformat.read(path, as_version=4)
-    solution = nbformat.read(FOLDER / "solutions" / path.name, as_version=4)
-    exercises = re.findall(r"^\*\*(\d)\.\*\*", prose_of(lesson), re.MULTILINE)
+    solution = FOLDER / "solutions" / path.name
+    exercises = re.findall(r"^\*\*(\d)\.\*\*", prose_of(path), re.MULTILINE)
     solved = re.findall(r"^\*\*Exercise (\d)\.\*\*", prose_of(solution), re.MULTILINE)
     assert len(exercises) >= 3
     assert solved == exercises

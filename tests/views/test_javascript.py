@@ -12,10 +12,15 @@ FILES = sorted([*FOLDER.rglob("*.js"), *FOLDER.glob("*.d.ts"), module.FOLDER / "
 ENTRY = "explorer.js"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(module.FOLDER)))
-def test_no_line_is_longer_than_100_columns(file):
-    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
-        assert len(line) <= 100, f"{file.name}:{number}"
+def test_no_line_is_longer_than_100_columns():
+    assert len(FILES) > 100
+    longer = [
+        f"{file.relative_to(module.FOLDER)}:{number}"
+        for file in FILES
+        for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
+        if len(line) > 100
+    ]
+    assert longer == []
 
 
 @pytest.fixture(scope="module")

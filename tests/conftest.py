@@ -90,6 +90,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+def pytest_sessionfinish() -> None:
+    """pytest looks for garbage five times before it ends, in what all tests have left: seconds."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be rewritten (`--update-golden`)."""
@@ -188,12 +193,16 @@ def chromium(browsing: ModuleType) -> Iterator[Any]:
         yield browser
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at `-m "not sweep"`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`EXPLORER_SWEEPS=1/4` leaves one of four shares of the sweeps, counted from 0.
+    """Cases that are not in the sample of their function become sweeps (`sampling.py`).
+
+    `EXPLORER_SWEEPS=1/4` leaves one of four shares of the sweeps, counted from 0.
 
     A browser test gets a second chance: on a busy machine Chromium may answer too late.
     `-p no:rerunfailures` shows every failure.
     """
+    load_module(REPOSITORY / "tests" / "sampling.py").mark_what_is_left_out(items)
     if share := os.environ.get("EXPLORER_SWEEPS", ""):
         sweeps = {item for item in items if item.get_closest_marker("sweep")}
         others = [item for item in sweeps if not is_in(share, item.nodeid)]

@@ -185,3 +185,25 @@ def test_a_model_that_spells_its_softmax_out_keeps_nan_of_masked_rows(make_model
     path.write_bytes(make_model(nodes, feeds, {}, 17).SerializeToString())
     (found,) = ex.compile(ex.load(path)).run(feeds).values()
     assert np.isnan(found[:, :, 0]).all() and np.isfinite(found[:, :, 1:]).all()
+
+
+def test_an_infinite_pixel_reaches_its_own_windows_of_an_adaptive_average_only(tmp_path):
+    x = np.random.default_rng(2).normal(size=(1, 2, 6, 7))
+    x[0, 1, 2, 3] = np.inf
+    rows, columns = [(0, 2), (1, 3), (3, 5), (4, 6)], [(0, 3), (2, 5), (4, 7)]
+    expected = np.stack(
+        [np.stack([x[:, :, a:b, c:d].mean((2, 3)) for c, d in columns], -1) for a, b in rows], -2
+    )
+    assert np.isinf(expected).sum() == 1
+    arguments = {"output_size": ints(4, 3)}
+    target = "adaptive_avg_pool2d.default"
+    found = torch_call(tmp_path, target, x, expected, np.float32, **arguments)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_what_a_product_adds_by_a_factor_of_0_is_not_read(make_model, snapshot, load_proto):
+    ones = np.ones((2, 3), np.float32)
+    node = helper.make_node("Gemm", ["a", "b", "c"], ["y"], beta=0.0)
+    feeds = {"a": ones, "b": ones.T.copy(), "c": np.full((2, 2), np.inf, np.float32)}
+    (found,) = computed(snapshot(load_proto(make_model([node], feeds, {}, 13))), feeds)
+    assert found.tolist() == [[3, 3], [3, 3]]

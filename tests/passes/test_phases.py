@@ -5,8 +5,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from explorer.ir.evaluation import outputs_by_name
 from explorer.passes.lower.legalize import Legalize
-from explorer.passes.lower.phases import AxisPhases, split_filters
+from explorer.passes.lower.phases import NOTHING, AxisPhases, phase_filters
 
 
 def spread(sizes, window, stride, low, high, channels=3, outputs=2, pads=0, **changes):
@@ -94,12 +95,49 @@ def test_phases_of_an_axis_make_its_outputs(size, window, stride, low, high, see
     padded[low : low + size * stride : stride] = x
     outputs = padded.size - window + 1
     assume(outputs >= 1)
-    axis = AxisPhases(size=size, outputs=outputs, window=window, stride=stride, offset=low)
-    assert min(axis.pads) >= 0
-    split = split_filters(filters, [axis])[:, 0]
-    made = np.stack([np.correlate(np.pad(x, axis.pads), taps, "valid") for taps in split], 1)
+    axis = AxisPhases.aligned(size, outputs, window, stride, low)
+    assert len({axis.part(n).shift for n in range(stride)} - {NOTHING.shift}) <= 1
+    made = []
+    for run in axis.runs:
+        part = axis.part(run[0])
+        if part == NOTHING:
+            made += [np.zeros(axis.steps, int)] * len(run)
+            continue
+        before, behind = axis.pads(part)
+        given = np.pad(x, (max(before, 0), max(behind, 0)))
+        given = given[max(-before, 0) : len(given) + min(behind, 0)]
+        split = phase_filters(filters, [axis], [run])[:, 0]
+        made += [np.correlate(given, taps, "valid") for taps in split]
     expected = np.correlate(padded, filters[0, 0], "valid")
-    np.testing.assert_array_equal(made.ravel()[:outputs], expected)
+    np.testing.assert_array_equal(np.stack(made, 1).ravel()[axis.lead : axis.outputs], expected)
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "low", "high"), [(3, 2, 1, 2), (4, 2, 2, 2), (5, 3, 4, 4), (2, 3, 1, 3)]
+)
+def test_what_is_no_number_reaches_the_outputs_of_its_own_window_only(
+    check, make_program, window, stride, low, high
+):
+    """Judged by the definition: each element of x is added to the outputs that it meets."""
+    text = spread((5, 6), window, stride, low, high, activation="")
+    x = np.random.default_rng(1).normal(size=(2, 3, 5, 6)).astype(np.float32)
+    x[0, 1, 2, 3], x[1, 0, 4, 0] = np.inf, np.nan
+    checked = check(Legalize(), text, inputs={"x": x})
+    assert "convolve-by-phases y" in checked.fired
+    after = checked.result.after
+    (found,) = outputs_by_name(after.module, after.run({"x": x})).values()
+    weights = make_program(text).weights
+    w, b = weights["w"].astype(np.float64), weights["b"].astype(np.float64)
+    whole = np.zeros((2, 2, *(low + (n - 1) * stride + 1 + high + window for n in (5, 6))))
+    for i, j in np.ndindex(5, 6):
+        for p, q in np.ndindex(window, window):
+            own = x[:, :, i, j].astype(np.float64) @ w[:, :, window - 1 - p, window - 1 - q].T
+            whole[:, :, i * stride + p, j * stride + q] += own
+    begin = window - 1 - low
+    expected = whole[:, :, begin:, begin:][:, :, : found.shape[2], : found.shape[3]]
+    expected = expected + b.reshape(-1, 1, 1)
+    assert 0 < np.isnan(expected).sum() <= 4 * window**2
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

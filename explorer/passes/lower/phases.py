@@ -8,8 +8,11 @@
     %y = top.reshape(%3) {shape = [1, 8, 64, 64]}
 
 Outputs at positions that leave one remainder (a phase) meet one part of the filter only: of s x s
-phases each has filters of its own, over the input as it is. Shi et al., "Is the deconvolution layer
-the same as a convolutional layer?", arXiv:1609.07009, 2016.
+phases each has filters of its own, over the input as it is. Outputs in front, which are cut off,
+make all parts begin at one place in the input. Phases whose parts have one size are one
+convolution; where sizes differ (a 3x3 filter of stride 2), each has a window of its own, and the
+results are joined. No window is filled up with zeros: 0 times infinity is NaN. Shi et al., "Is the
+deconvolution layer the same as a convolutional layer?", arXiv:1609.07009, 2016.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from explorer.ir.operation import identity_of
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
+from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.pad import PadOp
-from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import SliceOp, slice_properties
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.types import element_type_of, is_static, static_shape
@@ -38,7 +43,8 @@ from explorer.passes.analysis.matching import constant, weight_name
 class AxisPhases:
     """One axis: output o = stride * q + r is the sum over k of w[k] * x[(o + k - offset) / stride].
 
-    size: elements of x; outputs: of the result; window: of the filter.
+    size: elements of x; outputs: of the result; window: of the filter; lead: outputs in front that
+    are cut off, so that all phases have the same place in x.
     """
 
     size: int
@@ -46,29 +52,29 @@ class AxisPhases:
     window: int
     stride: int
     offset: int
+    lead: int = 0
+
+    @classmethod
+    def aligned(cls, size: int, outputs: int, window: int, stride: int, offset: int) -> AxisPhases:
+        """With the outputs in front that make the filter's tap `stride - 1` the first phase's."""
+        lead = (stride - 1 - offset) % stride
+        return cls(size, outputs + lead, window, stride, offset + lead, lead)
 
     def first_tap(self, phase: int) -> int:
         """The first k that meets an element of x, in every output of the phase."""
         return (self.offset - phase) % self.stride
 
-    def shift(self, phase: int) -> int:
-        """Which element that is, less q."""
-        return (phase + self.first_tap(phase) - self.offset) // self.stride
+    def part(self, phase: int) -> Part:
+        """What the outputs of a phase are made of."""
+        first = self.first_tap(phase)
+        taps = len(range(first, self.window, self.stride))
+        shift = (phase + first - self.offset) // self.stride
+        is_met = shift < self.size and shift + self.steps + taps - 1 > 0
+        return Part(taps, shift) if taps and is_met else NOTHING
 
-    @property
-    def first(self) -> int:
-        """The lowest shift: where the windows of all phases begin."""
-        return min(self.shift(phase) for phase in range(self.stride))
-
-    @property
-    def taps(self) -> int:
-        """Of a window that holds those of all phases."""
-        return max(
-            self.shift(phase)
-            - self.first
-            + len(range(self.first_tap(phase), self.window, self.stride))
-            for phase in range(self.stride)
-        )
+    def taken(self, phase: int) -> slice:
+        """The taps of a phase, among those of the filter."""
+        return slice(self.first_tap(phase), self.window, self.stride)
 
     @property
     def steps(self) -> int:
@@ -76,16 +82,43 @@ class AxisPhases:
         return -(-self.outputs // self.stride)
 
     @property
-    def pads(self) -> tuple[int, int]:
-        """Before and behind x: 0 or more, for every element of x is met by an output."""
-        return -self.first, self.steps + self.taps - 1 - self.size + self.first
+    def runs(self) -> list[range]:
+        """Phases that follow each other and have the same part."""
+        parts = [self.part(phase) for phase in range(self.stride)]
+        starts = [n for n in range(self.stride) if not n or parts[n] != parts[n - 1]]
+        return [range(a, b) for a, b in zip(starts, [*starts[1:], self.stride], strict=True)]
 
-    def part(self, phase: int) -> tuple[slice, slice]:
-        """The places of a phase's taps in its window, and in the filter."""
-        taken = slice(self.first_tap(phase), self.window, self.stride)
-        start = self.shift(phase) - self.first
-        count = len(range(*taken.indices(self.window)))
-        return slice(start, start + count), taken
+    def pads(self, part: Part) -> tuple[int, int]:
+        """Before and behind x; less than 0 where the first or last elements are not met."""
+        return -part.shift, self.steps + part.taps - 1 - self.size + part.shift
+
+
+@dataclass(frozen=True)
+class Part:
+    """A window of `taps` elements of x, of which output q of a phase has the first at q + shift."""
+
+    taps: int
+    shift: int
+
+
+NOTHING = Part(0, 0)
+"""Of outputs that meet no element of x: the bias is all that they are."""
+
+MOST_CONVOLUTIONS = 32
+
+
+def blocks_of(axes: Sequence[AxisPhases]) -> list[tuple[range, ...]]:
+    """Phases of all axes by convolution, the last axis fastest, in the order of the outputs.
+
+    An axis has runs of phases if all axes behind it have a single run, else each phase by itself.
+    """
+    ranges: list[list[range]] = []
+    is_whole = True
+    for axis in reversed(axes):
+        runs = axis.runs
+        ranges.insert(0, runs if is_whole else [range(n, n + 1) for n in range(axis.stride)])
+        is_whole = is_whole and len(runs) == 1
+    return list(product(*ranges))
 
 
 class ConvolveByPhases(Rule):
@@ -108,23 +141,78 @@ class ConvolveByPhases(Rule):
         bias = None if op.bias is None else constant(op.bias, rewriter.weights)
         if op.bias is not None and bias is None:
             raise Declined(f"the bias of {identity_of(op)} is computed")
-        if prod(axis.taps for axis in axes) >= prod(filters.shape[2:]):
+        if max(filters.shape[2:]) == 1:
             raise Declined(f"the windows of {identity_of(op)} would not get smaller")
+        blocks = blocks_of(axes)
+        if len(blocks) > MOST_CONVOLUTIONS:
+            raise Declined(f"{identity_of(op)} would be {len(blocks)} convolutions")
 
-        count = prod(axis.stride for axis in axes)
-        changes: dict[str, SSAValue | list[int]] = {
-            "input": pad.input,
-            "weight": rewriter.add_weight(
-                op, weight_name(op, "phases"), split_filters(filters, axes), like=op
-            ),
-            "pads": [axis.pads[end] for end in (0, 1) for axis in axes],
-        }
+        steps = _Steps(op, pad.input, axes, filters, bias, rewriter)
+        results = [steps.block(phases) for phases in blocks]
+        joined = results[0]
+        if len(results) > 1:
+            joined = steps.added(ConcatOp.make([results], axis=1))
+        rewriter.replace(op, _shuffled(joined, op, axes, rewriter))
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Inserts the convolutions of phases in front of the one that they replace."""
+
+    op: ConvOp
+    input: SSAValue
+    axes: Sequence[AxisPhases]
+    filters: np.ndarray
+    bias: np.ndarray | None
+    rewriter: RecordedRewriter
+
+    def added(self, new: TopOperation) -> SSAValue:
+        self.rewriter.insert_before(self.op, new)
+        return new.results[0]
+
+    def weight(self, role: str, array: np.ndarray) -> SSAValue:
+        name = weight_name(self.op, role)
+        return self.rewriter.add_weight(self.op, name, array, like=self.op)
+
+    def block(self, phases: Sequence[range]) -> SSAValue:
+        """(n, phases * m, steps...) of phases that have one part."""
+        parts = [axis.part(own[0]) for axis, own in zip(self.axes, phases, strict=True)]
+        count = prod(map(len, phases))
+        bias = None if self.bias is None else np.tile(self.bias, count)
+        if NOTHING in parts:
+            return self.without_input(count, bias)
+        changes: dict[str, SSAValue | list[int]] = {}
+        pads = [axis.pads(part) for axis, part in zip(self.axes, parts, strict=True)]
+        changes["input"] = self.met(pads)
+        changes["pads"] = [max(pad[end], 0) for end in (0, 1) for pad in pads]
+        changes["weight"] = self.weight("phases", phase_filters(self.filters, self.axes, phases))
         if bias is not None:
-            repeated = np.tile(bias, count)
-            changes["bias"] = rewriter.add_weight(op, weight_name(op, "bias"), repeated, like=op)
-        new = op.altered(**changes)
-        rewriter.insert_before(op, new)
-        rewriter.replace(op, _shuffled(new.output, op, axes, rewriter))
+            changes["bias"] = self.weight("bias", bias)
+        return self.added(self.op.altered(**changes))
+
+    def met(self, pads: Sequence[tuple[int, int]]) -> SSAValue:
+        """The input without first and last elements that no window meets."""
+        shape = static_shape(self.input)
+        kept = [
+            range(max(-low, 0), axis.size + min(high, 0))
+            for axis, (low, high) in zip(self.axes, pads, strict=True)
+        ]
+        ranges = [range(shape[0]), range(shape[1]), *kept]
+        if tuple(map(len, ranges)) == shape:
+            return self.input
+        properties = slice_properties(ranges)
+        return self.added(SliceOp.make([self.input, None, None, None], None, **properties))
+
+    def without_input(self, count: int, bias: np.ndarray | None) -> SSAValue:
+        """The bias everywhere, with the activation."""
+        batch, channels = static_shape(self.op.output)[:2]
+        own = np.zeros(count * channels, self.filters.dtype) if bias is None else bias
+        value = self.weight("bias", own.reshape(-1, *[1] * len(self.axes)))
+        if self.op.fused_activation is not None:
+            kind, alpha, beta = self.op.fused_activation
+            value = self.added(UnaryOp.make([value], kind=kind, alpha=alpha, beta=beta))
+        shape = [batch, count * channels, *(axis.steps for axis in self.axes)]
+        return self.added(ExpandOp.make([value, None], shape=shape))
 
 
 def _phases_of(op: ConvOp, pad: PadOp) -> list[AxisPhases]:
@@ -143,7 +231,7 @@ def _phases_of(op: ConvOp, pad: PadOp) -> list[AxisPhases]:
         raise Declined(f"{name} reads more than zeros between its elements")
     size, window, outputs = (static_shape(value)[2:] for value in (pad.input, op.weight, op.output))
     return [
-        AxisPhases(
+        AxisPhases.aligned(
             size=size[a], outputs=outputs[a], window=window[a], stride=interior[2 + a] + 1,
             offset=low[2 + a] + op.get("pads")[a],
         )
@@ -151,15 +239,15 @@ def _phases_of(op: ConvOp, pad: PadOp) -> list[AxisPhases]:
     ]  # fmt: skip
 
 
-def split_filters(filters: np.ndarray, axes: Sequence[AxisPhases]) -> np.ndarray:
-    """Filters (M, C, window...) by phase: (phases * M, C, taps...), the phases outermost."""
-    count = prod(axis.stride for axis in axes)
-    split = np.zeros((count, *filters.shape[:2], *(axis.taps for axis in axes)), filters.dtype)
-    for number, phases in enumerate(product(*(range(axis.stride) for axis in axes))):
-        parts = [axis.part(phase) for axis, phase in zip(axes, phases, strict=True)]
-        places, taken = zip(*parts, strict=True)
-        split[(number, ..., *places)] = filters[(..., *taken)]
-    return split.reshape(-1, *split.shape[2:])
+def phase_filters(
+    filters: np.ndarray, axes: Sequence[AxisPhases], phases: Sequence[range]
+) -> np.ndarray:
+    """Filters (M, C, window...) of some phases: (phases * M, C, taps...), the phases outermost."""
+    parts = [
+        filters[(..., *(axis.taken(n) for axis, n in zip(axes, numbers, strict=True)))]
+        for numbers in product(*phases)
+    ]
+    return np.ascontiguousarray(np.concatenate(parts))
 
 
 def _shuffled(
@@ -167,6 +255,7 @@ def _shuffled(
 ) -> ReshapeOp | SliceOp:
     """(n, phases * m, steps...) with the phases of each axis behind its steps, as long as `op`."""
     batch, channels, *outputs = static_shape(op.output)
+    ranges = [range(axis.lead, axis.outputs) for axis in axes]
     rank, strides = len(axes), [axis.stride for axis in axes]
     steps = [axis.steps for axis in axes]
     parts = ReshapeOp.make([value, None], shape=[batch, *strides, channels, *steps])
@@ -181,5 +270,5 @@ def _shuffled(
     if whole == outputs:
         return joined
     rewriter.insert_before(op, joined)
-    kept = slice_properties([range(n) for n in (batch, channels, *outputs)])
+    kept = slice_properties([range(batch), range(channels), *ranges])
     return SliceOp.make([joined.output, None, None, None], None, **kept)

@@ -43,9 +43,10 @@ def gemm(node: Node, build: Build) -> SSAValue:
     if node.integer("transB", 0):
         right = build.transpose(right, [1, 0])
     left = build.scaled(left, node.number("alpha", 1.0))
-    if addend is None:
+    beta = node.number("beta", 1.0)
+    if addend is None or beta == 0:  # what is infinite in C does not become NaN
         return build.matmul(left, right)
-    addend = build.scaled(addend, node.number("beta", 1.0))
+    addend = build.scaled(addend, beta)
     if build.shape(addend) == build.shape(right)[1:]:
         return build.matmul(left, right, addend)
     return build.binary("add", build.matmul(left, right), addend)

@@ -12,10 +12,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.images.interpolation import interpolate
 from explorer.importers.building.windows import Window, average_pooled, pooled, power_pooled
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp
 from explorer.ir.top.reductions.arg import ArgOp
+from explorer.ir.top.support.taps import Taps
 
 
 def _rank(node: AtenNode) -> int:
@@ -145,15 +147,11 @@ def _bounds(size: int, target: int) -> list[tuple[int, int]]:
 
 
 def _uneven_average(x: SSAValue, axis: int, size: int, target: int, build: Build) -> SSAValue:
-    """Averages of windows of different sizes along one axis: a product with their shares."""
-    shares = np.zeros((size, target), build.dtype(x))
-    for place, (begin, end) in enumerate(_bounds(size, target)):
-        shares[begin:end, place] = 1 / (end - begin)
-    last = build.rank(x) - 1
-    order = [*range(build.rank(x))]
-    order[axis], order[last] = last, axis
-    product = build.matmul(build.transpose(x, order), build.weight(shares))
-    return build.transpose(product, order)
+    """Averages of windows of different sizes along one axis: each reads its own elements only."""
+    begins, ends = np.array(_bounds(size, target)).T[..., np.newaxis]
+    positions = begins + np.arange(int((ends - begins).max()))
+    weights = np.where(positions < ends, 1 / (ends - begins), 0.0)
+    return interpolate(x, axis, Taps(np.minimum(positions, size - 1), weights), build)
 
 
 def _uneven_maxima(

@@ -274,7 +274,13 @@ def _quantized(report: AccuracyReport) -> dict:
     ]
     found = report.quantization and report.quantization.costliest
     costliest = to_json(found) if found else None
-    return {"bit_exact": report.bit_exact, "float": measured, "costliest": costliest}
+    return {
+        "bit_exact": report.bit_exact,
+        "float": measured,
+        "costliest": costliest,
+        "integers_from": report.integers_from,
+        "integers_note": report.integers_note,
+    }
 
 
 def _output(report: AccuracyReport, output: TensorError) -> dict:

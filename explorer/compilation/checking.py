@@ -93,11 +93,16 @@ class Accuracy:
                 self.report.tolerance,
                 most_details=0,
                 exact=self.exact if expected is self.expected else None,
-                may_tie=_may_tie(self.compilation),
+                may_tie=self._ties_at(index),
             )
             return report.passed
 
         return bisect(self.report, suspects, is_right_with)
+
+    def _ties_at(self, index: int) -> Collection[str] | None:
+        if self.quantized is not None:
+            return self.quantized.ties_at(index)
+        return _source_ties(self.compilation)
 
     @cached_property
     def summary(self) -> str:
@@ -144,7 +149,10 @@ def _quantized_words(report: AccuracyReport) -> str:
     if report.bit_exact is None:
         return f"weights quantized: outputs from the float's {far}"
     exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
-    return f"quantized: integers {exact} to the quantized program's, outputs from the float's {far}"
+    source = "source" if report.integers_from else "float"
+    return (
+        f"quantized: integers {exact} to the quantized program's, outputs from the {source}'s {far}"
+    )
 
 
 def suspect(rewrite: Rewrite) -> Suspect:
@@ -203,7 +211,12 @@ def check(
         subjects = [smaller_subject(compilation)]
     outputs = _outputs(compilation)
 
-    def compared(subjects: Sequence[Subject], expected: Values, exact: Judge | None):
+    def compared(
+        subjects: Sequence[Subject],
+        expected: Values,
+        exact: Judge | None,
+        may_tie: Collection[str] | None = None,
+    ) -> AccuracyReport:
         return compare(
             subjects,
             chosen,
@@ -214,19 +227,20 @@ def check(
             tolerance,
             progress=progress,
             exact=exact,
-            may_tie=_may_tie(compilation),
+            may_tie=may_tie,
         )
 
     quantized = None
     try:
         if len(subjects) > 1 and quantizing_pass(compilation) is not None:
-            quantized = QuantizedReference.of(compilation, chosen, expected)
+            ties = _source_ties(compilation)
+            quantized = QuantizedReference.of(compilation, chosen, expected, ties)
             costliest = None
             if quantized.has_integers:
                 costliest = costliest_layer(compilation, chosen, expected)
             report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
-            report = compared(subjects, expected, exact)
+            report = compared(subjects, expected, exact, _source_ties(compilation))
     finally:
         if runner is not None:
             runner.close()
@@ -279,10 +293,9 @@ def _reference(
     return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
 
 
-def _may_tie(compilation: Compiled) -> Collection[str] | None:
-    """Of a model that was quantized here every number may: its rounding is ours to choose."""
-    found = format_named(compilation.model.format).reference
-    if found is None or quantizing_pass(compilation) is not None:
+def _source_ties(compilation: Compiled) -> Collection[str] | None:
+    """Tensors of the source of which rounding may go either way; None: all of them."""
+    if format_named(compilation.model.format).reference is None:
         return None
     return reference_of(compilation.model).may_tie(compilation.model)
 

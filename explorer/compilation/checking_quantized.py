@@ -15,15 +15,24 @@ what is literally quantized has others: it is measured like what corrects floats
 Where weights alone are quantized, the pass that does it says the meaning itself: every later one
 computes floats, and equals it within the tolerance.
 
+A model that arrives quantized has integers of its own. Where the target scales by another scheme
+than the file states (`choose-scheme`), or by powers of two (`round-scales`), they become others:
+
+    passes before that                against the source, integers bit by bit
+    choose-scheme                     operation by operation against the source, but for ties of
+                                      rounding: a step in few places (`accuracy/steps.py`)
+    every later pass, the binary      against the NumPy meaning of the program, bit by bit
+    the outputs                       against the source: measured, not judged
+
 What is right about integers is decided by the program behind `compute-in-integers`, on targets
 without floats behind `compute-without-floats`: from there on no rounding is anybody's choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -34,10 +43,12 @@ from explorer.accuracy.stages import quantization_errors
 from explorer.accuracy.ties import OUTPUT, Values
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
-from explorer.ir.top.quantization.quantized import DequantizeOp
+from explorer.ir.rewriting.passes import PassResult
+from explorer.ir.top.quantization.quantized import DequantizeOp, RequantizeOp
 from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import is_float_dtype
 from explorer.passes import QUANTIZATION
+from explorer.passes.quantize.rules.pairs import ChooseScheme
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.moments import Linear
 from explorer.quantization.corrections.round_weights import RoundWeights
@@ -49,11 +60,33 @@ from explorer.results import AccuracyReport, CostliestLayer, PassAccuracy, Tenso
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
 
-Compared = Callable[[Sequence[Subject], Values, "Judge | None"], AccuracyReport]
+
+class Compared(Protocol):
+    """Compares subjects with tensors; `may_tie`: of which rounding may go either way, all of them
+    where it is None."""
+
+    def __call__(
+        self,
+        subjects: Sequence[Subject],
+        expected: Values,
+        exact: Judge | None,
+        may_tie: Collection[str] | None = None,
+    ) -> AccuracyReport: ...
+
+
 TOLERATED = 1 + 1e-5
 """Steps that the literal pairs may be off by."""
 QUANTIZING = (QuantizeTensors.name, QuantizeWeights.name, RoundScales.name)
 """Passes that quantize, or do so more coarsely: a program has one of them, if any."""
+CHOOSING = tuple(kind.name for kind in QUANTIZATION)
+"""Passes that choose how a model's own integers are scaled."""
+CHOOSE = ChooseScheme().name
+"""The rule that does."""
+ROUNDED_SCALES = (
+    "scales are powers of two, coarser than the file's, so that requantizations are shifts: all "
+    "passes are held to the program with these scales"
+)
+"""What `round-scales` makes of a model that arrives quantized."""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
 SHIFT = "shift"
@@ -79,11 +112,21 @@ class QuantizedReference:
     """Number of the pass whose program says what integers are right."""
     rounds_ratios: bool
     """Whether integers are scaled by powers of two, whatever the ratios of scales are."""
+    changed_scheme: str = ""
+    """How the target scales, and how the file says it, where these differ: the pass `first`
+    changes it then. Empty elsewhere."""
+    source_ties: Collection[str] | None = None
+    """Tensors of the source of which rounding may go either way; all of them where it is None."""
     has_integers: bool
     """Whether anything is computed in integers: not where weights alone are quantized."""
 
     @staticmethod
-    def of(compilation: Compiled, inputs: Values, floats: Values) -> QuantizedReference:
+    def of(
+        compilation: Compiled,
+        inputs: Values,
+        floats: Values,
+        source_ties: Collection[str] | None = None,
+    ) -> QuantizedReference:
         names = compilation.names
         quantizing = quantizing_pass(compilation)
         assert quantizing is not None
@@ -98,17 +141,28 @@ class QuantizedReference:
         return QuantizedReference(
             inputs=inputs,
             floats=floats,
-            integers=real_tensors(snapshot, values),
+            integers=real_tensors(snapshot, values, floats),
             corrected=min(names.index(name) for name in (*LOSSY, names[first]) if name in names),
             first=first,
             meaning=meaning,
             rounds_ratios=scheme is not None and scheme.scheme == SHIFT,
+            changed_scheme=_changed_scheme_at(compilation, first),
+            source_ties=source_ties,
             has_integers=not is_of_weights,
         )
 
     def expected_at(self, index: int) -> Values:
         """The tensors that the program behind a pass is compared with."""
-        return self.floats if index < self.corrected else self.integers
+        is_chosen = bool(self.changed_scheme) and index <= self.meaning
+        return self.floats if index < self.corrected or is_chosen else self.integers
+
+    def ties_at(self, index: int) -> Collection[str] | None:
+        """Tensors of which rounding may go either way in the program behind a pass; None: all."""
+        if not self.changed_scheme:
+            return None
+        if index < self.first:
+            return self.source_ties
+        return None if index <= self.meaning else ()
 
 
 def quantizing_pass(compilation: Compiled) -> str | None:
@@ -116,15 +170,45 @@ def quantizing_pass(compilation: Compiled) -> str | None:
     for result in compilation.passes:
         if result.name in QUANTIZING and (result.name != RoundScales.name or result.changed):
             return result.name
-    return None
+    changed = (r.name for r in compilation.passes if r.name in CHOOSING and changed_scheme(r))
+    return next(changed, None)
 
 
-def real_tensors(snapshot: Snapshot, values: Values) -> dict[str, np.ndarray]:
-    """Tensors of the source, as the program has them, in real numbers; outputs by their names."""
+def _changed_scheme_at(compilation: Compiled, index: int) -> str:
+    """See `changed_scheme`; empty of passes that quantize."""
+    result = compilation.passes[index]
+    return changed_scheme(result) if result.name in CHOOSING else ""
+
+
+def changed_scheme(result: PassResult) -> str:
+    """How a pass scales integers that the file scales in another way; empty where it does not."""
+    before, after = result.before.operations, result.after.operations
+    for rewrite in result.rewrites:
+        op = before.get(rewrite.site)
+        if rewrite.rule != CHOOSE or not rewrite.applied or not isinstance(op, RequantizeOp):
+            continue
+        if op.by.how.scheme != "float":
+            made = (after.get(record.identity) for record in rewrite.added)
+            own = next((m.by.how for m in made if isinstance(m, RequantizeOp)), None)
+            return f"{own} instead of the file's {op.by.how}"
+    return ""
+
+
+def real_tensors(snapshot: Snapshot, values: Values, source: Values) -> dict[str, np.ndarray]:
+    """Tensors of the source, as the program has them, in real numbers; outputs by their names.
+
+    `source`: the tensors themselves, of which shapes are taken.
+    """
     found = dict(outputs_by_name(snapshot.program, values))
     for name, origin in snapshot.origins.items():
-        if name in values and origin.only_scaled:
-            found[origin.key] = real_value(snapshot, name, values[name])
+        if name not in values:
+            continue
+        real = real_value(snapshot, name, values[name])
+        known = source.get(origin.tensor)
+        shape = real.shape if known is None else known.shape
+        restored = origin.undone(real, shape) if known is not None or origin.only_scaled else None
+        if restored is not None:
+            found[origin.key] = restored
     return found
 
 
@@ -142,6 +226,8 @@ def check_quantized(
     costliest: CostliestLayer | None = None,
 ) -> AccuracyReport:
     """One report of all three comparisons; its verdict is that of the first two."""
+    if reference.changed_scheme:
+        return _check_scheme(reference, subjects, compared, exact)
     corrected, first, meaning = reference.corrected, reference.first, reference.meaning
     judged = meaning if reference.rounds_ratios else first
     before = compared(subjects[:corrected], reference.floats, exact)
@@ -158,8 +244,8 @@ def check_quantized(
     bit_exact = None
     if reference.has_integers:
         bit_exact = all(is_bit_exact(behind, subject) for subject in subjects[meaning:])
-    by_layer = None
-    if subjects[first].name != RoundScales.name:
+    by_layer, is_rounded = None, subjects[first].name == RoundScales.name
+    if not is_rounded:
         by_layer = quantization_errors(
             subjects[first - 1].snapshot, subjects[first].snapshot, reference.inputs
         )
@@ -176,10 +262,63 @@ def check_quantized(
         problem=next((part.problem for part in parts if part.problem), ""),
         details_left_out=before.details_left_out + behind.details_left_out,
         against_float=against,
+        integers_from=RoundScales.name if is_rounded else "",
+        integers_note=ROUNDED_SCALES if is_rounded else "",
         float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
         quantization=by_layer,
         bit_exact=bit_exact,
     )
+
+
+def _check_scheme(
+    reference: QuantizedReference,
+    subjects: Sequence[Subject],
+    compared: Compared,
+    exact: ExactReference | None,
+) -> AccuracyReport:
+    """Of integers that the target scales in another way than the file states."""
+    first, meaning = reference.first, reference.meaning
+    before, chosen, behind = (
+        compared(subjects[start:end], reference.expected_at(start), judge, reference.ties_at(start))
+        for start, end, judge in (
+            (0, first, exact),
+            (first, meaning + 1, exact),
+            (meaning + 1, len(subjects), None),
+        )
+    )
+    chosen = _without_details(chosen)
+    behind = _with_details_behind(before.details, behind)
+    parts = (before, chosen, behind)
+    return replace(
+        behind,
+        passes=tuple(p for part in parts for p in part.passes),
+        isolated=tuple(p for part in parts for p in part.isolated),
+        passed=all(part.passed for part in parts),
+        problem=next((part.problem for part in parts if part.problem), ""),
+        details_left_out=before.details_left_out + behind.details_left_out,
+        float_outputs=float_outputs(subjects[-1], reference, behind.outputs),
+        bit_exact=all(is_bit_exact(behind, subject) for subject in subjects[meaning + 1 :]),
+        integers_from=subjects[first].name,
+        integers_note=f"integers are scaled by {reference.changed_scheme}: each operation, fed the "
+        f"source's values, differs by ties of rounding alone{_ties_in(chosen)}; every later pass "
+        "is held to these integers",
+    )
+
+
+def _ties_in(report: AccuracyReport) -> str:
+    """How many elements differ by a step, of the last pass that was compared with the source."""
+    counts = [tie.elements for tie in report.isolated[-1].near_ties]
+    return f" (one step in {sum(counts):,} elements of {len(counts)} tensors)" if counts else ""
+
+
+def _without_details(report: AccuracyReport) -> AccuracyReport:
+    """The errors alone, for a report that has details of other passes."""
+
+    def plain(accuracy: PassAccuracy) -> PassAccuracy:
+        return replace(accuracy, tensors=tuple(replace(t, detail=None) for t in accuracy.tensors))
+
+    passes, isolated = map(plain, report.passes), map(plain, report.isolated)
+    return replace(report, passes=tuple(passes), isolated=tuple(isolated), details=())
 
 
 def _with_details_behind(

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import dropwhile, takewhile
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -90,6 +91,19 @@ class Origin:
         source = tensors.get(self.tensor)
         return None if source is None else self.apply(source)
 
+    def undone(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
+        """The source tensor of that shape, with the factors of `key`, of which an array is this
+        value's form; None where elements were left out or added, or scaled where they lie."""
+        steps = tuple(dropwhile(lambda step: step[0] == SCALE, self.steps))
+        if any(kind not in REORDERS for kind, _ in steps) or prod(shape) != array.size:
+            return None
+        if not steps:
+            return array
+        places = Origin(self.tensor, steps).apply(np.arange(array.size).reshape(shape))
+        source = np.empty(array.size, array.dtype)
+        source[places.reshape(-1)] = array.reshape(-1)
+        return source.reshape(shape)
+
     def to_attribute(self) -> OriginAttr:
         steps = [
             ArrayAttr([StringAttr(kind), *[IntAttr(n) for n in numbers]])
@@ -117,6 +131,8 @@ def _scale(array: np.ndarray, numbers: tuple[int, ...]) -> np.ndarray:
 
 
 SCALE = "scale"
+REORDERS = ("permute", "reshape")
+"""Steps behind which every element is there once."""
 _APPLY = {
     "permute": lambda array, numbers: np.transpose(array, numbers),
     "reshape": lambda array, numbers: np.reshape(array, numbers),

@@ -209,6 +209,11 @@ class AccuracyReport:
     quantization: QuantizationErrors | None = None
     """What quantizing costs every operation by itself; None where nothing was quantized, and in
     older reports."""
+    integers_from: str = ""
+    """The pass from which on a model that arrived quantized has other integers than its source:
+    the target scales by another scheme. Empty where all passes are held to the source's."""
+    integers_note: str = ""
+    """What that pass and all later ones are held to."""
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
     by bit, after every later pass; None where nothing was quantized but weights."""

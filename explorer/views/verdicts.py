@@ -34,7 +34,10 @@ def grounds(report: AccuracyReport) -> list[str]:
         exact = "equal bit by bit" if report.bit_exact else "NOT equal bit by bit"
         integers = f"integers are {exact} to the quantized program's"
         what = "weights alone" if report.bit_exact is None else integers
-        words.append(f"quantized: {what}; outputs against the float model's (not judged): {far}")
+        source = "the source model's" if report.integers_from else "the float model's"
+        words.append(f"quantized: {what}; outputs against {source} (not judged): {far}")
+    if report.integers_from:
+        words.append(f"from {report.integers_from} on {report.integers_note}")
     if report.rests_on == "isolated":
         words += [_end_to_end(report, error) for error in off_end_to_end(report)]
     return words

@@ -103,7 +103,7 @@ def test_double_buffering_costs_the_same_bytes_and_fewer_cycles():
 def sizes_downwards(largest):
     """Of a memory: powers of two times 1 and 15 that are no larger."""
     found = {n << shift for n in (1, 15) for shift in range(6, 18)}
-    return sorted((size for size in found if size <= min(largest, 1 << 16)), reverse=True)
+    return sorted((size for size in found if size <= min(largest, 1 << 15)), reverse=True)
 
 
 @pytest.mark.parametrize("name", ["odd-12x20", "tiny-8", "vta-16", "vta-32"])

@@ -267,6 +267,9 @@ def _verdict(report: AccuracyReport) -> tuple[Look, str]:
     title = look.title
     if report.oracle.startswith("the imported"):
         title = title.replace("the source model", report.oracle)
+    if report.integers_from:
+        until = f"the source model before {report.integers_from}, and then to the target's integers"
+        title = title.replace("the source model", until)
     numbers = f"(worst {judged_words(worst, report.tolerance)})"
     if report.problem and look is not WRONG:
         return WRONG, "not shown to be equal to the source model"

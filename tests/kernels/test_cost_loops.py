@@ -38,6 +38,7 @@ def test_the_n_th_loop_is_the_n_th_of_the_source(compiled: Compilation):
 
 def test_loops_around_all_others_have_all_cycles(compiled: Compilation):
     machine = cost_machine_for(compiled.target, 8)
+    compared = 0
     for kernel in compiled._scheduled.values():
         nests = [nest for phase in phases(kernel.function) for nest in phase.nests]
         if len(nests) != 1 or not nests[0].parallel:
@@ -46,18 +47,22 @@ def test_loops_around_all_others_have_all_cycles(compiled: Compilation):
         whole = count(nests[0].operation, machine).busy
         # Loops over tasks that hold nothing but the next one cost something themselves.
         assert tasks.iterations * tasks.cycles == pytest.approx(whole, rel=0.05)
+        compared += 1
+    assert compared
 
 
-def test_multiply_adds_of_a_convolution_are_those_of_its_tile(compiled: Compilation):
+def test_multiply_adds_of_products_are_those_of_their_tiles(compiled: Compilation):
     machine = cost_machine_for(compiled.target, 8)
-    for name, kernel in compiled._scheduled.items():
-        if not name.startswith("conv"):
-            continue
+    kernels = compiled._scheduled.items()
+    products = [kernel for name, kernel in kernels if name.startswith(("conv", "matmul"))]
+    assert products
+    for kernel in products:
         most = max(loop_costs(kernel.function, machine), key=lambda cost: cost.multiply_adds)
         assert most.multiply_adds > 0
         assert most.cycles >= most.multiply_adds / machine.core.arithmetic_units
 
 
+@pytest.mark.parametrize("compiled", ["digits_cnn"], indirect=True)
 def test_a_loop_compares_jumps_and_advances_an_address_for_each_array(compiled: Compilation):
     machine = cost_machine_for(compiled.target, 8)
     found = 0
@@ -71,4 +76,4 @@ def test_a_loop_compares_jumps_and_advances_an_address_for_each_array(compiled: 
                 assert counts.instructions["arithmetic"] == 4 * 3
                 assert counts.instructions["other"] == 4
                 found += 1
-    assert found or "conv_3x3_1" not in compiled._scheduled
+    assert found

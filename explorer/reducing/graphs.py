@@ -1,0 +1,122 @@
+"""Parts of a model: nodes that are cut out, with the reference's values as new inputs.
+
+    conv -> relu -> add -> mul                 part(candidate, [1, 2])
+                                               inputs  conv's result, add's other operand
+                                               outputs add's result
+
+What a part reads and does not compute is an input with the value that it had in the whole model,
+so that each part computes what it computed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from onnx import GraphProto, ModelProto, NodeProto
+
+from explorer.reducing.candidate import Candidate, intermediates, settled, value_info
+
+
+def reads(node: NodeProto) -> list[str]:
+    """Tensors that a node reads, those that its inner graphs read from outside included."""
+    found = [name for name in node.input if name]
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            found += outer_reads(graph)
+    return list(dict.fromkeys(found))
+
+
+def outer_reads(graph: GraphProto) -> list[str]:
+    """Tensors that a graph reads and does not have."""
+    own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    found = [name for node in graph.node for name in reads(node)]
+    found += [value.name for value in graph.output]
+    return [name for name in found if name not in own]
+
+
+def part(candidate: Candidate, chosen: Sequence[int]) -> Candidate | None:
+    """The nodes of these numbers as a model; None where there is none, or no value to begin with.
+
+    Outputs are those of the whole model, and what the other nodes or nobody reads.
+    """
+    graph = candidate.model.graph
+    wanted = set(chosen)
+    nodes = [graph.node[number] for number in sorted(wanted)]
+    made = {name for node in nodes for name in node.output if name}
+    inside = {name for node in nodes for name in reads(node)}
+    others = (node for number, node in enumerate(graph.node) if number not in wanted)
+    outside = {name for node in others for name in reads(node)}
+    outside |= {value.name for value in graph.output}
+    outputs = [n for node in nodes for n in node.output if n in outside or (n and n not in inside)]
+    constants = {tensor.name for tensor in graph.initializer}
+    needed = [name for node in nodes for name in reads(node) if name not in made | constants]
+    return _model(candidate, nodes, list(dict.fromkeys(needed)), list(dict.fromkeys(outputs)))
+
+
+def with_outputs(candidate: Candidate, outputs: Collection[str]) -> Candidate | None:
+    """The model with some of its outputs, and without what only the others need."""
+    graph = candidate.model.graph
+    needed, nodes = set(outputs), []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            nodes.append(node)
+            needed.update(reads(node))
+    made = {name for node in nodes for name in node.output}
+    given = [v.name for v in graph.input if v.name in needed and v.name not in made]
+    kept = [value.name for value in graph.output if value.name in outputs]
+    return _model(candidate, nodes[::-1], given, kept)
+
+
+def changed(
+    candidate: Candidate, graph: GraphProto, inputs: dict | None = None
+) -> Candidate | None:
+    """The model with another graph, without nodes and constants that no output needs."""
+    model = ModelProto()
+    model.CopyFrom(candidate.model)
+    model.graph.CopyFrom(graph)
+    given = dict(candidate.inputs if inputs is None else inputs)
+    needed = {value.name for value in graph.output}
+    nodes: list[NodeProto] = []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            nodes.append(node)
+            needed.update(reads(node))
+    del model.graph.node[:]
+    model.graph.node.extend(nodes[::-1])
+    _keep(model.graph.initializer, needed)
+    _keep(model.graph.input, needed)
+    return settled(model, {n: a for n, a in given.items() if n in needed})
+
+
+def copied(candidate: Candidate) -> GraphProto:
+    graph = GraphProto()
+    graph.CopyFrom(candidate.model.graph)
+    return graph
+
+
+def _keep(field: object, names: Collection[str]) -> None:
+    for number in reversed(range(len(field))):  # type: ignore[arg-type]
+        if field[number].name not in names:  # type: ignore[index]
+            del field[number]  # type: ignore[attr-defined]
+
+
+def _model(
+    candidate: Candidate, nodes: Iterable[NodeProto], needed: list[str], outputs: list[str]
+) -> Candidate | None:
+    whole = candidate.model
+    nodes = list(nodes)
+    values = intermediates(candidate, [*needed, *outputs])
+    kept = [name for name in outputs if name in values]
+    if not nodes or not kept or any(name not in values for name in needed):
+        return None
+    read = {name for node in nodes for name in reads(node)}
+    model = ModelProto(ir_version=whole.ir_version, functions=whole.functions)
+    model.opset_import.extend(whole.opset_import)
+    model.graph.name = whole.graph.name
+    model.graph.node.extend(nodes)
+    model.graph.input.extend(value_info(name, values[name]) for name in needed)
+    model.graph.output.extend(value_info(name, values[name]) for name in kept)
+    model.graph.initializer.extend(t for t in whole.graph.initializer if t.name in read)
+    inputs = {name: values[name] for name in needed}
+    return Candidate(model, inputs, {name: values[name] for name in kept})

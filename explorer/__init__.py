@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
     from explorer.quantization.table import ThresholdTable
+    from explorer.reducing import Condition, Reduced
     from explorer.results import SearchResult
     from explorer.results.runs.sensitivity import MixedPrecision
     from explorer.session import Session, Started
@@ -56,6 +57,7 @@ __all__ = [
     "load",
     "mixed",
     "open",
+    "reduce",
     "start",
     "targets",
     "tune",
@@ -297,6 +299,29 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
     from explorer.importers import host_values as values_of
 
     return values_of(model, outputs)
+
+
+def reduce(
+    model: SourceModel | ModelPath,
+    inputs: Mapping[str, np.ndarray],
+    path: str | Path,
+    *,
+    condition: str | Condition = "check",
+    target: str = "cpu",
+    **options: Any,  # tolerance, decisions, seconds, report of `reduce_files`
+) -> Reduced:
+    """Writes the smallest model that still fails, its inputs (.npz) and a page (.md) next to it.
+
+    condition: `check` (as `explorer check` judges), `crash`, a command with {model} and {input}, or
+    a function of an `explorer.reducing.Candidate`. An interrupted call goes on when it is repeated.
+    InputError for what does not fail.
+    """
+    from pathlib import Path
+
+    from explorer.reducing.files import reduce_files
+
+    found = _loaded(model, inputs)
+    return reduce_files(found, inputs, Path(path), condition=condition, target=target, **options)
 
 
 def devices():

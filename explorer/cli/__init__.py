@@ -35,6 +35,7 @@ from explorer.cli import (
     mixed,
     opt,
     quantize,
+    reduce,
     rules,
     run,
     serve,
@@ -50,6 +51,7 @@ from explorer.errors import CacheWarning, ExplorerError, ModelError
 COMMANDS: dict[str, ModuleType | Command] = {
     "compile": compile,
     "check": check,
+    "reduce": reduce,
     "run": run,
     "show": show,
     "opt": opt,

@@ -2,8 +2,10 @@
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import explorer
 from explorer.compilation import Compilation
@@ -68,3 +70,96 @@ def test_transposed_taps_are_those_of_the_transposed_matrix():
     found = np.zeros((5, 8))
     np.add.at(found, (np.arange(5)[:, np.newaxis], back.positions), back.weights)
     np.testing.assert_allclose(found, dense.T)
+
+
+# -- whole numbers ---------------------------------------------------------------------------------
+
+
+def whole_images(dtype: type) -> np.ndarray:
+    """Random numbers, and rows of both bounds, so that cubic sums leave the range."""
+    info = np.iinfo(dtype)
+    low, high = max(info.min, -(2**20)), min(info.max, 2**20)
+    x = np.random.default_rng(3).integers(low, high, (2, 6, 7), endpoint=True).astype(dtype)
+    x[0, :3], x[0, 3:] = low, high
+    return x[np.newaxis]
+
+
+def resize_model(
+    make_model, x: np.ndarray, scales: list[float], is_computed: bool, **attributes: object
+) -> onnx.ModelProto:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **attributes)
+    given = {"s": np.array(scales, np.float32)}
+    inputs = {"x": x, **given} if is_computed else {"x": x}
+    return make_model([node], inputs, {} if is_computed else given, 19)
+
+
+def outputs_of(path, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Of the interpreter and of C."""
+    path.write_bytes(model.SerializeToString())
+    loaded = explorer.load(path)
+    c = explorer.compile(loaded, tuned=False)
+    return [*explorer.interpret(loaded, feeds).values(), *c.run(feeds).values()]
+
+
+@pytest.mark.parametrize("scales", [[1, 1, 2, 2], [1, 1, 0.5, 2], [1, 1, 4, 1]])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_linear_of_whole_numbers_truncates_once_as_onnxruntime_does(
+    tmp_path, make_model, dtype, scales
+):
+    """Scales of powers of two, where weights are exact in single precision."""
+    x = whole_images(dtype)
+    model = resize_model(make_model, x, scales, False, mode="linear")
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for found in outputs_of(tmp_path / "net.onnx", model, {"x": x}):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("is_computed", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint64])
+def test_cubic_of_whole_numbers_rounds_once_and_saturates(tmp_path, make_model, dtype, is_computed):
+    """Judged by onnx's reference, which computes in float64."""
+    x, scales = whole_images(dtype), [1.0, 1.0, 2.0, 1.5]
+    model = resize_model(make_model, x, scales, is_computed, mode="cubic")
+    feeds = {"x": x, "s": np.array(scales, np.float32)}
+    given = feeds if is_computed else {"x": x}
+    (expected,) = ReferenceEvaluator(model).run(None, given)  # pyright: ignore
+    (real,) = ReferenceEvaluator(
+        resize_model(make_model, x.astype(np.float64), scales, is_computed, mode="cubic")
+    ).run(None, {**given, "x": x.astype(np.float64)})  # pyright: ignore
+    assert real.min() < np.iinfo(dtype).min or real.max() > np.iinfo(dtype).max or dtype != np.uint8
+    is_tie = np.abs(np.abs(real) % 1 - 0.5) < 1e-4
+    for found in outputs_of(tmp_path / "net.onnx", model, given):
+        assert found.dtype == dtype
+        apart = np.abs(found.astype(np.float64) - expected)
+        # Positions are f32: weights of numbers up to 2^20 have an error of 2^-23.
+        limit = 0 if dtype == np.uint8 else 1
+        assert apart[~is_tie].max() <= limit and apart.max() <= 1
+
+
+def test_an_antialiased_byte_does_not_wrap_around(tmp_path, make_model):
+    """255 became 17, and 0 238."""
+    x = np.array([0, 255, 0, 255, 0, 255], np.uint8).reshape(1, 1, 1, 6)
+    attributes = {"mode": "cubic", "antialias": 1, "cubic_coeff_a": -0.5}
+    model = resize_model(make_model, x, [1, 1, 1, 3], False, **attributes)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert {0, 255} <= set(expected.ravel())
+    for found in outputs_of(tmp_path / "net.onnx", model, {"x": x}):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_reading_whole_numbers_at_places_rounds_once_and_saturates(tmp_path, make_model, mode):
+    """onnx's reference computes its weights in the type of x: the same in floats is the judge."""
+    x = whole_images(np.uint8)
+    grid = np.random.default_rng(0).uniform(-1.1, 1.1, (1, 4, 5, 2)).astype(np.float32)
+    node = helper.make_node("GridSample", ["x", "g"], ["y"], mode=mode)
+    wide = x.astype(np.float32)
+    real_model = make_model([node], {"x": wide, "g": grid}, {}, 20)
+    session = onnxruntime.InferenceSession(real_model.SerializeToString())
+    (real,) = session.run(None, {"x": wide, "g": grid})
+    expected = np.clip(np.trunc(real + np.copysign(0.5, real)), 0, 255)
+    model = make_model([node], {"x": x, "g": grid}, {}, 20)
+    for found in outputs_of(tmp_path / "net.onnx", model, {"x": x, "g": grid}):
+        assert found.dtype == np.uint8
+        np.testing.assert_array_equal(found, expected)

@@ -207,3 +207,31 @@ def test_what_a_product_adds_by_a_factor_of_0_is_not_read(make_model, snapshot, 
     feeds = {"a": ones, "b": ones.T.copy(), "c": np.full((2, 2), np.inf, np.float32)}
     (found,) = computed(snapshot(load_proto(make_model([node], feeds, {}, 13))), feeds)
     assert found.tolist() == [[3, 3], [3, 3]]
+
+
+BICUBIC_OF_PYTORCH = [
+    [0, 47, 221, 228, 70, 0],
+    [66, 119, 240, 224, 63, 0],
+    [223, 239, 255, 219, 50, 0],
+    [226, 217, 200, 160, 79, 50],
+    [73, 64, 59, 78, 132, 171],
+    [0, 0, 0, 29, 164, 244],
+]
+
+
+def test_bytes_are_interpolated_as_pytorch_does_it(tmp_path):
+    """Along the last axis first, rounded and kept in range after each axis.
+
+    expected: torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic") of PyTorch 2.13.
+    """
+    x = np.array([[0, 255, 3], [255, 255, 0], [7, 0, 200]], np.uint8).reshape(1, 1, 3, 3)
+    expected = np.array(BICUBIC_OF_PYTORCH, np.uint8).reshape(1, 1, 6, 6)
+    arguments = {
+        "output_size": ints(6, 6),
+        "align_corners": {"as_bool": False},
+        "scales_h": {"as_float": 2.0},
+        "scales_w": {"as_float": 2.0},
+    }
+    target = "upsample_bicubic2d.default"
+    found = torch_call(tmp_path, target, x, expected, np.uint8, **arguments)
+    np.testing.assert_array_equal(found, expected)

@@ -9,6 +9,25 @@ from explorer.importers.building.build import Build
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.support.taps import Taps, without_zeros
 
+_NUDGE = 1e-6
+"""More than float64 loses in an interpolation of whole numbers: 2.9999999999 is 3."""
+
+
+def whole(y: SSAValue, dtype: np.dtype, rounds: bool, build: Build) -> SSAValue:
+    """Interpolated whole numbers (f64) in their type, within its range.
+
+    Rounded with halves away from zero, or truncated; in either case the number that is meant
+    where y misses it by what floats lose.
+    """
+    info = np.iinfo(dtype)
+    shift = build.scalar_like((0.5 if rounds else 0.0) + _NUDGE, y)
+    size = build.unary("floor", build.binary("add", build.unary("abs", y), shift))
+    y = build.binary("copy_sign", size, y)
+    highest = float(info.max) if info.bits < 64 else np.nextafter(2.0 ** (info.bits - 1), 0)
+    if info.bits == 64 and not info.min:
+        highest = np.nextafter(2.0**64, 0)
+    return build.cast(build.unary("clip", y, float(info.min), float(highest)), dtype)
+
 
 def interpolate(x: SSAValue, axis: int, taps: Taps, build: Build) -> SSAValue:
     """The axis of x, a float, interpolated."""

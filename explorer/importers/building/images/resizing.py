@@ -4,7 +4,8 @@
         2 -> 4 rows: two taps for each of 4 rows
 
 Coordinates are computed in single precision, as onnxruntime and PyTorch do, so that ties fall to
-the same side.
+the same side. Whole numbers are interpolated in floats along all axes and rounded once, within the
+range of their type; PyTorch rounds bytes after each axis.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.images.interpolation import interpolate
-from explorer.ir.top.support.taps import Taps
+from explorer.importers.building.images.interpolation import interpolate, whole
+from explorer.ir.top.support.taps import Taps, without_zeros
 
 _FLOAT = np.float32
 CROPPING = "tf_crop_and_resize"
+MOST_FRACTION_BITS = 22
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,27 @@ class Manner:
     cubic_coefficient: float = -0.75
     exclude_outside: bool = False
     extrapolation: float = 0.0
+    is_fixed_point: bool = False
+    """Whether bytes are multiplied by weights of 16 bits, and rounded after each axis."""
 
 
 def resized(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
     """x with some axes in other sizes."""
+    if not axes or build.is_float(x) or manner.mode == "nearest":
+        return _by_axes(x, axes, manner, build)
+    if manner.is_fixed_point:
+        return _of_bytes(x, axes, manner, build)
+    y = _by_axes(build.cast(x, np.float64), axes, manner, build)
+    return whole(y, build.dtype(x), manner.mode == "cubic" or manner.antialias, build)
+
+
+def _by_axes(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
     for axis in sorted(axes, key=_turn):
         places = _coordinates(axis, manner.coordinates)
         if manner.mode == "nearest":
             x = build.gather(x, _nearest(places, axis, manner.nearest), axis.axis)
         elif manner.mode in ("linear", "bilinear", "cubic"):
-            x = _interpolated(x, axis.axis, _taps(places, axis, manner), build)
+            x = interpolate(x, axis.axis, _taps(places, axis, manner), build)
         else:
             raise Unsupported(f"mode {manner.mode!r}")
         if manner.coordinates == CROPPING:
@@ -163,8 +176,27 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _interpolated(x: SSAValue, axis: int, taps: Taps, build: Build) -> SSAValue:
-    """Whole numbers are interpolated in single precision and truncated."""
-    wide = x if build.is_float(x) else build.cast(x, np.float32)
-    result = interpolate(wide, axis, taps, build)
-    return result if wide is x else build.cast(result, build.dtype(x))
+# -- whole numbers ---------------------------------------------------------------------------------
+
+
+def _of_bytes(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
+    """The last axis first; sums of weights of 16 bits are exact in f32, halves are rounded up.
+
+    Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp, separable interpolation of uint8.
+    """
+    y = build.cast(x, np.float32)
+    for axis in sorted(axes, key=lambda a: -a.axis):
+        taps = _taps(_coordinates(axis, manner.coordinates), axis, manner)
+        y = interpolate(y, axis.axis, _in_fixed_point(without_zeros(taps)), build)
+        half = build.scalar_like(0.5, y)
+        y = build.unary("clip", build.unary("floor", build.binary("add", y, half)), 0.0, 255.0)
+    return build.cast(y, build.dtype(x))
+
+
+def _in_fixed_point(taps: Taps) -> Taps:
+    """Weights as multiples of the least power of two that leaves 15 bits for the largest."""
+    largest, bits = float(taps.weights.max(initial=0)), 0
+    while bits < MOST_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < 1 << 15:
+        bits += 1
+    scaled = taps.weights * 2.0**bits
+    return Taps(taps.positions, np.trunc(scaled + np.copysign(0.5, scaled)) / 2.0**bits)

@@ -16,6 +16,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.images.interpolation import whole
 from explorer.ir.top.indexing import GatherNdOp
 
 MODES = ("nearest", "linear", "cubic")
@@ -85,10 +86,17 @@ def masked(taps: Taps, positions: SSAValue, low: float, high: float, build: Buil
 
 
 def sampled(x: SSAValue, taps: Sequence[Taps], build: Build) -> SSAValue:
-    """x: (N, C, spatial...), taps of every spatial axis  ->  (N, C, points)."""
+    """x: (N, C, spatial...), taps of every spatial axis  ->  (N, C, points).
+
+    Whole numbers are rounded once, within the range of their type.
+    """
     values, weights = tap_values(x, taps, build)
+    is_whole = not build.is_float(x)
+    if is_whole:
+        values, weights = (build.cast(v, np.float64) for v in (values, weights))
     mixed = build.matmul(build.unsqueeze(weights, [2]), values)
-    return build.transpose(build.squeeze(mixed, [2]), [0, 2, 1])
+    result = build.transpose(build.squeeze(mixed, [2]), [0, 2, 1])
+    return whole(result, build.dtype(x), True, build) if is_whole else result
 
 
 def tap_values(x: SSAValue, taps: Sequence[Taps], build: Build) -> tuple[SSAValue, SSAValue]:

@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
 from explorer.importers.building.build import Axis, Undecided
+from explorer.importers.building.images.interpolation import whole
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
 from explorer.ir.top.indexing import GatherOp
@@ -54,14 +55,16 @@ def resize_by_data(
         raise ValueError(f"{build.shape(vector)} numbers for {len(axes)} axes")
     known = _elements(vector, build)
     interpolates = manner.mode != "nearest"
-    wide = build.cast(x, np.float32) if interpolates and not build.is_float(x) else x
+    wide = build.cast(x, np.float64) if interpolates and not build.is_float(x) else x
     result = wide
     for position, axis in enumerate(axes):
         if _keeps_size(known[position], build.shape(x)[axis], is_scales):
             continue
         number = build.slice(vector, 0, position, position + 1)
         result = _Computed(result, axis, number, is_scales, build).resized(manner)
-    return result if wide is x else build.cast(result, build.dtype(x))
+    if wide is x or result is wide:
+        return x if result is wide else result
+    return whole(result, build.dtype(x), manner.mode == "cubic", build)
 
 
 def _elements(vector: SSAValue, build: Build) -> list[Element | None]:

@@ -61,6 +61,7 @@ def _manner(name: str, is_aligned: bool) -> Manner:
         antialias=name.endswith("_aa"),
         cubic_coefficient=-0.5 if name.endswith("_aa") else _CUBIC,
         exclude_outside=name.endswith("_aa"),
+        is_fixed_point=True,
     )
 
 

@@ -50,6 +50,7 @@ def make_row(load, model: str, threads: int, ours: float, peer: float, noise=1.0
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["resnet18", "mobilenetv2", "bert_2x768", "vit_tiny", "shufflenet"]
 )

@@ -25,6 +25,7 @@ def logits(compiled):
     return compiled.run(compiled.example_inputs())["logits"]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PASSES)
 def test_unchanged_text_of_every_pass_continues_to_an_equal_program(name, compiled, logits):
     again = compiled.continue_from(name, compiled[name].after.dump())
@@ -35,6 +36,7 @@ def test_unchanged_text_of_every_pass_continues_to_an_equal_program(name, compil
     again.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

@@ -53,6 +53,7 @@ func.func @main(%x : tensor<0x4xf32>) -> tensor<0x4xf32> {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_level_and_the_binary_compute_what_numpy_does(name):
     working = programs.program(PROGRAMS[name])

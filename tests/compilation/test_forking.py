@@ -216,6 +216,7 @@ def blocks(compilation: Compilation) -> dict[str, int]:
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["plain", 4, 8, 16])
 def test_everything_gets_another_layout(compiled, layout):
     fork = compiled.fork(layout=layout)

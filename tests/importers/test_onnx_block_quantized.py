@@ -146,6 +146,7 @@ def test_weights_are_real_numbers_beforehand_unless_they_are_too_many(
     assert np.allclose(*results, rtol=0, atol=TOLERANCE * np.abs(results[0]).max())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zeros", ["", "packed", "floats"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_products_unpack_constant_weights(make_model, random, bits, zeros):

@@ -25,6 +25,7 @@ def resized(path, target: int, mode: str, antialias: int = 0) -> Compilation:
     return explorer.compile(path, tuned=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [np.inf, np.nan])
 @pytest.mark.parametrize(
     ("target", "mode", "antialias"),

@@ -199,6 +199,7 @@ def test_a_call_gives_what_pytorch_gives(name: str):
     require_right(name, is_decomposed=False)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [name for name in CASES if name in OTHER_WHEN_DECOMPOSED])
 def test_a_call_does_so_after_its_decomposition(name: str):
     require_right(name, is_decomposed=True)

@@ -95,6 +95,7 @@ def answers(net: SourceModel, x: np.ndarray) -> list[np.ndarray]:
         return [meant, ex.interpret(net, {"x": x})["y"], compiled.run({"x": x})["y"]]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", MODELS)
 def test_it_is_litert_s_to_the_bit(form: str):
     net = MODELS[form]()

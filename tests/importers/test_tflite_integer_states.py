@@ -180,6 +180,7 @@ def test_svdf_of_bytes_is_litert_s(rank: int):
     assert_is_litert(model, random_inputs(model, 4))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["", "coupled", "coupled projection clipped"])
 def test_generated_code_of_an_lstm_of_bytes_means_the_same(form: str):
     sizes = {"cell_clip": 0.0, "batch": 2, "steps": 2, "is_time_major": False}

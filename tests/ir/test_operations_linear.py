@@ -33,6 +33,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_convolution(name, has_bias, values, build, check, onnx_outputs):

@@ -24,6 +24,7 @@ def operands(values, depth, bits, block, has_zeros, rows=(3,)):
     return [x, packed, None, None, scales, zeros if has_zeros else None], real
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("has_zeros", [False, True])
 @pytest.mark.parametrize(
     ("depth", "bits", "block"),

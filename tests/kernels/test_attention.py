@@ -67,6 +67,7 @@ def built():
     return kernels, programs.run_binary(results, inputs, "c"), source.run(inputs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_fused_attention_computes_what_its_operation_means(built, case):
     _, values, expected = built
@@ -95,6 +96,7 @@ def kernel_of(text: str):
     return define_kernel(operation)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("rows", [1, 2, 7, 14])
 def test_every_choice_of_rows_is_legal_for_every_machine(lanes, rows):

@@ -45,6 +45,7 @@ def term(estimate: CostEstimate, name: str) -> float:
     return next(t.microseconds for t in estimate.terms if t.name == name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
 def test_every_kernel_has_an_estimate_that_its_terms_explain(path):
     compilation = explorer.compile(path, load_target("cpu", {"vector_floats": 16}))

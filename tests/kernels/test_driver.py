@@ -59,6 +59,7 @@ def counts(library: ctypes.CDLL, tasks: int, threads: int, tap=None, nanoseconds
     return arena[:tasks]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("tasks", "rounds"),
     [

@@ -235,6 +235,7 @@ def divisible(monkeypatch) -> str:
     return text_of(emit_program("c", kernels(), launches()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_a_program_in_parts_computes_what_the_whole_does(divisible, library, parts, tmp_path):
     """With three parts the last has no kernel."""

@@ -138,6 +138,7 @@ def split_reference(sums: np.ndarray, few: np.ndarray, filters: np.ndarray) -> n
     return (sums.astype(np.int64) + products.sum(axis=1)).astype(np.int32)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
 def test_products_with_split_signs_never_leave_16_bits(lanes, instructions, tmp_path: Path):
@@ -164,6 +165,7 @@ def test_products_with_split_signs_never_leave_16_bits(lanes, instructions, tmp_
             np.testing.assert_array_equal(sums, split_reference(start, few, filters))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("kind", ["char", "uchar"])
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)

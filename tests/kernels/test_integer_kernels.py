@@ -156,6 +156,7 @@ CONVOLUTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 @pytest.mark.parametrize("lanes", [4, pytest.param(8, marks=pytest.mark.sweep), 16])
 def test_a_convolution_is_exact(case, lanes, compiled):
@@ -176,6 +177,7 @@ def test_what_a_zero_point_of_filters_is_multiplied_with_is_summed_up_in_registe
     assert ("loops", "plain2_i") in arguments["parallel"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["dense", "signed", "filters with a zero point", "few channels"])
 def test_filters_are_sizes_and_signs_where_bytes_are_multiplied_in_pairs(case, compiled):
     """Padding, which is no number of the picture, is flipped like the others."""
@@ -201,6 +203,7 @@ MATRICES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", MATRICES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
@@ -212,6 +215,7 @@ def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):
     assert splits == (lanes == 8)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [1, 3])
 @pytest.mark.parametrize("rows", [1, 6])
 def test_fewer_columns_than_lanes_are_summed_up_along_rows(rows, columns, compiled, monkeypatch):
@@ -234,6 +238,7 @@ def test_products_take_the_form_of_the_processor_that_is_compiled_for(processor,
     assert ("split-signs" in rules) == splits
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("x_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("w_type", [np.uint8, np.int8])
 def test_sums_of_the_largest_bytes_are_exact(x_type, w_type, compiled, monkeypatch):
@@ -272,6 +277,7 @@ def test_depths_that_four_does_not_divide_are_multiplied_without_dots(compiled):
     assert "dot" not in steps_of(compilation)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.opencl
 @pytest.mark.parametrize("case", ["dense", "signed", "filters with a zero point", "depthwise"])
 def test_a_convolution_is_exact_as_opencl(case, compiled):

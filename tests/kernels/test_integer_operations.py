@@ -90,6 +90,7 @@ def test_fixed_point_is_within_a_step_of_real_arithmetic(types, kind, how):
     assert np.abs(found.astype(np.int64) - wanted).max() <= 1
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("types", "kind", "how"),
     [
@@ -296,6 +297,7 @@ def test_softmax_is_within_a_step(source, to, shape):
     assert np.abs(op.evaluate(x)[0].astype(np.int64) - wanted).max() <= 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6)), (3, (4, 65))])
 def test_kernels_of_softmax_are_their_meaning(types, shape, run):
     source, to = SOFTMAX_TYPES[types]
@@ -336,6 +338,7 @@ def test_a_logarithm_of_softmax_is_within_a_step(source, to, shape):
     assert np.abs(op.evaluate(x)[0].astype(np.int64) - wanted).max() <= 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6)), (3, (4, 65))])
 def test_kernels_of_a_logarithm_of_softmax_are_their_meaning(types, shape, run):
     source, to = LOG_SOFTMAX_TYPES[types]
@@ -389,6 +392,7 @@ def test_softmax_of_bytes_is_within_a_step(types, shape):
     assert np.abs(op.evaluate(x)[0].astype(np.int64) - wanted).max() <= 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("types", "shape"), [(0, (5, 37)), (1, (2, 9, 6))])
 def test_kernels_of_softmax_of_bytes_are_its_meaning(types, shape, run):
     op, x = byte_softmax_case(types, shape)
@@ -447,6 +451,7 @@ def test_layer_norm_is_within_two_steps(source, to, shape, is_centered):
     assert np.abs(op.evaluate(*operands)[0].astype(np.int64) - wanted).max() <= 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("types", "shape", "is_centered"),
     [(0, (7, 48), True), (1, (6, 3, 8), True), (2, (7, 33), True), (0, (7, 48), False)],

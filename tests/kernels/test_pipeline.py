@@ -53,6 +53,7 @@ def assert_same_numbers(nest: LoopNest, run) -> None:
     np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.opencl
 @pytest.mark.parametrize(("depth", "part"), [(12, 4), (8, 4), (20, 2), (70, 35)])
 def test_a_pipeline_computes_what_the_loop_did(depth, part, run_opencl):
@@ -111,6 +112,7 @@ def test_long_reductions_are_pipelined_and_short_ones_are_not():
         schedule_kernel(single, GPU, {}, {"pipeline": "registers"})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     ("function", "blocked", "choices"),

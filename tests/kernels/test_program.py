@@ -341,6 +341,7 @@ def assert_same_outputs(values, expected, names, level: str) -> None:
         assert error <= TOLERANCE, f"{level}: output {name} is off by {error}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_all_levels_and_the_binary_compute_what_numpy_does(name):
     working = programs.program(programs.side_by_side(ZOO[name]()))
@@ -361,6 +362,7 @@ def test_all_levels_and_the_binary_compute_what_numpy_does(name):
     assert_same_outputs(values, expected, output_names(source), "binary")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", ZOO)
 def test_the_opencl_binary_computes_what_numpy_does(name, opencl_device):

@@ -60,6 +60,7 @@ def check(function, packs=None, machine=AVX512, choices=None):
 # -- convolution -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("height", "width", "tile"),
     [
@@ -80,6 +81,7 @@ def test_convolutions_of_any_output_size(height, width, tile):
     assert (scheduled.choices["rows"], scheduled.choices["pixels"]) == tile
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -139,6 +141,7 @@ def test_depthwise_convolutions(options):
     assert scheduled.choices["schedule"] == "depthwise"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("height", [1, 7, 28])
 def test_a_depthwise_filter_of_a_column_has_the_tile_of_a_row(height, stride):
@@ -155,6 +158,7 @@ def test_rows_of_a_column_may_be_any_number(rows):
     check(samples.depthwise(16, 7, 1, kernel=(5, 1)), blocked("xy"), choices={"rows": rows})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", [3, 4, 7, 16, 29, 49])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_groups_that_cut_through_blocks_are_tiled_by_pixels(width, kernel):
@@ -225,6 +229,7 @@ def test_every_operation_of_a_scheduled_kernel_knows_its_statement():
 # -- choices -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "choices",
     [
@@ -275,6 +280,7 @@ def every_other_choice(knobs):
     return [(k.address, c) for k in knobs for c in k.choices if c != k.value]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("function", "packs"),
     [
@@ -334,6 +340,7 @@ def test_channels_that_are_no_multiple_of_the_block_are_refused():
 # -- matmul ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rows", "depth", "columns"),
     [(1, 64, 1000), (1, 16, 10), (1, 5, 1), (3, 5, 10), (8, 16, 48), (29, 17, 107), (64, 8, 32),
@@ -420,6 +427,7 @@ def test_softmax_rows_share_one_loop(columns):
     assert len(phases(scheduled.function)) == 1
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("shape", "packs"),
     [

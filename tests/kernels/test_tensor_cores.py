@@ -116,6 +116,7 @@ def run_scheduled(run, function, scheduled, arrays):
     return run(scheduled.function, physical)["y"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     ("sizes", "choices"),
@@ -140,6 +141,7 @@ def test_whole_tiles_are_products_of_halves_with_float32_sums(sizes, choices, ru
         np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.opencl
 @pytest.mark.parametrize(
     "make",

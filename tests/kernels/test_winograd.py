@@ -87,6 +87,7 @@ def check(function, outputs, machine=AVX512, block=16, **choices):
 # -- numbers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("outputs", [2, 4])
 @pytest.mark.parametrize(
     ("height", "width"),
@@ -96,6 +97,7 @@ def test_outputs_of_any_size(outputs, height, width):
     check(samples.convolution(32, 16, height, width, residual=True), outputs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["bands", "groups"])
 @pytest.mark.parametrize(
     "choices",
@@ -120,6 +122,7 @@ def test_a_task_may_take_several_bands():
     assert [phase.tasks for phase in phases(scheduled.function)] == [2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [dict(bias=False), dict(shift=1), dict(batch=3), dict(residual=True, batch=2)],

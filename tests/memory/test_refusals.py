@@ -43,6 +43,7 @@ def check_refusals(plan: MemoryPlan) -> None:
         assert start != placed[refused.buffer].offset_bytes
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 @given(problems())
 @settings(max_examples=25, deadline=None)

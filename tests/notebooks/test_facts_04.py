@@ -130,6 +130,7 @@ def test_exercise_2_wants_a_tile_of_four(lesson):
     assert check(mine, judge).is_right
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_the_network_and_exercise_2_are_the_same_for_every_width(lesson, lanes):
     model = lessons.MODELS / "digits_cnn.onnx"

@@ -50,6 +50,7 @@ def test_two_scales_are_combined_bit_by_bit(name, kind):
     compared(layer_of(found, kind), found, np.random.default_rng(1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["add", "sub", "mul"])
 @pytest.mark.parametrize("name", ["odd-12x20", "tiny-8", "vta-16"])
 def test_operands_are_read_again_along_rows_and_columns(name, kind):

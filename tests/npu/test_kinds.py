@@ -209,6 +209,7 @@ def compared_random(data, kind, seed):
         assert "fit" in str(error)  # noqa: PT017  the other ending that is right
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=4, phases=PHASES)

@@ -40,6 +40,7 @@ def inputs_of(layer, found, random):
     return [random.integers(-half, half, tensor.shape) for tensor in layer.inputs]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ALL)
 def test_products_of_computed_matrices(name):
     found, random = machine(name), np.random.default_rng(0)

@@ -223,6 +223,7 @@ def test_a_concat_of_which_most_would_be_copied_stays():
     assert joined.declined["y"].startswith("most of it would be copied all the same: an input has")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shape", "axis", "joined_shape", "reason"),
     [

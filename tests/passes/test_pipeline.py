@@ -15,6 +15,7 @@ MODELS = ("digits_mlp", "digits_cnn", "digits_resnet", "digits_mobilenet", "digi
 TOLERANCE = 1e-5
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_value_with_an_origin_stays_the_source_models(check_pipeline, sample_models, name):
     module, weights = to_top(load(sample_models / f"{name}.onnx"))

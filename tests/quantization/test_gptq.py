@@ -55,6 +55,7 @@ def by_definition(weights, moments, form):
     return real
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(("depth", "block"), [(9, 4), (132, 32)])
 def test_one_cholesky_factor_has_all_inverses(random, name, depth, block):

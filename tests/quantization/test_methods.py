@@ -82,6 +82,7 @@ def test_the_percentile_cuts_as_many_as_it_says(numbers, histogram):
     assert outside <= most + 1 + near
 
 
+@pytest.mark.sampled(2)
 def test_mse_is_as_good_as_the_best_threshold_of_all(numbers, histogram):
     """The model of the error (step^2 / 12) is not the true one of few bits: within a fifth."""
     largest = float(np.abs(numbers).max())

@@ -87,6 +87,7 @@ def planted(request, quantized):
     return name, how, wrong.accuracy({"x": x})
 
 
+@pytest.mark.sampled(2)
 def test_a_wrong_threshold_is_no_fault_but_costs_decibels(planted, report):
     name, how, wrong = planted
     found = wrong.report

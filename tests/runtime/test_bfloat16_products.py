@@ -157,6 +157,7 @@ def test_products_of_pairs_read_what_is_stored_and_others_are_widened(wide):
     assert knob.value == "dot"
 
 
+@pytest.mark.sampled(2)
 @on_x86
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_products_are_those_of_the_instruction_bit_by_bit(model, lanes, tmp_path):

@@ -118,6 +118,7 @@ def distance(compilation: Compilation, outputs: dict[str, np.ndarray]) -> float:
 NAMES = [*(path.stem for path in FLOATS), *MODELS]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("architecture", "width"), [("x86-64", 4), ("x86-64-v3", 8)])
@@ -159,6 +160,7 @@ REFERENCE(vpdpbusd_4, 4)
 processors without it."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="another architecture")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("architecture", "width"), [("x86-64", 4), ("x86-64-v3", 8)])
@@ -197,6 +199,7 @@ def cross_compiler() -> list[str] | None:
     return [sys.executable, "-m", "ziglang", "cc", *target]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_an_arm_processor_computes_the_same(tmp_path, name, threads):

@@ -51,6 +51,7 @@ def shared(compilation):
     return dataclasses.replace(program, chain=dataclasses.replace(program.chain, is_shared=True))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["digits_cnn", "digits_transformer", "digits_resnet"])
 def test_work_items_share_the_steps_of_every_run(device, model):
     """Run after run the account of claims goes on; the same numbers as launches one by one."""

@@ -178,6 +178,7 @@ def test_what_would_be_small_one_by_one_opens_in_blocks(
     expect(page.locator(".blocks-switch")).to_have_attribute("aria-pressed", "false")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["pass=2", "pass=2&blocks=true&open=1", "pass=4&view=after"])
 def test_what_edges_carry_lies_on_nothing(opened: Any, trace: Trace, place: str) -> None:
     watched = opened(trace, link=place)

@@ -176,6 +176,7 @@ def test_why_there_is_no_assembly_is_said(opened: Any, trace: Trace):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dock", ["memory", "accuracy", "timeline", "roofline", "compare"])
 def test_a_zoomed_page_stays_usable(
     opened: Any, watched: Any, trace: Trace, fork: Trace, dock: str

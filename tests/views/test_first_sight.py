@@ -14,6 +14,7 @@ MODELS = ("digits_cnn", "digits_mlp", "digits_mobilenet", "digits_resnet", "digi
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_all_of_a_sample_model_is_read_at_once(name: str, opened: Any) -> None:
     compilation = explorer.compile(str(SAMPLES / f"{name}.onnx"))

@@ -46,6 +46,7 @@ def attention(folder, each, has_softmax=False, rows=ROWS):
 
 # Weights of VTA take sixteen rows, so that matrices of others get rows of zeros; of an array of
 # 12 x 20 heads of 16 channels leave a block of rows that is filled with channels of zeros.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("target", "each", "has_softmax", "rows"),
     [("tiny-8", 8, False, ROWS), ("tiny-8", 8, True, ROWS), ("odd-12x20", 8, False, ROWS),
@@ -62,6 +63,7 @@ def test_everything_but_the_ends_runs_on_the_machine(tmp_path, target, each, has
     assert [part.device for part in c.program.parts] == ["cpu", target, "cpu"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["tiny-8", "edge-64", "mac-128", "odd-12x20"])
 def test_a_transformer_runs_on_the_machines_of_the_full_set(sample_models, target):
     path = sample_models / "digits_transformer.onnx"

@@ -79,6 +79,7 @@ def network(request, tmp_path_factory):
     return path, inputs, y, expected
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_machine_computes_the_file_s_numbers_alone(network, machine):
     path, inputs, output, expected = network
@@ -141,6 +142,7 @@ def uneven(tmp_path_factory):
     return path, {"x": net.random.integers(0, 256, (1, 3, 8, 8)).astype(np.float32)}, y
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_offsets_that_a_factor_does_not_divide_are_added_to_the_products(uneven, machine):
     path, inputs, output = uneven

@@ -127,6 +127,7 @@ def micro_operations(machine, random):
     return np.frombuffer(encode_micro(operations, machine), np.uint8)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_streams_give_the_same_bytes(vta, seed, tmp_path):
     machine, simulator = vta

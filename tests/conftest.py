@@ -20,6 +20,21 @@ from explorer.runtime.core_at_hand import SETTING, core_at_hand
 from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+QUICKLY_BUILT = frozenset(
+    [
+        "accuracy",
+        "compilation",
+        "exporters",
+        "importers",
+        "ir",
+        "npu",
+        "onnx_backend",
+        "passes",
+        "quantization",
+        "verification",
+    ]
+)
+"""Folders of tests that build with few optimizations."""
 STARTED = pytest.StashKey[float]()
 """Processor time of the process when a test's set-up began."""
 
@@ -150,13 +165,27 @@ def opencl_device_record(opencl_device_or_reason: DeviceRecord | str) -> DeviceR
     return opencl_device_or_reason
 
 
+def optimize_less(patch: pytest.MonkeyPatch) -> None:
+    """gcc and the OpenCL driver take half of their time."""
+    build = partial(cached_library, flags=("-Og",))
+    patch.setattr("explorer.runtime.native.program.cached_library", build)
+    patch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def builds_of_folder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In some folders programs run once or twice, and builds take most of the time. The tests of
+    kernels, runtime, sessions, commands and app build as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.relative_to(REPOSITORY / "tests").parts[0] in QUICKLY_BUILT:
+            optimize_less(patch)
+        yield
+
+
 @pytest.fixture
 def quick_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests whose programs run once, so that compiling them is all that takes time: gcc and the
-    OpenCL driver optimize less. What runs on real models is compiled as everywhere."""
-    build = partial(cached_library, flags=("-O0",))
-    monkeypatch.setattr("explorer.runtime.native.program.cached_library", build)
-    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+    """For tests elsewhere whose programs run once."""
+    optimize_less(monkeypatch)
 
 
 def load_module(path: Path) -> ModuleType:

@@ -16,8 +16,6 @@ from explorer.ir.structure import operations
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 
-pytestmark = pytest.mark.usefixtures("quick_builds")
-
 BYTES = {"u8": np.uint8, "s8": np.int8}
 ROWS, COLUMNS = 7, 19  # whole tiles and what they leave over
 

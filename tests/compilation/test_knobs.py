@@ -86,7 +86,6 @@ def some_choices(compilation: Compilation) -> list[tuple[str, object]]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_builds")
 def test_every_kind_of_knob_can_be_turned_and_the_numbers_stay(compiled):
     inputs = compiled.example_inputs()
     expected = compiled.run(inputs)["y"]

@@ -121,7 +121,6 @@ def test_interpreter_and_c_agree_with_onnxruntime():
 
 @pytest.mark.opencl
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_builds")
 def test_opencl_agrees_with_onnxruntime(opencl_device_record):
     answers = [compare_seed(seed, ("OPENCL",), open_here) for seed in range(1040, 1052)]
     assert [a for a in answers if a["status"] in DEFECTS] == []

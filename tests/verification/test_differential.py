@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -24,6 +25,7 @@ from verification.random_models.draft import (
 )
 from verification.random_models.generation import OPSETS, generate
 from verification.random_models.recipes import NEVER, RECIPES
+from verification.random_models.reducing import reduce_defect
 from verification.random_models.tried import Tried, known_operators
 
 made = cache(generate)
@@ -171,6 +173,34 @@ def test_a_wrong_number_is_found_and_the_model_written_out(tmp_path):
     assert onnx.load(tmp_path / f"{seed}.onnx") == generate(seed).model
     with np.load(tmp_path / f"{seed}.npz") as arrays:
         assert set(arrays) == set(generate(seed).inputs)
+
+
+class WrongChild:
+    """Answers in this process, on a device that is off by one."""
+
+    def ask(self, request: dict, seconds: float) -> dict:
+        files = Path(request["model"]), Path(request["inputs"])
+        return differential.compare_files(*files, request["seed"], request["devices"], Wrong)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_defect_is_reduced(tmp_path):
+    seed = plain_seed()
+    compare_seed(seed, ("CPU",), Wrong, tmp_path)  # pyright: ignore[reportArgumentType]
+    told = reduce_defect(tmp_path, seed, ["CPU"], WrongChild)  # pyright: ignore[reportArgumentType]
+    small = onnx.load(tmp_path / f"{seed}.small.onnx")
+    assert len(small.graph.node) == 1
+    assert told.startswith(small.graph.node[0].op_type)
+    assert "differs" in (tmp_path / f"{seed}.small.md").read_text()
+    (tmp_path / f"{seed}.npz").unlink()
+    assert "not reduced: no such file" in reduce_defect(
+        tmp_path,
+        seed,
+        ["CPU"],
+        WrongChild,  # pyright: ignore[reportArgumentType]
+    )
 
 
 def test_a_model_that_ends_the_process_was_written_out_before(tmp_path):

@@ -1,6 +1,6 @@
 """`explorer fuzz`: random models on all devices against onnxruntime, and damaged files.
 
-    explorer fuzz --differential --count 1000 --seed 0 --out failures/ --coverage
+    explorer fuzz --differential --count 1000 --seed 0 --out failures/ --coverage --reduce
     explorer fuzz --mutate net.onnx net.nnx in.npz dump/00-import.mlir chip.toml conv_1.json \\
                   --count 20000 --out failures/
 
@@ -74,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --differential: which operators were tried on which types, and which never",
     )
+    parser.add_argument(
+        "--reduce",
+        action="store_true",
+        help="with --differential and --out: also write the smallest model of each defect",
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where defects are written")
     parser.add_argument(
         "--jobs", type=options.count, default=1, metavar="N", help="child processes (default: 1)"
@@ -81,6 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.reduce and not (arguments.differential and arguments.out):
+        raise InputError("--reduce is for --differential with --out, where defects are written")
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     return _differential(arguments) if arguments.differential else _mutate(arguments)
@@ -105,7 +112,20 @@ def _differential(arguments: argparse.Namespace) -> int:
     if arguments.coverage:
         print_lines(Tried.of(answers).lines())
     names = [", ".join(answer.get("operators", ())) for answer in answers]
+    if arguments.reduce:
+        _reduce([r["seed"] for r, a in tried if a["status"] in DEFECTS], devices, arguments.out)
     return _told(tried, names, DEFECTS, len(requests))
+
+
+def _reduce(seeds: Sequence[int], devices: Sequence[str], folder: Path) -> None:
+    from explorer.runtime.child import Child
+    from verification.random_models.reducing import reduce_defect
+
+    def child() -> Child:
+        return Child(("-m", "verification.random_models.process"))
+
+    for seed in seeds[:MOST_NOTES]:
+        print_lines([f"seed {seed}: {reduce_defect(folder, seed, devices, child)}"])
 
 
 def _mutate(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ import onnx
 from explorer.compilation import compile_model
 from explorer.errors import InputError, UnsupportedError
 from explorer.importers import to_top
+from explorer.importers.arrays import read_arrays
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
@@ -64,6 +65,19 @@ def compare_seed(
         for path in kept:
             path.unlink()
     return answer
+
+
+def compare_files(
+    model: Path, inputs: Path, seed: int, devices: Sequence[str], open_program: Opener
+) -> Answer:
+    """As `compare_seed`, of what is left of a seed's model: its outputs are as coarse as the
+    coarsest of the whole model's."""
+    left = onnx.load(model)
+    whole = generate(seed).precisions.values()
+    coarsest = max(whole, key=lambda name: TOLERANCES.get(name, 0.0), default="")
+    precisions = {output.name: coarsest for output in left.graph.output}
+    generated = Generated(seed, left, read_arrays(inputs), precisions, {})
+    return _compared(generated, seed, devices, open_program)
 
 
 def _compared(

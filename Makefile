@@ -29,9 +29,9 @@ JAVASCRIPT := explorer/views/js explorer/views/loader.js
 SWEEPS ?= build/sweeps.xml
 # Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
 # each of them would compile all of our source again, which takes longer than what most are for.
-test sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
+test quick sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help explore test sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
+.PHONY: help explore test quick sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -41,6 +41,7 @@ help:
 	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo '                 EXPLORER_TEST_CORE=sapphire_rapids, as on that core; or 4, 8, 16 float lanes'
+	@echo 'make quick       some tests of every layer, in a minute'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
 	@echo 'make lint        formatters, linter, type checkers, import contract'
@@ -61,6 +62,10 @@ learn: .venv/.ready-explore
 
 test: .venv/.ready-test
 	$(PYTEST) $(ARGS)
+
+# Some tests of every layer, for between two edits: no browser, and no other package than pytest.
+quick: .venv/.ready-explore
+	$(PYTEST) -q $(ARGS) @tests/quick.txt
 
 # What `make test` leaves out because there is much of it. The record says what each took.
 sweeps: .venv/.ready-test

@@ -39,7 +39,7 @@ printf 'ziglang\n' >"$scratch/compiler.in"
 lock lint pyproject.toml "$scratch/build.in" --extra dev
 upgrades=
 lock test pyproject.toml "$scratch/build.in" --extra test --constraint requirements/lint.txt
-lock explore pyproject.toml "$scratch/build.in" --constraint requirements/lint.txt
+lock explore pyproject.toml "$scratch/build.in" --extra quick --constraint requirements/lint.txt
 upgrades=--upgrade
 lock compiler "$scratch/compiler.in"
 

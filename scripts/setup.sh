@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sets up what one stage of the Makefile needs, and says what it does:
 #
-#   explore     C compiler, OpenCL driver and Graphviz; virtual environment; the package
+#   explore     C compiler, OpenCL driver and Graphviz; virtual environment; the package; pytest
 #   test        the same, and what the tests need, Chromium among it
 #   lint        the same, and formatter, linter, type checker and import contract
 #   javascript  the same, and what checks the page's JavaScript, from npm's registry
@@ -28,7 +28,7 @@ main() {
         explore)
             provide_system_packages
             provide_venv
-            install_python_packages explore .
+            install_python_packages explore ".[quick]"
             provide_fallback_compiler
             ;;
         test)

@@ -16,7 +16,10 @@ EARLIER = {"explore": None, "test": "explore", "lint": "test"}
 
 def wanted(stage: str) -> list[Requirement]:
     extras = PROJECT["optional-dependencies"]
-    extra = {"explore": [], "test": extras["test"], "lint": extras["test"] + extras["dev"]}[stage]
+    names = {"explore": ["quick"], "test": ["quick", "test"], "lint": ["quick", "test", "dev"]}[
+        stage
+    ]
+    extra = [line for name in names for line in extras[name]]
     found = [Requirement(line) for line in [*PROJECT["dependencies"], *extra]]
     return [requirement for requirement in found if requirement.name != PROJECT["name"]]
 

@@ -79,7 +79,8 @@ def test_forks_share_passes_and_change_target_and_back(compiled):
         {knob.address for knob in c.knobs if knob.address.startswith("schedule-loops/")}
         for c in (compiled, elsewhere)
     ]
-    assert of_schedules[0] and of_schedules[0] == of_schedules[1]
+    early = {address for address in of_schedules[1] if address.endswith("/prefetch")}
+    assert of_schedules[0] and of_schedules[0] == of_schedules[1] - early  # loops are not C
 
 
 def test_a_saved_trace_opens_and_shows_the_loops(compiled, tmp_path):

@@ -15,6 +15,7 @@ from explorer.errors import InputError
 from explorer.ir.rewriting import Rule
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.results import Graph, GraphDiff, GraphEdge, GraphNode, NodeChange
+from explorer.targets import load_target
 from explorer.traces.differences import first_line, graph_difference
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
@@ -22,9 +23,9 @@ sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_mod
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory) -> Compilation:
-    """Convolution, batch norm, relu, convolution, relu."""
+    """Convolution, batch norm, relu, convolution, relu, for 8 float lanes."""
     model = sources.source_model(tmp_path_factory.mktemp("model"), sources.CHAIN)
-    return explorer.compile(model, "cpu")
+    return explorer.compile(model, load_target("cpu", {"vector_floats": 8}))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_mod
 
 MODEL = Path(__file__).parents[2] / "sample_models" / "digits_cnn.onnx"
 KERNEL = "conv_3x3_2"
-TARGET = load_target("cpu", {"vector_floats": 16})
+TARGET = load_target("cpu", {"vector_floats": 16, "core.family": "neoverse_v1"})
+"""A core that multiplies what the definition says, whichever machine this is."""
 
 
 @pytest.fixture(autouse=True)

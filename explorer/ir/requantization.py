@@ -49,6 +49,8 @@ LARGEST_SHIFT = 62
 """A larger one leaves no bit of a product; the ratio counts as 0 then."""
 DOUBLED_BITS = 31
 """By which the upper half of twice a product of 32 bits is shifted."""
+SINGLES = "singles"
+"""In the text of an attribute: the scale of the sums is rounded to single precision."""
 HALF_BITS = 15
 """Of a multiplier of 16 bits without its sign."""
 
@@ -140,14 +142,16 @@ def is_short(ratios: np.ndarray) -> bool:
     return bool(np.all(fractions == np.floor(fractions)))
 
 
-def ratio_of(source: QuantizedType, target: QuantizedType, how: Requantization) -> np.ndarray:
+def ratio_of(source: QuantizedType, by: RequantizationAttr) -> np.ndarray:
     """source scale / target scale: one number, or one per slice of the source.
 
-    In single precision for the scheme float, else in double. The target has one scale.
+    In single precision for the scheme float, else in double, of source scales that are rounded to
+    singles before where the attribute says so. The target has one scale.
     """
-    if how.scheme == "float":
-        return source.scale_array / target.scale_array[0]
-    return source.double_scales / target.double_scales[0]
+    if by.how.scheme == "float":
+        return source.scale_array / by.to.scale_array[0]
+    scales = source.scale_array.astype(np.float64) if by.of_singles else source.double_scales
+    return scales / by.to.double_scales[0]
 
 
 def requantize(
@@ -233,7 +237,9 @@ class RequantizationAttr(ParametrizedAttribute):
     #top.requantization<!top.quantized<i8, 0.05:0>, multiplier_shift 32, nearest_up, [0, 127]>
 
     low, high: what results are kept within, inside the range of the storage type: an activation
-    such as relu or clip is nothing else.
+    such as relu or clip is nothing else. singles: 1 where the scale of the sums, a product of two
+    scales, is rounded to single precision before it is divided (TensorFlow Lite's
+    `GetQuantizedConvolutionMultipler`).
     """
 
     name = "top.requantization"
@@ -244,12 +250,14 @@ class RequantizationAttr(ParametrizedAttribute):
     multiplier_bits: IntAttr
     low: IntAttr
     high: IntAttr
+    singles: IntAttr
 
     @staticmethod
     def get(
         to: QuantizedType,
         how: Requantization = AS_ONNXRUNTIME,
         limits: tuple[int, int] | None = None,
+        of_singles: bool = False,
     ) -> RequantizationAttr:
         low, high = integer_limits(to.storage) if limits is None else limits
         has_multiplier = how.scheme == "multiplier_shift"
@@ -261,6 +269,7 @@ class RequantizationAttr(ParametrizedAttribute):
             IntAttr(how.multiplier_bits if has_multiplier else Requantization.multiplier_bits),
             IntAttr(low),
             IntAttr(high),
+            IntAttr(int(of_singles)),
         )
 
     def __str__(self) -> str:
@@ -277,6 +286,11 @@ class RequantizationAttr(ParametrizedAttribute):
         return Requantization(scheme, rounding, self.multiplier_bits.data)
 
     @property
+    def of_singles(self) -> bool:
+        """Whether the scale of the sums is rounded to single precision before it is divided."""
+        return bool(self.singles.data)
+
+    @property
     def limits(self) -> tuple[int, int]:
         return self.low.data, self.high.data
 
@@ -287,7 +301,7 @@ class RequantizationAttr(ParametrizedAttribute):
         low, high = self.limits
         if limits is not None:
             low, high = max(low, min(limits[0], high)), min(high, max(limits[1], low))
-        return RequantizationAttr.get(self.to, how or self.how, (low, high))
+        return RequantizationAttr.get(self.to, how or self.how, (low, high), self.of_singles)
 
     def check(self) -> None:
         """ValueError for what no kernel can do."""
@@ -315,6 +329,8 @@ class RequantizationAttr(ParametrizedAttribute):
             printer.print_string(f", {self.scheme.data}{bits}, {self.rounding.data}")
             if self.limits != integer_limits(self.to.storage):
                 printer.print_string(f", [{self.low.data}, {self.high.data}]")
+            if self.of_singles:
+                printer.print_string(f", {SINGLES}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
@@ -328,10 +344,13 @@ class RequantizationAttr(ParametrizedAttribute):
             parser.parse_punctuation(",")
             rounding = parser.parse_identifier()
             low, high = integer_limits(to.storage)
-            if parser.parse_optional_punctuation(",") is not None:
-                low, high = parser.parse_comma_separated_list(
-                    parser.Delimiter.SQUARE, parser.parse_integer
-                )
+            singles = False
+            while parser.parse_optional_punctuation(",") is not None:
+                singles = parser.parse_optional_keyword(SINGLES) is not None
+                if not singles:
+                    low, high = parser.parse_comma_separated_list(
+                        parser.Delimiter.SQUARE, parser.parse_integer
+                    )
         return [
             to,
             StringAttr(scheme),
@@ -339,6 +358,7 @@ class RequantizationAttr(ParametrizedAttribute):
             IntAttr(bits),
             IntAttr(low),
             IntAttr(high),
+            IntAttr(int(singles)),
         ]
 
 

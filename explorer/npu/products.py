@@ -122,7 +122,7 @@ def requantized(kind: QuantizedType, by: RequantizationAttr, outputs: int) -> Re
     """How sums of a type become numbers of another, in so many channels."""
     if by.how.scheme == "float":
         raise LayerError("its sums are scaled by floats; a scheme of integers is needed")
-    factors = fixed_point(ratio_of(kind, by.to, by.how), by.how)
+    factors = fixed_point(ratio_of(kind, by), by.how)
     if factors.shifts.size not in (1, outputs):
         raise LayerError("its scales run along another axis than its channels")
     offset, (low, high) = offset_of(by.to), by.limits

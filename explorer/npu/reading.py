@@ -265,7 +265,7 @@ def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
     zero = int(kind.zero_point_array[0]) - stored.offset
     operand = ElementwiseOperand(shape=stored.shape, zero_point=zero, is_wide=stored.is_wide)
     layer = _elementwise(values.name, "scale", by, operand, None, 0,
-                         factor(ratio_of(kind, by.to, by.how), by))  # fmt: skip
+                         factor(ratio_of(kind, by), by))  # fmt: skip
     return ReadLayer(layer=layer, reads=(op.input,))
 
 

@@ -9,7 +9,7 @@ What LiteRT's reference kernels answer is stored beside, by `scripts/store_tflit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -318,9 +318,14 @@ def _numbered(case: Case, number: int) -> tuple[list[TensorOf], TensorOf]:
 
 @cache
 def whole_model() -> bytes:
+    return model_of_cases(CASES.values())
+
+
+def model_of_cases(cases: Iterable[Case]) -> bytes:
+    """One model; names of tensors end with the number of their case, results are y0, y1 ..."""
     tensors: list[TensorOf] = []
     operators, inputs, outputs = [], [], []
-    for number, case in enumerate(CASES.values()):
+    for number, case in enumerate(cases):
         operands, result = _numbered(case, number)
         first = len(tensors)
         tensors += [*operands, result]

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import IntegerType, Signedness, i8
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8
+from xdsl.parser import Parser
 
+from explorer.ir.inspection.printing import make_context
 from explorer.ir.requantization import (
     ROUNDINGS,
     Requantization,
@@ -142,8 +144,8 @@ def test_integer_schemes_know_ratios_in_double_precision():
     source = QuantizedType.get(IntegerType(32), [float(np.float32(0.1)) ** 2], [0])
     to = QuantizedType.get(i8, [0.3], [0])
     exact = float(np.float32(0.1)) ** 2 / float(np.float32(0.3))
-    assert ratio_of(source, to, Requantization("shift", "down"))[0] == exact
-    single = ratio_of(source, to, Requantization("float", "down"))[0]
+    assert ratio_of(source, RequantizationAttr.get(to, Requantization("shift", "down")))[0] == exact
+    single = ratio_of(source, RequantizationAttr.get(to, Requantization("float", "down")))[0]
     assert single.dtype == np.float32 and float(single) != exact
 
 
@@ -221,6 +223,17 @@ def test_what_no_kernel_can_do_is_refused(change, problem):
     given = {"to": QuantizedType.get(U8, [0.1], [3]), **change}
     with pytest.raises(ValueError, match=problem):
         RequantizationAttr.get(**given).check()
+
+
+@pytest.mark.parametrize("limits", [None, (3, 200)])
+@pytest.mark.parametrize("of_singles", [False, True])
+def test_text_of_an_attribute_is_read_back(limits, of_singles):
+    to = QuantizedType.get(U8, [0.1], [3])
+    attribute = RequantizationAttr.get(to, Requantization("shift", "down"), limits, of_singles)
+    module = ModuleOp([], attributes={"by": attribute})
+    text = str(module)
+    assert ("singles" in text) == of_singles
+    assert Parser(make_context(), text).parse_module().attributes["by"] == attribute
 
 
 def test_limits_of_two_activations_are_those_of_both():

@@ -182,7 +182,7 @@ def _real_bias(bias: SSAValue, sums: SSAValue, name: str, out: Nodes) -> str:
 def requantize(op: RequantizeOp, out: Nodes) -> str:
     name = out.wanted[op.output]
     if out.is_exact and op.input not in out.reals and has_form(op.by.how):
-        ratio = op.parameters.along(ratio_of(op.parameters, op.by.to, op.by.how), rank_of(op.input))
+        ratio = op.parameters.along(ratio_of(op.parameters, op.by), rank_of(op.input))
         return requantized(op.input, op.parameters, ratio, op.by, out)
     real = out.name(op.input) if op.input in out.reals else dequantized(op.input, name, out)
     return _quantized(real, op.by.to, op.by.limits, op.output, out)

@@ -14,7 +14,7 @@ from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import divided_away, stored_as
 from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE, HALF
+from explorer.importers.tflite.operators.schemes import DOUBLE, HALF, multiplies_singles
 from explorer.importers.tflite.operators.wide_sums import (
     has_wide_bias,
     is_wide,
@@ -241,7 +241,7 @@ def _transposed_integers(
     if bias is not None and how is HALF:
         bias = build.weight(build.known(bias, "a bias").astype(np.int32))
     sums = _spread_conv(x.value, filters, bias, sizes, strides, is_same, build, weight)
-    by = RequantizationAttr.get(to, how, limits(to, node.activation))
+    by = RequantizationAttr.get(to, how, limits(to, node.activation), multiplies_singles(node, 2))
     return build.value(RequantizeOp, [sums], by=by)
 
 

@@ -26,7 +26,7 @@ from explorer.importers.tflite.operators.hybrid import (
     scales_of_bytes,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
-from explorer.importers.tflite.operators.schemes import DOUBLE, HALF, SINGLE
+from explorer.importers.tflite.operators.schemes import DOUBLE, HALF, SINGLE, multiplies_singles
 from explorer.importers.tflite.operators.wide_sums import (
     has_wide_bias,
     is_wide,
@@ -145,7 +145,9 @@ def _convolved(
     scales: Sequence[SSAValue],
     build: Build,
 ) -> SSAValue:
-    how = HALF if has_wide_bias(node) else DOUBLE
+    # Without a bias a depthwise kernel of 16 bits takes none of 64 bits for granted.
+    is_half = has_wide_bias(node) or (node.tensor(0).element_type == "int16" and not node.has(2))
+    how = HALF if is_half else DOUBLE
     is_long = is_wide(node, weight, build)
     factors = [wide(value, build) for value in (x, weight)] if is_long else [x, weight]
     bias = None if is_long or scales else _bias(node, build)
@@ -243,7 +245,9 @@ def _finished(
         return activated(sums, node.activation, build)
     if kind is None or not kind.is_per_tensor:
         raise Unsupported(f"sums of quantized numbers as {node.result.element_type}")
-    by = RequantizationAttr.get(kind, how, limits(kind, node.activation))
+    by = RequantizationAttr.get(
+        kind, how, limits(kind, node.activation), multiplies_singles(node, 0)
+    )
     return build.value(RequantizeOp, [sums], by=by)
 
 

@@ -13,11 +13,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.requantization import Requantization, fixed_point, multiplied
 
 DOUBLE = Requantization("doubling_high_multiply", "nearest_away_from_zero")
 SINGLE = Requantization("multiplier_shift", "nearest_up")
 HALF = Requantization("multiplier_shift", "nearest_up", multiplier_bits=16)
+
+
+def multiplies_singles(node: TfliteNode, x: int) -> bool:
+    """Whether a convolution's kernel multiplies the scales of operand `x` and of the filters in
+    single precision before it divides by the result's: of unsigned bytes.
+
+    Source: `GetQuantizedConvolutionMultipler` of tensorflow/lite/kernels/kernel_util.cc; the
+    multipliers of others come from `PopulateConvolutionQuantizationParams`, in double precision.
+    LiteRT 2.3.0 answers FULLY_CONNECTED in double precision for all types.
+    """
+    return node.file.kind != "FULLY_CONNECTED" and node.tensor(x).element_type == "uint8"
 
 
 def scaled(x: np.ndarray, ratio: float, how: Requantization = DOUBLE) -> np.ndarray:

@@ -84,7 +84,7 @@ def requantized_array(
     sums: np.ndarray, kind: QuantizedType, attribute: RequantizationAttr
 ) -> np.ndarray:
     """Numbers of one quantized type (stored - zero point, at most 32 bits) in another one."""
-    ratio = kind.along(ratio_of(kind, attribute.to, attribute.how), sums.ndim)
+    ratio = kind.along(ratio_of(kind, attribute), sums.ndim)
     zero = int(attribute.to.zero_point_array[0])
     result = requantize(sums, ratio, zero, attribute.limits, attribute.how)
     return result.astype(numpy_dtype(attribute.to))
@@ -109,7 +109,7 @@ def zero_table(kind: QuantizedType, name: str) -> Tables:
 def requantization_tables(kind: QuantizedType, attribute: RequantizationAttr) -> Tables:
     """The factors of a requantization, one or one per slice: kernels that differ in them only are
     one kernel."""
-    ratios = ratio_of(kind, attribute.to, attribute.how)
+    ratios = ratio_of(kind, attribute)
     if attribute.how.scheme == "float":
         return [("ratios", ratios)]
     return fixed_point_tables(ratios, attribute.how)

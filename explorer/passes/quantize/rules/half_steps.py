@@ -47,7 +47,7 @@ def add_half_step(op: RequantizeOp, by: RequantizationAttr, rewriter: RecordedRe
         return
     assert isinstance(sums, QuantizedType)
     assert isinstance(left, QuantizedType) and isinstance(right, QuantizedType)
-    factors = fixed_point(ratio_of(sums, by.to, by.how), by.how)
+    factors = fixed_point(ratio_of(sums, by), by.how)
     halves = np.where(factors.shifts > 0, 1 << np.maximum(factors.shifts - 1, 0), 0)
     channels = static_shape(op.input)[linear.channel_axes()[1]]
     own = np.zeros(channels, np.int64)

@@ -155,7 +155,7 @@ class ChooseScheme(Rule):
         by = op.by.with_(self._how)
         if by == op.by or (by.how.scheme == "float" and op.by.how.scheme != "float"):
             return
-        if op.by.how == BY_SHIFT and is_short(ratio_of(op.parameters, op.by.to, op.by.how)):
+        if op.by.how == BY_SHIFT and is_short(ratio_of(op.parameters, op.by)):
             raise Declined(f"{identity_of(op)} states whole factors and shifts, which are exact")
         try:
             if rounds_down(by.how) and not rounds_down(op.by.how):

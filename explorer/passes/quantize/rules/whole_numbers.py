@@ -143,7 +143,7 @@ def _is_whole(op: DequantizeOp) -> bool:
 
 
 def _ratios(op: RequantizeOp) -> np.ndarray:
-    return ratio_of(op.parameters, op.by.to, op.by.how)
+    return ratio_of(op.parameters, op.by)
 
 
 def _kind(stored: SSAValue, scaled: QuantizedType) -> QuantizedType:

@@ -40,6 +40,9 @@ _CL_VARIABLES = ("OCL_", "POCL_", "OPENCL_", "CUDA_VISIBLE", "PYOPENCL_", "LD_LI
 OPENCL_HINT = (
     "install a driver: the GPU vendor's, or PoCL for the processor (Debian: pocl-opencl-icd)"
 )
+HINTS = {"cpu": "install gcc or clang", "opencl": OPENCL_HINT}
+HINTS_OF_DRIVERS = {"opencl": "remove the cause that is named, or install another driver"}
+"""Where a driver is installed, and refuses."""
 NO_DRIVER = "no OpenCL driver is installed"
 
 
@@ -116,11 +119,8 @@ def first_usable(devices: Sequence[DeviceRecord], kind: str) -> DeviceRecord:
 
 def _hint(kind: str, devices: Sequence[DeviceRecord]) -> str:
     """What helps: a driver that is installed and refuses is not installed once more."""
-    if kind != "opencl":
-        return "install gcc or clang" if kind == "cpu" else ""
-    if all(NO_DRIVER in device.refusal for device in devices if device.kind == kind):
-        return OPENCL_HINT
-    return "remove the cause that is named, or install another driver"
+    has_driver = any(NO_DRIVER not in d.refusal for d in devices if d.kind == kind)
+    return (HINTS_OF_DRIVERS if has_driver else HINTS).get(kind, HINTS.get(kind, ""))
 
 
 def examine_processor() -> DeviceRecord:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what makes up for rounding, by commas: cle (neighbouring layers get like ranges), "
         "smooth (outliers of channels go into weights), adaround (a weight goes to that "
         "neighbour that makes sums err least), bias (the sums' mean error is taken away); or none "
-        "(default: adaround)",
+        "(default: adaround; with best also what it finds to be better for the outputs)",
     )
     parser.add_argument(
         "--weights-only",
@@ -144,4 +144,5 @@ def _as_json(table: ThresholdTable) -> dict:
         "thresholds": [vars(threshold) for threshold in table.thresholds.values()],
         "weights": None if form is None else {"type": form.name, "block": form.block},
         "corrections": {} if table.corrections is None else effects_of(table.corrections),
+        "warnings": list(table.warnings),
     }

@@ -10,7 +10,7 @@ nothing is fused, and each is read after it was computed. Memory is bounded: a h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -47,6 +47,7 @@ from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
 from explorer.tuning.calibration_state import State
 from explorer.tuning.examples import Chosen, Data, Examples, examples_of, read_data
+from explorer.tuning.outliers import Outliers, located, outlier_words, outliers_in
 from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
 from explorer.tuning.simulation import simulated_program
 
@@ -80,6 +81,8 @@ class Observed:
     """Whether the tensors are those that a target without floats quantizes."""
     corrections: Sequence[Pass] = ()
     """Passes that the program had, which keep what it computes."""
+    outliers: Sequence[Outliers] = ()
+    """Of tensors that have numbers far beyond all others."""
 
 
 def calibrate(
@@ -157,7 +160,7 @@ def thresholds_of(
         found,
         observed.model,
         f"{method}, {observed.examples} examples",
-        warnings=tuple(warnings_of(observed)),
+        warnings=(*warnings_of(observed), *outlier_words(observed.outliers, found, method)),
         observations={
             name: observation_of(histogram, noises[name])
             for name, histogram in observed.histograms.items()
@@ -213,15 +216,19 @@ def observe(
     tapped = TappedProgram(program.executable)
     places = places_of(program, {tensor.name: tensor.value for tensor in tensors})
     first, histograms = kept.read(tuple(places))
+
+    def values(number: int, names: Iterable[str] = tuple(places)) -> dict[str, np.ndarray]:
+        inputs = examples.at(number)
+        found = inputs | tapped.values(inputs, {})
+        return {n: inputs[n] if n in inputs else places[n].read(found) for n in names}
+
     for number in range(first, examples.count):
         if progress is not None:
             progress("example", number, examples.count)
-        inputs = examples.at(number)
-        found = inputs | tapped.values(inputs, {})
-        for name, place in places.items():
-            tensor = inputs[name] if name in inputs else place.read(found)
+        for name, tensor in values(number).items():
             histograms[name] = histograms[name].including(tensor)
         kept.keep(number + 1, histograms)
+    far = {n: one for n in places if (one := outliers_in(n, histograms[n])) is not None}
     return Observed(
         tensors=tuple(places),
         histograms=histograms,
@@ -234,6 +241,7 @@ def observe(
         corrections=corrections,
         snapshot=snapshot,
         data=examples,
+        outliers=located(far, examples.count, lambda number: values(number, far)),
     )
 
 

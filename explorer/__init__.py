@@ -199,7 +199,8 @@ def calibrate(
     method: best (all together, by the error of the outputs), min-max, moving-average, percentile,
     kl, mse, aciq-gauss, aciq-laplace (`explorer.quantization.methods`). corrections: cle,
     smooth, adaround, bias, or () for none: what passes before the quantization make better
-    (`explorer.quantization.corrections`). By default what has made no model worse: adaround.
+    (`explorer.quantization.corrections`). By default what has made no model worse, adaround; with
+    `best` those that it finds to be better for the outputs (`explorer.tuning.judging`).
     arithmetic: that of the target: tables for targets without floats name more tensors.
 
     weights: int4, uint4, int8 or uint8, where weights alone are to be quantized, with one scale
@@ -207,7 +208,7 @@ def calibrate(
     """
     from explorer.errors import InputError
     from explorer.quantization.block_numbers import BlockForm
-    from explorer.quantization.corrections.record import DEFAULT, chosen_kinds
+    from explorer.quantization.corrections.record import chosen_kinds
     from explorer.tuning.block_weights import quantized_weights
     from explorer.tuning.correcting import calibrate_corrected
 
@@ -221,7 +222,7 @@ def calibrate(
         raise InputError("rounding is one of weights in blocks", hint='weights="int4"')
     if data is None:
         raise InputError("thresholds come from data", hint="arrays by input, or weights alone")
-    kinds = chosen_kinds(DEFAULT if corrections is None else corrections)
+    kinds = None if corrections is None else chosen_kinds(corrections)
     return calibrate_corrected(
         source, data, method, kinds, dimensions, progress, arithmetic, **options
     )

@@ -37,6 +37,7 @@ from explorer.quantization.corrections.record import (
     ADAROUND,
     BIAS,
     CLE,
+    DEFAULT,
     SMOOTH,
     Corrections,
     Rounding,
@@ -59,6 +60,7 @@ from explorer.tuning.calibration import (
     thresholds_of,
 )
 from explorer.tuning.examples import Chosen, Data, Examples, examples_of, read_data
+from explorer.tuning.judging import Judge
 
 Arrays = list[np.ndarray]
 
@@ -75,22 +77,27 @@ def calibrate_corrected(
     model: SourceModel,
     data: Data | str | Path,
     method: str = BEST,
-    kinds: Sequence[str] = (),
+    kinds: Sequence[str] | None = (),
     dimensions: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     arithmetic: Arithmetic = "float",
     chosen: Chosen | None = None,
     state: Path | None = None,
 ) -> ThresholdTable:
-    """As `calibrate`, and the table has the corrections of these kinds."""
+    """As `calibrate`, and the table has the corrections of these kinds; of None those that `best`
+    finds best (`judging.py`), and `DEFAULT` with any other method."""
     require_asked(method, arithmetic)
-    if not kinds:
+    if kinds is None and method != BEST:
+        kinds = DEFAULT
+    if kinds is not None and not kinds:
         return calibrate(
             model, data, method, dimensions, progress, arithmetic, chosen=chosen, state=state
         )
     if isinstance(data, str | Path):
         data = read_data(Path(data))
     integers_only = arithmetic == "integer"
+    if kinds is None:
+        return _judged(model, data, dimensions, progress, integers_only, chosen, state)
     factors = [kind for kind in kinds if kind in (CLE, SMOOTH)]
     record = Corrections(kinds=tuple(factors))
     if factors:
@@ -101,6 +108,37 @@ def calibrate_corrected(
     )
     table = thresholds_of(observed, method, progress)
     table = with_corrections(table, observed, kinds, progress, record)
+    if state is not None:
+        state.unlink(missing_ok=True)
+    return table
+
+
+def _judged(
+    model: SourceModel,
+    data: Data,
+    dimensions: Mapping[str, int] | None,
+    progress: Progress | None,
+    integers_only: bool,
+    chosen: Chosen | None,
+    state: Path | None,
+) -> ThresholdTable:
+    """Of the method `best`, with the corrections that it finds best."""
+    none = Corrections(kinds=())
+    limits = with_limits(none, model, data, dimensions, progress, integers_only, chosen)
+
+    def observed(record: Corrections) -> Observed:
+        kept = None if record.kinds else state  # what was seen without factors is seen anew
+        passes = correcting_passes(record)
+        return observe(
+            model, data, dimensions, progress, integers_only, passes, chosen=chosen, state=kept
+        )
+
+    def corrected(
+        table: ThresholdTable, observed: Observed, kinds: Sequence[str], record: Corrections
+    ) -> ThresholdTable:
+        return with_corrections(table, observed, kinds, progress, record)
+
+    table = Judge(limits, observed, corrected, progress).table()
     if state is not None:
         state.unlink(missing_ok=True)
     return table
@@ -127,6 +165,8 @@ def with_limits(
         for place in seam.between
         if place.value in names
     }
+    if not places:
+        return record
     examples = examples_of(program, data, chosen)
     tapped = TappedProgram(program.executable)
     read = places_of(program, {name: place.value for name, place in places.items()})

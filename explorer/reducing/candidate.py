@@ -25,6 +25,8 @@ from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.references.onnx_runtime import open_proto
 
 Arrays = Mapping[str, np.ndarray]
+MOST_BYTES = (2 << 30) - (16 << 20)
+"""Of a model with its constants: what one protobuf message holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,12 @@ def candidate_of_proto(
     proto: ModelProto, inputs: Arrays, constants: Arrays | None = None
 ) -> Candidate:
     """As `candidate_of`. constants: arrays of initializers that lie outside the message."""
+    outside = [array.nbytes for array in (constants or {}).values()]
+    if max(proto.ByteSize(), sum(outside)) > MOST_BYTES:
+        raise InputError(
+            "the model takes more than 2 GiB, which no single file of ONNX holds",
+            hint="cut it in two first (onnx.utils.extract_model)",
+        )
     plain = _plain(proto, inputs, constants or {})
     given = {value.name: np.asarray(inputs[value.name]) for value in plain.graph.input}
     return settled(plain, given) or Candidate(plain, given)

@@ -22,7 +22,7 @@ from typing import Any  # Any: answers of a child are JSON
 
 import numpy as np
 
-from explorer.errors import InputError, PassError, UnsupportedError
+from explorer.errors import ExplorerError, InputError, PassError, UnsupportedError
 from explorer.importers.arrays import arrays_as_npz
 from explorer.reducing.candidate import Arrays, Candidate
 from explorer.runtime.child import Child
@@ -72,7 +72,10 @@ def differing(compute: Callable[[Candidate], Arrays]) -> Condition:
 
 def outcome_of(error: Exception) -> Outcome:
     """The kind of an error: its type, and the pass or the function in which it was raised."""
-    words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    message = (
+        error.message if isinstance(error, ExplorerError) else str(error)
+    )  # no path of a trial
+    words = f"{type(error).__name__}: {' '.join(message.split())[:300]}"
     if isinstance(error, PassError) and error.pass_name:
         return Outcome(f"{type(error).__name__} in {error.pass_name}", words)
     frames = traceback.extract_tb(error.__traceback__)

@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 import explorer as ex
 from explorer.errors import InputError
 from explorer.reducing import Candidate, Outcome, differing, reduce
-from explorer.reducing.candidate import candidate_of_proto
+from explorer.reducing.candidate import candidate_of, candidate_of_proto
 from explorer.reducing.graphs import part, reads
 from explorer.reducing.trials import Folder
 
@@ -193,3 +193,28 @@ def test_constants_are_initializers_whatever_holds_them(make_model):
     np.testing.assert_array_equal(found.expected["y"], [2, 2, 2])
     with pytest.raises(InputError, match="no array for the input 'x'"):
         candidate_of_proto(make_model(nodes, values, ["y"]), {})
+
+
+def test_constants_of_another_file_come_along(make_model, has, tmp_path):
+    values = {"x": np.ones((2, 64), np.float32)}
+    weight = np.arange(4096, dtype=np.float32).reshape(64, 64)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Relu", ["m"], ["y"]),
+    ]
+    model = make_model(nodes, values, ["y"], w=weight)
+    path = tmp_path / "net.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="net.data", size_threshold=16)
+    found = candidate_of(ex.load(path), values)
+    np.testing.assert_array_equal(found.expected["y"][0], weight.sum(axis=0))
+    left = reduce(found, has("MatMul")).candidate
+    assert left.elements == 2
+    onnx.checker.check_model(left.model, full_check=True)
+
+
+def test_a_model_that_one_file_cannot_hold_is_refused(make_model, monkeypatch):
+    values = {"x": np.ones(3, np.float32)}
+    model = make_model([helper.make_node("Relu", ["x"], ["y"])], values, ["y"])
+    monkeypatch.setattr("explorer.reducing.candidate.MOST_BYTES", 10)
+    with pytest.raises(InputError, match="more than 2 GiB"):
+        candidate_of_proto(model, values)

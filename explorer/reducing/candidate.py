@@ -1,5 +1,8 @@
 """A model with inputs, as reducing sees it: an ONNX graph and what onnxruntime computes of it.
 
+Where onnxruntime refuses the model, as it does operators of other tools, the imported program is
+the reference: its parts compute what they do in the whole, whether that is right or not.
+
     candidate = candidate_of(model, {"image": image})
     candidate.operations                         175
     candidate.expected["logits"]                 onnxruntime's, every node as it is
@@ -19,14 +22,17 @@ from functools import cached_property
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper, numpy_helper
 
-from explorer.errors import InputError, ModelError
+from explorer.compilation.interpreting import interpret
+from explorer.errors import ExplorerError, InputError, ModelError
 from explorer.importers.model import SourceModel
-from explorer.importers.onnx.file.reading import OnnxContent
+from explorer.importers.onnx.file.reading import OnnxContent, from_proto
 from explorer.references.onnx_runtime import open_proto
 
 Arrays = Mapping[str, np.ndarray]
 MOST_BYTES = (2 << 30) - (16 << 20)
 """Of a model with its constants: what one protobuf message holds."""
+INITIALIZERS_ALONE = 4
+"""The first version of the file format in which initializers are no inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +41,10 @@ class Candidate:
     inputs: Arrays
     expected: Arrays = field(default_factory=dict)
     """Outputs of the reference; none where it does not run the model."""
+    refusal: str = ""
+    """Why it does not."""
+    is_interpreted: bool = False
+    """Whether the imported program is the reference, since onnxruntime refused the whole model."""
 
     @property
     def operations(self) -> int:
@@ -76,14 +86,25 @@ def candidate_of_proto(
         )
     plain = _plain(proto, inputs, constants or {})
     given = {value.name: np.asarray(inputs[value.name]) for value in plain.graph.input}
-    return settled(plain, given) or Candidate(plain, given)
+    try:
+        return _settled(plain, given, False)
+    except ModelError as error:
+        refusal = error.message
+    return settled(plain, given, True) or Candidate(plain, given, refusal=refusal)
 
 
-def settled(model: ModelProto, inputs: Arrays) -> Candidate | None:
+def settled(model: ModelProto, inputs: Arrays, is_interpreted: bool) -> Candidate | None:
     """The model with the types of its outputs as the reference finds them; None where it refuses.
 
     The message is changed.
     """
+    try:
+        return _settled(model, inputs, is_interpreted)
+    except ExplorerError:
+        return None
+
+
+def _settled(model: ModelProto, inputs: Arrays, is_interpreted: bool) -> Candidate:
     for value in model.graph.input:
         if value.name in inputs:
             _retype(value, inputs[value.name])
@@ -92,20 +113,28 @@ def settled(model: ModelProto, inputs: Arrays) -> Candidate | None:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
     del model.graph.value_info[:]
-    try:
-        found = computed(model, inputs, outputs)
-    except ModelError:
-        return None
+    found = computed(model, inputs, outputs, is_interpreted)
     for value in model.graph.output:
         if isinstance(array := found.get(value.name), np.ndarray):
             _retype(value, array)
-    return Candidate(model, inputs, {n: a for n, a in found.items() if isinstance(a, np.ndarray)})
+    expected = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+    return Candidate(model, inputs, expected, is_interpreted=is_interpreted)
 
 
-def computed(model: ModelProto, inputs: Arrays, names: Sequence[str]) -> dict[str, object]:
-    """Tensors by name, every node computed as it is; ModelError where onnxruntime refuses."""
+def computed(
+    model: ModelProto, inputs: Arrays, names: Sequence[str], is_interpreted: bool = False
+) -> dict[str, object]:
+    """Tensors by name, every node computed as it is; ExplorerError where the reference refuses."""
     shown = {value.name for value in model.graph.output}
     addition = GraphProto(output=[ValueInfoProto(name=n) for n in names if n not in shown])
+    if is_interpreted:
+        whole = ModelProto.FromString(
+            model.SerializeToString() + ModelProto(graph=addition).SerializeToString()
+        )
+        try:
+            return dict(interpret(from_proto(whole), inputs))
+        except Exception as error:  # a trial that means nothing, whatever notices it
+            raise ModelError(f"the imported program cannot be run: {error}") from error
     with open_proto(model, "a candidate", is_optimized=False, addition=addition) as opened:
         return dict(opened.run(inputs, list(names)))
 
@@ -116,10 +145,10 @@ def intermediates(candidate: Candidate, names: Sequence[str]) -> dict[str, np.nd
     missing = [name for name in names if name not in known]
     if missing:
         try:
-            known |= computed(candidate.model, candidate.inputs, missing)
-        except ModelError:
+            known |= computed(candidate.model, candidate.inputs, missing, candidate.is_interpreted)
+        except ExplorerError:
             return {}
-    found = {name: known[name] for name in names}
+    found = {name: known[name] for name in names if name in known}
     return {
         name: array
         for name, array in found.items()
@@ -144,6 +173,7 @@ def _plain(proto: ModelProto, inputs: Arrays, constants: Arrays) -> ModelProto:
     graph = model.graph
     del graph.value_info[:], model.metadata_props[:]
     model.doc_string = graph.doc_string = ""
+    model.ir_version = max(model.ir_version, INITIALIZERS_ALONE)
     for tensor in graph.initializer:
         if tensor.external_data:
             tensor.CopyFrom(

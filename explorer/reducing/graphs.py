@@ -86,7 +86,8 @@ def changed(
     model.graph.node.extend(nodes[::-1])
     _keep(model.graph.initializer, needed)
     _keep(model.graph.input, needed)
-    return settled(model, {n: a for n, a in given.items() if n in needed})
+    inputs = {name: array for name, array in given.items() if name in needed}
+    return settled(model, inputs, candidate.is_interpreted)
 
 
 def copied(candidate: Candidate) -> GraphProto:
@@ -119,4 +120,5 @@ def _model(
     model.graph.output.extend(value_info(name, values[name]) for name in kept)
     model.graph.initializer.extend(t for t in whole.graph.initializer if t.name in read)
     inputs = {name: values[name] for name in needed}
-    return Candidate(model, inputs, {name: values[name] for name in kept})
+    expected = {name: values[name] for name in kept}
+    return Candidate(model, inputs, expected, is_interpreted=candidate.is_interpreted)

@@ -64,7 +64,8 @@ def reduce(
     """
     if not candidate.expected:
         raise InputError(
-            "onnxruntime does not run the model with this input, so nothing says what is right",
+            "nothing runs the model with this input, so nothing says what its parts compute: "
+            f"{candidate.refusal or 'it has no output of numbers'}",
             hint="check the input's names, types and sizes, and that all operators are standard",
         )
     trials = Trials(condition, folder, report)

@@ -35,7 +35,9 @@ def report_text(reduced: Reduced, name: str, commands: list[str]) -> str:
         "",
         *_block(reduced.reason or reduced.kind),
         "",
-        "Outputs of onnxruntime, every node as it is:",
+        "Outputs of the imported program, since onnxruntime refuses the model:"
+        if left.is_interpreted
+        else "Outputs of onnxruntime, every node as it is:",
         "",
         *_block("\n".join(_described(n, a) for n, a in left.expected.items())),
         "",

@@ -235,3 +235,51 @@ def test_bytes_are_interpolated_as_pytorch_does_it(tmp_path):
     target = "upsample_bicubic2d.default"
     found = torch_call(tmp_path, target, x, expected, np.uint8, **arguments)
     np.testing.assert_array_equal(found, expected)
+
+
+# -- integers of 64 bits ---------------------------------------------------------------------------
+
+LARGE = [2**63 - 1, -(2**63), 2**53 + 1, -(2**53) - 1]
+"""No float64 holds these but -2^63."""
+
+
+@pytest.mark.parametrize("number", [*LARGE, 2**64 - 1, 2**63 + 1])
+def test_a_pad_keeps_integers_of_64_bits(number, make_model, tmp_path):
+    dtype = np.uint64 if number >= 2**63 else np.int64
+    x, fill = np.array([7, 9], dtype), np.array(number, dtype)
+    inner = helper.make_node("Pad", ["x", "p", "f"], ["t"])
+    outer = helper.make_node("Pad", ["t", "p", "f"], ["y"])
+    path = tmp_path / "net.onnx"
+    weights = {"p": np.array([1, 0]), "f": fill}
+    path.write_bytes(make_model([inner, outer], {"x": x}, weights, 13).SerializeToString())
+    model = ex.load(path)
+    for found in (
+        *ex.interpret(model, {"x": x}).values(),
+        *ex.compile(model).run({"x": x}).values(),
+    ):
+        assert found.dtype == dtype and found.tolist() == [number, number, 7, 9]
+
+
+INTEGER_CALLS = {
+    "constant_pad_nd.default": ({"pad": ints(1, 1)}, "value", lambda x, k: [k, *x, k]),
+    "threshold.default": ({"threshold": {"as_int": 2}}, "value", lambda x, k: [k, k, x[2]]),
+    "hardtanh.default": ({"min_val": {"as_int": 2}}, "max_val", lambda x, k: np.clip(x, 2, k)),
+    "add.Scalar": ({}, "other", lambda x, k: x + np.int64(k)),
+    "clamp.default": ({}, "max", lambda x, k: np.minimum(x, k)),
+    "floor_divide.Scalar": ({}, "other", lambda x, k: x // np.int64(k)),
+}
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 2**53 + 1])
+@pytest.mark.parametrize("target", INTEGER_CALLS)
+def test_arguments_of_calls_keep_integers_of_64_bits(target, number, tmp_path):
+    given, name, judge = INTEGER_CALLS[target]
+    x = np.array([1, -(2**63), 2**63 - 1])
+    with np.errstate(over="ignore"):
+        expected = np.asarray(judge(x, number))
+    program = Program({"self": ("int64", [3])})
+    arguments = {"self": ref("self"), **given, name: {"as_int": number}}
+    y = program.call(f"aten.{target}", arguments, "int64", list(expected.shape))
+    model = ex.load(program.write(tmp_path / "net.pt2", [y]))
+    (found,) = ex.interpret(model, {"self": x}).values()
+    assert found.tolist() == expected.tolist()

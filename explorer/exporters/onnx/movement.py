@@ -107,7 +107,7 @@ def _padded(op: PadOp, x: Value, fill: str, out: Nodes) -> str:
 
 def _fill(op: PadOp) -> np.ndarray:
     """A scalar; among quantized numbers `value` is the integer that is written."""
-    return np.asarray(op.get("value")).astype(dtype_of(op.input))
+    return np.asarray(op.fill).astype(dtype_of(op.input))
 
 
 def _spread(out: Nodes, op: PadOp, x: Value, interior: Sequence[int], fill: str) -> str:

@@ -28,7 +28,7 @@ from explorer.ir.top.elementwise import BinaryOp, CastOp, SelectOp, UnaryOp
 from explorer.ir.top.indexing import GatherOp, IndexingOperation
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.movement.concat import ConcatOp
-from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.pad import PadOp, fill_properties
 from explorer.ir.top.movement.reshape import ExpandOp, ReshapeOp
 from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 from explorer.ir.top.movement.transpose import TransposeOp
@@ -239,6 +239,17 @@ class Build:
         """x in f32 where it has fewer bits: statistics of narrow floats are computed in f32."""
         return x if self.dtype(x).itemsize >= 4 else self.cast(x, np.float32)
 
+    def floor_quotient(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        """left / right of integers, rounded downwards: 1 less than in C where signs differ."""
+        quotient = self.binary("div", left, right)
+        if self.dtype(left).kind != "i":
+            return quotient
+        zero = self.scalar_like(0, left)
+        signs = [self.binary("less", value, zero) for value in (left, right)]
+        is_whole = self.binary("equal", self.binary("mod", left, right), zero)
+        is_less = self.binary("and", self.binary("xor", *signs), self.unary("not", is_whole))
+        return self.binary("sub", quotient, self.cast(is_less, self.dtype(left)))
+
     def matmul(self, left: SSAValue, right: SSAValue, bias: SSAValue | None = None) -> SSAValue:
         return self.value(MatMulOp, [left, right, bias, None])
 
@@ -261,7 +272,8 @@ class Build:
         if not any((*low, *high)):
             return x
         interior = [0] * self.rank(x)
-        return self.value(PadOp, [x, None], low=low, high=high, interior=interior, value=value)
+        fill = fill_properties(value)
+        return self.value(PadOp, [x, None], low=low, high=high, interior=interior, **fill)
 
     def reduce(
         self, kind: str, x: SSAValue, axes: Sequence[int], keepdims: bool = False

@@ -179,6 +179,7 @@ class SpecializePad(Rule):
             high=high.tolist(),
             interior=[0] * len(low),
             value=op.get("value"),
+            whole=op.get("whole"),
         )
         if amounts.min(initial=0) >= 0:
             rewriter.replace(op, padded)

@@ -14,7 +14,7 @@ from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp
-from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.pad import PadOp, fill_properties
 from explorer.ir.top.movement.reshape import ReshapeOp
 from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 
@@ -288,13 +288,13 @@ def pad_by_attributes(node: Node, build: Build) -> SSAValue:
 def pad(node: Node, build: Build) -> SSAValue:
     x, amounts = node.operand(0), node.operand(1)
     fill, axes = node.optional(2), node.optional(3)
-    value = 0.0 if fill is None else float(build.known(fill, "the value of a pad").item())
+    value = 0.0 if fill is None else build.known(fill, "the value of a pad").item()
     stored = build.stored(amounts)
     is_constant = node.text("mode", "constant") == "constant"
     if stored is None and axes is None and is_constant:
         known = build.knowledge.integers(amounts)
         if known is None or min(known) >= 0:
-            return build.value(PadOp, [x, amounts], value=value)
+            return build.value(PadOp, [x, amounts], **fill_properties(value))
     numbers = build.integers(amounts, "the amounts of a pad")
     if axes is not None:
         numbers = _spread(numbers, build.integers(axes, "the list of axes"), build.rank(x), build)

@@ -70,7 +70,7 @@ def relu6(node: AtenNode, build: Build) -> SSAValue:
 def hard_tanh(node: AtenNode, build: Build) -> SSAValue:
     """x, kept between two numbers."""
     x = node.operand("self")
-    return _clipped(x, node.number("min_val", -1.0), node.number("max_val", 1.0), build)
+    return _clipped(x, node.scalar("min_val", -1.0), node.scalar("max_val", 1.0), build)
 
 
 def _clipped(x: SSAValue, low: float, high: float, build: Build) -> SSAValue:
@@ -114,7 +114,7 @@ def soft_shrink(node: AtenNode, build: Build) -> SSAValue:
 def threshold(node: AtenNode, build: Build) -> SSAValue:
     """x above the threshold, else a value."""
     x = node.operand("self")
-    limit, value = (build.scalar_like(node.number(name), x) for name in ("threshold", "value"))
+    limit, value = (build.scalar_like(node.scalar(name), x) for name in ("threshold", "value"))
     return build.select(build.binary("greater", x, limit), x, value)
 
 

@@ -84,7 +84,7 @@ def reversed_subtract(node: AtenNode, build: Build) -> SSAValue:
 def _sum(kind: str, left: SSAValue, right: SSAValue, node: AtenNode, build: Build) -> SSAValue:
     if build.dtype(left) == np.bool_:
         return build.binary("or" if kind == "add" else "xor", left, right)
-    alpha = node.number("alpha", 1.0)
+    alpha = node.scalar("alpha", 1.0)
     return build.binary(kind, left, build.scaled(right, alpha))
 
 
@@ -106,15 +106,14 @@ def floor_divide(node: AtenNode, build: Build) -> SSAValue:
 
 
 def _floor_divided(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
-    """(a - a mod b) / b, whose remainder has the sign of b."""
+    """a / b rounded downwards: by the remainder with the sign of b where numbers are floats."""
     if build.is_float(left):
         rest = build.binary("mod", left, right)
         exact = build.binary("div", build.binary("sub", left, rest), right)
         by_zero = build.binary("equal", right, build.scalar_like(0, right))
         # The difference may be a little off a multiple.
         return build.select(by_zero, build.binary("div", left, right), build.unary("round", exact))
-    rest = build.binary("mod", left, right)
-    return build.binary("div", build.binary("sub", left, rest), right)
+    return build.floor_quotient(left, right)
 
 
 def power(node: AtenNode, build: Build) -> SSAValue:
@@ -329,7 +328,7 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     """self + value tensor1 tensor2, or the quotient of both"""
     x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
     kind = "mul" if plain_name(node) == "addcmul" else "div"
-    term = build.scaled(build.binary(kind, first, second), node.number("value", 1.0))
+    term = build.scaled(build.binary(kind, first, second), node.scalar("value", 1.0))
     return build.binary("add", x, term)
 
 

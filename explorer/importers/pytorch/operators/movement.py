@@ -182,7 +182,7 @@ def pad(node: AtenNode, build: Build) -> SSAValue:
     for index in range(len(pads) // 2):
         low[rank - 1 - index], high[rank - 1 - index] = pads[2 * index : 2 * index + 2]
     if mode == "constant":
-        value = node.number("value", 0.0)
+        value = node.scalar("value", 0.0)
         cut = {
             axis: (max(-a, 0), min(b, 0) or TO_THE_END, 1)
             for axis, (a, b) in enumerate(zip(low, high, strict=True))

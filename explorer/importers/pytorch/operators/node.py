@@ -177,6 +177,11 @@ class AtenNode(FileNode):
             raise ValueError(f"{name} is {found!r}; a number expected")
         return float(found)
 
+    def scalar(self, name: str, default: float | None = None) -> float:
+        """A number as it is written: an integer of 64 bits exactly, where `number` rounds it."""
+        found = self.argument(name)
+        return found if isinstance(found, int) else self.number(name, default)
+
     def flag(self, name: str, default: bool = False) -> bool:
         found = self.argument(name)
         return default if found is None else bool(found)

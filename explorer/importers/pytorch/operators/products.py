@@ -53,7 +53,7 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     first, second = FACTORS[node.call.target.removeprefix("aten.")]
     x, y = node.operand(first), node.operand(second)
     added = node.operand("self")
-    alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
+    alpha, beta = node.scalar("alpha", 1.0), node.scalar("beta", 1.0)
     if beta == 0:  # what is added may hold anything then
         return build.scaled(matrix_product(x, y, build), alpha)
     is_bias = build.rank(added) == 1 and build.rank(y) == 2 and build.rank(x) == 2
@@ -74,8 +74,8 @@ FACTORS = {
 def add_batches(node: AtenNode, build: Build) -> SSAValue:
     """beta self + alpha times the sum of the products of a batch."""
     product = build.matmul(node.operand("batch1"), node.operand("batch2"))
-    total = build.scaled(build.reduce("sum", product, [0]), node.number("alpha", 1.0))
-    beta = node.number("beta", 1.0)
+    total = build.scaled(build.reduce("sum", product, [0]), node.scalar("alpha", 1.0))
+    beta = node.scalar("beta", 1.0)
     if beta == 0:
         return total
     return build.binary("add", build.scaled(node.operand("self"), beta), total)
@@ -91,8 +91,8 @@ def add_outer(node: AtenNode, build: Build) -> SSAValue:
     """beta self + alpha times the product of each element of one vector with each of another."""
     x, y = node.operand("vec1"), node.operand("vec2")
     product = build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
-    product = build.scaled(product, node.number("alpha", 1.0))
-    beta = node.number("beta", 1.0)
+    product = build.scaled(product, node.scalar("alpha", 1.0))
+    beta = node.scalar("beta", 1.0)
     if beta == 0:
         return product
     return build.binary("add", build.scaled(node.operand("self"), beta), product)

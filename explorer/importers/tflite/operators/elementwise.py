@@ -145,8 +145,7 @@ def floor_div(node: TfliteNode, build: Build) -> SSAValue:
     a, b = node.plain(0), node.plain(1)
     if build.is_float(a):
         return build.unary("floor", build.binary("div", a, b))
-    rest = build.binary("mod", a, b)
-    return build.binary("div", build.binary("sub", a, rest), b)
+    return build.floor_quotient(a, b)
 
 
 def unary(node: TfliteNode, build: Build) -> SSAValue:

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
 from explorer.importers.tflite.operators.node import TfliteNode
-from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.pad import PadOp, fill_properties
 
 
 def binary(node: TfliteNode, build: Build) -> SSAValue:
@@ -57,8 +57,8 @@ def _padded(
     value: float,
     build: Build,
 ) -> SSAValue:
-    properties = {"low": low, "high": high, "interior": interior, "value": float(value)}
-    return build.value(PadOp, [x, None], **properties)
+    amounts = {"low": low, "high": high, "interior": interior}
+    return build.value(PadOp, [x, None], **amounts, **fill_properties(value))
 
 
 def dilate(node: TfliteNode, build: Build) -> SSAValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, TensorType
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -48,6 +48,8 @@ from explorer.ir.types import (
     Dim,
     QuantizedType,
     Shape,
+    element_type_of,
+    numpy_dtype,
     shape_of,
     static_shape,
 )
@@ -56,12 +58,20 @@ ALL_TYPES_HAVE = (0.0, 1.0, -1.0, float("inf"), float("-inf"))
 """Numbers that padding is filled with, and that every type of floats has."""
 
 
+def fill_properties(number: float) -> dict[str, PropertyValue | None]:
+    """The properties `value` and `whole` of a pad with a number (or an integer of 64 bits)."""
+    is_rounded = isinstance(number, int) and int(float(number)) != number
+    bits = (int(number) + 2**63) % 2**64 - 2**63 if is_rounded else None
+    return {"value": float(number), "whole": bits}
+
+
 @irdl_op_definition
 class PadOp(Differentiable, Permutable, Blockable, MovementOperation):
     """Elements of `value` before (low), behind (high) and between (interior) those of each axis.
 
     As XLA's pad, without negative numbers. Or the operand `amounts`, an i64 vector of all begins,
-    then all ends, in which negative ones take elements away.
+    then all ends, in which negative ones take elements away. An integer that `value` rounds is
+    `whole`, the bits of an i64; see `fill_properties`.
     """
 
     name = "top.pad"
@@ -72,11 +82,21 @@ class PadOp(Differentiable, Permutable, Blockable, MovementOperation):
     high = opt_prop_def(DenseArrayBase)
     interior = opt_prop_def(DenseArrayBase)
     value = prop_def(FloatAttr)
+    whole = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     @property
     def keeps_finite(self) -> bool:
         return bool(np.isfinite(self.get("value")))
+
+    @property
+    def fill(self) -> int | float:
+        """What it pads with: an integer of 64 bits exactly."""
+        bits = self.get("whole")
+        if bits is None:
+            return self.get("value")
+        is_unsigned = numpy_dtype(element_type_of(self.input)).kind == "u"
+        return bits % 2**64 if is_unsigned else bits
 
     def result_shape(self) -> Shape:
         shape = shape_of(self.input)
@@ -110,7 +130,7 @@ class PadOp(Differentiable, Permutable, Blockable, MovementOperation):
             for size, between in zip(x.shape, interior, strict=True)
         ]
         shape = [a + s + b for a, s, b in zip(low, spread, high, strict=True)]
-        result = np.full(shape, self.get("value"), x.dtype)
+        result = np.full(shape, self.fill, x.dtype)
         places = zip(low, spread, interior, strict=True)
         result[tuple(slice(a, a + s, between + 1) for a, s, between in places)] = x
         kept = zip(cuts, shape, strict=True)
@@ -166,7 +186,7 @@ class PadOp(Differentiable, Permutable, Blockable, MovementOperation):
         self.check_form()
         (x,) = inputs
         low, _, interior = self._properties()
-        value = self.get("value")
+        value = self.fill
         d = k.dimensions(**domain(output.shape))
         k.generic("plain", [], output.at(*d), lambda s: s.constant(value))
         extents = list(static_shape(self.input))

@@ -65,7 +65,7 @@ def range_of(value: SSAValue, weights: Weights, depth: int = _DEPTH) -> Range:
     if isinstance(op, MovementOperation):
         ranges = [inner(operand) for operand in op.moved_operands()]
         if isinstance(op, PadOp):
-            ranges.append(_range_of_array(np.array(op.get("value"))))
+            ranges.append(_range_of_array(np.array(op.fill)))
         return min(low for low, _ in ranges), max(high for _, high in ranges)
     if isinstance(op, SoftmaxOp):
         return (-inf, 0) if op.get("logarithm") else (0, 1)

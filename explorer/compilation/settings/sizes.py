@@ -26,12 +26,17 @@ from explorer.ir.evaluation import entry_function
 from explorer.ir.sizes.constraints import Constraint, constraints_of
 from explorer.ir.sizes.ranges import SizeRange
 from explorer.ir.sizes.symbols import parse
+from explorer.ir.top.support.windows import WindowError
 
 FIRST_SIZE = 16
 """What a dimension without a size of its own begins with."""
 CANDIDATE_SIZES = (FIRST_SIZE, 32, 64, 128, 256, 512, 1024, 28, 224, 227)
 """What is tried where a model says what it can take only when it is imported."""
 MOST_CHANGES = 30
+LARGEST_SIZE = 4096
+"""That is proposed."""
+STEPS = (1, 2, 8, 32)
+"""Of which a size is a multiple where models halve theirs."""
 
 Size = int | tuple[int, int]
 """A size, or the lowest and the highest of a range."""
@@ -128,10 +133,9 @@ def suggested_sizes(model: SourceModel, given: Mapping[str, int] | None = None) 
     if not free:
         return {}
     if constraints is None:
-        return next(
-            (found for found in _candidates(sizes, free) if _is_importable(model, found)),
-            {**sizes, **dict.fromkeys(free, FIRST_SIZE)},
-        )
+        found = (_grown(model, tried, free) for tried in _candidates(sizes, free))
+        none = {**sizes, **dict.fromkeys(free, FIRST_SIZE)}
+        return next((one for one in found if one is not None), none)
     fixed = {name: size for name, size in sizes.items() if name in given}
     sizes |= dict.fromkeys(free, FIRST_SIZE)
     for _ in range(MOST_CHANGES):
@@ -184,22 +188,63 @@ def _candidates(sizes: Mapping[str, int], free: Sequence[str]) -> Iterator[dict[
             yield from ({**equal, name: 1} for name in free)
 
 
-def _is_importable(model: SourceModel, sizes: Mapping[str, int]) -> bool:
+def _grown(model: SourceModel, sizes: dict[str, int], free: Sequence[str]) -> dict[str, int] | None:
+    """The sizes, or larger ones that the model can take; None where refusals do not say what they
+    lack.
+
+    A window that does not fit lacks so many numbers. Strides in front of it take several of a
+    dimension for one, so that twice as many are added each time; and models that halve sizes take
+    multiples of `STEPS` only.
+    """
+    missing = _missing(model, sizes)
+    if not missing:
+        return None if missing == 0 else sizes
+    longest = [name for name in free if sizes[name] > 1]
+    found = (_with_more(model, sizes, longest, missing, step) for step in STEPS)
+    return next((one for one in found if one is not None), None)
+
+
+def _with_more(
+    model: SourceModel, sizes: dict[str, int], longest: Sequence[str], missing: int, step: int
+) -> dict[str, int] | None:
+    """Larger sizes, multiples of a step; None where something else than a window is refused."""
+    more = 0
+    while longest and missing and max(sizes.values()) <= LARGEST_SIZE:
+        more = max(missing, 2 * more)
+        sizes = {**sizes, **{n: -(-(sizes[n] + more) // step) * step for n in longest}}
+        left = _missing(model, sizes)
+        if left is None:
+            return sizes
+        missing = left
+    return None
+
+
+def _missing(model: SourceModel, sizes: Mapping[str, int]) -> int | None:
+    """None where the model can be imported at these sizes; else what a window lacks, 0 where
+    something else is the reason."""
     try:
         to_top(model, sizes)
-    except ExplorerError:
-        return False
-    return True
+    except ExplorerError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, WindowError):
+            cause = cause.__cause__
+        return 0 if cause is None else cause.missing
+    return None
 
 
 def _changed(sizes: dict[str, int], constraint: Constraint) -> dict[str, int]:
-    """Sizes that meet a constraint where one of its sides is a name; all halved otherwise."""
+    """Sizes that meet a constraint: one of its sides where that is a name, else the nearest size
+    of one of its names; all halved where there is none."""
     for name, other in ((constraint.left, constraint.right), (constraint.right, constraint.left)):
         size = parse(other).value(sizes)
         if name in sizes and size >= 1:
             return {**sizes, name: size}
         if constraint.kind in ("at least", "at most", "multiple"):
             break  # only the left side is what is asked about
+    for name in constraint.names:
+        for size in sorted(range(1, LARGEST_SIZE), key=lambda n: abs(n - sizes.get(name, 0))):
+            if name in sizes and constraint.holds({**sizes, name: size}):
+                return {**sizes, name: size}
     return {name: max(1, size // 2) for name, size in sizes.items()}
 
 

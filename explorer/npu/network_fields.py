@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
@@ -73,12 +73,22 @@ def layer_of(name: str, plain: Described, kinds: Mapping[str, type]) -> Layer:
     if plain.kind not in kinds:
         raise InputError(f"{name}: there is no layer of the kind {plain.kind!r}")
     try:
-        return _made(kinds[plain.kind], "", {NAME: name, **plain.fields}, plain.arrays)
+        parts = _parts_of((*plain.fields, *plain.arrays))
+        return _made(kinds[plain.kind], "", {NAME: name, **plain.fields}, plain.arrays, parts)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} is no {plain.kind}: {error}") from error
 
 
-def _made(kind: type, prefix: str, fields: Mapping[str, Any], arrays: Mapping) -> Any:
+def _parts_of(paths: Iterable[str]) -> frozenset[str]:
+    """Where the fields of inner records begin: `rescaling.` and `pieces.`, `pieces.0.`, ..."""
+    return frozenset(
+        path[: end + 1] for path in paths for end, letter in enumerate(path) if letter == "."
+    )
+
+
+def _made(
+    kind: type, prefix: str, fields: Mapping[str, Any], arrays: Mapping, parts: frozenset[str]
+) -> Any:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         path = f"{prefix}{field.name}"
@@ -87,21 +97,17 @@ def _made(kind: type, prefix: str, fields: Mapping[str, Any], arrays: Mapping) -
             values[field.name] = np.asarray(arrays[path]).astype(np.int64)
         elif path in fields:
             values[field.name] = fields[path]
-        elif inner is not None and _has(f"{path}.0.", fields, arrays):
-            parts = (f"{path}.{index}." for index in itertools.count())
-            mine = itertools.takewhile(lambda part: _has(part, fields, arrays), parts)
-            values[field.name] = tuple(_made(inner, part, fields, arrays) for part in mine)
-        elif inner is not None and _has(f"{path}.", fields, arrays):
-            values[field.name] = _made(inner, f"{path}.", fields, arrays)
+        elif inner is not None and f"{path}.0." in parts:
+            numbered = (f"{path}.{index}." for index in itertools.count())
+            mine = itertools.takewhile(parts.__contains__, numbered)
+            values[field.name] = tuple(_made(inner, part, fields, arrays, parts) for part in mine)
+        elif inner is not None and f"{path}." in parts:
+            values[field.name] = _made(inner, f"{path}.", fields, arrays, parts)
         elif field.default is dataclasses.MISSING:
             if type(None) not in get_args(get_type_hints(kind)[field.name]):
                 raise TypeError(f"it has no {path}")
             values[field.name] = None
     return kind(**values)
-
-
-def _has(prefix: str, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bool:
-    return any(path.startswith(prefix) for path in (*fields, *arrays))
 
 
 @cache

@@ -154,7 +154,7 @@ class Elements(HTMLParser):
 KINDS = sorted(_REPRESENTATIONS, key=lambda kind: f"{kind.__module__}.{kind.__name__}")
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_html_is_escaped_and_well_formed(kind, shown):
     html = shown[kind]._repr_html_()

@@ -89,7 +89,7 @@ def cases() -> dict[str, Case]:
     return read_cases(CASES)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), cases_of_models())
 def test_a_real_model_equals_its_reference_after_every_pass_and_reaches_its_goldens(

@@ -41,6 +41,7 @@ def test_what_cannot_be_served_is_refused_at_once(sample_models: Path, options: 
         serve(paths, **options)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_when_the_app_is_ended(

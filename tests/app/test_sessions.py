@@ -97,7 +97,7 @@ def test_the_name_of_an_upload_opens_nothing_elsewhere(two_pages: Any):
     assert [choice.label for choice in other.state.choices] == ["digits_cnn.onnx"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "message",
     [

@@ -42,7 +42,7 @@ def product(rows, depth, columns, bits, has_zeros):
     return model, {"x": generator.standard_normal((rows, depth)).astype(np.float32)}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rows", "depth", "columns", "bits", "has_zeros", "schedule"),
     [

@@ -182,6 +182,7 @@ def optional_moves(names: list[str], movable: list[str]) -> list[list[str]]:
     ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fold-batch-norm", "fuse-activation"])
 def test_a_pass_anywhere_else_is_refused_or_computes_the_same(compiled, name):

@@ -107,6 +107,7 @@ def test_one_library_serves_all_sizes(compiled, tmp_path):
     assert len(built) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.opencl
 def test_one_opencl_program_serves_all_sizes(model):
     compilation = explorer.compile(model, "opencl", dimensions={"batch": (1, 8)})
@@ -147,6 +148,7 @@ def test_loops_over_rows_end_with_the_size(compiled):
     assert all(not r.applied or r.site in compiled.kernels for r in compiled["clip-loops"].rewrites)
 
 
+@pytest.mark.sampled(1)
 def test_accuracy_compares_the_largest_and_the_smallest_size(compiled):
     accuracy = compiled.accuracy()
     assert accuracy.passed

@@ -199,6 +199,7 @@ def pair(request, sample_models, tmp_path_factory):
     return c, explorer.compile(path, tuned=False), path, images[200:220]
 
 
+@pytest.mark.sampled(1)
 def test_what_is_read_back_is_the_same_integer_program(pair):
     c, again, _, images = pair
     assert structure(c["fuse-quantization"].after) == structure(again["fuse-quantization"].after)

@@ -76,7 +76,7 @@ CASES: list[tuple[str, str, Sequence[np.ndarray]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("given", CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
 def test_opencv_finds_the_same(given: tuple[str, str, Sequence[np.ndarray]]):
     pytest.importorskip("cv2", reason="OpenCV judges here: the extra caffe")

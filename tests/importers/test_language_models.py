@@ -61,6 +61,7 @@ def test_the_imported_program_decodes(decoder, step):
     _assert_close(outputs_by_name(module, Snapshot(module, weights).run(inputs)), expected)
 
 
+@pytest.mark.sampled(1)
 def test_the_compiled_program_decodes_behind_its_past(decoder):
     model, steps = decoder
     inputs, expected = steps["token"]

@@ -143,7 +143,7 @@ def forest(seed: int, kind: str, ids: list[list[int]], lowest: float = 0.0, **ch
     }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
 @pytest.mark.parametrize("targets", [1, 3])
@@ -169,7 +169,7 @@ def test_a_tree_classifier_of_many_classes(snapshot: Snapshots, transform: str, 
         )  # fmt: skip
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("ids", [[[0]], [[1]], [[0, 1]]], ids=str)
 @pytest.mark.parametrize("lowest", [0.0, -0.3])

@@ -114,7 +114,7 @@ def test_a_session_compiles_for_the_axes_that_it_gets():
 COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("coordinates", [*COORDINATES, "half_pixel_symmetric"])
 @pytest.mark.parametrize("by", ["scales", "sizes"])

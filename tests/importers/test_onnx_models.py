@@ -122,7 +122,7 @@ def test_every_tensor_of_a_sample_model_is_compared(
     assert all(any(part in n.lower() for part in without_computation) for n in renamed), renamed
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", [*MODELS, *swept(*LONGER_MODELS)])
 def test_model_computes_what_onnxruntime_computes(
     name: str, models_folder: Path, compare: Callable

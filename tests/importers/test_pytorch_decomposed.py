@@ -191,6 +191,7 @@ def test_a_call_gives_what_pytorch_gives(name: str):
         np.testing.assert_allclose(ours, tensor.numpy(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("is_decomposed", [False, True])
 def test_a_module_that_trains_keeps_its_statistics(is_decomposed: bool):
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4, momentum=0.2))

@@ -199,7 +199,7 @@ def test_a_call_gives_what_pytorch_gives(name: str):
     require_right(name, is_decomposed=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in CASES if name in OTHER_WHEN_DECOMPOSED])
 def test_a_call_does_so_after_its_decomposition(name: str):
     require_right(name, is_decomposed=True)
@@ -218,6 +218,7 @@ def require_right(name: str, is_decomposed: bool) -> None:
         np.testing.assert_allclose(found[value.name], tensor.numpy(), rtol=0, atol=bound)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
 def test_a_network_that_whitens_is_right_as_generated_code(target: str):
     """Features become uncorrelated: their covariance, its factor, and a system with it; its

@@ -36,7 +36,7 @@ def resizing(
     return read(memoryview(made), "resizing")
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize(
     ("sizes", "to", "values"),

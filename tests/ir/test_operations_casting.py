@@ -46,7 +46,7 @@ def test_powers_of_two_are_rounded_as_asked(rounding, saturate, values, build, c
     run_both(op, compiled, x)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("source", ["float32", "float16", "int32", "uint8", "bool", "float64"])
 @pytest.mark.parametrize(
     "target", ["bfloat16", "float16", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"]
@@ -62,7 +62,7 @@ def test_casts_to_narrow_types(source, target, values, build, compiled):
     np.testing.assert_array_equal(run_both(op, compiled, x), expected)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("source", ["int4", "uint4", "int2", "uint2", *FLOAT8, "bfloat16"])
 @pytest.mark.parametrize("target", ["float32", "int8", "bool", "float16", "int64"])
 def test_casts_from_narrow_types(source, target, build, compiled):

@@ -212,7 +212,7 @@ def named(valid: Valid) -> str:
     return f"{valid.kind.name.removeprefix('top.')}-{len(valid.operands)}"
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("valid", VALID, ids=named)
 def test_an_operand_that_does_not_fit_is_refused(
     valid: Valid, build: Callable[..., TopOperation], compiled

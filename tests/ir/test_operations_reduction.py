@@ -24,7 +24,7 @@ ONNX_NAMES = {
 TOLERANCE = 1e-5
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("kind", REDUCTIONS)
 def test_every_kind_over_two_axes(kind, keepdims, values, build, check, onnx_outputs):
@@ -122,7 +122,7 @@ def test_arg_breaks_ties_as_told(
     check(op, [x], expected)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
 @pytest.mark.parametrize("select_last", [False, True])
 @pytest.mark.parametrize(("kind", "axis"), [("max", 1), ("min", 1), ("max", 2), ("min", 0)])

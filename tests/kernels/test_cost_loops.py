@@ -27,6 +27,7 @@ def compiled(request: pytest.FixtureRequest) -> Compilation:
     return explorer.compile(SAMPLES / f"{request.param}.onnx", target, tuned=False)
 
 
+@pytest.mark.sampled(1)
 def test_the_n_th_loop_is_the_n_th_of_the_source(compiled: Compilation):
     machine = cost_machine_for(compiled.target, 8)
     for name, kernel in compiled._scheduled.items():

@@ -119,7 +119,7 @@ def found(tmp_path_factory) -> Callable[[str], dict[str, np.ndarray]]:
     return results
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_right_to_a_few_units_in_the_last_place(found, form, name):

@@ -99,7 +99,7 @@ def run_logical(run, function, arrays, packs):
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_gpu_schedule_computes_what_the_textbook_nest_does(name, run_opencl):

@@ -165,7 +165,7 @@ def test_products_with_split_signs_never_leave_16_bits(lanes, instructions, tmp_
             np.testing.assert_array_equal(sums, split_reference(start, few, filters))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("kind", ["char", "uchar"])
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)

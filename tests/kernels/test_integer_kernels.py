@@ -156,7 +156,7 @@ CONVOLUTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 @pytest.mark.parametrize("lanes", [4, pytest.param(8, marks=pytest.mark.sweep), 16])
 def test_a_convolution_is_exact(case, lanes, compiled):
@@ -203,7 +203,7 @@ MATRICES = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", MATRICES)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_a_matrix_product_is_exact(case, lanes, compiled, monkeypatch):

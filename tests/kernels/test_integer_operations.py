@@ -90,7 +90,7 @@ def test_fixed_point_is_within_a_step_of_real_arithmetic(types, kind, how):
     assert np.abs(found.astype(np.int64) - wanted).max() <= 1
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("types", "kind", "how"),
     [

@@ -57,7 +57,7 @@ def refusal(kernel: ScheduledKernel, data: object) -> str:
     return caught.value.reason
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
 def test_the_unchanged_list_gives_the_same_program(name, target):

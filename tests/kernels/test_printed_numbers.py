@@ -62,7 +62,7 @@ def samples(name: str) -> np.ndarray:
     return values[: 64 * 16 - len(special)].astype(np.float32)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_scalars_agree_with_numpy(run, name):
     operation, reference = UNARY[name]
@@ -310,7 +310,7 @@ def test_functions_of_vectors_agree_with_numpy(run_c, name, lanes):
     np.testing.assert_allclose(found, expected, rtol=5e-7)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_opencl_vectors_agree_with_numpy(run_opencl, name):
@@ -366,7 +366,7 @@ def test_vector_maximum_propagates_nan_and_selects_by_mask(run, lanes):
     np.testing.assert_array_equal(run(function, {"a": a, "b": b, "y": y})["y"], expected)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", [i32, i8], ids=str)
 @pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "uge"])
 def test_vectors_of_integers_are_compared(run, predicate, kind):
@@ -408,7 +408,7 @@ def test_vector_conversions(run):
     np.testing.assert_array_equal(found, a.astype(np.float32))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize(
     ("kind", "reference"), [("add", np.sum), ("maximumf", np.max), ("mul", np.prod)]

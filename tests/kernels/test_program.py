@@ -376,6 +376,7 @@ def test_the_opencl_binary_computes_what_numpy_does(name, opencl_device):
     assert_same_outputs(values, expected, output_names(source), "opencl")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lanes", [0, 4])
 def test_any_width_of_vectors_computes_the_same(lanes):
     """Without blocks (0 lanes: everything plain but for halos) and with blocks of 4."""

@@ -99,7 +99,7 @@ def test_dequantize_is_onnx_dequantize(run):
     np.testing.assert_array_equal(run_kernel(op, [x], run), expected)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2", "int16", "uint16"])
 def test_all_storage_widths_come_back(name, run):
     storage = ELEMENT_TYPES[name]
@@ -139,7 +139,7 @@ def test_half_precision_is_quantized_in_single(run):
 # -- requantize ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_generated_code_requantizes_as_the_reference(scheme, rounding, run):
@@ -166,7 +166,7 @@ def test_generated_code_multiplies_doubling_as_the_reference(exponent, run):
     np.testing.assert_array_equal(run_kernel(op, [x], run), op.evaluate(x)[0])
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("scheme", ["multiplier_shift", "shift"])
 def test_generated_code_rounds_once_as_the_reference(scheme, rounding, run):
@@ -186,7 +186,7 @@ def test_generated_code_rounds_once_as_the_reference(scheme, rounding, run):
     np.testing.assert_array_equal(run_kernel(op, [x.copy()], run), op.evaluate(x)[0])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("scheme", "rounding"),
     [
@@ -218,7 +218,7 @@ def test_narrow_numbers_are_requantized_from_their_zero_point():
 # -- products --------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("group", [1, 2, 4])
 @pytest.mark.parametrize("zeros", [[0] * 4, [-4, 0, 3, 5]])
 def test_a_convolution_of_integers_is_that_of_onnxruntime(group, zeros, run):
@@ -327,7 +327,7 @@ def test_products_that_have_no_meaning_are_refused(operands, properties, problem
         build(MatMulOp, [*operands, None, None], **properties)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("group", "window", "size", "choices"),
     [

@@ -158,7 +158,7 @@ def test_rows_of_a_column_may_be_any_number(rows):
     check(samples.depthwise(16, 7, 1, kernel=(5, 1)), blocked("xy"), choices={"rows": rows})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [3, 4, 7, 16, 29, 49])
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_groups_that_cut_through_blocks_are_tiled_by_pixels(width, kernel):
@@ -427,7 +427,7 @@ def test_softmax_rows_share_one_loop(columns):
     assert len(phases(scheduled.function)) == 1
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("shape", "packs"),
     [

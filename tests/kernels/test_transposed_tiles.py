@@ -105,7 +105,7 @@ def test_rows_that_stay_rows_and_outermost_loops_are_refused(batch, reason):
         transpose(nest, rows="r", columns="c")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("to_blocks", [True, False])
 @pytest.mark.parametrize("block", [4, 8, 16])
 @pytest.mark.parametrize(("height", "width"), [(3, 8), (2, 13), (5, 6), (4, 3)])

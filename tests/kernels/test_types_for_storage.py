@@ -70,7 +70,7 @@ def numbers_around(codes: np.ndarray) -> np.ndarray:
         return np.concatenate([own, between, near, special]).astype(np.float32)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*FLOATS, "float8_e8m0fnu", *INTEGERS])
 def test_every_code_is_read(name, run):
     codes = all_codes(name)
@@ -79,7 +79,7 @@ def test_every_code_is_read(name, run):
     np.testing.assert_array_equal(found, codes.astype(np.float32))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FLOATS)
 def test_floats_are_rounded_to_the_nearest_with_ties_to_even(name, run):
     codes = all_codes(name)
@@ -94,7 +94,7 @@ def test_floats_are_rounded_to_the_nearest_with_ties_to_even(name, run):
     np.testing.assert_array_equal(found.view(bits)[numbers], expected.view(bits)[numbers])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_vectors_are_converted_as_single_numbers_are(name, lanes, run):

@@ -87,7 +87,7 @@ def check(function, outputs, machine=AVX512, block=16, **choices):
 # -- numbers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("outputs", [2, 4])
 @pytest.mark.parametrize(
     ("height", "width"),
@@ -164,6 +164,7 @@ def test_layers_at_random(outputs, blocks, height, width, order):
     check(function, outputs, order=order)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (7, 6)])
 def test_every_step_computes_the_same(height, width):
     function = samples.convolution(32, 16, height, width, residual=True)

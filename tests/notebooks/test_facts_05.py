@@ -79,6 +79,7 @@ def test_the_budget_is_refused_with_what_is_at_fault(lesson):
     assert lesson.shown["cell-17"].evidence is lesson["refusal"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_fusing_an_activation_saves_memory_in_one_network_and_costs_it_in_another(lesson, lanes):
     target = lesson["core"].with_(vector_floats=lanes)

@@ -37,7 +37,7 @@ def average_of(fields, is_signed=True, pictures=1):
     return op, lambda: read_operation(op, {})[0].layer
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("fields", "is_signed", "pictures"),
     [(PADDED, True, 1), (PADDED, False, 2), (WHOLE, True, 3), (WHOLE, False, 1)],

@@ -82,7 +82,7 @@ def elementwise(ratio, kind="scale", constant=None):
     )  # fmt: skip
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("ratio", [0.5, 2.0, 1.0, 1 / 16, 77 / 256])
 @pytest.mark.parametrize("kind", ["scale", "add", "sub"])
 @pytest.mark.parametrize("name", NPUS)

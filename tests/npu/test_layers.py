@@ -46,7 +46,7 @@ KINDS = {
 }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", NPUS)
 def test_convolutions_are_bit_equal_on_every_machine(name, kind):

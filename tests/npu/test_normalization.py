@@ -97,7 +97,7 @@ def test_factors_are_broadcast_to_channels(factors):
     np.testing.assert_array_equal(stored_form(op.output).logical(found), expected)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("channels", [1, 10, 64, 137])
 @pytest.mark.parametrize("centered", [True, False])

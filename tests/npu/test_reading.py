@@ -188,6 +188,7 @@ def moving(tmp_path_factory):
     return model_of(nodes, (1, 44, 5, 7), folder, *constants, outputs=outputs)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["odd-12x20", "vta-16"])
 def test_moves_are_read_off_where_numbers_come_from(name, moving):
     machine = describe(load_target(name))
@@ -207,6 +208,7 @@ def test_moves_are_read_off_where_numbers_come_from(name, moving):
     checked(found, snapshot, moving[2], machine)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["tiny-8", "vta-16"])
 def test_what_is_made_larger_is_joined_as_it_is(name, tmp_path):
     """As in networks that look at several sizes: no layer picks channels of two of them at once."""

@@ -348,7 +348,7 @@ def shuffled(kind: type[RulePass], seed: int) -> RulePass:
     return type(kind.__name__, (kind,), {"rules": tuple(rules), "name": kind.name})()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", PASSES, ids=lambda kind: kind.name)
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graph=graphs(), seed=st.integers(0, 2**16))

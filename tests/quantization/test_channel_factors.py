@@ -52,6 +52,7 @@ def rescaled(request, model, data):
     return request.param, explorer.compile(model, quantization=table), table
 
 
+@pytest.mark.sampled(1)
 def test_factors_keep_what_the_program_computes(rescaled, plain, data):
     """Every tensor, in the form that its origin says; the output as it is."""
     kinds, c, _ = rescaled

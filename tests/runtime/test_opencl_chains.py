@@ -85,6 +85,7 @@ def test_the_run_after_a_failed_one_computes_everything(device, monkeypatch):
             assert np.array_equal(array, expected[name])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("wake_seconds", [0.0, 1.0])
 def test_the_cost_of_waking_decides_who_runs_a_program(device, wake_seconds):
     """What is dear is left alone, in the caller's thread, and the view says why."""

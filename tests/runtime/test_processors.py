@@ -95,6 +95,7 @@ def hot_loops(assembly: str) -> list[list[str]]:
     return loops
 
 
+@pytest.mark.sampled(1)
 def test_vectors_registers_and_results_are_those_of_the_processor_that_is_named(compiled):
     processor = compiled.target.processor
     assert compiled.program.processor == processor

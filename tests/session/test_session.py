@@ -83,6 +83,7 @@ def test_other_contents_where_they_decide_a_shape_are_compiled_for():
         assert session.why().endswith("shape, which decides a shape, holds [2, 6], not [3, 4]")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("meanwhile", ["onnxruntime", "interpreter"])
 def test_all_modes_answer_alike(digits: Path, image: np.ndarray, meanwhile: str):
     answers = {}

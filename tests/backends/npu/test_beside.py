@@ -37,6 +37,7 @@ def parts_of(c):
     return [(part.function, part.device) for part in c.program.parts]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("machine", ["vta-16", "odd-12x20"])
 def test_parts_between_instructions_are_c(between, machine):
     path, table, x = between
@@ -156,6 +157,7 @@ split (float[1,3,12,12] x, float[140,3,1,1] w, float[5,70,1,1] v) => (float y, f
 """Shuffled channels of which a function of the host reads both halves, and a layer the second."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("machine", ["vta-16", "odd-12x20"])
 def test_what_is_no_layer_without_what_it_read_through_goes_elsewhere(machine, tmp_path):
     """From the picture the second half are channels; from the halves, as the other reads them,

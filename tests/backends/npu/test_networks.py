@@ -134,6 +134,7 @@ def test_results_in_pieces_are_part_of_a_network(tmp_path):
     checked(c, x)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["odd-12x20", "vta-16"])
 def test_channels_that_become_columns_with_zeros_between_are_part_of_a_network(tmp_path, target):
     """A decoder's first layers: each position is one by itself."""
@@ -146,6 +147,7 @@ def test_channels_that_become_columns_with_zeros_between_are_part_of_a_network(t
     checked(explorer.compile(path, target, quantization=table), x)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["vta-16", "tiny-8"])
 def test_filters_of_zeros_are_a_layer(tmp_path, target):
     """Their scale is so small that no shift makes it: the sums are made zero instead."""

@@ -79,7 +79,7 @@ def network(request, tmp_path_factory):
     return path, inputs, y, expected
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_machine_computes_the_file_s_numbers_alone(network, machine):
     path, inputs, output, expected = network
@@ -103,6 +103,7 @@ def test_the_processor_computes_the_same_with_and_without_a_table(network):
     c.close()
 
 
+@pytest.mark.sampled(1)
 def test_only_what_the_file_has_not_quantized_wants_a_threshold(network):
     path, inputs, _, _ = network
     table = explorer.calibrate(path, inputs, method="min-max", corrections=(), arithmetic="integer")

@@ -30,8 +30,11 @@ def text_of(page: Path) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """What links to headings end with, as GitHub makes it: `## A b (c)` is `a-b-c`."""
-    found: dict[str, int] = {}
+    """What links to headings end with, as GitHub makes it: `## A b (c)` is `a-b-c`.
+
+    A paragraph may have an anchor of its own: `<a id="a-b"></a>`.
+    """
+    found: dict[str, int] = dict.fromkeys(re.findall(r'<a id="([^"]+)"></a>', text), 0)
     for heading in re.findall(r"^#+ +(.*)$", text, re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         slug = "".join(c for c in words if c in " -_" or unicodedata.category(c)[0] in "LN")

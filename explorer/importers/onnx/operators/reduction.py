@@ -13,7 +13,7 @@ from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
-from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
+from explorer.ir.top.reductions.reduction import REAL_KINDS, ReduceOp, TopKOp
 
 _KINDS = {
     "ReduceSum": "sum",
@@ -27,6 +27,8 @@ _KINDS = {
     "ReduceLogSum": "log_sum",
     "ReduceLogSumExp": "log_sum_exp",
 }
+_IDENTITIES = ("sum", "mean", "max", "min", "prod", "log_sum_exp")
+"""Kinds that leave a single element as it is."""
 _OTHERS = tuple(operator for operator in _KINDS if operator != "ReduceSum")
 
 
@@ -147,28 +149,42 @@ def _axes_operand(node: Node, build: Build) -> Sequence[int] | None:
 
 
 def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> SSAValue:
-    """No axes mean all, or none with `noop_with_empty_axes`."""
+    """No axes mean all, or each element by itself with `noop_with_empty_axes`."""
     x = node.operand(0)
     rank = build.rank(x)
-    kind = _KINDS[node.operator]
+    keepdims = bool(node.integer("keepdims", 1))
     if not axes:
         if node.integer("noop_with_empty_axes", 0):
-            if kind not in ("sum", "mean", "max", "min", "prod"):
-                raise Unsupported("noop_with_empty_axes for a reduction that is no identity")
-            return x
+            return x if _KINDS[node.operator] in _IDENTITIES else _reduced(node, x, [], True, build)
         axes = range(rank)
-    if not rank:
-        return _reduce_scalar(node, x, build)
-    return build.value(
-        ReduceOp,
-        [x],
-        kind=kind,
-        axes=build.axes(axes, rank),
-        keepdims=bool(node.integer("keepdims", 1)),
-    )
+    if not rank:  # a single number as a vector of one, whose result is a single number again
+        return _reduced(node, build.unsqueeze(x, [0]), [0], False, build)
+    return _reduced(node, x, build.axes(axes, rank), keepdims, build)
 
 
-def _reduce_scalar(node: Node, x: SSAValue, build: Build) -> SSAValue:
-    """A single number as a vector of one, whose result is a single number again."""
-    vector = build.unsqueeze(x, [0])
-    return build.value(ReduceOp, [vector], kind=_KINDS[node.operator], axes=[0], keepdims=False)
+def _reduced(
+    node: Node, x: SSAValue, axes: Sequence[int], keepdims: bool, build: Build
+) -> SSAValue:
+    """Roots and logarithms of integers are computed in f64 and truncated, as in onnxruntime."""
+    kind = _KINDS[node.operator]
+    is_real = kind in REAL_KINDS and not build.is_float(x)
+    if is_real and kind == "log_sum_exp":
+        y = _largest_exponentials(x, axes, build)
+        return y if keepdims else build.squeeze(y, axes)
+    wide = build.cast(x, np.float64) if is_real else x
+    y = build.value(ReduceOp, [wide], kind=kind, axes=axes, keepdims=keepdims)
+    return build.cast(y, build.dtype(x))
+
+
+def _largest_exponentials(x: SSAValue, axes: Sequence[int], build: Build) -> SSAValue:
+    """m + log(n) of integers, truncated: the maximum, and how often it stands there.
+
+    In integers, as onnxruntime adds them up, exp(x - m) is 0 for all smaller ones.
+    """
+    greatest = build.reduce("max", x, axes, True)
+    hits = build.cast(build.binary("equal", x, greatest), np.int64)
+    count = build.reduce("sum", hits, axes, True)
+    logarithm = build.unary("log", build.cast(count, np.float64))
+    total = build.binary("add", build.cast(greatest, np.float64), logarithm)
+    is_single = build.binary("equal", count, build.scalar_like(1, count))
+    return build.select(is_single, greatest, build.cast(total, build.dtype(x)))

@@ -66,7 +66,7 @@ from explorer.ir.top.reductions.domain import (
     reduced_shape,
 )
 from explorer.ir.top.sizes import expressions
-from explorer.ir.top.support.operands import require_numbers
+from explorer.ir.top.support.operands import require_floats, require_numbers
 from explorer.ir.types import (
     element_type_from_numpy,
     element_type_of,
@@ -173,6 +173,10 @@ REDUCTIONS: dict[str, ReductionKind] = {
 }
 
 
+REAL_KINDS = ("l2", "log_sum", "log_sum_exp")
+"""Kinds of floats only: roots and logarithms."""
+
+
 @irdl_op_definition
 class ReduceOp(Differentiable, Quantizable, ComputesSizes, MixesAxes, Permutable, Blockable):
     """Reduces `axes` (non-negative) to one element each: sum, mean, max, l2, log_sum_exp ...
@@ -204,7 +208,9 @@ class ReduceOp(Differentiable, Quantizable, ComputesSizes, MixesAxes, Permutable
     def infer_types(self) -> list[Attribute]:
         if self.kind.data not in REDUCTIONS:
             raise ValueError(f"unknown kind {self.kind.data!r}; known: {', '.join(REDUCTIONS)}")
-        if self.kind.data not in ("max", "min"):
+        if self.kind.data in REAL_KINDS:
+            require_floats(f"{self.name} {self.kind.data}", [self.input])
+        elif self.kind.data not in ("max", "min"):
             require_numbers(f"{self.name} {self.kind.data}", self.input)
         shape = reduced_shape(shape_of(self.input), self.get("axes"), self.get("keepdims"))
         return [tensor_type(element_type_of(self.input), shape)]

@@ -111,13 +111,13 @@ def compare(
             if with_isolated:
                 isolated.append(replace(isolated[-1], name=subject.name))
             continue
+        values, apart, untied, final, expected = {}, {}, {}, {}, {}  # of the subject before
         snapshot = subject.snapshot
         told = (*SEARCHES, QUANTIZER)
         searches.update({k: op for k, op in snapshot.operations.items() if op.name in told})
         expected = expected_values(snapshot, reference)
         values = with_outputs(snapshot, inputs, subject.run(inputs, {}))
         ties = near_ties(snapshot, values, expected, searches, may_tie)
-        untied: Values = {}
         if with_isolated:
             apart = with_outputs(snapshot, inputs, subject.run(inputs, expected))
             tied = near_ties(snapshot, apart, expected, searches, may_tie)

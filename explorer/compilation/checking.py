@@ -191,22 +191,25 @@ def check(
     has_own = compilation.backend.executor(compilation.target) is not None
     runner = None if has_own else CompiledRunner()
     binary = TappedProgram(compilation.executable)
+    is_quantized = quantizing_pass(compilation) is not None
+    # Tensors of a quantized program are compared once more, with the float source's.
+    last = binary.values if is_quantized else _releasing(binary, cache, runner)
     subjects = []
     for index, result in enumerate(compilation.passes):
         same = index > 0 and not result.changed
         snapshot = result.after
         run = snapshot_runner(snapshot, cache, runner)
+        if not is_quantized:
+            run = _forgetting(run, cache)
         if snapshot.level == "memory" and runner is not None:
             # The plan's addresses count: on the processor that is the binary itself.
             run = (
-                binary.values
+                last
                 if compilation.backend.runs_snapshots
                 else planned_runner(compilation, snapshot, runner)
             )
         subjects.append(Subject(result.name, snapshot, run, same))
-    subjects.append(
-        Subject(f"binary on {compilation.target.name}", compilation.final, binary.values)
-    )
+    subjects.append(Subject(f"binary on {compilation.target.name}", compilation.final, last))
     if is_smaller(compilation, chosen):
         subjects = [smaller_subject(compilation)]
     outputs = _outputs(compilation)
@@ -232,7 +235,7 @@ def check(
 
     quantized = None
     try:
-        if len(subjects) > 1 and quantizing_pass(compilation) is not None:
+        if len(subjects) > 1 and is_quantized:
             ties = _source_ties(compilation)
             quantized = QuantizedReference.of(compilation, chosen, expected, ties)
             costliest = None
@@ -324,6 +327,34 @@ def snapshot_runner(
     if snapshot.level == "top" or runner is None:
         return lambda inputs, replaced: snapshot.run(inputs, cache, replaced)
     return lambda inputs, replaced: runner.run(snapshot, inputs, replaced)
+
+
+def _forgetting(run: Runner, cache: EvaluationCache) -> Runner:
+    """The same; what the subjects before the last one computed is dropped when it runs first."""
+    has_run = False
+
+    def forgetting(inputs: Values, replaced: Values) -> Values:
+        nonlocal has_run
+        if not has_run:
+            cache.forget_unused()
+            has_run = True
+        return run(inputs, replaced)
+
+    return forgetting
+
+
+def _releasing(
+    binary: TappedProgram, cache: EvaluationCache, runner: CompiledRunner | None
+) -> Runner:
+    """The binary, behind which no snapshot runs again: what these have kept is dropped."""
+
+    def releasing(inputs: Values, replaced: Values) -> Values:
+        cache.forget_unused()
+        if runner is not None:
+            runner.close()
+        return binary.values(inputs, replaced)
+
+    return releasing
 
 
 def planned_runner(compilation: Compiled, snapshot: Snapshot, runner: CompiledRunner) -> Runner:

@@ -50,6 +50,8 @@ class EvaluationCache:
         self._held: dict[int, np.ndarray] = {}
         self._numbers: dict[int, int] = {}
         """Of arrays that are held, so that no other ever takes their place in memory."""
+        self._used: set[int] = set()
+        """Keys and numbers that were asked for since something was forgotten last."""
 
     def copy(self) -> EvaluationCache:
         """One with the same results, whose own are not found here."""
@@ -60,12 +62,22 @@ class EvaluationCache:
 
     def key(self, structure: Hashable) -> int:
         """The number of a structure. Not its hash: -1 and -2 have the same one."""
-        return self._keys.setdefault(structure, len(self._keys))
+        number = self._keys.setdefault(structure, len(self._keys))
+        self._used.add(number)
+        return number
+
+    def forget_unused(self) -> None:
+        """Drops what was not asked for since the last call: results, and arrays that are held."""
+        self.results = {k: found for k, found in self.results.items() if k in self._used}
+        self._held = {n: array for n, array in self._held.items() if n in self._used}
+        self._numbers = {id(array): number for number, array in self._held.items()}
+        self._used = set()
 
     def known(self, array: np.ndarray) -> Known:
         """The array, or the first one of the same contents, and the number of these contents."""
         number = self._numbers.get(id(array))
         if number is not None:
+            self._used.add(number)
             return array, number
         number = self.key(_contents(array))
         held = self._held.setdefault(number, array)

@@ -152,6 +152,27 @@ def test_arrays_are_told_apart_even_when_they_lie_in_the_same_place():
 # -- isolated --------------------------------------------------------------------------------------
 
 
+def test_what_was_not_asked_for_is_forgotten_and_computed_again():
+    cache, weights = EvaluationCache(), Weights({"k": K})
+    module = parse(CHAIN)
+    first = evaluate_module(module, weights, {"x": X}, cache)
+    cache.forget_unused()  # all of it was asked for
+    runs = cache.runs
+    evaluate_module(module, weights, {"x": X}, cache)
+    assert cache.runs == runs
+    for number in range(5):
+        evaluate_module(module, weights, {"x": X + number + 1}, cache)
+        cache.forget_unused()
+    assert len(cache.results) == runs
+    again = evaluate_module(module, weights, {"x": X}, cache)
+    assert cache.runs == 7 * runs
+    for name, array in first.items():
+        np.testing.assert_array_equal(again[name], array)
+    cache.forget_unused()
+    cache.forget_unused()
+    assert not cache.results
+
+
 def test_replaced_values_feed_their_users_and_are_reported_as_computed():
     fed = np.zeros(4, np.float32)
     values = evaluate(CHAIN, {"x": X}, replaced={"a": fed})

@@ -41,6 +41,7 @@ from explorer.passes.simplify import fold_batch_norm
 from explorer.reducing import Candidate, differing, reduce
 from explorer.reducing.candidate import candidate_of_proto
 from explorer.reducing.trials import Report
+from explorer.references.onnx_runtime import shared_process
 
 OPSET, FORMAT = 17, 8
 
@@ -316,6 +317,7 @@ def measured(fault: Fault, options: dict[str, int], shows_steps: bool) -> str:
             differing(computed(fault.rule)),
             report=reporter(before) if shows_steps else None,
         )
+    shared_process().close()  # onnxruntime's, which counts when it has ended
     left = found.candidate
     operators = ", ".join(node.op_type for node in left.model.graph.node)
     return (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -283,3 +284,19 @@ def test_arguments_of_calls_keep_integers_of_64_bits(target, number, tmp_path):
     model = ex.load(program.write(tmp_path / "net.pt2", [y]))
     (found,) = ex.interpret(model, {"self": x}).values()
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("zero", [np.int8(3), np.uint8(128), np.int16(0)])
+def test_what_is_no_number_is_quantized_to_the_least_integer(zero, make_model, tmp_path):
+    x = np.linspace(-9, 9, 67, dtype=np.float32)
+    x[::5], x[1], x[2] = np.nan, np.inf, -np.inf
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    weights = {"s": np.array(0.25, np.float32), "z": np.array(zero)}
+    model = make_model([node], {"x": x}, weights, 21)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert (expected[::5] == np.iinfo(zero.dtype).min).all()
+    read = ex.load(path)
+    for found in (*ex.interpret(read, {"x": x}).values(), *ex.compile(read).run({"x": x}).values()):
+        np.testing.assert_array_equal(found, expected)

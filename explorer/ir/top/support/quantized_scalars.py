@@ -52,12 +52,14 @@ def real_array(array: np.ndarray, kind: Attribute) -> np.ndarray:
 
 
 def stored_array(array: np.ndarray, kind: QuantizedType) -> np.ndarray:
-    """Real numbers (f32, f64) as the integers that stand for them."""
+    """Real numbers (f32, f64) as the integers that stand for them; NaN as the least one."""
     precise = array if array.dtype == np.float64 else array.astype(np.float32)
     with np.errstate(all="ignore"):
         divided = precise / kind.along(kind.scale_array, array.ndim)
         whole = np.rint(divided) + kind.along(kind.zero_point_array, array.ndim)
-        return np.clip(whole, *single_limits(kind)).astype(np.int64).astype(numpy_dtype(kind))
+        low, high = single_limits(kind)
+        kept = np.where(np.isnan(whole), low, np.clip(whole, low, high))
+        return kept.astype(np.int64).astype(numpy_dtype(kind))
 
 
 def single_limits(kind: QuantizedType) -> tuple[float, float]:
@@ -161,7 +163,10 @@ def centered_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
 
 
 def stored_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
-    """A real scalar (f32) as the integer that stands for it."""
+    """A real scalar (f32) as the integer that stands for it; NaN, no larger than any, is the least.
+
+    That is what onnxruntime's vectors of minima and maxima make of it.
+    """
     scale = tables[0] if tables else float(kind.scale_array[0])
     rounded = (x.convert(F32) / scale).unary(math.RoundEvenOp)
     if len(tables) > 1:
@@ -169,7 +174,8 @@ def stored_scalar(x: Scalar, kind: QuantizedType, *tables: Scalar) -> Scalar:
     elif kind.zero_point_array[0]:
         rounded = rounded + float(kind.zero_point_array[0])
     low, high = single_limits(kind)
-    return rounded.maximum(low).minimum(high).convert(I32).convert(kind.storage)
+    raised = rounded.compare("gt", low).select(rounded, low)
+    return raised.minimum(high).convert(I32).convert(kind.storage)
 
 
 def requantized_scalar(sum_: Scalar, attribute: RequantizationAttr, *factors: Scalar) -> Scalar:

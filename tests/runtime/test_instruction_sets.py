@@ -19,7 +19,7 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
-from explorer.runtime.compilers import compile_shared_library
+from explorer.runtime.compilers import compile_shared_library, compiler_for
 from explorer.runtime.native.program import NativeProgram
 from explorer.targets import load_target
 
@@ -123,13 +123,12 @@ NAMES = [*(path.stem for path in FLOATS), *MODELS]
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("architecture", "width"), [("x86-64", 4), ("x86-64-v3", 8)])
 def test_shorter_vectors_compute_the_same(tmp_path, name, architecture, width):
-    """Flags of the caller come last, so that they win over `-march=native`."""
     if not {"avx2", "fma"} <= set(Path("/proc/cpuinfo").read_text().split()) and width > 4:
         pytest.skip("no AVX2")
     compilation = compiled(name, tmp_path, width)
 
     def build(source: str) -> Path:
-        return compile_shared_library(source, tmp_path, flags=[f"-march={architecture}"])
+        return compile_shared_library(source, tmp_path, compiler_for(architecture))
 
     built = compilation.built
     with NativeProgram(built.program, built.weights, build=build) as executable:
@@ -173,12 +172,12 @@ def test_dot_products_of_shorter_vectors_are_used_as_they_are_defined(
     header = tmp_path / "reference.h"
     header.write_text(REFERENCE)
     compilation = compiled(name, tmp_path, width)
-    flags = [f"-march={architecture}", "-include", str(header)]
+    compiler, flags = compiler_for(architecture), ["-include", str(header)]
     built = compilation.built
 
     def run(*more: str) -> dict[str, np.ndarray]:
         def build(source: str) -> Path:
-            return compile_shared_library(source, tmp_path, flags=[*flags, *more])
+            return compile_shared_library(source, tmp_path, compiler, [*flags, *more])
 
         with NativeProgram(built.program, built.weights, build=build) as executable:
             return executable.run(compilation.example_inputs())

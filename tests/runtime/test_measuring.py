@@ -9,7 +9,8 @@ import pytest
 
 from explorer.backends.cores import cost_machine_of, known_core
 from explorer.cli import main
-from explorer.processor import cache_bytes, vector_floats
+from explorer.processor import cache_bytes
+from explorer.runtime.core_at_hand import SETTING, lanes_at_hand
 from explorer.runtime.measuring import (
     Measurement,
     keep,
@@ -41,7 +42,7 @@ def test_a_short_measurement_is_plausible(monkeypatch: pytest.MonkeyPatch):
     sizes = {**probes.USUAL_CACHES, **cache_bytes(), "l3": 4 << 20}
     monkeypatch.setattr(probes, "cache_bytes", lambda: sizes)
     found = measure_core(16, seconds=0.3)
-    assert found.vector_floats == vector_floats()
+    assert found.vector_floats == lanes_at_hand()
     assert 0.3e9 < found.clock_hz < 8e9
     for rate in (found.multiply_adds, found.loads, found.stores):
         assert 0.1 < rate < 8
@@ -78,7 +79,10 @@ def test_figures_of_a_disturbed_machine_are_not_believed():
     assert core.load_units == 2  # what else is clear still counts
 
 
-def test_a_measurement_is_kept_and_goes_before_the_tables(empty_folder: Path):
+def test_a_measurement_is_kept_and_goes_before_the_tables(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv(SETTING, raising=False)  # a measurement is of the machine itself
     target = load_target("cpu")
     assert kept_measurement() is None and known_core(target).measured == ()
     three = replace(CLEAR, loads=2.97, loads_of_half=2.98)

@@ -22,6 +22,7 @@ import numpy as np
 from explorer.accuracy.exact import Judge, expected_values
 from explorer.accuracy.measuring import MOST_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.accuracy.steps import MOST_TIES
 from explorer.accuracy.ties import (
     OUTPUT,
     QUANTIZER,
@@ -73,6 +74,7 @@ def compare(
     most_details: int = MOST_DETAILS,
     exact: Judge | None = None,
     may_tie: Collection[str] | None = None,
+    most_ties: float = MOST_TIES,
 ) -> AccuracyReport:
     """Runs every subject and compares each value that has an origin.
 
@@ -80,9 +82,10 @@ def compare(
     name of the value in the last subject). `most_details`: histograms and worst elements are kept
     of so many tensors, those with the largest errors. `exact`: who is asked about tensors that
     are out of tolerance: the source in float64. `may_tie`: quantized tensors whose rounding may
-    go either way, all where it is None. Passed means: something was compared after
-    every pass, all of it right (`is_right`) in both modes, and every output of the source was
-    compared. A program's outputs are always compared, whatever values it shows besides.
+    go either way, all where it is None; `most_ties`: share of a tensor's elements that may. Passed
+    means: something was compared after every pass, all of it right (`is_right`) in both modes, and
+    every output of the source was compared. A program's outputs are always compared, whatever
+    values it shows besides.
     """
     accumulated: list[PassAccuracy] = []
     isolated: list[PassAccuracy] = []
@@ -117,10 +120,10 @@ def compare(
         searches.update({k: op for k, op in snapshot.operations.items() if op.name in told})
         expected = expected_values(snapshot, reference)
         values = with_outputs(snapshot, inputs, subject.run(inputs, {}))
-        ties = near_ties(snapshot, values, expected, searches, may_tie)
+        ties = near_ties(snapshot, values, expected, searches, may_tie, most_ties)
         if with_isolated:
             apart = with_outputs(snapshot, inputs, subject.run(inputs, expected))
-            tied = near_ties(snapshot, apart, expected, searches, may_tie)
+            tied = near_ties(snapshot, apart, expected, searches, may_tie, most_ties)
             names = {tie.value for tie in tied}
             untied = {name: array for name, array in apart.items() if name not in names}
             isolated.append(measured(subject, "isolated", untied, tied))

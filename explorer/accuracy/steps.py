@@ -44,12 +44,14 @@ def rounding_ties(
     expected: Mapping[str, np.ndarray],
     quantizers: Collection[str] = (),
     may_tie: Collection[str] | None = None,
+    most_ties: float = MOST_TIES,
 ) -> list[tuple[str, NearTie]]:
     """Quantized values, by name, that differ from the expected ones by ties of rounding only.
 
     quantizers: identities of operations whose plain bytes are quantized numbers, with parameters
     that are known at run time only. may_tie: tensors of the source whose rounding may go either
-    way, all of them where it is None: others that differ are wrong.
+    way, all of them where it is None: others that differ are wrong. most_ties: share of a tensor's
+    elements that may differ.
     """
     ties = []
     for identity, op in snapshot.operations.items():
@@ -63,7 +65,7 @@ def rounding_ties(
                 continue
             if found.shape != wanted.shape or found.dtype != wanted.dtype:
                 continue
-            record = _record(identity, result, kind, found, wanted)
+            record = _record(identity, result, kind, found, wanted, most_ties)
             is_free = may_tie is None or identity in quantizers
             if record is not None and (is_free or record.tensor in (may_tie or ())):
                 ties.append((name, record))
@@ -71,12 +73,17 @@ def rounding_ties(
 
 
 def _record(
-    identity: str, result: OpResult, kind: QuantizedType, found: np.ndarray, wanted: np.ndarray
+    identity: str,
+    result: OpResult,
+    kind: QuantizedType,
+    found: np.ndarray,
+    wanted: np.ndarray,
+    most_ties: float,
 ) -> NearTie | None:
     """The tie; None where the tensors are equal, or differ by more than rounding explains."""
     steps = found.astype(np.int64) - wanted.astype(np.int64)
     count = int(np.count_nonzero(steps))
-    if not count or np.abs(steps).max() > 1 or count > max(FEW, MOST_TIES * steps.size):
+    if not count or np.abs(steps).max() > 1 or count > max(FEW, most_ties * steps.size):
         return None
     first = tuple(int(i) for i in np.argwhere(steps)[0])
     origin = origin_of(result)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.accuracy.steps import rounding_ties
+from explorer.accuracy.steps import MOST_TIES, rounding_ties
 from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
@@ -46,13 +46,14 @@ def near_ties(
     expected: Values,
     searches: Mapping[str, TopOperation] | None = None,
     may_tie: Collection[str] | None = None,
+    most_ties: float = MOST_TIES,
 ) -> tuple[Tie, ...]:
     """Indices that differ from the expected ones where the candidates are equally good, and
     quantized numbers that differ by a step where rounding may go either way (`steps.py`).
 
     `searches`: the operations of `SEARCHES` in earlier snapshots by identity, for launches that
-    were made of them; by default the snapshot's own. `may_tie`: of quantized numbers, see
-    `rounding_ties`.
+    were made of them; by default the snapshot's own. `may_tie`, `most_ties`: of quantized
+    numbers, see `rounding_ties`.
     """
     known = snapshot.operations if searches is None else searches
     ties = []
@@ -72,7 +73,7 @@ def near_ties(
                 Tie(name, tie_record(identity, origin.tensor if origin else "", found, wanted, gap))
             )
     quantizers = {identity for identity, op in known.items() if op.name == QUANTIZER}
-    found = rounding_ties(snapshot, values, expected, quantizers, may_tie)
+    found = rounding_ties(snapshot, values, expected, quantizers, may_tie, most_ties)
     ties += [Tie(name, record) for name, record in found]
     return tuple(ties)
 

@@ -14,6 +14,7 @@ from explorer.accuracy.comparison import ISOLATED, Runner, Subject, Values, comp
 from explorer.accuracy.exact import ExactReference, Judge
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
+from explorer.accuracy.steps import MOST_TIES
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.checking_quantized import (
@@ -94,6 +95,7 @@ class Accuracy:
                 most_details=0,
                 exact=self.exact if expected is self.expected else None,
                 may_tie=self._ties_at(index),
+                most_ties=self.quantized.most_ties_at(index) if self.quantized else MOST_TIES,
             )
             return report.passed
 
@@ -219,6 +221,7 @@ def check(
         expected: Values,
         exact: Judge | None,
         may_tie: Collection[str] | None = None,
+        most_ties: float = MOST_TIES,
     ) -> AccuracyReport:
         return compare(
             subjects,
@@ -231,6 +234,7 @@ def check(
             progress=progress,
             exact=exact,
             may_tie=may_tie,
+            most_ties=most_ties,
         )
 
     quantized = None

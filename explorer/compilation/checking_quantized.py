@@ -40,6 +40,7 @@ from explorer.accuracy.comparison import ISOLATED, Subject, with_outputs
 from explorer.accuracy.exact import ExactReference, Judge, Neighbours
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.stages import quantization_errors
+from explorer.accuracy.steps import MOST_TIES
 from explorer.accuracy.ties import OUTPUT, Values
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
 class Compared(Protocol):
     """Compares subjects with tensors; `may_tie`: of which rounding may go either way, all of them
-    where it is None."""
+    where it is None; `most_ties`: for what share of their elements."""
 
     def __call__(
         self,
@@ -71,6 +72,7 @@ class Compared(Protocol):
         expected: Values,
         exact: Judge | None,
         may_tie: Collection[str] | None = None,
+        most_ties: float = MOST_TIES,
     ) -> AccuracyReport: ...
 
 
@@ -87,6 +89,10 @@ ROUNDED_SCALES = (
     "passes are held to the program with these scales"
 )
 """What `round-scales` makes of a model that arrives quantized."""
+TWICE_ROUNDED = 0.25
+"""Share of numbers that a scheme of two roundings, the second of a bit, has a step beside those of
+one: fractions from a quarter to a half are rounded up to a half first. Truncation has half of all.
+"""
 LOSSY = (RoundWeights.name, CorrectBias.name)
 """Passes that change what floats are."""
 SHIFT = "shift"
@@ -163,6 +169,11 @@ class QuantizedReference:
         if index < self.first:
             return self.source_ties
         return None if index <= self.meaning else ()
+
+    def most_ties_at(self, index: int) -> float:
+        """Share of a tensor's elements that may differ by a step in the program behind a pass."""
+        is_chosen = bool(self.changed_scheme) and self.first <= index <= self.meaning
+        return TWICE_ROUNDED if is_chosen else MOST_TIES
 
 
 def quantizing_pass(compilation: Compiled) -> str | None:
@@ -279,11 +290,17 @@ def _check_scheme(
     """Of integers that the target scales in another way than the file states."""
     first, meaning = reference.first, reference.meaning
     before, chosen, behind = (
-        compared(subjects[start:end], reference.expected_at(start), judge, reference.ties_at(start))
-        for start, end, judge in (
-            (0, first, exact),
-            (first, meaning + 1, exact),
-            (meaning + 1, len(subjects), None),
+        compared(
+            subjects[start:end],
+            reference.expected_at(start),
+            judge,
+            reference.ties_at(start),
+            most_ties,
+        )
+        for start, end, judge, most_ties in (
+            (0, first, exact, MOST_TIES),
+            (first, meaning + 1, exact, TWICE_ROUNDED),
+            (meaning + 1, len(subjects), None, MOST_TIES),
         )
     )
     chosen = _without_details(chosen)

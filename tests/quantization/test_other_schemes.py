@@ -1,16 +1,20 @@
 """Models that arrive quantized, on targets that scale integers in another way than their files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import explorer
 from explorer.compilation.checking_quantized import CHOOSE
+from explorer.importers.tflite.file.reading import read
 from explorer.ir.origins import Origin
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import RulePass
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.views.verdicts import grounds
+from verification.conformance.tflite.models import TensorOf, one_operator
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,24 @@ def test_a_scheme_that_truncates_is_no_matter_of_ties(on_tiny):
     assert not accuracy.passed
     fault = accuracy.bisect()
     assert (fault.pass_name, fault.rule) == ("compute-in-integers", CHOOSE)
+
+
+def test_a_scheme_that_rounds_twice_is_a_step_off_in_many_places():
+    """Sums in steps of 0.35 of the result's: half of one bit is rounded after the product."""
+    random = np.random.default_rng(5)
+    x = TensorOf(name="x", shape=(1, 32, 32, 4), element_type="int8", scales=[0.05], zeros=[3])
+    w = TensorOf(name="w", shape=(1, 1, 1, 4), element_type="int8", scales=[0.02], zeros=[0],
+                 data=random.integers(-9, 10, (1, 1, 1, 4)).astype(np.int8), axis=3)  # fmt: skip
+    y = replace(x, name="y", scales=[0.05 * 0.02 / 0.35], zeros=[0])
+    values = {"StrideW": 1, "StrideH": 1, "DepthMultiplier": 1}
+    content = one_operator("DEPTHWISE_CONV_2D", [x, w], [y], "DepthwiseConv2DOptions", values)
+    inputs = {"x": random.integers(-60, 60, (1, 32, 32, 4)).astype(np.int8)}
+    c = explorer.compile(read(memoryview(content), "twice"), "tiny-8")
+    report = c.accuracy(inputs).report
+    c.close()
+    assert report.passed and report.bit_exact
+    chosen = next(p for p in report.isolated if p.name == "compute-in-integers")
+    assert sum(tie.elements for tie in chosen.near_ties) > 0.02 * 32 * 32 * 4
 
 
 def test_moves_of_an_origin_are_undone():

@@ -251,12 +251,15 @@ def require_scale(table: ThresholdTable, inputs: Mapping[str, np.ndarray]) -> No
             continue
         low, high = float(numbers.min()), float(numbers.max())
         reach = max(abs(low), abs(high))
-        if reach > APART * known.threshold or 0 < APART * reach < known.threshold:
+        is_narrow = 0 < APART * reach < known.threshold
+        if reach > APART * known.threshold or is_narrow:
+            outliers = ", or leave outliers out of these data: `explorer calibrate` names them"
             raise InputError(
                 f"the numbers of input `{name}` lie between {low:g} and {high:g}; the table was "
                 f"made for {known.low:g} to {known.high:g}",
                 file=table.path,
-                hint="scale the inputs as the data of the calibration were",
+                hint="scale the inputs as the data of the calibration were"
+                + (outliers if is_narrow else ""),
             )
 
 

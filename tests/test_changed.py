@@ -10,6 +10,10 @@ folders_of = script["folders_of"]
 
 def test_files_of_a_folder_run_the_tests_that_read_them():
     assert folders_of(["explorer/views/js/explorer.js"]) == ["tests/app", "tests/views"]
+    assert folders_of(["tests/javascript/state.test.mjs"]) == [
+        "tests/test_quick.py",
+        "tests/views/test_javascript.py",
+    ]
     assert folders_of(["explorer/targets/cpu.toml", "notebooks/05_memory.ipynb"]) == [
         "tests/backends",
         "tests/notebooks",

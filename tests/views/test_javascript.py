@@ -1,6 +1,9 @@
-"""What needs no Node.js of the checks of the page: width, and modules and exports that are used."""
+"""The page's modules: their tests in Node.js, width, and modules and exports that are used."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,13 @@ from explorer.views.bundle import read_module
 FOLDER = module.FOLDER / "js"
 FILES = sorted([*FOLDER.rglob("*.js"), *FOLDER.glob("*.d.ts"), module.FOLDER / "loader.js"])
 ENTRY = "explorer.js"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "test_javascript.py"
+
+
+def test_the_modules_pass_their_tests_in_node():
+    command = [sys.executable, str(SCRIPT), "--test-reporter=spec"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_no_line_is_longer_than_100_columns():

@@ -8,8 +8,6 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import AccuracyReport, Fault, TensorError, Trace
-from explorer.views import module, register
-from explorer.views.bundle import bundle
 
 pytestmark = pytest.mark.browser
 
@@ -117,24 +115,3 @@ def test_the_first_wrong_row_is_in_sight(opened: Any, trace: Trace, synthetic: M
     heads = page.locator(".heat-head").bounding_box()
     assert heads["height"] >= 16
     assert abs(heads["y"] - map_box["y"]) < 2
-
-
-def test_names_of_columns_lose_the_ending_that_most_of_them_have(chromium: Any):
-    entry = """import {commonEnding} from "./measures/column_names.js";
-globalThis.commonEnding = commonEnding;
-"""
-    page = chromium.new_page()
-    page.add_script_tag(
-        content=bundle(
-            "entry.js",
-            lambda name: (
-                entry if name == "entry.js" else module.module_source(name, register.VIEWS)
-            ),
-        )
-    )
-    ending = "(names) => commonEnding(names)"
-    assert page.evaluate(ending, ["/a/conv_output_0", "/b/relu_output_0", "y"]) == "_output_0"
-    assert page.evaluate(ending, ["a/Relu:0", "b/Add:0"]) == ":0"
-    assert page.evaluate(ending, ["conv_1", "conv_2"]) == ""
-    assert page.evaluate(ending, ["y_0"]) == ""
-    page.close()

@@ -1,12 +1,9 @@
 """Branches compared in the served app: from base to fork, timed in turns, what is no difference."""
 
-import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-
-from explorer.views import module
 
 pytestmark = pytest.mark.browser
 
@@ -109,65 +106,6 @@ def test_a_selection_is_carried_into_the_branch(opened_app: Any):
     assert watched.is_clean(), watched
 
 
-def javascript(*names: str) -> str:
-    """Modules of the page as one script; what they import is among them."""
-    texts = [(module.FOLDER / "js" / name).read_text(encoding="utf-8") for name in names]
-    lines = re.sub(r"^import .*;$", "", "\n".join(texts), flags=re.MULTILINE)
-    return re.sub(r"^export ", "", lines, flags=re.MULTILINE)
-
-
-def test_what_others_come_from_goes_first_else_what_was_chosen_first(chromium: Any):
-    script = javascript("ground/numbers.js", "branches/direction.js")
-    branches = [
-        {"key": "1", "parent": ""},
-        {"key": "2", "parent": "1"},
-        {"key": "3", "parent": "2"},
-        {"key": "4", "parent": "1"},
-        {"key": "9", "parent": ""},
-    ]
-    page = chromium.new_page()
-    try:
-        for chosen, expected in (
-            (["2", "1"], ["1", "2"]),
-            (["1", "2"], ["1", "2"]),
-            (["3", "1"], ["1", "3"]),
-            (["3", "4"], ["3", "4"]),
-            (["4", "3"], ["4", "3"]),
-            (["9", "2", "1"], ["9", "1", "2"]),
-            (["3", "2", "1"], ["1", "2", "3"]),
-        ):
-            call = f"([branches, keys]) => {{ {script}\nreturn fromBase(branches, keys); }}"
-            assert page.evaluate(call, [branches, chosen]) == expected
-    finally:
-        page.close()
-
-
-def test_what_is_selected_is_found_again_by_the_nodes_it_comes_from(chromium: Any):
-    script = javascript("branches/carried.js")
-    call = f"""([records, chosen]) => {{ {script}
-        const data = {{latest: new Map(records.map((record) => [record.id, record]))}};
-        return carriedInto(data, chosen); }}"""
-    records = [
-        {"id": "conv1", "sources": ["Conv_1"], "family": "convolution"},
-        {"id": "relu1", "sources": ["Relu_1"], "family": "elementwise"},
-        {"id": "conv2", "sources": ["Conv_2"], "family": "convolution"},
-        {"id": "conv9", "sources": ["Conv_1"], "family": "convolution"},
-    ]
-    fused = {"selection": "conv8", "sources": ["Conv_1", "Relu_1"], "family": "convolution"}
-    page = chromium.new_page()
-    try:
-        assert page.evaluate(call, [records, fused]) == "conv9"  # what conv1 became
-        # The same name for another operation is not the same.
-        assert page.evaluate(call, [records, {**fused, "selection": "conv2"}]) == "conv9"
-        assert page.evaluate(call, [records, {**fused, "selection": "relu1"}]) == "relu1"
-        gone = {"selection": "x", "sources": ["Other"], "family": ""}
-        assert page.evaluate(call, [records, gone]) is None
-        nothing = {"selection": None, "sources": [], "family": ""}
-        assert page.evaluate(call, [records, nothing]) is None
-    finally:
-        page.close()
-
-
 def test_two_branches_stand_side_by_side_in_step(forked: Any):
     page = forked.page
     compare(page, "totals")
@@ -203,40 +141,3 @@ def test_two_branches_stand_side_by_side_in_step(forked: Any):
     # What was found stays.
     expect(page.locator(".subject h2")).to_have_text("conv_3")
     assert forked.is_clean(), forked
-
-
-def test_code_of_two_branches_scrolls_by_what_owns_its_lines(chromium: Any):
-    page = chromium.new_page()
-    page.add_script_tag(content=javascript("code/in_step.js"))
-    shown = page.evaluate(
-        """() => {
-          const pane = (owners, top) => ({
-            entries: owners.map((name) => ({line: name ?? "", owners: name ? [name] : []})),
-            node: {clientHeight: 180},
-            top: () => top,
-            showAt(index, pixels) { this.shown = [index, pixels]; },
-          });
-          // The base begins with a prologue that the fork lacks; its add is the fork's conv.
-          const base = pane([null, null, null, "init", "main", "main", "add", "add"], 1);
-          const fork = pane(["init", "main", "main", "main", "main", "conv"], 0);
-          align(base, fork, (owner) => (owner === "add" ? ["conv"] : [owner]));
-          const first = fork.shown;
-          base.top = () => 3;
-          align(base, fork, (owner) => (owner === "add" ? ["conv"] : [owner]));
-          return [first, fork.shown];
-        }"""
-    )
-    page.close()
-    # A third down the base stands the first line of main, then the first of add.
-    assert shown == [[1, 54], [5, 54]]
-
-
-def test_a_branch_without_a_pass_is_looked_at_where_the_pass_was(chromium: Any):
-    page = chromium.new_page()
-    page.add_script_tag(content=javascript("branches/carried.js"))
-    carried = "([passes, names]) => passCarriedInto(passes.map((name) => ({name})), names)"
-    seen = ["model", "import", "fold", "fuse"]
-    assert page.evaluate(carried, [["model", "import", "fold", "fuse", "plan"], seen]) == 3
-    assert page.evaluate(carried, [["model", "import", "fold", "plan"], seen]) == 2
-    assert page.evaluate(carried, [["source"], seen]) == -1
-    page.close()

@@ -170,6 +170,7 @@ def test_a_link_brings_back_what_was_seen(watched: Any, trace: Trace, opened: An
     watched.expect_names('.dock > .tab-bar > .tabs [aria-selected="true"]', ["timeline"])
 
 
+@pytest.mark.sweep  # tests/javascript/state.test.mjs has what is taken of a link
 def test_a_broken_link_opens_the_first_view(watched: Any, trace: Trace, opened: Any):
     page = opened(trace).page
     link = page.url.split("#")[0] + "#pass=999&tab=%3Cscript%3E&step=-4&dock=nothing&evil=1"

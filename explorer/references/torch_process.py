@@ -10,9 +10,10 @@
     {"do": "close"}                                                       {}
 
 The graph is what the explorer's own reader made of a file; `torch.export.load`, which evaluates
-and unpickles, never sees one. Targets are overloads of `torch.ops.aten`, and the functions of
-numbers listed here. The last of a call's entries says which versions of tensors to take from which
-of them, as they are after the call. Complex numbers come and go with both parts as a last axis.
+and unpickles, never sees one. Targets are overloads of `torch.ops.aten` and of
+`torch.ops.quantized_decomposed`, and the functions of numbers listed here. The last of a call's
+entries says which versions of tensors to take from which of them, as they are after the call.
+Complex numbers come and go with both parts as a last axis.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any  # JSON, and PyTorch's own types, which are not known here
 
 import numpy as np
@@ -40,6 +42,7 @@ def _grouped_product(x: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor)
 
 
 _ATEN = re.compile(r"aten\.(\w+)\.(\w+)")
+_QUANTIZATION = re.compile(r"quantized_decomposed\.(\w+)(?:\.(\w+))?")
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         f"_operator.{name}": getattr(operator, name)
@@ -105,6 +108,11 @@ def _function(target: str) -> Callable[..., Any] | None:
     match = _ATEN.fullmatch(target)
     if match is not None:
         return getattr(getattr(torch.ops.aten, match.group(1)), match.group(2))
+    match = _QUANTIZATION.fullmatch(target)
+    if match is not None:
+        import_module("torch.ao.quantization.fx._decomposed")  # which declares them
+        library = torch.ops.quantized_decomposed
+        return getattr(getattr(library, match.group(1)), match.group(2) or "default")
     if target in _HIGHER_ORDER:
         return None
     raise ValueError(f"{target} is no function that is run here")
@@ -121,6 +129,8 @@ def _called(
 
 def _split(target: str, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Arguments by their places and by their names: `self` is one of Python's own methods, too."""
+    if target.startswith("quantized_decomposed."):
+        return [], given
     if not target.startswith("aten."):
         return list(given.values()), {}
     count = list(given).index("self") + 1 if "self" in given else 0

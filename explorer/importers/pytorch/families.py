@@ -17,6 +17,7 @@ _OF_MODULES = {
     "special": "elementwise",
     "bessel": "elementwise",
     "complex_numbers": "elementwise",
+    "quantized_decomposed": "quantization",
     "fourier": "convolution",
     "activations": "elementwise",
     "products": "convolution",

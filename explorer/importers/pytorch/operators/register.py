@@ -44,6 +44,7 @@ from explorer.importers.pytorch.operators import (
     parts,
     pooling,
     products,
+    quantized_decomposed,
     recurrent,
     reductions,
     repeats,
@@ -100,6 +101,7 @@ def known() -> dict[str, ConvertNode]:
         **control.CONVERTERS,
         **experts.OF_LIBRARIES,
         **torchvision.OF_LIBRARIES,
+        **quantized_decomposed.OF_LIBRARIES,
         **{f"aten.{name}": convert for name, convert in complex_numbers.OWN.items()},
     }
     for family in _FAMILIES:

@@ -94,9 +94,8 @@ def _direction(
     build: Build,
 ) -> tuple[SSAValue, State]:
     """One direction of a layer. weights: (gates * hidden, inputs), (gates * hidden, hidden), and
-    with biases two vectors."""
-    if len(weights) not in (2, 4):  # one more, with or without biases
-        raise Unsupported("a projection of the state")
+    with biases two vectors; then an LSTM's projection of h, (outputs, hidden)."""
+    *weights, projection = weights if len(weights) % 2 else [*weights, None]
     order = _ORDERS[kind]
     (rows,) = build.sizes(weights[1], [0], "a recurrent layer")
     hidden = rows // len(order)
@@ -126,7 +125,23 @@ def _direction(
         linear_before_reset=True,
         is_coupled=False,
     )
-    return run_layer(direction, _STEPS[kind], projected, initial, None, is_backwards)
+    step = _STEPS[kind] if projection is None else _with_projection(_STEPS[kind], projection)
+    return run_layer(direction, step, projected, initial, None, is_backwards)
+
+
+def _with_projection(step: Step, projection: SSAValue) -> Step:
+    """The step with h times the transposed (outputs, hidden), which the next step takes, too.
+
+    Sak et al., "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale
+    Acoustic Modeling", 2014.
+    """
+
+    def projecting(direction: Direction, x: SSAValue, state: State) -> State:
+        build = direction.build
+        h, *others = step(direction, x, state)
+        return [build.matmul(h, build.transpose(projection, [1, 0])), *others]
+
+    return projecting
 
 
 _STEPS: dict[str, Step] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}

@@ -3,8 +3,8 @@
     python scripts/store_tflite_outputs.py            writes tests/importers/tflite_outputs.npz
 
 Tests compare with the stored arrays, so that they need no LiteRT. Each kernel was compared with the
-optimized ones by hand where it is known to be wrong (SUM, LOCAL_RESPONSE_NORMALIZATION): none of
-these is among the cases.
+optimized ones by hand where it is known to be wrong (SUM of signed numbers,
+LOCAL_RESPONSE_NORMALIZATION): none of these is among the cases.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ have others:
     operators of TFLite Micro alone, what LiteRT refuses     TFLite Micro
     operators of MediaPipe, that XNNPACK alone has,          LiteRT with XNNPACK: outputs
     and those that the reference kernels lack or get wrong
+    sums of signed bytes, which the reference kernels        LiteRT's optimized kernels
+    get wrong
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from explorer.importers.model import SourceModel
-from explorer.importers.tflite.file.contents import TfliteContent
+from explorer.importers.tflite.file.contents import Operator, TfliteContent
 from explorer.references.interface import OpenedModel, Reference
 from explorer.references.lite_rt import (
     LITE_RT,
     MICRO,
+    Kernels,
     check_states,
     content_of,
     open_alone,
@@ -38,6 +41,14 @@ _OF_XNNPACK = (
     "LOCAL_RESPONSE_NORMALIZATION",  # which the reference kernels get wrong
 )
 
+_WRONG_SUMS = ("int8", "int16")
+"""Element types of which the reference kernel's sums are wrong."""
+_TITLES: Mapping[Kernels, str] = {
+    "reference": "reference kernels",
+    "optimized": "optimized kernels",
+    "xnnpack": "XNNPACK",
+}
+
 
 class TfliteReference(Reference):
     name = LITE_RT.name
@@ -49,7 +60,7 @@ class TfliteReference(Reference):
         content = content_of(model)
         if _needs_micro(content):
             return MICRO.named
-        return f"{LITE_RT.named}, XNNPACK" if _needs_xnnpack(content) else self.title
+        return f"{LITE_RT.named}, {_TITLES[_kernels(content)]}"
 
     def start(self) -> None:
         if LITE_RT.version:
@@ -66,9 +77,7 @@ class TfliteReference(Reference):
             inputs = {name: array for name, array in inputs.items() if name in known}
             opened = open_micro(model)
         else:
-            opened = open_model(
-                model, kernels="xnnpack" if _needs_xnnpack(content) else "reference"
-            )
+            opened = open_model(model, kernels=_kernels(content))
         with opened:
             shown = [name for name in names if name in opened.outputs]
             found = opened.run(inputs, shown)
@@ -107,5 +116,16 @@ def _needs_micro(content: TfliteContent) -> bool:
     )
 
 
-def _needs_xnnpack(content: TfliteContent) -> bool:
-    return any(o.kind in _OF_XNNPACK for o in content.main.operators)
+def _kernels(content: TfliteContent) -> Kernels:
+    """Those that are right about all operators of the model."""
+    operators = content.main.operators
+    if any(o.kind in _OF_XNNPACK for o in operators):
+        return "xnnpack"
+    has_wrong_sums = any(o.kind == "SUM" and _element_type(o) in _WRONG_SUMS for o in operators)
+    return "optimized" if has_wrong_sums else "reference"
+
+
+def _element_type(operator: Operator) -> str:
+    """Of the first operand."""
+    tensor = next(iter(operator.inputs), None)
+    return "" if tensor is None else tensor.element_type

@@ -301,13 +301,36 @@ def _transposed() -> dict[str, Case]:
     return found
 
 
+def _reduced() -> dict[str, Case]:
+    """Sums of unsigned bytes (the reference kernel is wrong for signed ones), and shares of 16 bits
+    of bytes."""
+    axes = TensorOf(name="axes", shape=(2,), element_type="int32", data=np.array([1, 2], np.int32))
+    found = {
+        "SUM uint8": Case(
+            kind="SUM",
+            operands=[numbers("x", (20, 7, 5, 210), "uint8", LEFT), axes],
+            result=numbers("y", (20, 210), "uint8", 0.3713),
+            options="ReducerOptions",
+        )
+    }
+    for name, scale in (("", 0.17), (", small steps", 0.003)):
+        found[f"SOFTMAX int8 int16{name}"] = Case(
+            kind="SOFTMAX",
+            operands=[numbers("x", (400, 11), "int8", scale)],
+            result=numbers("y", (400, 11), "int16", 2.0**-16, -(1 << 15)),
+            options="SoftmaxOptions",
+            values={"Beta": 1.0},
+        )
+    return found
+
+
 def _as(tensor: TensorOf, dtype: str) -> TensorOf:
     assert isinstance(tensor.data, np.ndarray)
     return replace(tensor, element_type=dtype, data=tensor.data.astype(dtype))
 
 
 CASES: Mapping[str, Case] = {
-    **_products(), **_elementwise(), **_words(), **_transposed()
+    **_products(), **_elementwise(), **_words(), **_transposed(), **_reduced()
 }  # fmt: skip
 
 

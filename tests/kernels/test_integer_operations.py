@@ -373,6 +373,7 @@ def test_steps_too_small_for_a_logarithm_are_refused():
 BYTE_SOFTMAX_TYPES = [
     (quantized(U8, 0.05, 3), quantized(U8, 1 / 256)),
     (quantized(i8, 1.5, 3), quantized(i8, 1 / 256, -128)),
+    (quantized(i8, 0.05, 3), quantized(I16, 2.0**-16, -(1 << 15))),
 ]
 
 

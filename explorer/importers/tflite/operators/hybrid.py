@@ -20,6 +20,7 @@ from xdsl.ir import SSAValue
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.file.contents import Tensor
+from explorer.importers.tflite.operators.integers import nearest_away
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.types import QuantizedType
@@ -71,7 +72,7 @@ def rows_from_zero(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
     single = build.cast(scale, np.float32)
     inverse = build.binary("div", build.scalar_like(1, single), single)
     moved = build.binary("add", zero, build.binary("mul", x, inverse))
-    stored = build.unary("clip", _rounded_away(moved, build), LEAST, MOST)
+    stored = build.unary("clip", nearest_away(moved, build), LEAST, MOST)
     centered = build.cast(build.binary("sub", stored, zero), np.int16)
     return as_quantized(centered, FROM_ZERO, build), single
 
@@ -90,19 +91,7 @@ def _zero_point(low: SSAValue, high: SSAValue, scale: SSAValue, build: Build) ->
         build.binary("sub", least, below),
         build.binary("sub", most, above),
     )
-    return build.unary("clip", _rounded_away(zero, build), LEAST, MOST)
-
-
-def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
-    """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
-    size = build.unary("abs", x)
-    whole = build.unary("floor", size)
-    beyond = build.binary("sub", size, whole)
-    is_less = build.binary("less", beyond, build.scalar_like(0.5, x))
-    one = build.scalar_like(1, x)
-    rounded = build.select(is_less, whole, build.binary("add", whole, one))
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    return build.select(is_negative, build.unary("neg", rounded), rounded)
+    return build.unary("clip", nearest_away(zero, build), LEAST, MOST)
 
 
 def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:

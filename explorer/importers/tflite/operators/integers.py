@@ -42,6 +42,18 @@ def divided_away(total: SSAValue, count: SSAValue, build: Build) -> SSAValue:
     return build.binary("div", moved, count)
 
 
+def nearest_away(x: SSAValue, build: Build) -> SSAValue:
+    """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
+    size = build.unary("abs", x)
+    whole = build.unary("floor", size)
+    beyond = build.binary("sub", size, whole)
+    is_less = build.binary("less", beyond, build.scalar_like(0.5, x))
+    one = build.scalar_like(1, x)
+    rounded = build.select(is_less, whole, build.binary("add", whole, one))
+    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    return build.select(is_negative, build.unary("neg", rounded), rounded)
+
+
 def doubled(x: SSAValue, multiplier: int, exponent: int, build: Build) -> SSAValue:
     """x * multiplier * 2^(exponent - 31) with the roundings of `doubling_high_multiply`, as i64.
 

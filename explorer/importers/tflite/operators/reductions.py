@@ -13,6 +13,7 @@ from explorer.importers.tflite.operators.integers import (
     doubled,
     kept_within,
     multiplier_of,
+    nearest_away,
     stored_as,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
@@ -25,9 +26,11 @@ from explorer.ir.top.reductions.normalization import SoftmaxOp
 
 
 def reduction(node: TfliteNode, build: Build) -> SSAValue:
-    """Axes become one number; of quantized numbers the largest and the least only."""
+    """Axes become one number; of quantized numbers the largest, the least and the sum only."""
     kind = _REDUCTIONS[node.operator]
     x, axes, keeps = _reduced(node, build)
+    if node.is_quantized and kind == "sum":
+        return _sum_of_integers(node, x, axes, keeps, build)
     if node.is_quantized and (
         kind not in ("max", "min") or kind_of(node.tensor(0)) != node.result_kind
     ):
@@ -55,19 +58,77 @@ def mean(node: TfliteNode, build: Build) -> SSAValue:
     x, axes, keeps = _reduced(node, build)
     if not node.is_quantized:
         return build.reduce("mean", x, axes, keeps)
+    centered, count = _centered_sum(node, x, axes, keeps, build)
+    if not count:
+        raise Unsupported("a mean of no integers")
+    multiplier, exponent = _ratio_of(node)
+    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    scaled = doubled(centered, (multiplier << shift) // count, exponent - shift, build)
+    return _moved(scaled, node, build)
+
+
+def _sum_of_integers(
+    node: TfliteNode, x: SSAValue, axes: list[int], keeps: bool, build: Build
+) -> SSAValue:
+    """The sum without its zero points, times the ratio of the scales.
+
+    Of unsigned bytes with the two roundings of the reference kernel. That one is wrong for signed
+    numbers, of which this is what the optimized kernel makes, in singles, ties away from zero. The
+    sum of no numbers is stored as 0, whatever the zero point.
+    Source: tensorflow/lite/kernels/internal/optimized/reduce.h, `QuantizedMeanOrSum`.
+    """
     kind, source = node.require_quantized(), kind_of(node.tensor(0))
     assert source is not None
-    count = prod(build.sizes(x, axes, "a mean of integers"))
-    if not 0 < count < 1 << 20:
-        raise Unsupported(f"a mean of {count} integers")
+    if 0 in build.shape(x):
+        return stored_as(build.reduce("sum", as_stored(x, build), axes, keeps), kind, build)
+    if node.tensor(0).element_type == "uint8":
+        centered, _ = _centered_sum(node, x, axes, keeps, build)
+        return _moved(doubled(centered, *_ratio_of(node), build), node, build)
+    count = _count_of(node, x, axes, build)
+    ratio = np.float32(source.scale_array[0] / kind.scale_array[0])
+    bias = np.float32(np.float32(-source.zero_point_array[0]) * ratio) * np.float32(count)
+    total = build.reduce("sum", build.cast(as_stored(x, build), np.int32), axes, keeps)
+    single = build.cast(total, np.float32)
+    # A product of singles is exact in doubles: it is rounded before the bias comes.
+    product = build.scaled(build.cast(single, np.float64), float(ratio))
+    moved = build.binary(
+        "add", build.cast(product, np.float32), build.scalar_like(float(bias), single)
+    )
+    rounded = kept_within(nearest_away(moved, build), (-(1 << 31), (1 << 31) - 128), build)
+    return _moved(build.cast(rounded, np.int64), node, build)
+
+
+def _count_of(node: TfliteNode, x: SSAValue, axes: list[int], build: Build) -> int:
+    """How many numbers become one. Unsupported for so many that sums may exceed 32 bits."""
+    count = prod(build.sizes(x, axes, f"a {node.operator} of integers"))
+    if count >= 1 << 20:
+        raise Unsupported(f"a {node.operator} of {count} integers")
+    return count
+
+
+def _centered_sum(
+    node: TfliteNode, x: SSAValue, axes: list[int], keeps: bool, build: Build
+) -> tuple[SSAValue, int]:
+    """The sum of stored numbers without their zero points, in 64 bits, and how many these are."""
+    source = kind_of(node.tensor(0))
+    assert source is not None
+    count = _count_of(node, x, axes, build)
     numbers = build.cast(as_stored(x, build), np.int64)
     total = build.reduce("sum", numbers, axes, keeps)
     zero = int(source.zero_point_array[0]) * count
-    centered = build.binary("sub", total, build.scalar_like(zero, total))
-    ratio = float(source.scale_array[0]) / float(kind.scale_array[0])
-    multiplier, exponent = multiplier_of(ratio)
-    shift = min(count.bit_length() - 1, 32, 31 + exponent)
-    scaled = doubled(centered, (multiplier << shift) // count, exponent - shift, build)
+    return build.binary("sub", total, build.scalar_like(zero, total)), count
+
+
+def _ratio_of(node: TfliteNode) -> tuple[int, int]:
+    """The ratio of the operand's scale and the result's as a multiplier and an exponent."""
+    kind, source = node.require_quantized(), kind_of(node.tensor(0))
+    assert source is not None
+    return multiplier_of(float(source.scale_array[0]) / float(kind.scale_array[0]))
+
+
+def _moved(scaled: SSAValue, node: TfliteNode, build: Build) -> SSAValue:
+    """Whole numbers with the zero point of the result, kept within its storage."""
+    kind = node.require_quantized()
     moved = build.binary("add", scaled, build.scalar_like(int(kind.zero_point_array[0]), scaled))
     return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
 
@@ -90,7 +151,10 @@ def arg(node: TfliteNode, build: Build) -> SSAValue:
 
 
 def softmax(node: TfliteNode, build: Build) -> SSAValue:
-    """exp(beta x) / sum(exp(beta x)) along the last axis; of bytes in fixed point."""
+    """exp(beta x) / sum(exp(beta x)) along the last axis; of bytes in fixed point.
+
+    Source of the latter: tensorflow/lite/kernels/internal/reference/softmax.h.
+    """
     x = node.operand(0, build)
     if node.is_quantized:
         to, beta = node.require_quantized(), node.number("beta", 1.0)
@@ -99,7 +163,7 @@ def softmax(node: TfliteNode, build: Build) -> SSAValue:
         if types == ("int16", "int16") and source is not None:
             factor = float(source.scale_array[0]) * float(np.float32(beta))
             return softmax_of_words(x, factor, to, build)
-        if "int16" in types:
+        if types[0] == "int16":
             raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
         axis = build.rank(x) - 1
         return build.value(FixedPointSoftmaxOp, [x], axis=axis, beta=beta, to=to)

@@ -1,4 +1,4 @@
-"""Softmax of bytes in fixed point of 32 bits: `top.fixed_point_softmax`.
+"""Softmax of bytes, to 8 or 16 bits, in fixed point of 32 bits: `top.fixed_point_softmax`.
 
     %y = top.fixed_point_softmax(%x) {axis = 1, beta = 1.0, to = !top.quantized<i8, 0.0039:-128>}
 
@@ -42,6 +42,7 @@ INTEGER_BITS = 5
 SUM_BITS = 12
 """Before the point of their sum: of up to 4,096 numbers."""
 BYTE_BITS = 8
+RESULT_BITS = (8, 16)
 
 
 @irdl_op_definition
@@ -51,9 +52,10 @@ class FixedPointSoftmaxOp(AlongAxis, IntegerNormalization):
         d = x - max(x)                                  whole numbers up to 0
         e = exp(d beta scale)                           a table: 31 bits behind the point
         s = sum(round(e / 2^12))                        19 bits behind the point
-        y = round(e (1 / s) 2^8) + lowest number        1 / s by Newton's iteration
+        y = round(e (1 / s) 2^n) + lowest number        1 / s by Newton's iteration
 
-    The result has the scale 1/256, and its lowest number stands for 0, whatever `to` says.
+    The result has n bits, 8 or 16, and the scale 2^-n; its lowest number stands for 0, whatever
+    `to` says.
     """
 
     name = "top.fixed_point_softmax"
@@ -68,10 +70,14 @@ class FixedPointSoftmaxOp(AlongAxis, IntegerNormalization):
         return (self.get("axis"),)
 
     def check(self) -> None:
-        if {k.storage.width.data for k in (self.source, self.made)} != {BYTE_BITS}:
-            raise ValueError(f"{self.name} takes and makes bytes")
+        if self.source.storage.width.data != BYTE_BITS or self.result_bits not in RESULT_BITS:
+            raise ValueError(f"{self.name} takes bytes and makes numbers of 8 or 16 bits")
         if not self.get("beta") > 0:
             raise ValueError(f"beta is {self.get('beta')}; a positive number expected")
+
+    @property
+    def result_bits(self) -> int:
+        return self.made.storage.width.data
 
     @property
     def exponentials(self) -> np.ndarray:
@@ -98,7 +104,7 @@ class FixedPointSoftmaxOp(AlongAxis, IntegerNormalization):
         total = divided_by_power(e, SUM_BITS).sum(axis=axis, keepdims=True)
         lifted, shift = leading(np.maximum(total, 1))
         share = high_multiply(reciprocal(lifted - (1 << 31)), e)
-        exponent = SUM_BITS - shift + 31 - BYTE_BITS
+        exponent = SUM_BITS - shift + 31 - self.result_bits
         rounded = (share + (np.int64(1) << (exponent - 1))) >> exponent
         return (self._from_lowest(rounded),)
 
@@ -142,7 +148,7 @@ class FixedPointSoftmaxOp(AlongAxis, IntegerNormalization):
         def invert(s: ScalarBuilder, *at: Scalar) -> None:
             lifted, shift = leading_scalar(load_element(s, total, at).maximum(1))
             store_element(s, reciprocal_scalar(lifted - (1 << 31)), factor, at)
-            bits = shift.constant(SUM_BITS + 31 - BYTE_BITS) - shift
+            bits = shift.constant(SUM_BITS + 31 - self.result_bits) - shift
             store_element(s, bits, exponent, at)
 
         k.nest(loops.all_loops, add, parallel=" ".join(loops.outer_loops))

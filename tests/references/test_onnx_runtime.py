@@ -211,6 +211,14 @@ def test_arrays_come_back_as_they_were_put(array: np.ndarray):
     exchange.close()
 
 
+def test_an_empty_array_after_others_comes_back():
+    """Its place is aligned, which may be after the end of the file."""
+    exchange = Exchange.create()
+    found = exchange.take(exchange.put([np.ones(1), np.zeros((2, 0))]))
+    assert found[1].shape == (2, 0)
+    exchange.close()
+
+
 @pytest.mark.parametrize(
     "described",
     [

@@ -1,0 +1,116 @@
+"""One case on every device, judged.
+
+try_case(Pair("Add", "int8"), seed=7, devices=("INTERPRETER", "CPU"), templates, open_here)
+-> {"operator": "Add", "type": "int8", "seed": 7, "status": "right", "reason": "", ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from explorer.errors import UnsupportedError
+from explorer.importers.arrays import read_arrays
+from explorer.onnx_backend.backend import Opener, Representation
+from explorer.runtime.child import Answer
+from verification.operators.drawing import Case, NotPossible, draw
+from verification.operators.judges import RUNTIME, NoOpinion, Opinions, ask, is_random
+from verification.operators.pairs import Pair
+from verification.operators.templates import Template
+from verification.operators.verdicts import (
+    DEFECTS,
+    FAILED,
+    ILLEGAL,
+    NOT_DRAWN,
+    RANDOM,
+    REFUSED,
+    UNJUDGED,
+    Disagreement,
+    Verdict,
+    disagreements,
+    verdict,
+)
+
+
+def try_case(
+    pair: Pair,
+    seed: int,
+    devices: Sequence[str],
+    templates: Sequence[Template],
+    open_program: Opener,
+    folder: Path | None = None,
+    table: Sequence[Disagreement] | None = None,
+) -> Answer:
+    """Draws the case of a seed and judges every device. A defect is written to `folder` as
+    OPERATOR-TYPE-SEED.onnx and .npz."""
+    answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": seed}
+    try:
+        case = draw(pair, seed, templates)
+    except NotPossible as error:
+        return {**answer, "status": NOT_DRAWN, "reason": str(error)}
+    answer |= judged(case, devices, open_program, disagreements() if table is None else table)
+    if folder is not None and answer["status"] in DEFECTS:
+        _write(case, folder / f"{pair.operator}-{pair.element_type}-{seed}")
+    return answer
+
+
+def case_of_files(pair: Pair, seed: int, model: Path, inputs: Path) -> Case:
+    """A case that was written and made smaller."""
+    return Case(pair, seed, onnx.load(model), read_arrays(inputs), "reduced", 0)
+
+
+def judged(
+    case: Case, devices: Sequence[str], open_program: Opener, table: Sequence[Disagreement]
+) -> Answer:
+    """Status and reason of a case, and of each device."""
+    answer: Answer = {"kind": case.kind, "devices": {}}
+    opinions = ask(case.model, case.inputs)
+    runtime = opinions[RUNTIME]
+    if isinstance(runtime, NoOpinion) and runtime.is_illegal:
+        return {**answer, "status": ILLEGAL, "reason": runtime.reason}
+    for device in devices:
+        found = _device(case, device, open_program, opinions, table)
+        answer["devices"][device] = [found.status, found.reason]
+    verdicts = list(answer["devices"].items())
+    worst = next((v for v in verdicts if v[1][0] in DEFECTS), verdicts[0])
+    return {**answer, "status": worst[1][0], "reason": f"{worst[0]}: {worst[1][1]}"}
+
+
+def _device(
+    case: Case,
+    device: str,
+    open_program: Opener,
+    opinions: Opinions,
+    table: Sequence[Disagreement],
+) -> Verdict:
+    representation = Representation(case.model, device, open_program)
+    try:
+        with np.errstate(all="ignore"):
+            found = list(representation.run(list(case.inputs.values())))
+    except UnsupportedError as error:
+        return Verdict(REFUSED, _line("; ".join(error.problems) or error.message))
+    except Exception as error:  # a defect is the result here
+        if all(isinstance(opinion, NoOpinion) for opinion in opinions.values()):
+            return Verdict(UNJUDGED, _line(f"{type(error).__name__}: {error}"))
+        return Verdict(FAILED, _line(f"{type(error).__name__}: {error}"))
+    finally:
+        representation.close()
+    if all(isinstance(opinion, NoOpinion) for opinion in opinions.values()):
+        return Verdict(UNJUDGED, next(o.reason for o in opinions.values()))  # pyright: ignore
+    if is_random(case.model):
+        return Verdict(RANDOM)
+    return verdict(case.pair, opinions, found, table)
+
+
+def _write(case: Case, stem: Path) -> None:
+    onnx.save(case.model, stem.with_suffix(".onnx"))
+    arrays: dict[str, Any] = {n: v for n, v in case.inputs.items() if isinstance(v, np.ndarray)}
+    np.savez(stem.with_suffix(".npz"), **arrays)
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:300]

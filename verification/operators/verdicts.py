@@ -1,0 +1,132 @@
+"""Who is right about a case: what the judges say, and the table of their disagreements.
+
+    verdict(pair, opinions, found, table)     Verdict("differs", "onnx: 1 instead of 2 at [0]")
+
+Judges that agree decide, and a result that is as near to float64 as its type allows is right, too.
+Where judges disagree about what is no matter of rounding, `disagreements.toml` says who is right;
+without an entry the case is `disputed`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from verification.operators.comparing import same
+from verification.operators.judges import FLOAT64, ONNX, RUNTIME, NoOpinion, Opinions
+from verification.operators.pairs import Pair
+
+TABLE = Path(__file__).with_name("disagreements.toml")
+RIGHT, DOCUMENTED, REFUSED = "right", "documented", "refused"
+DIFFERS, FAILED, DISPUTED = "differs", "failed", "disputed"
+ILLEGAL, UNJUDGED, NOT_DRAWN, RANDOM = "illegal", "unjudged", "not drawn", "random"
+STATUSES = {
+    RIGHT: "equal to the judges",
+    DOCUMENTED: "the table of disagreements says who is right, or what is documented",
+    REFUSED: "the importer or a lowering says by name what it does not know",
+    RANDOM: "the results are random numbers: shapes and types are right",
+    ILLEGAL: "onnxruntime refuses the inputs",
+    UNJUDGED: "no judge computes it",
+    NOT_DRAWN: "no valid model comes of onnx's examples with this type",
+    DISPUTED: "the judges disagree, and the table has no entry",
+    DIFFERS: "another shape, type or number than the judges",
+    FAILED: "an error that was not foreseen",
+    "crashed": "the process was ended by a signal",
+    "hung": "the time limit was reached",
+}
+DEFECTS = (DIFFERS, FAILED, DISPUTED, "crashed", "hung")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An entry of the table; no `types`: all of them."""
+
+    operators: tuple[str, ...]
+    types: tuple[str, ...]
+    right: str
+    why: str
+    page: str = ""
+
+
+@cache
+def disagreements(path: Path = TABLE) -> tuple[Disagreement, ...]:
+    entries = tomllib.loads(path.read_text()).get("disagreement", [])
+    return tuple(
+        Disagreement(
+            tuple(entry["operators"]),
+            tuple(entry.get("types", ())),
+            entry["right"],
+            entry["why"],
+            entry.get("page", ""),
+        )
+        for entry in entries
+    )
+
+
+def entry_for(pair: Pair, table: Sequence[Disagreement]) -> Disagreement | None:
+    for entry in table:
+        if pair.operator in entry.operators and pair.element_type in (
+            entry.types or (pair.element_type,)
+        ):
+            return entry
+    return None
+
+
+def verdict(
+    pair: Pair, opinions: Opinions, found: Sequence[Any], table: Sequence[Disagreement]
+) -> Verdict:
+    """Judges our results. There is at least one opinion."""
+    known = {n: o for n, o in opinions.items() if not isinstance(o, NoOpinion)}
+    exact = _rounded(known.pop(FLOAT64, None), found)
+    dtype = pair.element_type
+    problems = {name: same(found, right, dtype) for name, right in known.items()}
+    wrong = {name: problem for name, problem in problems.items() if problem}
+    if not wrong:
+        return Verdict(RIGHT)
+    agree = len(known) < 2 or not same(known[RUNTIME], known[ONNX], dtype)
+    entry = entry_for(pair, table)
+    words = "; ".join(f"{name}: {problem}" for name, problem in wrong.items())
+    if entry is not None and entry.right == "ours":
+        return Verdict(DOCUMENTED, entry.why)
+    if agree:
+        return _by_float64(exact, found, dtype) or Verdict(DIFFERS, words)
+    if entry is None:
+        return _by_float64(exact, found, dtype) or Verdict(DISPUTED, words)
+    if entry.right == "either":
+        is_right = len(wrong) < len(known)
+    elif entry.right == FLOAT64:
+        is_right = exact is not None and not same(found, exact, dtype)
+    else:
+        is_right = entry.right not in wrong
+    return Verdict(DOCUMENTED, entry.why) if is_right else Verdict(DIFFERS, words)
+
+
+def _by_float64(exact: Sequence[Any] | None, found: Sequence[Any], dtype: str) -> Verdict | None:
+    if exact is not None and not same(found, exact, dtype):
+        return Verdict(RIGHT)
+    return None
+
+
+def _rounded(exact: Any, found: Sequence[Any]) -> list[Any] | None:
+    """The results of float64 rounded to the types that the program declares."""
+    if exact is None or len(exact) != len(found):
+        return None
+    with np.errstate(all="ignore"):
+        return [
+            right.astype(ours.dtype)
+            if isinstance(right, np.ndarray) and isinstance(ours, np.ndarray)
+            else right
+            for right, ours in zip(exact, found, strict=True)
+        ]

@@ -189,7 +189,8 @@ class WrongChild:
 def test_a_defect_is_reduced(tmp_path):
     seed = plain_seed()
     compare_seed(seed, ("CPU",), Wrong, tmp_path)  # pyright: ignore[reportArgumentType]
-    told = reduce_defect(tmp_path, seed, ["CPU"], WrongChild)  # pyright: ignore[reportArgumentType]
+    request = {"seed": seed, "devices": ["CPU"]}
+    told = reduce_defect(tmp_path, str(seed), request, WrongChild)  # pyright: ignore[reportArgumentType]
     small = onnx.load(tmp_path / f"{seed}.small.onnx")
     assert len(small.graph.node) == 1
     assert told.startswith(small.graph.node[0].op_type)
@@ -197,8 +198,8 @@ def test_a_defect_is_reduced(tmp_path):
     (tmp_path / f"{seed}.npz").unlink()
     assert "not reduced: no such file" in reduce_defect(
         tmp_path,
-        seed,
-        ["CPU"],
+        str(seed),
+        request,
         WrongChild,  # pyright: ignore[reportArgumentType]
     )
 

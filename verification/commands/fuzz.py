@@ -1,5 +1,6 @@
-"""`explorer fuzz`: random models on all devices against onnxruntime, and damaged files.
+"""`explorer fuzz`: random models and single operators on all devices, and damaged files.
 
+    explorer fuzz --operators --count 2000 --seed 7 --record operators.jsonl --page operators.md
     explorer fuzz --differential --count 1000 --seed 0 --out failures/ --coverage --reduce
     explorer fuzz --mutate net.onnx net.nnx in.npz dump/00-import.mlir chip.toml conv_1.json \\
                   --count 20000 --out failures/
@@ -30,9 +31,10 @@ from explorer.errors import InputError
 if TYPE_CHECKING:
     from explorer.runtime.child import Answer, Child
 
-SUMMARY = "random models against onnxruntime, and damaged files"
+SUMMARY = "random models and operators against other programs, and damaged files"
 FOUND_DEFECTS = 1
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
+FORMATS = ("onnx", "tflite", "caffe", "pytorch")
 DIFFERENTIAL_SECONDS = 120
 UNDAMAGED_SECONDS = 600
 WAITING = 6
@@ -52,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--differential", action="store_true", help="random valid models, compared with onnxruntime"
     )
     kind.add_argument(
+        "--operators",
+        action="store_true",
+        help="each operator on each element type, alone, with hostile numbers and sizes",
+    )
+    kind.add_argument(
         "--mutate",
         nargs="+",
         type=Path,
@@ -67,7 +74,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=options.amount, default=0, metavar="N", help="the first seed (default: 0)"
     )
     parser.add_argument(
-        "--device", choices=DEVICES, action="append", help="with --differential (default: all)"
+        "--device",
+        choices=DEVICES,
+        action="append",
+        help="with --differential and --operators (default: all)",
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, help="with --operators: that of the models (default: onnx)"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="OPERATOR",
+        default=[],
+        help="with --operators: these; may be repeated",
+    )
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="with --operators: keep every answer, and go on from those that are there",
+    )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE.md",
+        help="with --operators: write the page operator x type, of all answers of the record",
     )
     parser.add_argument(
         "--coverage",
@@ -77,7 +109,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reduce",
         action="store_true",
-        help="with --differential and --out: also write the smallest model of each defect",
+        help="with --differential or --operators, and --out: also write the smallest model of each "
+        "defect",
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where defects are written")
     parser.add_argument(
@@ -86,10 +119,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.reduce and not (arguments.differential and arguments.out):
-        raise InputError("--reduce is for --differential with --out, where defects are written")
+    if arguments.reduce and (arguments.mutate or not arguments.out):
+        raise InputError(
+            "--reduce is for --differential and --operators, with --out, where defects are written"
+        )
+    if not arguments.operators:
+        for option in ("format", "only", "record", "page"):
+            if getattr(arguments, option):
+                raise InputError(f"--{option} is for --operators")
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.operators:
+        from verification.operators.command import fuzz_operators
+
+        return fuzz_operators(arguments, arguments.device or list(DEVICES))
     return _differential(arguments) if arguments.differential else _mutate(arguments)
 
 
@@ -125,7 +168,8 @@ def _reduce(seeds: Sequence[int], devices: Sequence[str], folder: Path) -> None:
         return Child(("-m", "verification.random_models.process"))
 
     for seed in seeds[:MOST_NOTES]:
-        print_lines([f"seed {seed}: {reduce_defect(folder, seed, devices, child)}"])
+        request = {"seed": seed, "devices": list(devices)}
+        print_lines([f"seed {seed}: {reduce_defect(folder, str(seed), request, child)}"])
 
 
 def _mutate(arguments: argparse.Namespace) -> int:

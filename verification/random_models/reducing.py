@@ -1,6 +1,7 @@
 """A random model with a defect, as small as it can be: `explorer fuzz --differential --reduce`.
 
-    reduce_defect(Path("out"), seed=7, devices=["CPU"])      out/7.small.onnx, .npz and .md
+    reduce_defect(Path("out"), "7", {"seed": 7, "devices": ["CPU"]}, child)
+                                                             out/7.small.onnx, .npz and .md
 
 A trial is what `differential` makes of a model and its inputs, in a child process with limits.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -20,7 +21,7 @@ from explorer.reducing import Candidate, Outcome, reduce
 from explorer.reducing.candidate import candidate_of_proto
 from explorer.reducing.conditions import write_candidate
 from explorer.reducing.files import write_reduced
-from explorer.runtime.child import Child
+from explorer.runtime.child import Answer, Child
 from explorer.runtime.scratch import own_folder
 from verification.random_models.differential import DEFECTS
 
@@ -28,18 +29,20 @@ SECONDS = 60.0
 """Of one trial."""
 
 
-def reduce_defect(
-    folder: Path, seed: int, devices: Sequence[str], child: Callable[[], Child]
-) -> str:
-    """Writes the small model; what it is, or why there is none."""
-    model, arrays = folder / f"{seed}.onnx", folder / f"{seed}.npz"
+def reduce_defect(folder: Path, name: str, request: Answer, child: Callable[[], Child]) -> str:
+    """Writes the small model; what it is, or why there is none.
+
+    `name`: of the files NAME.onnx and NAME.npz. `request`: what the child is asked, to which the
+    files of a candidate are added.
+    """
+    model, arrays = folder / f"{name}.onnx", folder / f"{name}.npz"
     judge = child()
 
     def condition(candidate: Candidate) -> Outcome:
-        with tempfile.TemporaryDirectory(prefix="reduce-", dir=own_folder()) as name:
-            files = write_candidate(candidate, Path(name))
-            request = {"model": str(files[0]), "inputs": str(files[1])}
-            answer = judge.ask({**request, "seed": seed, "devices": list(devices)}, SECONDS)
+        with tempfile.TemporaryDirectory(prefix="reduce-", dir=own_folder()) as place:
+            files = write_candidate(candidate, Path(place))
+            asked = {**request, "model": str(files[0]), "inputs": str(files[1])}
+            answer = judge.ask(asked, SECONDS)
         status = str(answer["status"])
         return Outcome(status if status in DEFECTS else "", str(answer.get("reason", "")))
 
@@ -50,8 +53,8 @@ def reduce_defect(
         return f"it is not reduced: {error.message}"
     finally:
         judge.close()
-    output = folder / f"{seed}.small.onnx"
-    target = "opencl" if devices == ["OPENCL"] else "cpu"
+    output = folder / f"{name}.small.onnx"
+    target = "opencl" if request["devices"] == ["OPENCL"] else "cpu"
     write_reduced(reduced, output, "check", target)
     operators = ", ".join(node.op_type for node in reduced.candidate.model.graph.node)
     return f"{operators}, in {shlex.quote(str(output))}"

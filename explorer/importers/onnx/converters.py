@@ -52,6 +52,7 @@ _OTHERS = (
     "rare.trees",
     "rare.tree_ensembles",
     "rare.linear_models",
+    "rare.support_vectors",
     "rare.training",
     "rare.gradient",
     "rare.strings",

@@ -5,13 +5,15 @@ Reference: ONNX operators, ai.onnx.ml.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import encoded, is_strings
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
-from explorer.importers.onnx.program.nodes import Node, converts
+from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported, LabeledRows, StringTensor
 from explorer.importers.onnx.rare.strings import is_equal, of_one_width
 from explorer.importers.onnx.rare.trees import DOMAIN
@@ -101,6 +103,42 @@ def zip_map(node: Node, build: Build) -> LabeledRows:
     if build.rank(x) != 2 or build.size(x, 1) not in (None, labels.size):
         raise ValueError(f"{labels.size} labels for the columns of {build.shape(x)}")
     return LabeledRows(x, build.contents(labels))
+
+
+@converts("OneHotEncoder", domain=DOMAIN)
+def one_hot_encoder(node: Node, build: Build) -> SSAValue:
+    """1 where an element, cut to a whole number, is the category, one more axis for these.
+
+    An element of no category has zeros, also where `zeros` is 0 and onnxruntime stops the run. Of
+    equal categories the last one counts.
+    """
+    x, categories = node.operand(0), node.integers("cats_int64s") or ()
+    if not categories:
+        raise Unsupported("numbers, where the categories are strings")
+    apart = build.unsqueeze(build.cast(x, np.int64), [build.rank(x)])
+    found = build.binary("equal", apart, build.weight(np.array(categories, np.int64)))
+    counts = build.weight(_is_last(categories))
+    return build.cast(build.binary("and", found, counts), np.float32)
+
+
+def _is_last(categories: Sequence[int | str]) -> np.ndarray:
+    """Which of the categories no later one equals."""
+    last = {category: place for place, category in enumerate(categories)}
+    return np.array([last[category] == place for place, category in enumerate(categories)])
+
+
+@converts("OneHotEncoder", domain=DOMAIN, on_strings=True)
+def string_one_hot_encoder(node: Node, build: Build) -> SSAValue:
+    """As of numbers, with categories that are strings."""
+    codes, categories = node.strings(0), node.texts("cats_strings") or ()
+    if not categories:
+        raise Unsupported("strings, where the categories are numbers")
+    known = build.weight(encoded(np.array(categories, np.str_), "categories"))
+    apart = build.unsqueeze(codes, [build.rank(codes) - 1])
+    apart, known = of_one_width([apart, known], build)
+    found = is_equal(apart, known, build)
+    counts = build.weight(_is_last(categories))
+    return build.cast(build.binary("and", found, counts), np.float32)
 
 
 @converts("LabelEncoder", domain=DOMAIN, since=2)

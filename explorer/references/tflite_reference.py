@@ -36,7 +36,8 @@ from explorer.references.lite_rt import (
 
 _OF_MICRO = "custom.Signal"
 _OF_XNNPACK = (
-    "custom.Convolution2DTransposeBias",
+    *("custom.Convolution2DTransposeBias", "custom.MaxPoolingWithArgmax2D"),
+    "custom.MaxUnpooling2D",
     *("CEIL", "ELU", "ROUND", "SEGMENT_SUM", "STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT"),
     "LOCAL_RESPONSE_NORMALIZATION",  # which the reference kernels get wrong
 )

@@ -182,7 +182,7 @@ def test_an_operand_that_is_no_tensor_is_refused():
         opened(model_of(tensors, [node], [0], [1]))
 
 
-@pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("scale", [-1.0, float("nan")])
 def test_a_scale_that_is_none_is_refused(scale: float):
     tensors = [
         TensorOf(name="x", shape=(4,), element_type="int8", scales=[scale]),
@@ -190,6 +190,41 @@ def test_a_scale_that_is_none_is_refused(scale: float):
     ]
     with pytest.raises(ModelError, match="a scale that is no scale"):
         opened(one_operator("RELU", tensors[:1], tensors[1:]))
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_infinite_scale_is_refused_by_what_reads_it(place: int):
+    scales = [1.0, 1.0]
+    scales[place] = float("inf")
+    x, y = (
+        TensorOf(name=name, shape=(4,), element_type="int8", scales=[scale])
+        for name, scale in zip("xy", scales, strict=True)
+    )
+    model = read(memoryview(one_operator("RELU", [x], [y])), "one")
+    with pytest.raises(UnsupportedError, match="not positive, finite"):
+        ex.interpret(model, {"x": np.zeros(4, np.int8)})
+
+
+def test_infinite_scales_that_nothing_reads_are_left_alone():
+    infinite = [float("inf")]
+    tensors = [
+        TensorOf(name="x", shape=(2, 3), element_type="int8", scales=infinite),
+        TensorOf(name="turned", shape=(3, 2), element_type="int8", scales=infinite),
+        TensorOf(
+            name="axes", shape=(2,), element_type="int32", scales=infinite,
+            data=np.array([1, 0], np.int32),
+        ),
+        TensorOf(name="y", shape=(6,), element_type="int8", scales=infinite),
+        TensorOf(name="unused", shape=(4,), element_type="int8", scales=infinite),
+    ]  # fmt: skip
+    nodes = [
+        OperatorOf(kind="TRANSPOSE", inputs=[0, 2], outputs=[1]),
+        OperatorOf(kind="RESHAPE", inputs=[1], outputs=[3], options="ReshapeOptions",
+                   values={"NewShape": np.array([6], np.int32)}),
+    ]  # fmt: skip
+    model = read(memoryview(model_of(tensors, nodes, [0], [3])), "moves")
+    x = np.arange(-3, 3, dtype=np.int8).reshape(2, 3)
+    np.testing.assert_array_equal(ex.interpret(model, {"x": x})["y"], x.T.reshape(-1))
 
 
 def test_importing_the_explorer_loads_neither_schema_nor_judge():

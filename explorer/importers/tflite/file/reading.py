@@ -247,7 +247,7 @@ class _File:
             raise ModelError(
                 f"tensor {name!r} has {scales.size} scales and {zeros.size} zero points", node=name
             )
-        if not np.all((scales >= 0) & np.isfinite(scales)):
+        if not np.all(scales >= 0):  # infinite ones are for what reads them
             raise ModelError(f"tensor {name!r} has a scale that is no scale", node=name)
         details = names_of("QuantizationDetails").get(table.DetailsType(), "")
         return Quantization(

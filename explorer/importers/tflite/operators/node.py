@@ -30,6 +30,14 @@ NARROW = ("int8", "uint8", "int16")
 """Element types whose numbers stand for others: wider ones are sums and indices."""
 
 
+MOVES = frozenset(
+    ("BROADCAST_TO", "DEPTH_TO_SPACE", "EXPAND_DIMS", "GATHER", "GATHER_ND", "PACK", "RESHAPE")
+    + ("REVERSE_V2", "SLICE", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE")
+    + ("TILE", "TRANSPOSE", "UNPACK")
+)
+"""Operators that read no scale: they move numbers as they are stored."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TfliteNode(FileNode):
     """One operator of a file, with its tensors."""
@@ -89,7 +97,13 @@ class TfliteNode(FileNode):
 
     def operand(self, index: int, build: Build) -> SSAValue:
         """An operand in the type that the file says."""
-        return typed(self.plain(index), self.tensor(index), build)
+        return self.typed(self.plain(index), self.tensor(index), build)
+
+    def typed(self, value: SSAValue, tensor: Tensor, build: Build) -> SSAValue:
+        """An operand or result in its type; what is only moved may have a scale that is none."""
+        if self.operator in MOVES and not _has_finite_scales(tensor):
+            return as_stored(value, build)
+        return typed(value, tensor, build)
 
     def plain(self, index: int) -> SSAValue:
         """An operand that holds plain numbers: shapes, axes, biases."""
@@ -144,8 +158,13 @@ def kind_of(tensor: Tensor) -> QuantizedType | None:
         )
     kind = type_of_numbers(found.scales, found.zero_points, np.dtype(tensor.element_type), axis)
     if kind is None:
-        raise Unsupported(f"the scales of tensor {tensor.name!r} are not positive numbers")
+        raise Unsupported(f"the scales of tensor {tensor.name!r} are not positive, finite numbers")
     return kind
+
+
+def _has_finite_scales(tensor: Tensor) -> bool:
+    found = tensor.quantization
+    return found is None or bool(np.isfinite(found.scales).all())
 
 
 def typed(value: SSAValue, tensor: Tensor, build: Build) -> SSAValue:

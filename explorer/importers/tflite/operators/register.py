@@ -21,6 +21,7 @@ from explorer.importers.tflite.operators import (
     images,
     indexing,
     lstm,
+    mediapipe,
     movement,
     pooling,
     products,
@@ -33,7 +34,7 @@ from explorer.importers.tflite.operators import (
     states,
     suppression,
 )
-from explorer.importers.tflite.operators.node import TfliteNode, typed
+from explorer.importers.tflite.operators.node import TfliteNode
 
 ConvertNode = Callable[[TfliteNode, Build], SSAValue | Sequence[SSAValue]]
 """A node's results; `Unsupported` with the reason for what cannot be expressed."""
@@ -57,6 +58,7 @@ def converters() -> dict[str, Convert]:
         **stablehlo.CONVERTERS,
         **signal.CONVERTERS,
         **suppression.CONVERTERS,
+        **mediapipe.CONVERTERS,
     }
     found |= control.converters(found)
     return {name: _of_flat_graphs(convert) for name, convert in found.items()}
@@ -74,6 +76,6 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
         made = convert(replace(node, given=tuple(operands)), build)
         results = [made] if isinstance(made, SSAValue) else list(made)
         pairs = zip(results, node.results, strict=True)
-        return [typed(value, tensor, build) for value, tensor in pairs]
+        return [node.typed(value, tensor, build) for value, tensor in pairs]
 
     return converted

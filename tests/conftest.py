@@ -20,20 +20,10 @@ from explorer.runtime.core_at_hand import SETTING, core_at_hand
 from explorer.runtime.devices import DeviceRecord, opencl_device
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-QUICKLY_BUILT = frozenset(
-    [
-        "accuracy",
-        "compilation",
-        "exporters",
-        "importers",
-        "ir",
-        "npu",
-        "onnx_backend",
-        "passes",
-        "quantization",
-        "verification",
-    ]
-)
+QUICKLY_BUILT = {
+    *("accuracy", "compilation", "importers", "ir", "npu"),
+    *("onnx_backend", "passes", "quantization", "verification"),
+}
 """Folders of tests that build with few optimizations."""
 STARTED = pytest.StashKey[float]()
 """Processor time of the process when a test's set-up began."""
@@ -177,7 +167,8 @@ def builds_of_folder(request: pytest.FixtureRequest) -> Iterator[None]:
     """In some folders programs run once or twice, and builds take most of the time. The tests of
     kernels, runtime, sessions, commands and app build as users do."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.relative_to(REPOSITORY / "tests").parts[0] in QUICKLY_BUILT:
+        folder = request.path.relative_to(REPOSITORY / "tests").parts[0]
+        if folder in QUICKLY_BUILT and not request.node.get_closest_marker("usual_builds"):
             optimize_less(patch)
         yield
 

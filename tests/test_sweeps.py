@@ -33,4 +33,4 @@ def test_other_tests_are_in_every_share(monkeypatch: pytest.MonkeyPatch):
         [*collect, OF_SWEEPS], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "test_many_random_layers_of_every_kind" not in found.stdout
-    assert "deselected" in found.stdout and found.stdout.count("::") > 3
+    assert "deselected" in found.stdout and found.stdout.count("::") > 2

@@ -10,7 +10,7 @@ the table says which, in which example.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -73,8 +73,7 @@ def located(
                 places[name].append(number)
                 left[name] -= count
     return tuple(
-        Outliers(name, one.count, one.of, one.largest, one.rest, tuple(places[name]))
-        for name, one in found.items()
+        replace(one, tensor=name, examples=tuple(places[name])) for name, one in found.items()
     )
 
 

@@ -17,6 +17,8 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import ProgramRequest, request_of
 from verification.conformance.caffe.models import caffemodel, one_layer
 
+pytestmark = pytest.mark.usual_builds
+
 WEIGHT = np.arange(10, dtype=np.float32).reshape(2, 5) / 10
 BIAS = np.array([1, -1], np.float32)
 NET, WEIGHTS = one_layer(

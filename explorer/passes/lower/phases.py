@@ -147,7 +147,9 @@ class ConvolveByPhases(Rule):
         if len(blocks) > MOST_CONVOLUTIONS:
             raise Declined(f"{identity_of(op)} would be {len(blocks)} convolutions")
 
-        steps = _Steps(op, pad.input, axes, filters, bias, rewriter)
+        steps = _Steps(
+            op=op, input=pad.input, axes=axes, filters=filters, bias=bias, rewriter=rewriter
+        )
         results = [steps.block(phases) for phases in blocks]
         joined = results[0]
         if len(results) > 1:

@@ -259,13 +259,13 @@ def _whole_average(op: IntegerAverageOp, out: Nodes) -> str:
 
 @writes(FixedPointSoftmaxOp)
 def fixed_point_softmax(op: FixedPointSoftmaxOp, out: Nodes) -> str:
-    """Its result has 256 steps from 0 on, whatever its type says: so has the written one."""
+    """Its result has 2^8 or 2^16 steps from 0 on, whatever its type says: so has the written one."""
     x = dequantized(op.input, f"{out.wanted[op.output]}.input", out)
     beta = op.get("beta")
     scaled = x if beta == 1 else out.node("Mul", x, out.constant(np.array(beta, SINGLE)))
     share = out.node("Softmax", scaled, axis=op.get("axis"))
     lowest = integer_limits(op.to.storage)[0]
-    steps = QuantizedType.get(op.to.storage, [2.0**-8], [lowest])
+    steps = QuantizedType.get(op.to.storage, [2.0**-op.result_bits], [lowest])
     return _quantized(share, steps, integer_limits(op.to.storage), op.output, out)
 
 

@@ -259,7 +259,7 @@ def _whole_average(op: IntegerAverageOp, out: Nodes) -> str:
 
 @writes(FixedPointSoftmaxOp)
 def fixed_point_softmax(op: FixedPointSoftmaxOp, out: Nodes) -> str:
-    """Its result has 2^8 or 2^16 steps from 0 on, whatever its type says: so has the written one."""
+    """Its result has 2^8 or 2^16 steps from 0 on, whatever its type says: so has the written."""
     x = dequantized(op.input, f"{out.wanted[op.output]}.input", out)
     beta = op.get("beta")
     scaled = x if beta == 1 else out.node("Mul", x, out.constant(np.array(beta, SINGLE)))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from explorer.passes.simplify.arithmetic.casts import holds_exactly
 from explorer.passes.simplify.simplify_arithmetic import SimplifyArithmetic
 
 X = "tensor<4x6xf32>"
@@ -445,3 +446,25 @@ def test_half_precision_is_not_rounded_otherwise_than_the_model_says(check, kind
     assert bool([f for f in checked.fired if not f.startswith("erase")]) == merges
     if not merges:
         assert "float16 has few digits" in checked.declined[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_exact"),
+    [
+        ("uint8", "float8_e5m2fnuz", False),
+        ("int4", "float4_e2m1fn", False),
+        ("int8", "bfloat16", True),
+        ("int16", "bfloat16", False),
+        ("int16", "float32", True),
+        ("int64", "float64", False),
+        ("float8_e4m3fn", "float16", True),
+        ("float16", "bfloat16", False),
+        ("float8_e8m0fnu", "float32", True),
+        ("bool", "float8_e8m0fnu", False),
+        ("uint8", "int16", True),
+        ("uint8", "int8", False),
+        ("float32", "float32", True),
+    ],
+)
+def test_a_type_holds_another_where_every_number_comes_back(source, target, is_exact):
+    assert holds_exactly(np.dtype(source), np.dtype(target)) == is_exact

@@ -239,6 +239,15 @@ class Build:
         """x in f32 where it has fewer bits: statistics of narrow floats are computed in f32."""
         return x if self.dtype(x).itemsize >= 4 else self.cast(x, np.float32)
 
+    def of_one_float(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The values in the type that all have, or else in the narrowest of f32 and f64 that holds
+        every one of them."""
+        types = {self.dtype(value) for value in values}
+        if len(types) == 1:
+            return list(values)
+        widest = np.float64 if np.dtype(np.float64) in types else np.float32
+        return [self.cast(value, widest) for value in values]
+
     def floor_quotient(self, left: SSAValue, right: SSAValue) -> SSAValue:
         """left / right of integers, rounded downwards: 1 less than in C where signs differ."""
         quotient = self.binary("div", left, right)

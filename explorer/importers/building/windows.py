@@ -181,9 +181,13 @@ def average_pooled(
 def power_pooled(
     x: SSAValue, p: float, window: Window, surplus: Sequence[int], build: Build
 ) -> SSAValue:
-    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size."""
-    average = pooled("average", power_of(x, p, build), window, surplus, True, build)
-    return root_of(build.scaled(average, math.prod(window.sizes)), p, build)
+    """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size.
+
+    Powers of narrow floats are f32: that of the largest f16 is none of f16's numbers.
+    """
+    average = pooled("average", power_of(build.wide(x), p, build), window, surplus, True, build)
+    root = root_of(build.scaled(average, math.prod(window.sizes)), p, build)
+    return build.cast(root, build.dtype(x))
 
 
 def power_of(x: SSAValue, p: float, build: Build) -> SSAValue:

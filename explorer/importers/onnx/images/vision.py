@@ -54,7 +54,12 @@ def grid_sample(node: Node, build: Build) -> SSAValue:
 
     The grid names the last axis first.
     """
-    x, grid = node.operand(0), node.operand(1)
+    x, grid = node.operand(0), build.wide(node.operand(1))
+    dtype = build.dtype(x)
+    if dtype.kind == "b":
+        raise Unsupported("elements of type bool")
+    if build.is_float(x):
+        x, grid = build.of_one_float([build.wide(x), grid])
     rank = build.rank(x) - 2
     mode = node.text("mode", "bilinear" if node.opset < 20 else "linear")
     border, align = node.text("padding_mode", "zeros"), bool(node.integer("align_corners", 0))
@@ -76,7 +81,7 @@ def grid_sample(node: Node, build: Build) -> SSAValue:
         )
     result = sampled(x, taps, build)
     spatial = [Axis(grid, 1 + axis) for axis in range(rank)]
-    return build.reshape(result, [Axis(x, 0), Axis(x, 1), *spatial])
+    return build.cast(build.reshape(result, [Axis(x, 0), Axis(x, 1), *spatial]), dtype)
 
 
 def _pixels(place: SSAValue, size: int, align_corners: bool, build: Build) -> SSAValue:
@@ -99,6 +104,8 @@ def roi_align(node: Node, build: Build) -> SSAValue:
     lie evenly in it. He et al., "Mask R-CNN", 2017.
     """
     x, rois, images = (node.operand(index) for index in range(3))
+    dtype = build.dtype(x)
+    x, rois = build.wide(x), build.wide(rois)
     sizes = build.sizes(x, [2, 3], "RoiAlign")
     bins = node.integer("output_height", 1), node.integer("output_width", 1)
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
@@ -143,7 +150,7 @@ def roi_align(node: Node, build: Build) -> SSAValue:
     split = build.reshape(
         mixed, [Axis(rois, 0), bins[0], counts[0], bins[1], counts[1], Axis(mixed, 2)]
     )
-    return _pooled(split, shares, mode, build)
+    return build.cast(_pooled(split, shares, mode, build), dtype)
 
 
 def _column(rois: SSAValue, column: int, scale: float, build: Build) -> SSAValue:

@@ -65,6 +65,25 @@ def selu(node: Node, build: Build) -> SSAValue:
     return build.scaled(build.unary("elu", node.operand(0), alpha=alpha), gamma)
 
 
+@converts("Shrink", since=9)
+def shrink(node: Node, build: Build) -> SSAValue:
+    """x + bias below -lambd, x - bias above lambd, 0 between. Of integers it is computed in floats
+    that hold them, as in onnxruntime, for -lambd is no unsigned number."""
+    x = node.operand(0)
+    dtype = build.dtype(x)
+    is_wide = dtype.kind in "iu" and dtype.itemsize >= 4
+    wide = x if build.is_float(x) else build.cast(x, np.float64 if is_wide else np.float32)
+    limit, bias = (
+        build.scalar_like(node.number(name, default), wide)
+        for name, default in (("lambd", 0.5), ("bias", 0.0))
+    )
+    raised, lowered = (build.binary(kind, wide, bias) for kind in ("add", "sub"))
+    is_above = build.binary("less", limit, wide)
+    is_below = build.binary("less", wide, build.unary("neg", limit))
+    above = build.select(is_above, lowered, build.scalar_like(0, wide))
+    return build.cast(build.select(is_below, raised, above), dtype)
+
+
 @converts("HardSigmoid")
 def hard_sigmoid(node: Node, build: Build) -> SSAValue:
     alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)

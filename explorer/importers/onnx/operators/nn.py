@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building import windows
@@ -35,9 +36,21 @@ def conv_transpose(node: Node, build: Build) -> SSAValue:
 def gemm(node: Node, build: Build) -> SSAValue:
     """alpha * A B + beta * C; C is a bias where it is a vector as long as the rows.
 
-    Before opset 7 C broadcasts only if asked; where it fits, both mean the same.
+    Before opset 7 C broadcasts only if asked; where it fits, both mean the same. Integers with a
+    factor that is none are computed in f64.
     """
     left, right, addend = node.operand(0), node.operand(1), node.optional(2)
+    dtype = build.dtype(left)
+    factors = node.number("alpha", 1.0), node.number("beta", 1.0)
+    if not build.is_float(left) and not all(factor.is_integer() for factor in factors):
+        left, right = (build.cast(value, np.float64) for value in (left, right))
+        addend = None if addend is None else build.cast(addend, np.float64)
+    return build.cast(_scaled_product(node, left, right, addend, build), dtype)
+
+
+def _scaled_product(
+    node: Node, left: SSAValue, right: SSAValue, addend: SSAValue | None, build: Build
+) -> SSAValue:
     if node.integer("transA", 0):
         left = build.transpose(left, [1, 0])
     if node.integer("transB", 0):

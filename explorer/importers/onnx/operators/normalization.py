@@ -93,7 +93,8 @@ def batch_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
     operands = [node.operand(index) for index in range(5)]
     epsilon = node.number("epsilon", 1e-5)
     if not node.integer("training_mode", 0):
-        return [build.value(BatchNormOp, operands, epsilon=epsilon)]
+        y = build.value(BatchNormOp, build.of_one_float(operands), epsilon=epsilon)
+        return [build.cast(y, build.dtype(operands[0]))]
     return _train_batch_norm(operands, epsilon, node.number("momentum", 0.9), build)
 
 
@@ -105,7 +106,8 @@ def _train_batch_norm(
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
     mean, variance = _statistics(build.wide(x), axes, build)
     own = [build.reshape(value, [-1]) for value in (mean, variance)]
-    y = build.value(BatchNormOp, [x, scale, shift, *own], epsilon=epsilon)
+    parts = build.of_one_float([x, scale, shift, *own])
+    y = build.cast(build.value(BatchNormOp, parts, epsilon=epsilon), build.dtype(x))
     moved = []
     for running, present in zip((running_mean, running_variance), own, strict=True):
         kept = build.scaled(running, momentum)

@@ -67,8 +67,9 @@ def lp_pool(node: Node, build: Build) -> SSAValue:
 def global_lp_pool(node: Node, build: Build) -> SSAValue:
     x, p = node.operand(0), node.number("p", 2)
     axes = list(range(2, build.rank(x)))
-    total = build.value(ReduceOp, [power_of(x, p, build)], kind="sum", axes=axes, keepdims=True)
-    return root_of(total, p, build)
+    powers = power_of(build.wide(x), p, build)
+    total = build.value(ReduceOp, [powers], kind="sum", axes=axes, keepdims=True)
+    return build.cast(root_of(total, p, build), build.dtype(x))
 
 
 @converts("AveragePool")

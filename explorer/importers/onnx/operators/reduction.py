@@ -165,15 +165,21 @@ def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> SSAValue:
 def _reduced(
     node: Node, x: SSAValue, axes: Sequence[int], keepdims: bool, build: Build
 ) -> SSAValue:
-    """Roots and logarithms of integers are computed in f64 and truncated, as in onnxruntime."""
+    """Roots and logarithms of integers are computed in f64 and truncated, as in onnxruntime. The
+    mean of integers is one of their type, where their sum may be none: it is added up in i64."""
     kind = _KINDS[node.operator]
     is_real = kind in REAL_KINDS and not build.is_float(x)
     if is_real and kind == "log_sum_exp":
         y = _largest_exponentials(x, axes, build)
         return y if keepdims else build.squeeze(y, axes)
+    dtype = build.dtype(x)
     wide = build.cast(x, np.float64) if is_real else x
+    if kind == "mean" and dtype.kind in "iu" and dtype.itemsize < 8:
+        wide = build.cast(x, np.int64)
+    if dtype.kind == "b":  # extrema alone
+        wide = build.cast(x, np.uint8)
     y = build.value(ReduceOp, [wide], kind=kind, axes=axes, keepdims=keepdims)
-    return build.cast(y, build.dtype(x))
+    return build.cast(y, dtype)
 
 
 def _largest_exponentials(x: SSAValue, axes: Sequence[int], build: Build) -> SSAValue:

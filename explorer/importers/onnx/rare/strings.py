@@ -52,6 +52,8 @@ def to_codes(node: Node, build: Build) -> SSAValue:
 @converts(*MOVING, on_strings=True)
 def move(node: Node, build: Build) -> Sequence[Imported | None]:
     """Moves the numbers of the strings, then fetches them."""
+    if node.text("reduction", "none") != "none":
+        raise Unsupported(f"reduction {node.text('reduction', 'none')!r} of strings")
     own = [o for o in node.operands if isinstance(o, StringTensor)]
     rows = _all_rows([o.codes for o in own], build)
     numbers = iter(_numbers(own, build))

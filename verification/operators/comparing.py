@@ -64,7 +64,16 @@ def _floats(a: np.ndarray, b: np.ndarray, dtype: str) -> str:
         differs = ~((wide == exact) | (np.isnan(wide) & np.isnan(exact)))
         scale = np.max(np.abs(exact), initial=0.0, where=finite)
         near = np.abs(wide - exact) <= tolerance(dtype, b.dtype) * scale
+        near |= _may_overflow(wide, exact, dtype, b.dtype)
     return _first(a, b, differs & ~(finite & near))
+
+
+def _may_overflow(wide: np.ndarray, exact: np.ndarray, dtype: str, found: np.dtype) -> np.ndarray:
+    """Infinities in place of numbers as near to the end of the type as the tolerance is."""
+    narrow = np.dtype(dtype) if "float" in dtype else found
+    end = min(float(ml_dtypes.finfo(t).max) for t in (narrow, found))
+    is_end = np.abs(exact) >= end * (1 - tolerance(dtype, found))
+    return np.isinf(wide) & is_end & (np.sign(wide) == np.sign(exact))
 
 
 def tolerance(dtype: str, found: np.dtype) -> float:

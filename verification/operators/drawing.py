@@ -46,6 +46,8 @@ INNER = (
     "float6_e3m2fn",
 )
 """Types that NumPy lacks."""
+INSIDE = "_inside"
+"""Ends the names of values of these types."""
 TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 PLAIN_SHARE = 0.3
 """Of the inputs keep the numbers of the example, as far as the type holds them."""
@@ -110,6 +112,7 @@ class _Change:
         kind = str(self.random.choice(kinds(self.pair.element_type)))
         for index in changed:
             self.inputs[index] = self._contents(self.inputs[index], kind)
+        self._keep_casts_defined()
         opset = self._choose_opset()
         self._declare(changed)
         names = self._names()
@@ -184,24 +187,47 @@ class _Change:
             return _as(array, dtype)
         return hostile(self.random, dtype, array.shape, kind)
 
+    def _keep_casts_defined(self) -> None:
+        """ONNX leaves open what becomes of floats that a whole number cannot hold."""
+        target = None
+        if self.node.op_type == "CastLike":
+            target = np.asarray(self.inputs[1]).dtype
+        elif self.node.op_type == "Cast":
+            number = next(a.i for a in self.node.attribute if a.name == "to")
+            target = None if number == onnx.TensorProto.STRING else _dtype(number)
+        array = self.inputs[0] if self.inputs else None
+        if target is None or target.kind == "O" or not isinstance(array, np.ndarray):
+            return
+        if "float" in array.dtype.name and "int" in target.name:
+            low, high = _limits(target.name)
+            wide = np.nan_to_num(array.astype(np.float64), posinf=0, neginf=0)
+            within = np.where((wide > low - 1) & (wide < high), wide, 0)
+            self.inputs[0] = within.astype(array.dtype)
+
     def _choose_opset(self) -> int:
-        """onnxruntime's newest where the operator is the same there, and else the example's."""
+        """onnxruntime's newest, the example's own, or the newest: the first that has the type."""
         if self.schema.domain:
             return self.model.opset_import[0].version
-        newest = next(o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx"))
+        own = next(o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx"))
+        newest = onnx.defs.onnx_opset_version()
+        wanted = [RUNTIME_OPSET, own, newest]
+        if self.random.random() < 0.2:
+            wanted = [own, newest]
+        for version in wanted:
+            if self._is_known_in(version):
+                for entry in self.model.opset_import:
+                    if entry.domain in ("", "ai.onnx"):
+                        entry.version = version
+                return version
+        raise NotPossible("no opset has this type")
+
+    def _is_known_in(self, version: int) -> bool:
+        """Whether the operator has the type in an opset."""
         try:
-            older = onnx.defs.get_schema(self.node.op_type, RUNTIME_OPSET, "")
+            schema = onnx.defs.get_schema(self.node.op_type, version, "")
         except onnx.defs.SchemaError:
-            return newest
-        known = _types_of(older, self.variable)
-        if newest <= RUNTIME_OPSET or (known and self.pair.element_type not in known):
-            return newest
-        if older.since_version != self.schema.since_version and self.random.random() < 0.3:
-            return newest
-        for entry in self.model.opset_import:
-            if entry.domain in ("", "ai.onnx"):
-                entry.version = RUNTIME_OPSET
-        return RUNTIME_OPSET
+            return False
+        return self.pair.element_type in _types_of(schema, self.variable)
 
     def _declare(self, changed: Sequence[int]) -> None:
         """Writes the inputs' types, infers the results' types and casts what is INNER."""
@@ -237,7 +263,7 @@ class _Change:
             raise NotPossible("a sequence of a type that NumPy lacks")
         if not isinstance(array, np.ndarray) or array.dtype.name not in INNER:
             return None
-        inside = f"{value.name}_inside"
+        inside = f"{value.name}{INSIDE}"
         for place, name in enumerate(self.node.input):
             if name == value.name:
                 self.node.input[place] = inside
@@ -252,7 +278,7 @@ class _Change:
         for value in graph.output:
             if value.type.tensor_type.elem_type not in inner:
                 continue
-            inside = f"{value.name}_inside"
+            inside = f"{value.name}{INSIDE}"
             for node in graph.node:
                 for place, name in enumerate(node.output):
                     if name == value.name:
@@ -266,13 +292,17 @@ def _types_of(schema: OpSchema, variable: str) -> tuple[str, ...]:
     for constraint in schema.type_constraints:
         if constraint.type_param_str == variable:
             return element_types(constraint.allowed_type_strs)
-    return ()
+    return element_types([variable])
 
 
 def _element(dtype: str) -> int:
     if dtype == "string":
         return onnx.TensorProto.STRING
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def _dtype(number: int) -> np.dtype:
+    return np.dtype(helper.tensor_dtype_to_np_dtype(number))
 
 
 def _as(array: np.ndarray, dtype: str) -> np.ndarray:

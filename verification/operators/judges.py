@@ -4,6 +4,7 @@
     opinions["onnxruntime"]       [array, ...]
     opinions["onnx"]              NoOpinion("it has no kernel for int8")
     opinions["float64"]           onnx's reference with every float in float64
+    opinions["integers"]          onnx's reference with Python's integers, wrapped around at the end
 
 onnxruntime decides whether inputs are legal: what it refuses in a run (an index outside of its
 axis) is nothing to judge.
@@ -18,18 +19,24 @@ from dataclasses import dataclass
 from typing import Any  # Any: a value is a tensor, a list of tensors, or None
 
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
+from verification.operators.drawing import INSIDE
 
-RUNTIME, ONNX, FLOAT64 = "onnxruntime", "onnx", "float64"
-JUDGES = (RUNTIME, ONNX, FLOAT64)
+RUNTIME, ONNX, FLOAT64, INTEGERS = "onnxruntime", "onnx", "float64", "integers"
+EXACT = (FLOAT64, INTEGERS)
+"""Judges that do not round or wrap around on the way."""
 NO_KERNEL = re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|[Uu]nsupported")
 WRONG_MODEL = re.compile(r"Inference")
 """What onnxruntime says, while it loads a model, of shapes and types that do not fit. Other models
 that it does not load have types that it has no code for."""
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+WHOLE = (
+    *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+)
 DRAWS_RANDOM_NUMBERS = (
     "Bernoulli",
     "Multinomial",
@@ -59,6 +66,7 @@ def ask(model: ModelProto, inputs: Mapping[str, Any]) -> Opinions:
         opinions: Opinions = {RUNTIME: _runtime(model, inputs), ONNX: _reference(model, inputs)}
         if _has_narrow_floats(model):
             opinions[FLOAT64] = _float64(model, inputs)
+        opinions[INTEGERS] = _integers(model, inputs)
     return opinions
 
 
@@ -81,7 +89,8 @@ def _reference(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
         # It may write into its inputs.
         return list(ReferenceEvaluator(model).run(None, {n: _copy(v) for n, v in inputs.items()}))
     except Exception as error:  # whatever its NumPy code meets
-        return NoOpinion(f"{type(error).__name__}: {' '.join(str(error).split())}"[:200])
+        words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+        return NoOpinion(words, is_illegal=isinstance(error, IndexError))
 
 
 def _copy(value: Any) -> Any:
@@ -97,17 +106,71 @@ def _has_narrow_floats(model: ModelProto) -> bool:
 def _float64(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
     """onnx's reference with every float input in float64. A model that converts between types
     means those types: it has no opinion."""
-    operators = {node.op_type for node in model.graph.node}
+    wide, arrays = _unwrapped(model, inputs)
+    operators = {node.op_type for node in wide.graph.node}
     if operators & {"Cast", "CastLike", "BitCast"} or "QuantizeLinear" in "".join(operators):
         return NoOpinion("the types are the point")
-    wide = ModelProto()
-    wide.CopyFrom(model)
-    arrays = dict(inputs)
     for value in wide.graph.input:
         if value.type.tensor_type.elem_type in NARROW:
             value.type.tensor_type.elem_type = TensorProto.DOUBLE
-            arrays[value.name] = np.asarray(inputs[value.name]).astype(np.float64)
+            arrays[value.name] = np.asarray(arrays[value.name]).astype(np.float64)
     return _reference(wide, arrays)
+
+
+def _unwrapped(model: ModelProto, inputs: Mapping[str, Any]) -> tuple[ModelProto, dict[str, Any]]:
+    """The model without the casts around types that NumPy lacks, and inputs rounded to those."""
+    plain, arrays = ModelProto(), dict(inputs)
+    plain.CopyFrom(model)
+    nodes = list(plain.graph.node)
+    names: dict[str, str] = {}
+    for node in [n for n in nodes if n.op_type == "Cast"]:
+        dtype = helper.tensor_dtype_to_np_dtype(node.attribute[0].i)
+        if node.output[0].endswith(INSIDE) and node.input[0] in arrays:
+            arrays[node.input[0]] = arrays[node.input[0]].astype(dtype).astype(np.float32)
+            names[node.output[0]] = node.input[0]
+        elif node.input[0].endswith(INSIDE):
+            names[node.input[0]] = node.output[0]
+        else:
+            continue
+        nodes.remove(node)
+    for node in nodes:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del plain.graph.node[:]
+    plain.graph.node.extend(kept)
+    return plain, arrays
+
+
+def _integers(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
+    """onnx's reference on Python's integers; what comes out wraps around into the declared type.
+    No opinion where it makes other numbers of them."""
+    declared = [value.type.tensor_type.elem_type for value in model.graph.output]
+    types = [np.dtype(helper.tensor_dtype_to_np_dtype(t)) if t in WHOLE else None for t in declared]
+    arrays = {
+        n: v.astype(object) if isinstance(v, np.ndarray) and v.dtype.kind in "iu" else v
+        for n, v in inputs.items()
+    }
+    if None in types or all(getattr(v, "dtype", None) != np.dtype(object) for v in arrays.values()):
+        return NoOpinion("no whole numbers")
+    found = _reference(model, arrays)
+    if isinstance(found, NoOpinion):
+        return found
+    results = []
+    for value, dtype in zip(found, types, strict=True):
+        array = np.asarray(value)
+        if array.dtype != object or not all(isinstance(n, int) for n in array.reshape(-1)):
+            return NoOpinion("not computed in whole numbers")
+        assert dtype is not None
+        wrapped = [_wrapped(n, dtype) for n in array.reshape(-1)]
+        results.append(np.array(wrapped, dtype).reshape(array.shape))
+    return results
+
+
+def _wrapped(number: int, dtype: np.dtype) -> int:
+    bits = 8 * dtype.itemsize
+    rest = number & ((1 << bits) - 1)
+    return rest - (1 << bits) if dtype.kind == "i" and rest >> (bits - 1) else rest
 
 
 def is_random(model: ModelProto) -> bool:

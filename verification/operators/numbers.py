@@ -55,7 +55,7 @@ def _floats(
         case "ends":
             wide = random.choice([most, -most, least, -least, 1.0, -1.0], shape)
         case "large":
-            wide = normal * most**0.5
+            wide = normal * most**0.45  # some squares can be added up
         case "tiny":
             wide = normal * least
         case "ties":

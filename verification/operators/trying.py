@@ -18,7 +18,7 @@ from explorer.importers.arrays import read_arrays
 from explorer.onnx_backend.backend import Opener, Representation
 from explorer.runtime.child import Answer
 from verification.operators.drawing import Case, NotPossible, draw
-from verification.operators.judges import RUNTIME, NoOpinion, Opinions, ask, is_random
+from verification.operators.judges import ONNX, RUNTIME, NoOpinion, Opinions, ask, is_random
 from verification.operators.pairs import Pair
 from verification.operators.templates import Template
 from verification.operators.verdicts import (
@@ -96,6 +96,9 @@ def _device(
     except Exception as error:  # a defect is the result here
         if all(isinstance(opinion, NoOpinion) for opinion in opinions.values()):
             return Verdict(UNJUDGED, _line(f"{type(error).__name__}: {error}"))
+        reference = opinions[ONNX]
+        if isinstance(reference, NoOpinion) and reference.is_illegal:
+            return Verdict(ILLEGAL, _line(error))
         return Verdict(FAILED, _line(f"{type(error).__name__}: {error}"))
     finally:
         representation.close()

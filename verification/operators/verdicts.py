@@ -2,7 +2,8 @@
 
     verdict(pair, opinions, found, table)     Verdict("differs", "onnx: 1 instead of 2 at [0]")
 
-Judges that agree decide, and a result that is as near to float64 as its type allows is right, too.
+Judges that agree decide, and a result that is as near to float64 as its type allows is right, too,
+and so is one that equals Python's integers.
 Where judges disagree about what is no matter of rounding, `disagreements.toml` says who is right;
 without an entry the case is `disputed`.
 """
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx.defs import OpSchema
 
 from verification.operators.comparing import same
-from verification.operators.judges import FLOAT64, ONNX, RUNTIME, NoOpinion, Opinions
-from verification.operators.pairs import Pair
+from verification.operators.judges import EXACT, ONNX, RUNTIME, NoOpinion, Opinions
+from verification.operators.pairs import Pair, schemas
 
 TABLE = Path(__file__).with_name("disagreements.toml")
 RIGHT, DOCUMENTED, REFUSED = "right", "documented", "refused"
@@ -31,7 +33,7 @@ STATUSES = {
     DOCUMENTED: "the table of disagreements says who is right, or what is documented",
     REFUSED: "the importer or a lowering says by name what it does not know",
     RANDOM: "the results are random numbers: shapes and types are right",
-    ILLEGAL: "onnxruntime refuses the inputs",
+    ILLEGAL: "onnxruntime refuses the inputs, or onnx's reference and the compiler do",
     UNJUDGED: "no judge computes it",
     NOT_DRAWN: "no valid model comes of onnx's examples with this type",
     DISPUTED: "the judges disagree, and the table has no entry",
@@ -89,34 +91,33 @@ def verdict(
 ) -> Verdict:
     """Judges our results. There is at least one opinion."""
     known = {n: o for n, o in opinions.items() if not isinstance(o, NoOpinion)}
-    exact = _rounded(known.pop(FLOAT64, None), found)
-    dtype = pair.element_type
+    exact = [_rounded(known.pop(name, None), found) for name in EXACT]
+    dtype = tolerated_type(pair)
     problems = {name: same(found, right, dtype) for name, right in known.items()}
     wrong = {name: problem for name, problem in problems.items() if problem}
     if not wrong:
         return Verdict(RIGHT)
-    agree = len(known) < 2 or not same(known[RUNTIME], known[ONNX], dtype)
-    entry = entry_for(pair, table)
+    if any(right is not None and not same(found, right, dtype) for right in exact):
+        return Verdict(RIGHT)
     words = "; ".join(f"{name}: {problem}" for name, problem in wrong.items())
-    if entry is not None and entry.right == "ours":
+    entry = entry_for(pair, table)
+    if entry is not None and entry.right not in (*known, "either"):  # ours, or no opinion
         return Verdict(DOCUMENTED, entry.why)
-    if agree:
-        return _by_float64(exact, found, dtype) or Verdict(DIFFERS, words)
+    if len(known) < 2 or not same(known[RUNTIME], known[ONNX], dtype):
+        return Verdict(DIFFERS, words)
     if entry is None:
-        return _by_float64(exact, found, dtype) or Verdict(DISPUTED, words)
-    if entry.right == "either":
-        is_right = len(wrong) < len(known)
-    elif entry.right == FLOAT64:
-        is_right = exact is not None and not same(found, exact, dtype)
-    else:
-        is_right = entry.right not in wrong
+        return Verdict(DISPUTED, words)
+    is_right = len(wrong) < len(known) if entry.right == "either" else entry.right not in wrong
     return Verdict(DOCUMENTED, entry.why) if is_right else Verdict(DIFFERS, words)
 
 
-def _by_float64(exact: Sequence[Any] | None, found: Sequence[Any], dtype: str) -> Verdict | None:
-    if exact is not None and not same(found, exact, dtype):
-        return Verdict(RIGHT)
-    return None
+def tolerated_type(pair: Pair) -> str:
+    """The type that results are as exact as. Attributes and the constants of ONNX's function bodies
+    are float32, and may be read as those or as the decimal numbers that they stand for."""
+    schema: Any = schemas()[pair.operator]  # Any: onnx's stubs do not know function bodies
+    has_attributes = any(a.type == OpSchema.AttrType.FLOAT for a in schema.attributes.values())
+    is_rounded = has_attributes or schema.has_function or schema.has_context_dependent_function
+    return "float32" if pair.element_type == "float64" and is_rounded else pair.element_type
 
 
 def _rounded(exact: Any, found: Sequence[Any]) -> list[Any] | None:

@@ -5,10 +5,10 @@
                                                         folders; the tests that it can affect run
 
 A change is one of: another operator, a bound moved by one, a sign or a negation dropped, `and` for
-`or`, a statement dropped. It is noticed when a test fails or does not end within the limit. The
-changes are made in a copy of the repository, and the same seed gives the same ones. The exit status
-is 0; the record (--output) names each change and what became of it, one JSON object per line, and
-changes that it has are not tried again.
+`or`, a statement dropped. It is noticed when a test fails, and unfinished when the tests do not end
+within the limit. The changes are made in a copy of the repository, and the same seed gives the same
+ones. The exit status is 0; the record (--output) names each change and what became of it, one JSON
+object per line, and changes that it has are not tried again.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def with_field(node: ast.AST, name: str, value: object) -> ast.AST:
 
 
 def outcome_of(change: Change, copy: Path, limit_seconds: float, rest: list[str]) -> str:
-    """`noticed`, `missed`, or `unreached` where no recorded test executes the function."""
+    """`noticed`, `missed`, `unfinished`, or `unreached` where no test executes the function."""
     path = copy / change.file
     content = path.read_bytes()
     start = sum(map(len, content.splitlines(keepends=True)[: change.line - 1])) + change.column
@@ -171,7 +171,7 @@ def outcome_of(change: Change, copy: Path, limit_seconds: float, rest: list[str]
             stderr=subprocess.DEVNULL,
         ).returncode
     except subprocess.TimeoutExpired:
-        status = 1
+        return "unfinished"
     finally:
         path.write_bytes(content)
     return {0: "missed", NO_TESTS: "unreached"}.get(status, "noticed")

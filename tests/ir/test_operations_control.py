@@ -93,6 +93,27 @@ def test_range(start, limit, delta, dtype, build, onnx_outputs):
 
 
 @pytest.mark.parametrize(
+    ("start", "limit", "delta", "dtype"),
+    [
+        (2**64 - 4, 2**64 - 1, 1, np.uint64),
+        (2**64 - 7, 2**64 - 1, 3, np.uint64),
+        (2**63 - 4, 2**63 - 1, 1, np.int64),
+        (-(2**63) + 5, -(2**63), -2, np.int64),
+        (-(2**63), 2**63 - 1, 2**62, np.int64),
+        (0, 2**53 + 1, 2**52, np.int64),
+        (250, 255, 2, np.uint8),
+        (-128, 127, 100, np.int8),
+        (5, 2, 1, np.uint64),
+    ],
+)
+def test_a_range_reaches_the_ends_of_its_type(start, limit, delta, dtype, build):
+    arrays = [np.array(n, dtype) for n in (start, limit, delta)]
+    (found,) = build(RangeOp, arrays).evaluate(*arrays)
+    assert found.dtype == dtype
+    assert found.tolist() == list(range(start, limit, delta))
+
+
+@pytest.mark.parametrize(
     ("start", "delta", "dtype"), [(3, -2, np.int64), (1, 3, np.int32), (0.5, 0.25, np.float32)]
 )
 def test_a_range_of_known_length_is_compiled(start, delta, dtype, compiled):

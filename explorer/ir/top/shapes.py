@@ -101,8 +101,13 @@ class RangeOp(ComputesSizes, RowWise):
         start, limit, delta = (operand.item() for operand in operands)
         if delta == 0:
             raise ValueError("a range with a step of 0 has no end")
+        dtype = operands[0].dtype
+        if isinstance(start, int):
+            # In their own type: sums that wrap around are exact, and Python's would be too wide.
+            count = max(-((start - limit) // delta), 0)
+            return (operands[0] + np.arange(count).astype(dtype) * operands[2],)
         count = max(int(np.ceil((limit - start) / delta)), 0)
-        return ((start + np.arange(count) * delta).astype(operands[0].dtype),)
+        return ((start + np.arange(count) * delta).astype(dtype),)
 
     def result_bytes(self, *operands: np.ndarray) -> int | None:
         start, limit, delta = (operand.item() for operand in operands)

@@ -57,6 +57,13 @@ class Window:
             count -= 1
         return max((count - 1) * stride + self.reach(axis) - padded, 0)
 
+    def missing(self, axis: int, size: int | None) -> int:
+        """Elements that the first window lacks; 0 where it fits, or where nobody knows."""
+        if size is None:
+            return 0
+        padded = size + self.begins[axis] + self.ends[axis]
+        return max(self.reach(axis) - padded, 0)
+
     def surpluses(self, sizes: Sequence[int]) -> tuple[int, ...]:
         return tuple(self.surplus(axis, size) for axis, size in enumerate(sizes))
 

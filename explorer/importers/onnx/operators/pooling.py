@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.importers.building import regions as regions_of
+from explorer.importers.building.build import Axis, Size
 from explorer.importers.building.windows import (
     Window,
     average_pooled,
@@ -27,6 +28,9 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
     x = node.operand(0)
     window, surplus = _window(node, x, build)
+    empty = _without_windows(x, window, build)
+    if empty is not None:
+        return [empty, build.cast(empty, np.int64)][: len(node.results)]
     y = pooled("max", x, window, surplus, None, build)
     if len(node.results) < 2:
         return [y]
@@ -60,7 +64,8 @@ def lp_pool(node: Node, build: Build) -> SSAValue:
     """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
     window, surplus = _window(node, x, build)
-    return power_pooled(x, p, window, surplus, build)
+    empty = _without_windows(x, window, build)
+    return power_pooled(x, p, window, surplus, build) if empty is None else empty
 
 
 @converts("GlobalLpPool")
@@ -77,6 +82,9 @@ def average_pool(node: Node, build: Build) -> SSAValue:
     """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
     window, surplus = _window(node, x, build)
+    empty = _without_windows(x, window, build)
+    if empty is not None:
+        return empty
     counts = bool(node.integer("count_include_pad", 0))
     return average_pooled(x, window, surplus, counts, build)
 
@@ -89,15 +97,40 @@ def global_pool(node: Node, build: Build) -> SSAValue:
 
 
 def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, ...]]:
-    """The window, and what `ceil_mode` adds behind the end pads."""
+    """The window, and what `ceil_mode` adds behind the end pads.
+
+    As onnxruntime divides, a window that lacks less than a stride of elements has a place, too.
+    """
     sizes = node.integers("kernel_shape")
     if sizes is None:
         raise ValueError("attribute kernel_shape is missing")
     window = window_of(node, x, sizes, build)
-    if not node.integer("ceil_mode", 0) or set(window.strides) == {1}:
-        return window, (0,) * window.rank
-    known = build.sizes(x, range(2, 2 + window.rank), "ceil_mode")
-    return window, window.surpluses(known)
+    if node.integer("ceil_mode", 0) and set(window.strides) != {1}:
+        known = build.sizes(x, range(2, 2 + window.rank), "ceil_mode")
+        return window, window.surpluses(known)
+    lacking = [window.missing(a, build.size(x, 2 + a)) for a in range(window.rank)]
+    return window, tuple(
+        n if n < stride else 0 for n, stride in zip(lacking, window.strides, strict=True)
+    )
+
+
+def _without_windows(x: SSAValue, window: Window, build: Build) -> SSAValue | None:
+    """The empty result where a window lacks a stride of elements, but not two; None elsewhere.
+
+    Where it lacks more, onnxruntime refuses the model.
+    """
+    sizes = [build.size(x, 2 + axis) for axis in range(window.rank)]
+    lacking = [window.missing(axis, size) for axis, size in enumerate(sizes)]
+    pairs = list(zip(lacking, window.strides, strict=True))
+    if not any(n >= stride for n, stride in pairs) or any(n >= 2 * stride for n, stride in pairs):
+        return None
+    shape: list[Size] = [Axis(x, 0), Axis(x, 1)]
+    for axis, (lack, stride) in enumerate(pairs):
+        (size,) = build.sizes(x, [2 + axis], "an empty result")
+        padded = size + window.begins[axis] + window.ends[axis]
+        count = (padded - window.reach(axis)) // stride + 1
+        shape.append(1 if 0 < lack < stride else max(count, 0))
+    return build.expand(build.scalar_like(0, x), shape)
 
 
 @converts("MaxRoiPool")

@@ -25,7 +25,9 @@ from explorer.importers.pytorch.operators.unary import (
     rsqrt,
     truncated,
 )
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import SelectOp
+from explorer.ir.types import element_type_from_numpy, element_type_of
 
 # -- two operands ----------------------------------------------------------------------------------
 
@@ -210,6 +212,30 @@ def hypot(node: AtenNode, build: Build) -> SSAValue:
     return length_of(left, right, build)
 
 
+def next_after(node: AtenNode, build: Build) -> SSAValue:
+    """The number next to self on the way to other; where both are equal, other.
+
+    Bits of floats of one sign, as whole numbers, are in the order of their sizes.
+    """
+    x, y = promoted(node, _PAIR, build)
+    if not build.is_float(x):
+        raise Unsupported("the number next to a whole number")
+    whole = np.dtype(f"i{build.dtype(x).itemsize}")
+    kind = element_type_from_numpy(whole)
+    bits = build.value(BitcastOp, [x], to=kind)
+    zero = build.scalar_like(0.0, x)
+    grows = build.binary("equal", build.binary("less", x, y), build.binary("greater", x, zero))
+    one, minus_one = build.scalar_like(1, bits), build.scalar_like(-1, bits)
+    step = build.select(grows, one, minus_one)
+    moved = build.value(BitcastOp, [build.binary("add", bits, step)], to=element_type_of(x))
+    least = build.value(BitcastOp, [one], to=element_type_of(x))
+    from_zero = build.select(build.binary("less", y, zero), build.unary("neg", least), least)
+    found = build.select(build.binary("equal", x, zero), from_zero, moved)
+    found = build.select(build.binary("equal", x, y), y, found)
+    is_nan = build.binary("or", build.unary("is_nan", x), build.unary("is_nan", y))
+    return build.select(is_nan, build.binary("add", x, y), found)
+
+
 def length_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
     """The length of (x, y)."""
     return build.binary("hypot", x, y)
@@ -388,6 +414,7 @@ CONVERTERS = {
     "atan2": atan2,
     "arctan2": atan2,
     "hypot": hypot,
+    "nextafter": next_after,
     "copysign.Tensor": copy_sign,
     "copysign.Scalar": copy_sign,
     **{

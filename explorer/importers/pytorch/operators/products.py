@@ -12,7 +12,7 @@ from string import ascii_letters
 
 from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.build import Axis, Build, Size, Unsupported
 from explorer.importers.building.einsum import einsum
 from explorer.importers.building.windows import Window, conv, transposed_conv
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -54,6 +54,8 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     x, y = node.operand(first), node.operand(second)
     added = node.operand("self")
     alpha, beta = node.scalar("alpha", 1.0), node.scalar("beta", 1.0)
+    if alpha == 0 and not _is_small_batch(x, y, build):
+        return _without_product(added, beta, _sizes_of_product(x, y, build), build)
     if beta == 0:  # what is added may hold anything then
         return build.scaled(matrix_product(x, y, build), alpha)
     is_bias = build.rank(added) == 1 and build.rank(y) == 2 and build.rank(x) == 2
@@ -71,11 +73,37 @@ FACTORS = {
 }
 
 
+_SMALL_BATCH = 400
+"""Multiplications of each matrix, below which PyTorch multiplies by an alpha of 0, too."""
+
+
+def _is_small_batch(x: SSAValue, y: SSAValue, build: Build) -> bool:
+    if build.rank(x) != 3:
+        return False
+    rows, depth = build.sizes(x, [1, 2], "a product that is multiplied by 0")
+    return rows * depth * build.sizes(y, [2], "a product that is multiplied by 0")[0] < _SMALL_BATCH
+
+
+def _sizes_of_product(x: SSAValue, y: SSAValue, build: Build) -> list[Size]:
+    rows: list[Size] = [Axis(x, axis) for axis in range(build.rank(x) - 1)]
+    return rows if build.rank(y) == 1 else [*rows, Axis(y, build.rank(y) - 1)]
+
+
+def _without_product(added: SSAValue, beta: float, sizes: Sequence[Size], build: Build) -> SSAValue:
+    """beta added, in the shape of the product: BLAS does not look at factors that alpha = 0 ends,
+    nor at what is added where beta is 0."""
+    kept = build.scalar_like(0, added) if beta == 0 else build.scaled(added, beta)
+    return build.expand(kept, sizes)
+
+
 def add_batches(node: AtenNode, build: Build) -> SSAValue:
     """beta self + alpha times the sum of the products of a batch."""
-    product = build.matmul(node.operand("batch1"), node.operand("batch2"))
-    total = build.scaled(build.reduce("sum", product, [0]), node.scalar("alpha", 1.0))
+    x, y, alpha = node.operand("batch1"), node.operand("batch2"), node.scalar("alpha", 1.0)
     beta = node.scalar("beta", 1.0)
+    if alpha == 0:
+        sizes = [Axis(x, 1), Axis(y, 2)]
+        return _without_product(node.operand("self"), beta, sizes, build)
+    total = build.scaled(build.reduce("sum", build.matmul(x, y), [0]), alpha)
     if beta == 0:
         return total
     return build.binary("add", build.scaled(node.operand("self"), beta), total)

@@ -7,11 +7,12 @@
 Test modules load this file by its path, for xDSL's wheel installs a top-level package `tests`.
 """
 
+import asyncio
 import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from playwright.sync_api import (
     Browser,
     ConsoleMessage,
     Dialog,
+    Error,
     Page,
     Route,
     expect,
@@ -117,6 +119,55 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+class SharedChromium:
+    """One browser for many modules of tests, one after the other: to start it takes longer than
+    most tests.
+
+    Playwright's loop counts as the running one of this thread as long as its browser is open, and
+    `asyncio.run` refuses to start another one. Between two loans nothing runs in it, and it does
+    not count.
+    """
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._browser: Browser | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @contextmanager
+    def lent(self) -> Iterator[Browser]:
+        """The browser, without a context; one that ended meanwhile is started again."""
+        with self._running():
+            if self._browser is None or not answers(self._browser):
+                self._open.close()
+                self._browser = self._open.enter_context(chromium())
+            yield self._browser
+            if answers(self._browser):
+                for context in self._browser.contexts:
+                    context.close()
+
+    def close(self) -> None:
+        with self._running():
+            self._open.close()
+            self._browser = None
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        asyncio._set_running_loop(self._loop)
+        try:
+            yield
+        finally:
+            self._loop = asyncio._get_running_loop()
+            asyncio._set_running_loop(None)
+
+
+def answers(browser: Browser) -> bool:
+    try:
+        browser.new_browser_cdp_session().detach()
+    except Error:
+        return False
+    return True
 
 
 @contextmanager

@@ -204,12 +204,20 @@ def browsing() -> ModuleType:
     return load_module(REPOSITORY / "tests" / "browsing.py")
 
 
+@pytest.fixture(scope="session")
+def shared_chromium(browsing: ModuleType) -> Iterator[Any]:
+    """One browser for all modules (`browsing.SharedChromium`)."""
+    shared = browsing.SharedChromium()
+    yield shared
+    shared.close()
+
+
 @pytest.fixture(scope="module")
-def chromium(browsing: ModuleType) -> Iterator[Any]:
+def chromium(browsing: ModuleType, shared_chromium: Any) -> Iterator[Any]:
     """A browser without a window."""
     if not browsing.CHROMIUM.is_file():
         pytest.skip(f"no Chromium at {browsing.CHROMIUM}")
-    with browsing.chromium() as browser:
+    with shared_chromium.lent() as browser:
         yield browser
 
 

@@ -43,12 +43,6 @@ def digits_page(tmp_path_factory: pytest.TempPathFactory, sample_models: Path) -
         compilation.close()
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browsing.chromium() as browser:
-        yield browser
-
-
 @pytest.fixture
 def seen(chromium: Browser) -> Iterator[Any]:  # browsing.Watched
     with browsing.watched(chromium) as watched:

@@ -50,12 +50,6 @@ def notebook_address(
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browsing.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def executed_notebook(chromium: Browser, notebook_address: str) -> Iterator[Any]:
     """The notebook after all of its cells have run, as a `browsing.Watched`."""
     with browsing.watched(chromium, timeout_seconds=30) as seen:

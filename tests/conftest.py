@@ -60,11 +60,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How many tests were skipped for each reason: CI repeats these lines at its end."""
+    """How many tests were skipped for each reason, and how often each of those was run again that
+    failed at first: CI repeats these lines at its end."""
     skipped = terminalreporter.stats.get("skipped", [])
     counts = Counter(reason_of(report) for report in skipped)
     for reason, count in sorted(counts.items()):
         terminalreporter.write_line(f"skipped {count}: {reason}")
+    again = Counter(report.nodeid for report in terminalreporter.stats.get("rerun", []))
+    for name, count in sorted(again.items()):
+        terminalreporter.write_line(f"rerun {count}: {name}")
 
 
 def reason_of(report: pytest.TestReport) -> str:

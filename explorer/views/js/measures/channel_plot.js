@@ -3,7 +3,7 @@
 
 import {element, shape} from "../ground/dom.js";
 import {decode, exactText} from "../ground/numbers.js";
-import {shortRange} from "./threshold_plot.js";
+import {shortRange} from "./threshold_marks.js";
 
 const WIDTH = 440,
   HEIGHT = 96,

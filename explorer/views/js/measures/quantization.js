@@ -22,7 +22,8 @@ import {
 import {channelPlot} from "./channel_plot.js";
 import {costliestLine} from "./costliest.js";
 import {forkThreshold, modeChoice} from "./quantization_fork.js";
-import {rangeText, shortRange, thresholdPlot} from "./threshold_plot.js";
+import {shortRange} from "./threshold_marks.js";
+import {rangeText, thresholdPlot} from "./threshold_plot.js";
 
 const NAME_CHARACTERS = 44;
 const MOST_ROWS = 400;

@@ -5,6 +5,7 @@
 import {element, replace, shape} from "../ground/dom.js";
 import {decode, errorText, percentText} from "../ground/numbers.js";
 import {rulerOf} from "../graph/names_that_fit.js";
+import {errorsOf, marksOf, shortRange} from "./threshold_marks.js";
 
 const HEIGHT = 148;
 const TOP = 50; // names of methods stand above
@@ -12,12 +13,8 @@ const BOTTOM = 18;
 const SIDE = 10;
 const LINE = 14; // of a row of names
 const ABOVE = 10; // from the bars to the lowest row: the end in use reaches into it
-const GAP = 9; // between a name and its mark, and to the next name
 const NAME_FONT = "10px"; // as in quantization.css
-const NAME_LINES = 3;
 const KEY_STEP = 1.02; // by which an arrow moves the threshold
-
-export const shortRange = (value) => String(Number(value.toPrecision(3)));
 
 export function rangeText(low, high) {
   return low === -high ? `±${shortRange(high)}` : `${shortRange(low)} to ${shortRange(high)}`;
@@ -208,27 +205,6 @@ function histogramOf(observed) {
   };
 }
 
-// Expected squared error of a number, and the share of those that saturate: step^2 / 12 inside,
-// where zero costs nothing, and the distance from the end outside.
-function errorsOf({start, width, counts, zeros}, low, high, bits) {
-  const step = (high - low) / (2 ** bits - 1);
-  let total = 0,
-    inside = 0,
-    cut = 0;
-  counts.forEach((count, place) => {
-    const center = start + (place + 0.5) * width;
-    total += count;
-    const beyond = Math.max(center - high, low - center, 0);
-    if (beyond > 0) cut += count * beyond * beyond;
-    else inside += count;
-  });
-  const clipped = total - inside;
-  return {
-    error: (cut + (Math.max(inside - zeros, 0) * step * step) / 12) / Math.max(total, 1),
-    clipped: clipped / Math.max(total, 1),
-  };
-}
-
 function barsOf({start, width, counts}, x, base) {
   const most = Math.log1p(Math.max(...counts)) || 1;
   return counts
@@ -240,43 +216,4 @@ function barsOf({start, width, counts}, x, base) {
       return `M${left.toFixed(1)} ${base}v${(-height).toFixed(1)}H${right.toFixed(1)}V${base}z`;
     })
     .join("");
-}
-
-// Ends of what the methods would represent; those that fall on one pixel share a mark, and names
-// that would run into one another stand in rows.
-function marksOf(observed, x, widthOf) {
-  const byPixel = new Map();
-  for (const {method, low, high, own} of observed.candidates)
-    for (const [value, isNamed] of /** @type {[number, boolean][]} */ ([
-      [decode(high), true],
-      [decode(low), decode(high) === 0],
-    ])) {
-      if (value === 0) continue;
-      const pixel = Math.round(x(value));
-      const mark = byPixel.get(pixel) ?? {at: x(value), names: [], titles: []};
-      if (isNamed) mark.names.push(method);
-      mark.titles.push(`${method} ${shortRange(value)}: squared error ${errorText(decode(own))}`);
-      byPixel.set(pixel, mark);
-    }
-  const lines = [];
-  return [...byPixel.values()]
-    .sort((a, b) => b.at - a.at)
-    .map(({at, names, titles}) => {
-      const label = names.join(", ");
-      const size = widthOf(label) + GAP;
-      // Left of the mark, but where the picture ends.
-      const isBefore = at - size > 0;
-      const [from, to] = isBefore ? [at - size, at] : [at, at + size];
-      let line = 0;
-      while (line < NAME_LINES && (lines[line] ?? Infinity) < to) line += 1;
-      const isFree = label !== "" && line < NAME_LINES;
-      if (isFree) lines[line] = from;
-      return {
-        at,
-        label: isFree ? label : "",
-        isBefore,
-        line: isFree ? line : 0,
-        title: titles.join("\n"),
-      };
-    });
 }

@@ -65,6 +65,7 @@ def test_a_wrong_program_opens_where_it_is_wrong(opened: Any, faulty: Trace):
     expect(page.locator(".subject h2")).to_have_text("fused_1")
 
 
+@pytest.mark.sweep  # tests/javascript/first_place.test.mjs
 def test_what_a_bisection_blamed_goes_before_the_first_wrong_pass(opened: Any, faulty: Trace):
     fault = Fault(
         pass_name="fuse-activation",
@@ -79,6 +80,7 @@ def test_what_a_bisection_blamed_goes_before_the_first_wrong_pass(opened: Any, f
     expect(watched.page.locator(".subject h2")).to_have_text("conv_1")
 
 
+@pytest.mark.sweep  # tests/javascript/first_place.test.mjs
 def test_a_link_goes_before_the_fault(opened: Any, faulty: Trace):
     watched = opened(faulty, link="pass=2&dock=memory")
     watched.expect_pass(faulty.passes[2].name)

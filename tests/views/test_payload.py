@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.results import SourceText, Trace
+from explorer.results import Fault, SourceText, Trace
 from explorer.views.module import explorer_module
 from explorer.views.page import export_page, script_data
 from explorer.views.payload.measures import number
@@ -320,3 +320,27 @@ def test_a_saved_page_and_a_small_program_hold_no_excerpts(trace: Trace, large: 
     small = trace_payload(trace)
     assert not small.head["excerpts"] and not small.is_later("graph/0")
     assert not [key for key in small.chunk_keys() if key.startswith("start/")]
+
+
+def test_what_a_bisection_blamed_goes_before_the_first_wrong_pass(
+    trace: Trace, synthetic: ModuleType
+):
+    def culprit(shown: Trace) -> tuple[str, str] | None:
+        said = trace_payload(shown).head["summary"]["fault"]
+        return None if said is None else (shown.passes[said["pass"]].name, said["operation"])
+
+    faulty = synthetic.with_fault(trace, "fuse-add", "Relu_7_out")
+    fault = Fault(
+        pass_name="fuse-activation",
+        rule="fuse-relu",
+        operation="conv_1",
+        tensor="Relu_2_out",
+        max_relative=0.5,
+    )
+    assert culprit(trace) is None
+    assert culprit(faulty) == ("fuse-add", "fused_1")
+    blamed = replace(faulty, accuracy=replace(faulty.accuracy, fault=fault))
+    assert culprit(blamed) == ("fuse-activation", "conv_1")
+    unknown = replace(fault, pass_name="of another program")
+    blamed = replace(faulty, accuracy=replace(faulty.accuracy, fault=unknown))
+    assert culprit(blamed) == ("fuse-add", "fused_1")

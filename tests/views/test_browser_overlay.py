@@ -84,6 +84,7 @@ def test_own_numbers_are_read_in_the_page(opened: Any, trace: Trace, tmp_path: P
     assert watched.is_clean(), watched
 
 
+@pytest.mark.sweep  # tests/javascript/own_numbers.test.mjs
 def test_a_file_without_numbers_says_what_is_expected(opened: Any, trace: Trace, tmp_path: Path):
     own = tmp_path / "none.json"
     own.write_text("{", encoding="utf-8")

@@ -76,7 +76,7 @@ class SeededSuite(ABC):
             for suffix, content in legal.files.items() if self._keep is not None else ():
                 assert self._keep is not None
                 write_file(self._keep / f"{case}{suffix}", content)
-            status, reason = judge(lambda: _run(legal, device), device)
+            status, reason = judge(lambda: run_case(legal, device), device)
         seconds = time.perf_counter() - started
         return Outcome(
             case=case, group=group, device=device, status=status, reason=reason, seconds=seconds
@@ -93,7 +93,7 @@ class SeededSuite(ABC):
         return refusal
 
 
-def _run(legal: LegalCase, device: str) -> tuple[str, str] | None:
+def run_case(legal: LegalCase, device: str) -> tuple[str, str] | None:
     """AssertionError where numbers differ; else what did not run as generated code."""
     if device == "INTERPRETER":
         _compare(ex.interpret(legal.model, legal.inputs), legal.expected)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any  # torch's own types, which are not known here
 
 import numpy as np
@@ -40,15 +40,15 @@ class NotJudged(Exception):
     """Why an entry has nothing to compare with: its status."""
 
 
-def entries() -> dict[str, Any]:
-    """PyTorch's list, by name and variant."""
-    from torch import float32
+def entries(dtype: str = "float32") -> dict[str, Any]:
+    """PyTorch's list of what has an element type, by name and variant; all of it without one."""
+    import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
     return {
         ".".join(filter(None, (entry.name, entry.variant_test_name))): entry
         for entry in op_db
-        if float32 in entry.dtypes
+        if not dtype or getattr(torch, dtype) in entry.dtypes
     }
 
 
@@ -97,11 +97,11 @@ class Suite:
             raise NotJudged("random")
         found, refusal = [], None
         for number in sorted({0, len(drawn) // 2, len(drawn) - 1}):
-            module, tensors = _module(entry, drawn[number])
+            module, tensors = module_of(entry, drawn[number])
             with torch.no_grad():
                 try:
-                    expected = [_flat(module(*(t.clone() for t in tensors))) for _ in range(2)]
-                    _require_same(*expected)
+                    expected = [flat(module(*(t.clone() for t in tensors))) for _ in range(2)]
+                    require_same(*expected)
                     program = torch.export.export(module, tuple(tensors))
                     if self._is_decomposed:
                         program = program.run_decompositions()
@@ -116,7 +116,7 @@ class Suite:
         return found
 
 
-def _module(entry: Any, sample: Any) -> tuple[Any, list[Any]]:
+def module_of(entry: Any, sample: Any) -> tuple[Any, list[Any]]:
     """A module of the operator, whose inputs are the sample's tensors."""
     import torch
     from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -138,7 +138,7 @@ def _module(entry: Any, sample: Any) -> tuple[Any, list[Any]]:
     return Operator(), tensors
 
 
-def _flat(value: Any) -> list[Any]:
+def flat(value: Any) -> list[Any]:
     """All results in their order, numbers as tensors without axes, as Python holds them; what is
     left is None."""
     from torch import as_tensor, float64
@@ -152,7 +152,7 @@ def _flat(value: Any) -> list[Any]:
     return [tensor_of(leaf) for leaf in tree_leaves(value)]
 
 
-def _require_same(first: Sequence[Any], second: Sequence[Any]) -> None:
+def require_same(first: Sequence[Any], second: Sequence[Any]) -> None:
     import torch
 
     for one, other in zip(first, second, strict=True):
@@ -171,19 +171,24 @@ def _run_all(
             value.name: array_of(tensor)
             for value, tensor in zip(model.inputs, tensors, strict=True)
         }
-        left_out = _run(model, inputs, expected, device) or left_out
+        left_out = run_program(model, inputs, expected, device) or left_out
     return left_out
 
 
-def _run(
-    model: SourceModel, inputs: dict[str, np.ndarray], expected: Sequence[Any], device: str
+def run_program(
+    model: SourceModel,
+    inputs: dict[str, np.ndarray],
+    expected: Sequence[Any],
+    device: str,
+    require: Callable[[Mapping[str, np.ndarray], Mapping[str, Any]], None] = require_equal,
 ) -> tuple[str, str] | None:
+    """`require`: raises AssertionError where outputs are not the tensors of the same names."""
     content = model.content
     assert isinstance(content, PytorchContent), model.format
     pairs = zip(content.returned, expected, strict=True)
     judged = {argument.name: right for argument, right in pairs if isinstance(argument, Ref)}
     if device == "INTERPRETER":
-        require_equal(ex.interpret(model, inputs), judged)
+        require(ex.interpret(model, inputs), judged)
         return None
     compilation = compile_model(model, TARGETS[device])
     executable = open_here(compilation)
@@ -191,5 +196,5 @@ def _run(
         found = executable.run(dict(inputs))
     finally:
         executable.close()
-    require_equal(found, judged)
+    require(found, judged)
     return not_generated(compilation, frozenset())

@@ -24,6 +24,8 @@ DOMAINS = {"ai.onnx.ml": 5, "com.microsoft": 1}
 IR_VERSION = 10
 MOST_ELEMENTS = 4096
 """Of one value: small enough to compare in milliseconds."""
+ZERO_SHARE = 0.03
+"""Of the shapes have a dimension of no elements."""
 ATTEMPTS = 60
 """Draws for one node before the model is taken as it is."""
 
@@ -94,6 +96,7 @@ class Draft:
     """Of nodes whose results have sizes that only a run knows: outputs, read by no node."""
     outer: Draft | None = None
     prefix: str = ""
+    zero_share: float = ZERO_SHARE
 
     # -- drawing ---------------------------------------------------------------------------------
     def one_of(self, choices: Sequence):
@@ -112,7 +115,7 @@ class Draft:
     def sizes(self, rank: int, largest: int = 6) -> tuple[int, ...]:
         """A shape; now and then a dimension of one element or of none."""
         sizes = [self.number(1, largest) for _ in range(rank)]
-        if rank and self.random.random() < 0.03:
+        if rank and self.random.random() < self.zero_share:
             sizes[self.number(0, rank - 1)] = 0
         return tuple(sizes)
 
@@ -343,9 +346,9 @@ class Draft:
             self.initializers(read),
         )
 
-    def grow(self, most_nodes: int) -> None:
-        """Adds up to so many nodes, each by a recipe."""
-        wanted = len(self.nodes) + self.number(1, most_nodes)
+    def grow(self, most_nodes: int, least_nodes: int = 1) -> None:
+        """Adds so many nodes at least and at most, each by a recipe."""
+        wanted = len(self.nodes) + self.number(least_nodes, most_nodes)
         for _ in range(ATTEMPTS):
             if len(self.nodes) >= wanted:
                 break

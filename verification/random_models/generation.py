@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, helper
 
-from verification.random_models.draft import Draft, with_inner
+from verification.random_models.draft import ZERO_SHARE, Draft, with_inner
 from verification.random_models.recipes import RECIPES
 
 OPSETS = (19, 20, 21, 21, 22, 23, 24, 25, 26)
@@ -63,11 +63,16 @@ class Generated:
         return found
 
 
-def generate(seed: int, most_nodes: int = 4) -> Generated:
-    """The model of a seed, of 1 to `most_nodes` nodes."""
+def generate(
+    seed: int, most_nodes: int = 4, least_nodes: int = 1, zero_share: float = ZERO_SHARE
+) -> Generated:
+    """The model of a seed, of `least_nodes` to `most_nodes` nodes.
+
+    `zero_share`: of the shapes have a dimension without elements.
+    """
     random = np.random.default_rng(seed)
-    draft = Draft(random, int(random.choice(OPSETS)), RECIPES)
-    draft.grow(most_nodes)
+    draft = Draft(random, int(random.choice(OPSETS)), RECIPES, zero_share=zero_share)
+    draft.grow(most_nodes, least_nodes)
     model, precisions = draft.finished()
     given = {i.name for i in model.graph.input}
     sizes = _name_sizes(model) if random.random() < SYMBOLIC_SHARE else {}

@@ -14,6 +14,7 @@ from explorer.importers.onnx import convert
 from explorer.importers.onnx.converters import find_converter
 from explorer.ir.types import ELEMENT_TYPES
 from verification.operators import running
+from verification.operators.chains import draw_chain
 from verification.operators.comparing import same
 from verification.operators.drawing import NotPossible, draw
 from verification.operators.judges import NoOpinion, ask
@@ -102,7 +103,7 @@ def test_what_has_no_example_is_not_drawn():
 
 
 def test_the_interpreter_is_right():
-    for seed in range(5):
+    for seed in range(3):
         answer = try_case(Pair("Add", "int8"), seed, ("INTERPRETER",), [ADD], lambda _: None)
         assert answer["status"] in ("right", "illegal"), answer
 
@@ -162,9 +163,10 @@ def test_float64_decides_about_roundings():
 
 def test_entries_name_operators_types_and_a_judge():
     for known in disagreements():
-        assert set(known.operators) <= set(schemas())
-        for element_type in known.types:
-            assert any(Pair(o, element_type) in pairs() for o in known.operators)
+        if known.format == "onnx":
+            assert set(known.operators) <= set(schemas())
+            for element_type in known.types:
+                assert any(Pair(o, element_type) in pairs() for o in known.operators)
         assert known.right in ("onnxruntime", "onnx", "float64", "either", "ours")
         assert known.why.endswith(".")
 
@@ -242,6 +244,44 @@ def test_a_record_is_gone_on_from(tmp_path, monkeypatch):
     assert asked == [0, 1, 2, 3, 4]
     assert [answer["seed"] for answer in found] == [0, 1, 2, 3, 4]
     assert len(read_record(record)) == 5
+
+
+def test_a_chain_has_three_nodes_and_more():
+    chains = [draw_chain(seed) for seed in range(4)]
+    assert all(len(chain.model.graph.node) >= 3 for chain in chains)
+    assert draw_chain(3).model == chains[3].model
+    assert {chain.kind for chain in chains} > {"as drawn"}
+
+
+def test_a_chain_that_onnxruntime_confirms_is_right():
+    chain = Pair("chain", "float32")
+    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, ONE, []).status == "right"
+    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, TWO, []).status == "disputed"
+
+
+def test_whole_numbers_are_judged_by_those_of_python():
+    top = np.array([2**31 - 1, 1], np.int32)
+    case = draw(Pair("Add", "int32"), 0, [template("Add", (2,), (2,))])
+    opinions = ask(case.model, {"x0": top, "x1": top})
+    (found,) = opinions["integers"]
+    assert found.tolist() == [-2, 2] and found.dtype == np.int32
+
+
+def test_numbers_near_the_end_may_overflow():
+    end = np.array([np.finfo(np.float32).max, 1], np.float32)
+    above = np.array([np.inf, 1], np.float32)
+    assert same([above], [end], "float32") == ""
+    assert same([-above], [end], "float32") != ""
+    assert same([above], [end / 2], "float32") != ""
+
+
+def test_tflite_models_get_hostile_inputs():
+    pytest.importorskip("ai_edge_litert")
+    from verification.operators.seeded import try_seeded
+
+    answer = try_seeded("tflite", "ADD", 1, ("INTERPRETER",))
+    assert answer["status"] == "right"
+    assert answer["kind"] != "as drawn"
 
 
 def test_templates_survive_the_file(tmp_path: Path):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUMMARY = "random models and operators against other programs, and damaged files"
 FOUND_DEFECTS = 1
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
-FORMATS = ("onnx", "tflite", "caffe", "pytorch")
+FORMATS = ("onnx", "chains", "tflite", "caffe", "pytorch")
 DIFFERENTIAL_SECONDS = 120
 UNDAMAGED_SECONDS = 600
 WAITING = 6
@@ -80,7 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --differential and --operators (default: all)",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="with --operators: that of the models (default: onnx)"
+        "--format",
+        choices=FORMATS,
+        help="with --operators: that of the models, or chains of ONNX operators (default: onnx)",
     )
     parser.add_argument(
         "--only",

@@ -63,7 +63,9 @@ def _floats(a: np.ndarray, b: np.ndarray, dtype: str) -> str:
     with np.errstate(all="ignore"):
         differs = ~((wide == exact) | (np.isnan(wide) & np.isnan(exact)))
         scale = np.max(np.abs(exact), initial=0.0, where=finite)
-        near = np.abs(wide - exact) <= tolerance(dtype, b.dtype) * scale
+        # Numbers below the normal ones have few digits.
+        least = STEPS * float(ml_dtypes.finfo(b.dtype).smallest_subnormal)
+        near = np.abs(wide - exact) <= tolerance(dtype, b.dtype) * scale + least
         near |= _may_overflow(wide, exact, dtype, b.dtype)
     return _first(a, b, differs & ~(finite & near))
 

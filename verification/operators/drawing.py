@@ -52,6 +52,8 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 PLAIN_SHARE = 0.3
 """Of the inputs keep the numbers of the example, as far as the type holds them."""
 RESIZED_SHARE = 0.35
+DECIDE_SIZES = ("Range",)
+"""Operators that make as many elements as their operands say: these keep the example's numbers."""
 SIZES = (0, 0, 1, 2, 3, 7, 17)
 
 
@@ -183,7 +185,8 @@ class _Change:
         if value is None:
             return None
         array, dtype = np.asarray(value), self.pair.element_type
-        if self.random.random() < PLAIN_SHARE and dtype != "string":
+        is_plain = self.random.random() < PLAIN_SHARE or self.node.op_type in DECIDE_SIZES
+        if is_plain and dtype != "string":
             return _as(array, dtype)
         return hostile(self.random, dtype, array.shape, kind)
 

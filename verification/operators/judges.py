@@ -124,7 +124,7 @@ def _unwrapped(model: ModelProto, inputs: Mapping[str, Any]) -> tuple[ModelProto
     nodes = list(plain.graph.node)
     names: dict[str, str] = {}
     for node in [n for n in nodes if n.op_type == "Cast"]:
-        dtype = helper.tensor_dtype_to_np_dtype(node.attribute[0].i)
+        dtype = helper.tensor_dtype_to_np_dtype(next(a.i for a in node.attribute if a.name == "to"))
         if node.output[0].endswith(INSIDE) and node.input[0] in arrays:
             arrays[node.input[0]] = arrays[node.input[0]].astype(dtype).astype(np.float32)
             names[node.output[0]] = node.input[0]
@@ -151,6 +151,8 @@ def _integers(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
         n: v.astype(object) if isinstance(v, np.ndarray) and v.dtype.kind in "iu" else v
         for n, v in inputs.items()
     }
+    if any(node.op_type == "Pow" for node in model.graph.node):
+        return NoOpinion("powers of whole numbers have too many digits")
     if None in types or all(getattr(v, "dtype", None) != np.dtype(object) for v in arrays.values()):
         return NoOpinion("no whole numbers")
     found = _reference(model, arrays)

@@ -56,6 +56,7 @@ class Format:
 
 FORMATS = {
     "onnx": Format("ONNX", "onnxruntime without optimizations, onnx's reference, and float64"),
+    "chains": Format("Chains of ONNX operators", "the same"),
     "tflite": Format("TFLite", "LiteRT's reference kernels"),
     "caffe": Format("Caffe", "OpenCV"),
     "pytorch": Format("PyTorch", "PyTorch eager, with inputs and buffers afterwards"),

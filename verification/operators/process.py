@@ -17,9 +17,10 @@ from pathlib import Path
 from explorer.runtime.child import Answer
 from explorer.runtime.processes import limit_memory
 from verification.conformance.suite import open_here
+from verification.operators.chains import CHAINS, draw_chain
 from verification.operators.pairs import Pair
 from verification.operators.templates import read
-from verification.operators.trying import case_of_files, judged, try_case
+from verification.operators.trying import case_of_files, judged, try_case, try_drawn
 from verification.operators.verdicts import disagreements
 
 MOST_BYTES = 4 << 30
@@ -40,10 +41,21 @@ def answer(request: Answer, templates: Path) -> Answer:
     """The case of a seed, or the files of a smaller one."""
     pair = Pair(request["operator"], request["type"])
     seed, devices = request["seed"], request["devices"]
+    folder = Path(request["folder"]) if request.get("folder") else None
+    match request.get("format", "onnx"):
+        case "tflite" | "caffe":  # each of these needs an extra
+            from verification.operators.seeded import try_seeded
+
+            return try_seeded(request["format"], pair.operator, seed, devices, folder)
+        case "pytorch":
+            from verification.operators.eager import try_eager
+
+            return try_eager(pair.operator, pair.element_type, seed, devices)
     if "model" in request:
         files = Path(request["model"]), Path(request["inputs"])
         return judged(case_of_files(pair, seed, *files), devices, open_here, disagreements())
-    folder = Path(request["folder"]) if request.get("folder") else None
+    if request.get("format") == CHAINS:
+        return try_drawn(draw_chain(seed), devices, open_here, folder)
     return try_case(pair, seed, devices, read(templates, pair.operator), open_here, folder)
 
 

@@ -19,6 +19,7 @@ from explorer.errors import InputError
 from explorer.runtime.child import Answer, Child
 from explorer.runtime.scratch import own_folder
 from verification.children import answer_all
+from verification.operators.chains import CHAIN
 from verification.operators.pairs import pairs
 from verification.operators.templates import collect, write
 
@@ -41,13 +42,14 @@ class Plan:
     only: Sequence[str] = ()
 
     def requests(self) -> list[Answer]:
-        known = [p for p in pairs() if not self.only or p.operator in self.only]
+        every = _pairs(self.format)
+        known = [p for p in every if not self.only or p[0] in self.only]
         if not known:
             raise InputError(f"no operator is called {' or '.join(self.only)}")
         return [
             {
-                "operator": known[seed % len(known)].operator,
-                "type": known[seed % len(known)].element_type,
+                "operator": known[seed % len(known)][0],
+                "type": known[seed % len(known)][1],
                 "format": self.format,
                 "seed": seed,
                 "devices": list(self.devices),
@@ -55,6 +57,22 @@ class Plan:
             }
             for seed in range(self.seed, self.seed + self.count)
         ]
+
+
+def _pairs(format_name: str) -> list[tuple[str, str]]:
+    """Operators with their types; without types where the case draws them."""
+    match format_name:
+        case "onnx":
+            return [(p.operator, p.element_type) for p in pairs()]
+        case "chains":
+            return [(CHAIN, "")]
+        case "pytorch":
+            from verification.operators.eager import pairs_of  # needs torch
+
+            return pairs_of()
+    from verification.operators.seeded import operators_of  # needs an extra
+
+    return [(operator, "") for operator in operators_of(format_name)]
 
 
 def run(plan: Plan, record: Path | None, jobs: int, report: Report) -> list[Answer]:
@@ -69,7 +87,8 @@ def run(plan: Plan, record: Path | None, jobs: int, report: Report) -> list[Answ
     open_requests = [r for r in requests if _key(r) not in done]
     if open_requests:
         with tempfile.TemporaryDirectory(prefix="operators-", dir=own_folder()) as name:
-            write(collect(), Path(name))
+            if plan.format == "onnx":
+                write(collect(), Path(name))
 
             def tell(number: int, answer: Answer, count: int) -> None:
                 asked = open_requests[number]
@@ -89,9 +108,9 @@ def run(plan: Plan, record: Path | None, jobs: int, report: Report) -> list[Answ
     return [done[_key(request)] for request in requests]
 
 
-def _key(answer: Answer) -> tuple[str, str, str, int, str]:
+def _key(answer: Answer) -> tuple[str, str, int, str]:
     devices = ",".join(answer.get("asked") or answer["devices"])
-    return (answer["format"], answer["operator"], answer["type"], answer["seed"], devices)
+    return (answer["format"], answer["operator"], answer["seed"], devices)
 
 
 def read_record(record: Path | None) -> list[Answer]:

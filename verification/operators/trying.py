@@ -47,14 +47,27 @@ def try_case(
 ) -> Answer:
     """Draws the case of a seed and judges every device. A defect is written to `folder` as
     OPERATOR-TYPE-SEED.onnx and .npz."""
-    answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": seed}
     try:
         case = draw(pair, seed, templates)
     except NotPossible as error:
+        answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": seed}
         return {**answer, "status": NOT_DRAWN, "reason": str(error)}
+    return try_drawn(case, devices, open_program, folder, table)
+
+
+def try_drawn(
+    case: Case,
+    devices: Sequence[str],
+    open_program: Opener,
+    folder: Path | None = None,
+    table: Sequence[Disagreement] | None = None,
+) -> Answer:
+    """As `try_case`, of a case that is there."""
+    pair = case.pair
+    answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": case.seed}
     answer |= judged(case, devices, open_program, disagreements() if table is None else table)
     if folder is not None and answer["status"] in DEFECTS:
-        _write(case, folder / f"{pair.operator}-{pair.element_type}-{seed}")
+        _write(case, folder / f"{pair.operator}-{pair.element_type}-{case.seed}")
     return answer
 
 

@@ -1,0 +1,169 @@
+"""PyTorch's operators on each of their element types with hostile inputs, judged by eager.
+
+    try_eager("add", "int8", seed=7, devices=("CPU",))
+    -> {"operator": "add", "type": "int8", "status": "right", ...}
+
+Samples are those of PyTorch's own tests (OpInfo); the first operand gets hostile numbers. Eager in
+float64 is a second judge of floats. A program of a module that writes into its inputs is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any  # torch's own types, which are not known here
+
+import numpy as np
+
+import explorer as ex
+from explorer.runtime.child import Answer
+from verification.conformance.pytorch.comparing import array_of
+from verification.conformance.pytorch.suite import (
+    NotJudged,
+    entries,
+    flat,
+    module_of,
+    require_same,
+    run_program,
+)
+from verification.conformance.suite import judge
+from verification.operators.comparing import same
+from verification.operators.numbers import hostile, kinds
+from verification.operators.seeded import STATUSES
+from verification.operators.verdicts import DEFECTS, ILLEGAL, NOT_DRAWN, RANDOM
+
+TYPES = (
+    *("float32", "float64", "float16", "bfloat16", "bool"),
+    *("int8", "int16", "int32", "int64", "uint8"),
+)
+MOST_SAMPLES = 40
+HOSTILE_SHARE = 0.7
+
+
+@cache
+def every_entry() -> dict[str, Any]:
+    return entries("")
+
+
+def pairs_of() -> list[tuple[str, str]]:
+    """(entry, type) of what PyTorch says that its operators take."""
+    return [
+        (name, dtype)
+        for name, entry in sorted(every_entry().items())
+        for dtype in TYPES
+        if any(str(known) == f"torch.{dtype}" for known in entry.dtypes)
+    ]
+
+
+def try_eager(operator: str, dtype: str, seed: int, devices: Sequence[str]) -> Answer:
+    """The case of a seed on every device."""
+    import torch
+
+    warnings.simplefilter("ignore")  # of torch, about itself
+    torch.set_num_threads(1)
+    answer: Answer = {"operator": operator, "type": dtype, "seed": seed, "format": "pytorch"}
+    try:
+        module, tensors, kind = _drawn(every_entry()[operator], dtype, seed)
+        with torch.no_grad():
+            before = [t.clone() for t in tensors]
+            expected = [flat(module(*(t.clone() for t in tensors))) for _ in range(2)]
+            flat(module(*tensors))
+            written = any(not _equal(a, b) for a, b in zip(before, tensors, strict=True))
+            require_same(*expected)
+            wide = _in_float64(module, before)
+    except NotJudged:
+        return {**answer, "status": RANDOM, "reason": ""}
+    except Exception as error:  # torch's exceptions have no base of theirs
+        return {**answer, "status": ILLEGAL, "reason": _line(error)}
+    try:
+        program = torch.export.export(module, tuple(before))
+    except Exception as error:
+        return {**answer, "status": NOT_DRAWN, "reason": f"not exported: {_line(error)}"}
+    answer |= {"kind": kind, "devices": {}}
+    for device in devices:
+
+        def run(device: str = device) -> tuple[str, str] | None:
+            model = ex.load(program)
+            if written:
+                raise AssertionError("eager writes into an input, and the program is not refused")
+            inputs = {v.name: array_of(t) for v, t in zip(model.inputs, before, strict=True)}
+
+            def require(found: Mapping[str, np.ndarray], right: Mapping[str, Any]) -> None:
+                _require(found, right, expected[0], wide, dtype)
+
+            return run_program(model, inputs, expected[0], device, require)
+
+        status, reason = judge(run, device)
+        answer["devices"][device] = [STATUSES[status], reason if status != "passed" else ""]
+    found = list(answer["devices"].items())
+    name, (status, reason) = next((f for f in found if f[1][0] in DEFECTS), found[0])
+    return {**answer, "status": status, "reason": f"{name}: {reason}"}
+
+
+def _drawn(entry: Any, dtype: str, seed: int) -> tuple[Any, list[Any], str]:
+    """A module, its tensors, and the kind of numbers."""
+    import torch
+
+    if "empty" in entry.name:  # what nobody wrote may be the same twice
+        raise NotJudged("random")
+    random = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    kind_of_type = getattr(torch, dtype)
+    samples = entry.sample_inputs("cpu", kind_of_type, requires_grad=False)
+    drawn = list(itertools.islice(samples, MOST_SAMPLES))
+    if not drawn:
+        raise NotJudged("no sample")
+    module, tensors = module_of(entry, drawn[int(random.integers(len(drawn)))])
+    kind = "as sampled"
+    if tensors and tensors[0].dtype == kind_of_type and random.random() < HOSTILE_SHARE:
+        kind = str(random.choice(kinds(dtype)))
+        array = hostile(random, dtype, tuple(tensors[0].shape), kind)
+        wide = array.astype(np.float32) if dtype == "bfloat16" else array
+        tensors[0] = torch.from_numpy(np.ascontiguousarray(wide)).to(kind_of_type)
+        tensors[0] = tensors[0].reshape(array.shape)
+    return module, tensors, kind
+
+
+def _in_float64(module: Any, tensors: Sequence[Any]) -> list[Any] | None:
+    """Eager with floats in float64; None where there are none, or where it does not take them."""
+    import torch
+
+    if not any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors):
+        return None
+    wide = [t.double() if t.is_floating_point() else t.clone() for t in tensors]
+    try:
+        return flat(module(*wide))
+    except Exception:  # an argument of the sample is of the narrow type
+        return None
+
+
+def _require(
+    found: Mapping[str, np.ndarray],
+    right: Mapping[str, Any],
+    expected: Sequence[Any],
+    wide: Sequence[Any] | None,
+    dtype: str,
+) -> None:
+    """AssertionError where an output is neither eager's nor that of eager in float64."""
+    for name, tensor in right.items():
+        array = array_of(tensor)
+        problem = same([np.asarray(found[name])], [array], dtype)
+        if problem and wide is not None:
+            place = next(i for i, value in enumerate(expected) if value is tensor)
+            with np.errstate(all="ignore"):
+                exact = array_of(wide[place]).astype(array.dtype)
+            problem = same([np.asarray(found[name])], [exact], dtype) and problem
+        if problem:
+            raise AssertionError(f"{name}: {problem}")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    import torch
+
+    return a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+
+
+def _line(error: object) -> str:
+    return " ".join(str(error).split())[:200]

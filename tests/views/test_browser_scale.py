@@ -20,6 +20,12 @@ def large(generated: ModuleType) -> Trace:
     return generated.make_large_trace(5000)
 
 
+@pytest.fixture(scope="module")
+def staged(generated: ModuleType) -> Trace:
+    """Six blocks of 24 blocks each: enough for what is no question of size."""
+    return generated.make_large_trace(1008)
+
+
 def shown_blocks(watched: Any) -> list[str]:
     return watched.texts(".node.block .label")
 
@@ -53,8 +59,8 @@ def test_a_block_opens_in_its_place_and_closes_again(opened: Any, large: Trace):
     assert watched.is_clean(), watched
 
 
-def test_nothing_in_an_open_block_overlaps(opened: Any, large: Trace):
-    watched = opened(large, link="pass=2&open=1.2.3")
+def test_nothing_in_an_open_block_overlaps(opened: Any, staged: Trace):
+    watched = opened(staged, link="pass=2&open=1.2.3")
     for _ in range(3):
         watched.page.get_by_title("zoom out").click()
     watched.page.wait_for_timeout(100)
@@ -135,8 +141,8 @@ def test_a_block_is_selected_and_lists_what_is_inside(opened: Any, large: Trace)
     page.wait_for_selector(".block-box", state="detached")
 
 
-def test_a_selection_marks_the_closed_block_that_holds_it(opened: Any, large: Trace):
-    watched = opened(large, link="pass=2&selection=conv_a_1&open=1.3")
+def test_a_selection_marks_the_closed_block_that_holds_it(opened: Any, staged: Trace):
+    watched = opened(staged, link="pass=2&selection=conv_a_1&open=1.3")
     page = watched.page
     page.wait_for_selector('.node.selected[data-id="conv_a_1"]')
     page.get_by_role("button", name="close all").click()
@@ -251,18 +257,18 @@ def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, t
 
 
 def test_who_comes_back_waits_for_the_pass_that_was_left(
-    watched: Any, large: Trace, tmp_path: Path
+    watched: Any, staged: Trace, tmp_path: Path
 ):
-    first = trace_payload(large).head["first"]
+    first = trace_payload(staged).head["first"]
     left = next(
-        index for index in range(first + 1, len(large.passes)) if large.passes[index].changed
+        index for index in range(first + 1, len(staged.passes)) if staged.passes[index].changed
     )
-    shown = large.snapshots[left].graph.nodes[-2].id
+    shown = staged.snapshots[left].graph.nodes[-2].id
     page = watched.page
     page.add_init_script("window.mode = 'page'")  # with an address
-    page.goto(f"{slow_page(large, tmp_path)}#pass={left}&selection={shown}")
+    page.goto(f"{slow_page(staged, tmp_path)}#pass={left}&selection={shown}")
     page.wait_for_selector(".graph .node")
-    watched.expect_pass(large.passes[left].name)
+    watched.expect_pass(staged.passes[left].name)
     asked = page.evaluate("window.asked")
     assert f"start/{left}" in asked and f"start/{first}" not in asked
     assert not [key for key in asked if key.startswith(("nodes/", "graph/", "block"))]
@@ -270,17 +276,17 @@ def test_who_comes_back_waits_for_the_pass_that_was_left(
     assert watched.is_clean(), watched
 
 
-def test_what_another_pass_alone_has_is_waited_for(watched: Any, large: Trace, tmp_path: Path):
-    gone = large.snapshots[1].graph.nodes[2].id
-    last = len(large.passes) - 1
-    assert gone not in {node.id for node in large.snapshots[last].graph.nodes}
+def test_what_another_pass_alone_has_is_waited_for(watched: Any, staged: Trace, tmp_path: Path):
+    gone = staged.snapshots[1].graph.nodes[2].id
+    last = len(staged.passes) - 1
+    assert gone not in {node.id for node in staged.snapshots[last].graph.nodes}
     page = watched.page
     page.add_init_script("window.mode = 'page'")  # with an address
-    page.goto(f"{slow_page(large, tmp_path)}#pass={last}&selection={gone}")
+    page.goto(f"{slow_page(staged, tmp_path)}#pass={last}&selection={gone}")
     watched.wait_until("() => window.asked.includes('graphs')")
     assert page.locator(".graph .node").count() == 0
     page.evaluate("window.release()")
     page.wait_for_selector(".graph .node")
-    watched.expect_names(".graph .pane-title", [large.passes[last].name])
+    watched.expect_names(".graph .pane-title", [staged.passes[last].name])
     assert page.locator(".banner.notice").count() == 0  # it is found
     assert watched.is_clean(), watched

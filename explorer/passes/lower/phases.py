@@ -11,7 +11,9 @@ Outputs at positions that leave one remainder (a phase) meet one part of the fil
 phases each has filters of its own, over the input as it is. Outputs in front, which are cut off,
 make all parts begin at one place in the input. Phases whose parts have one size are one
 convolution; where sizes differ (a 3x3 filter of stride 2), each has a window of its own, and the
-results are joined. No window is filled up with zeros: 0 times infinity is NaN. Shi et al., "Is the
+results are joined. Few filters, which would leave a vector's lanes empty, are multiplied tap by tap
+in one convolution, and each phase adds up what it meets. No window is filled up with zeros: 0 times
+infinity is NaN. Shi et al., "Is the
 deconvolution layer the same as a convolutional layer?", arXiv:1609.07009, 2016.
 """
 
@@ -28,7 +30,7 @@ from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
-from explorer.ir.top.elementwise import UnaryOp
+from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.pad import PadOp
@@ -88,6 +90,18 @@ class AxisPhases:
         starts = [n for n in range(self.stride) if not n or parts[n] != parts[n - 1]]
         return [range(a, b) for a, b in zip(starts, [*starts[1:], self.stride], strict=True)]
 
+    def met_taps(self, phase: int) -> list[tuple[int, int]]:
+        """Taps of a phase that meet x, and the element that each has in the first output."""
+        part, first = self.part(phase), self.first_tap(phase)
+        return [(first + n * self.stride, part.shift + n) for n in range(part.taps)]
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Zeros before and behind x that taps of any phase read."""
+        met = [shift for phase in range(self.stride) for _, shift in self.met_taps(phase)]
+        last = max(met, default=0) + self.steps
+        return max(-min(met, default=0), 0), max(last - self.size, 0)
+
     def pads(self, part: Part) -> tuple[int, int]:
         """Before and behind x; less than 0 where the first or last elements are not met."""
         return -part.shift, self.steps + part.taps - 1 - self.size + part.shift
@@ -105,6 +119,19 @@ NOTHING = Part(0, 0)
 """Of outputs that meet no element of x: the bias is all that they are."""
 
 MOST_CONVOLUTIONS = 32
+FEW_CHANNELS, MOST_PRODUCTS = 4, 128
+"""Of results, for which all taps are one convolution."""
+
+
+def pays_by_taps(filters: np.ndarray) -> bool:
+    """Whether filters (M, C, window...) are too few to fill a vector with results of one phase.
+
+    Not of narrow floats, which would be rounded after each tap.
+    """
+    count = filters.shape[0]
+    if filters.dtype.itemsize < 4:
+        return False
+    return count <= FEW_CHANNELS and count * prod(filters.shape[2:]) <= MOST_PRODUCTS
 
 
 def blocks_of(axes: Sequence[AxisPhases]) -> list[tuple[range, ...]]:
@@ -144,16 +171,13 @@ class ConvolveByPhases(Rule):
         if max(filters.shape[2:]) == 1:
             raise Declined(f"the windows of {identity_of(op)} would not get smaller")
         blocks = blocks_of(axes)
-        if len(blocks) > MOST_CONVOLUTIONS:
+        steps = _Steps(op, pad.input, axes, filters, bias, rewriter)
+        if len(blocks) > 1 and pays_by_taps(filters):
+            joined = steps.by_taps()
+        elif len(blocks) > MOST_CONVOLUTIONS:
             raise Declined(f"{identity_of(op)} would be {len(blocks)} convolutions")
-
-        steps = _Steps(
-            op=op, input=pad.input, axes=axes, filters=filters, bias=bias, rewriter=rewriter
-        )
-        results = [steps.block(phases) for phases in blocks]
-        joined = results[0]
-        if len(results) > 1:
-            joined = steps.added(ConcatOp.make([results], axis=1))
+        else:
+            joined = steps.concat([steps.block(phases) for phases in blocks])
         rewriter.replace(op, _shuffled(joined, op, axes, rewriter))
 
 
@@ -192,6 +216,72 @@ class _Steps:
             changes["bias"] = self.weight("bias", bias)
         return self.added(self.op.altered(**changes))
 
+    def concat(self, results: Sequence[SSAValue]) -> SSAValue:
+        return results[0] if len(results) == 1 else self.added(ConcatOp.make([results], axis=1))
+
+    def by_taps(self) -> SSAValue:
+        """(n, phases * m, steps...): products with every tap first, which each phase adds up."""
+        rank, (count, channels) = len(self.axes), self.filters.shape[:2]
+        taps = np.moveaxis(self.filters, (0, 1), (-2, -1)).reshape(-1, channels, *[1] * rank)
+        weight = self.weight("taps", np.ascontiguousarray(taps))
+        products = self.added(
+            ConvOp.make(
+                [self.input, weight, None, None],
+                strides=[1] * rank,
+                pads=[0] * (2 * rank),
+                dilations=[1] * rank,
+                group=1,
+            )
+        )
+        low, high = zip(*(axis.margins for axis in self.axes), strict=True)
+        if any((*low, *high)):
+            none = [0] * (2 + rank)
+            products = self.added(
+                PadOp.make(
+                    [products, None], low=[0, 0, *low], high=[0, 0, *high], interior=none, value=0.0
+                )
+            )
+        phases = product(*(range(axis.stride) for axis in self.axes))
+        return self._finished(self.concat([self._sum(products, n, low, count) for n in phases]))
+
+    def _sum(
+        self, products: SSAValue, phases: Sequence[int], low: Sequence[int], count: int
+    ) -> SSAValue:
+        """(n, m, steps...) of one phase of each axis; zeros where no tap meets the input."""
+        batch = static_shape(products)[0]
+        total: SSAValue | None = None
+        for met in product(*(axis.met_taps(n) for axis, n in zip(self.axes, phases, strict=True))):
+            place = 0
+            for axis, (tap, _) in zip(self.axes, met, strict=True):
+                place = place * axis.window + tap
+            starts = [shift + own for (_, shift), own in zip(met, low, strict=True)]
+            ranges = [range(batch), range(place * count, (place + 1) * count)]
+            ranges += [range(a, a + x.steps) for a, x in zip(starts, self.axes, strict=True)]
+            properties = slice_properties(ranges)
+            part = self.added(SliceOp.make([products, None, None, None], None, **properties))
+            if total is not None:
+                part = self.added(BinaryOp.make([total, part], kind="add"))
+            total = part
+        if total is not None:
+            return total
+        zeros = self.weight("nothing", np.zeros([1] * (2 + len(self.axes)), self.filters.dtype))
+        shape = [batch, count, *(axis.steps for axis in self.axes)]
+        return self.added(ExpandOp.make([zeros, None], shape=shape))
+
+    def _finished(self, sums: SSAValue) -> SSAValue:
+        """With the bias and the activation, for all phases."""
+        if self.bias is not None:
+            count = prod(axis.stride for axis in self.axes)
+            own = np.tile(self.bias, count).reshape(-1, *[1] * len(self.axes))
+            sums = self.added(BinaryOp.make([sums, self.weight("bias", own)], kind="add"))
+        return self.activated(sums)
+
+    def activated(self, value: SSAValue) -> SSAValue:
+        if self.op.fused_activation is None:
+            return value
+        kind, alpha, beta = self.op.fused_activation
+        return self.added(UnaryOp.make([value], kind=kind, alpha=alpha, beta=beta))
+
     def met(self, pads: Sequence[tuple[int, int]]) -> SSAValue:
         """The input without first and last elements that no window meets."""
         shape = static_shape(self.input)
@@ -209,10 +299,7 @@ class _Steps:
         """The bias everywhere, with the activation."""
         batch, channels = static_shape(self.op.output)[:2]
         own = np.zeros(count * channels, self.filters.dtype) if bias is None else bias
-        value = self.weight("bias", own.reshape(-1, *[1] * len(self.axes)))
-        if self.op.fused_activation is not None:
-            kind, alpha, beta = self.op.fused_activation
-            value = self.added(UnaryOp.make([value], kind=kind, alpha=alpha, beta=beta))
+        value = self.activated(self.weight("bias", own.reshape(-1, *[1] * len(self.axes))))
         shape = [batch, count * channels, *(axis.steps for axis in self.axes)]
         return self.added(ExpandOp.make([value, None], shape=shape))
 

@@ -133,3 +133,16 @@ def test_a_product_of_integers_with_a_factor(alpha):
     }
     wide = alpha * (inputs["a"] @ inputs["b"]) + 1.5 * inputs["c"]
     np.testing.assert_array_equal(ours(model, inputs), wide.astype(np.int32))
+
+
+def test_a_scalar_becomes_a_power_of_two():
+    text = "m (float x) => (float y) { p = Cast <to = 24>(x) y = Cast <to = 1>(p) }"
+    found = ours(model_of(text, 24), {"x": np.array(3.0, np.float32)})
+    assert found.shape == () and found == 4
+
+
+def test_one_hot_of_no_classes_is_empty():
+    text = "m (int64[3] i, float[2] v) => (float[3, 0] y) "
+    model = model_of(text + "{ d = Constant <value_int = 0>() y = OneHot(i, d, v) }", 13)
+    inputs = {"i": np.arange(3), "v": np.array([0, 1], np.float32)}
+    assert ours(model, inputs).shape == reference(model, inputs).shape == (3, 0)

@@ -139,13 +139,13 @@ class CastOp(Differentiable, ComputesSizes, ElementwiseOperation):
 
 def _to_power_of_two(x: np.ndarray, rounding: str, saturates: bool) -> np.ndarray:
     """The exponents of floats as ONNX's reference has them; infinity and NaN are NaN."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    bits = np.asarray(x, np.float32, order="C").view(np.uint32)  # a scalar stays one
     exponent = bits >> 23 & 0xFF
     is_number = exponent <= _LARGEST_EXPONENT
     grows = _rounds_up(bits, exponent, rounding) & is_number
     if saturates:
         grows &= exponent < _LARGEST_EXPONENT
-    codes = (exponent + grows).astype(np.uint8)
+    codes = np.asarray(exponent + grows, np.uint8)
     return codes.view(numpy_dtype(Float8E8M0FNUType()))
 
 

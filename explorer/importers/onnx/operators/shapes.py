@@ -114,7 +114,7 @@ def one_hot(node: Node, build: Build) -> SSAValue:
     """Where index equals position the on value, else the off value; negative indices wrap."""
     indices, values = node.operand(0), node.operand(2)
     (depth,) = build.integers(node.operand(1), "the depth")
-    if depth < 1:
+    if depth < 0:
         raise ValueError(f"depth {depth}")
     rank = build.rank(indices) + 1
     axis = build.axis(node.integer("axis", -1), rank)

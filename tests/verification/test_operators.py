@@ -226,6 +226,12 @@ def test_equal_rows_of_the_page_are_one():
     assert "| Add | int64 | onnx | the reason |" in text
 
 
+def test_all_types_of_a_set_have_one_name():
+    types = ("bfloat16", "bool", "float16", "float32", "float64")
+    text = page([answer_of("Relu", t, "right") for t in types], [], [])
+    assert "| Relu | floats, bool |  |  |  |  |" in text
+
+
 def test_a_record_is_gone_on_from(tmp_path, monkeypatch):
     asked: list[int] = []
 

@@ -25,6 +25,14 @@ from verification.operators.verdicts import (
 
 CELLS = ("right", "documented difference", "refused by name", "not judged", "wrong")
 
+SETS = {
+    "floats": ("bfloat16", "float16", "float32", "float64"),
+    "integers": ("int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8"),
+    "float8": ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+    "complex": ("complex128", "complex64"),
+}
+"""What the page calls all of these types together."""
+
 Cells = Mapping[tuple[str, str], str]
 
 
@@ -80,7 +88,8 @@ def page(answers: Sequence[Answer], commands: Sequence[str], known: Sequence[Dis
         "`right`: equal to the judges in all cases. `documented difference`: the judges disagree, "
         "or ours differs on purpose; the table at the end says who is right and why. `refused by "
         "name`: the import or a lowering names what it does not know. `not judged`: no judge "
-        "computes it, or no valid model comes of it. `wrong`: what is left to mend.",
+        "computes it, or no valid model comes of it. `wrong`: what is left to mend. "
+        + " ".join(f"`{name}`: {', '.join(members)}." for name, members in SETS.items()),
     ]
     for name, form in FORMATS.items():
         own = [a for a in answers if a.get("format", "onnx") == name]
@@ -118,9 +127,16 @@ def _rows(found: Cells) -> list[list[str]]:
         types.setdefault(operator, {}).setdefault(cell, []).append(element_type)
     groups: dict[tuple[str, ...], list[str]] = {}
     for operator, row in types.items():
-        groups.setdefault(tuple(", ".join(row.get(c, ())) for c in CELLS), []).append(operator)
+        groups.setdefault(tuple(_types(row.get(c, ())) for c in CELLS), []).append(operator)
     rows = [[", ".join(operators), *row] for row, operators in groups.items()]
     return sorted(rows, key=lambda row: row[0].lower())
+
+
+def _types(names: Sequence[str]) -> str:
+    """The names in order, whole sets by their own names and first."""
+    whole = [name for name, members in SETS.items() if set(members) <= set(names)]
+    covered = {member for name in whole for member in SETS[name]}
+    return ", ".join([*whole, *(name for name in names if name not in covered)])
 
 
 def _known(known: Sequence[Disagreement]) -> list[str]:

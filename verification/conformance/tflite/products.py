@@ -265,6 +265,7 @@ def pool(draw: Draw) -> Drawn:
 def reduction(draw: Draw) -> Drawn:
     types = {
         "MEAN": (*TYPES, "int16"),
+        "SUM": (*TYPES, "int16", "int32"),
         "REDUCE_MAX": (*TYPES, "int16", "int32"),
         "REDUCE_MIN": (*TYPES, "int16", "int32"),
         "REDUCE_ALL": ("bool",),
@@ -276,7 +277,7 @@ def reduction(draw: Draw) -> Drawn:
     if not keeps:
         made = [size for axis, size in enumerate(shape) if axis not in axes]
     x = draw.tensor("x", shape, dtype)
-    same = draw.kind != "MEAN"
+    same = draw.kind not in ("MEAN", "SUM")
     return Drawn(
         inputs=[x, draw.constant("axes", axes)],
         results=[draw.like(x, "y", made) if same else draw.tensor("y", made, dtype)],

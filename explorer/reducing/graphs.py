@@ -14,25 +14,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from onnx import GraphProto, ModelProto, NodeProto
 
+from explorer.importers.onnx.file.reads import reads
 from explorer.reducing.candidate import Candidate, intermediates, settled, value_info
-
-
-def reads(node: NodeProto) -> list[str]:
-    """Tensors that a node reads, those that its inner graphs read from outside included."""
-    found = [name for name in node.input if name]
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            found += outer_reads(graph)
-    return list(dict.fromkeys(found))
-
-
-def outer_reads(graph: GraphProto) -> list[str]:
-    """Tensors that a graph reads and does not have."""
-    own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
-    own |= {name for node in graph.node for name in node.output}
-    found = [name for node in graph.node for name in reads(node)]
-    found += [value.name for value in graph.output]
-    return [name for name in found if name not in own]
 
 
 def part(candidate: Candidate, chosen: Sequence[int]) -> Candidate | None:

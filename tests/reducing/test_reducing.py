@@ -10,7 +10,8 @@ import explorer as ex
 from explorer.errors import InputError
 from explorer.reducing import Candidate, Outcome, differing, reduce
 from explorer.reducing.candidate import candidate_of, candidate_of_proto
-from explorer.reducing.graphs import part, reads
+from explorer.importers.onnx.file.reads import reads
+from explorer.reducing.graphs import part
 from explorer.reducing.trials import Folder
 
 

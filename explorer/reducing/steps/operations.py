@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from onnx import NodeProto
 
+from explorer.importers.onnx.file.reads import reads
 from explorer.reducing.candidate import Candidate, intermediates
-from explorer.reducing.graphs import changed, copied, part, reads, with_outputs
+from explorer.reducing.graphs import changed, copied, part, with_outputs
 from explorer.reducing.trials import Trials
 
 

@@ -8,7 +8,7 @@ with judge.open(model, threads=2) as opened:                        who is faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -19,6 +19,7 @@ from explorer.importers.format import format_named, loaded
 
 if TYPE_CHECKING:
     from explorer.importers.model import SourceModel
+    from explorer.references.parts import NoPart, Part
 
 
 class OpenedModel(Protocol):
@@ -133,6 +134,14 @@ class Reference(Protocol):
         float64: then tensors that it rounds are held to the tolerance alone."""
         del model
         return {}
+
+    def parts(
+        self, model: SourceModel, values: Mapping[str, np.ndarray]
+    ) -> Iterator[Part | NoPart]:
+        """The operations as models of their own, which the reference runs alone. values: tensors of
+        a run by name, inputs and constants included. ModelError where no operation is cut out."""
+        del values
+        raise ModelError(f"operations of {model.format} models are not cut out")
 
 
 def reference_of(model: SourceModel) -> Reference:

@@ -8,7 +8,7 @@ All intermediate tensors can be had, by their names in the model: they are appen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,9 @@ from explorer.importers.onnx.program.host_values import program_arrays
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
 from explorer.references.interface import OpenedModel, Reference, ReferenceNode
 from explorer.references.onnx_float64 import evaluate_exactly
+from explorer.references.onnx_parts import onnx_parts
 from explorer.references.onnx_runtime import NAME, open_alone, open_model, shared_process
+from explorer.references.parts import NoPart, Part
 
 WIDENED = " (widened)"
 UNREADABLE = {
@@ -101,6 +103,11 @@ class OnnxReference(Reference):
             for node in proto.graph.node
             for name in node.output
         }
+
+    def parts(
+        self, model: SourceModel, values: Mapping[str, np.ndarray]
+    ) -> Iterator[Part | NoPart]:
+        return onnx_parts(model, values)
 
 
 def _narrow_outputs(types: Mapping[str, str], names: Collection[str]) -> dict[str, np.dtype]:

@@ -15,7 +15,7 @@ have others:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from explorer.references.lite_rt import (
     open_model,
     shared_process,
 )
+from explorer.references.parts import NoPart, Part
+from explorer.references.tflite_parts import tflite_parts
 
 _OF_MICRO = "custom.Signal"
 _OF_XNNPACK = (
@@ -103,6 +105,11 @@ class TfliteReference(Reference):
     ) -> OpenedModel:
         del is_exact, sizes
         return open_alone(model, threads=threads)
+
+    def parts(
+        self, model: SourceModel, values: Mapping[str, np.ndarray]
+    ) -> Iterator[Part | NoPart]:
+        return tflite_parts(model, values)
 
 
 def _needs_micro(content: TfliteContent) -> bool:

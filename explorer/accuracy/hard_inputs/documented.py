@@ -1,0 +1,73 @@
+"""Differences from references that docs/numbers.md describes: reported, and no failures.
+
+documented(part, "NaN")      "the first NaN counts; references leave NaN out" of an ArgMax
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from explorer.references.parts import Part, plain
+
+_SPECIAL = ("NaN", "infinities")
+_CONVOLUTIONS = ("conv", "conv2d", "fusedconv")
+_CASTS = ("cast", "castlike")
+_DIFFERENCES: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
+    (("argmax", "argmin"), ("NaN",), "the first NaN counts; references leave NaN out"),
+    (("topk", "topkv2", "unique"), ("NaN",), "NaN is greater than any number"),
+    (("maxpool", "maxpool2d"), ("NaN",), "a window that holds NaN is NaN"),
+    (("nonmaxsuppression",), _SPECIAL, "a box with the score NaN is not kept"),
+    (("hardmax",), ("NaN",), "1 stands at the first NaN"),
+    (
+        ("gridsample", "roialign", "deformconv"),
+        _SPECIAL,
+        "pixels outside of the image have the weight 0 and the outermost pixel's value",
+    ),
+    (_CONVOLUTIONS, _SPECIAL, "Winograd's form spreads an infinity over a tile of results"),
+    (
+        _CASTS,
+        (*_SPECIAL, "large numbers"),
+        "a float that the integer type does not hold has no number there",
+    ),
+    (("dft", "stft", "melweightmatrix"), _SPECIAL, "all samples of a frame are added up"),
+)
+
+
+def documented(part: Part, kind: str, is_integer: bool) -> str:
+    """What docs/numbers.md says of a kind of input; empty for nothing. is_integer: the result."""
+    name = plain(part.operator)
+    if name in _CONVOLUTIONS and not _is_3x3(part):
+        return ""
+    if name in _CASTS and not is_integer:
+        return ""
+    return documented_of([part.operator], [kind])
+
+
+def documented_of(operators: Sequence[str], kinds: Collection[str]) -> str:
+    """The same of operators that were fused, and of which no more is known; of several kinds."""
+    for operator in map(plain, operators):
+        for names, known, sentence in _DIFFERENCES:
+            if operator in names and not set(kinds).isdisjoint(known):
+                return sentence
+    return ""
+
+
+def documented_by_values(form: str, found: np.ndarray, expected: np.ndarray) -> str:
+    """What it says of these results, whatever the operation is. form: of the model's file."""
+    if form != "tflite" or expected.dtype.kind != "f" or found.shape != expected.shape:
+        return ""
+    largest = np.finfo(expected.dtype).max
+    differs = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
+    clamped = np.isinf(found) & (expected == np.copysign(largest, found))
+    if np.any(differs) and np.all(clamped[differs]):
+        return "LiteRT clamps infinities to the largest float"
+    return ""
+
+
+def _is_3x3(part: Part) -> bool:
+    weights = part.operands[1] if len(part.operands) > 1 else None
+    if weights is None or weights.array.ndim != 4:
+        return False
+    return (3, 3) in (weights.array.shape[2:], weights.array.shape[1:3])

@@ -88,7 +88,7 @@ class Accuracy:
                 [Subject("probe", again, snapshot_runner(again, None, None))],
                 self.inputs,
                 expected,
-                _outputs(self.compilation),
+                outputs_of(self.compilation),
                 self.report.target,
                 self.report.oracle,
                 self.report.tolerance,
@@ -104,7 +104,7 @@ class Accuracy:
     def _ties_at(self, index: int) -> Collection[str] | None:
         if self.quantized is not None:
             return self.quantized.ties_at(index)
-        return _source_ties(self.compilation)
+        return source_ties(self.compilation)
 
     @cached_property
     def summary(self) -> str:
@@ -214,7 +214,7 @@ def check(
     subjects.append(Subject(f"binary on {compilation.target.name}", compilation.final, last))
     if is_smaller(compilation, chosen):
         subjects = [smaller_subject(compilation)]
-    outputs = _outputs(compilation)
+    outputs = outputs_of(compilation)
 
     def compared(
         subjects: Sequence[Subject],
@@ -240,14 +240,14 @@ def check(
     quantized = None
     try:
         if len(subjects) > 1 and is_quantized:
-            ties = _source_ties(compilation)
+            ties = source_ties(compilation)
             quantized = QuantizedReference.of(compilation, chosen, expected, ties)
             costliest = None
             if quantized.has_integers:
                 costliest = costliest_layer(compilation, chosen, expected)
             report = check_quantized(quantized, subjects, compared, exact, costliest)
         else:
-            report = compared(subjects, expected, exact, _source_ties(compilation))
+            report = compared(subjects, expected, exact, source_ties(compilation))
     finally:
         if runner is not None:
             runner.close()
@@ -300,14 +300,14 @@ def _reference(
     return _Reference(IMPORTED, imported_tensors(imported, inputs), note)
 
 
-def _source_ties(compilation: Compiled) -> Collection[str] | None:
+def source_ties(compilation: Compiled) -> Collection[str] | None:
     """Tensors of the source of which rounding may go either way; None: all of them."""
     if format_named(compilation.model.format).reference is None:
         return None
     return reference_of(compilation.model).may_tie(compilation.model)
 
 
-def _outputs(compilation: Compiled) -> list[tuple[str, str]]:
+def outputs_of(compilation: Compiled) -> list[tuple[str, str]]:
     """Names of the source's outputs, and of the values that they are in a run."""
     return [(name, f"{OUTPUT}{name}") for name in compilation.port_names[1]]
 

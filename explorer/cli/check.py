@@ -1,6 +1,7 @@
 """`explorer check MODEL`: is the program right after every pass, and the binary on its device?
 
     explorer check net.onnx --input inputs.npz --tolerance 1e-4 --json
+    explorer check net.onnx --inputs hard                 constructed to break each operation
     explorer check net.onnx --golden outputs.npz          where the reference does not load it
     explorer check models/ --targets cpu,opencl --cases models.toml --report models.md
 
@@ -25,9 +26,10 @@ from explorer.errors import InputError, ModelError
 if TYPE_CHECKING:
     import numpy as np
 
-    from explorer.compilation import Compilation
+    from explorer.compilation import Accuracy, Compilation
     from explorer.importers.model import SourceModel
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
+    from explorer.results.hard import HardVerdict
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -47,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_compiling(parser)
     parser.add_argument(
         "--input", type=Path, metavar="FILE.npz", help="arrays by name (default: seeded random)"
+    )
+    parser.add_argument(
+        "--inputs",
+        default="random",
+        metavar="random|hard",
+        help="hard: inputs that are constructed to break each operation, which is judged alone "
+        "(default: random)",
     )
     parser.add_argument(
         "--tolerance",
@@ -97,14 +106,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from explorer.cli.check_hard import kind_of_inputs
+
     names = arguments.models
+    is_hard = kind_of_inputs(arguments.inputs) == "hard"
     asked = (arguments.targets, arguments.cases, arguments.report, arguments.record)
     if len(names) > 1 or Path(names[0]).is_dir() or any(value is not None for value in asked):
         from explorer.cli.repository import verification
 
         if arguments.weights_file is not None:
             raise InputError("--weights is for one model", hint="put a pair into a zip file")
+        if is_hard:
+            raise InputError("--inputs hard is for one model and one target")
         return verification("checks.command").run_table(arguments)
+    if is_hard and (arguments.input is not None or arguments.golden is not None):
+        raise InputError("--inputs hard makes inputs by itself: leave out --input and --golden")
     arguments.model = names[0]
     return check_one(arguments)
 
@@ -114,6 +130,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     import sys
 
     import explorer
+    from explorer.cli.check_hard import broken, check_hard_inputs, record
     from explorer.cli.models import load_with_weights, sizes_with_note
     from explorer.importers.inputs import read_inputs
     from explorer.quantization.table import require_scale
@@ -141,16 +158,21 @@ def check_one(arguments: argparse.Namespace) -> int:
     if table is not None and inputs is not None:
         require_scale(table, inputs)
     try:
+        if arguments.inputs == "hard":
+            return check_hard_inputs(compilation, arguments.tolerance, arguments.json)
         if outside := compilation.outside_indices(inputs):
             tell_outside(outside, compilation, arguments.json)
             return NOT_PASSED
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
+        hard = pushed(compilation, accuracy) if golden is None else []
         judged = golden is None and has_float64(model)
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
             summary = summarize(accuracy.report, compilation.model)
             counted = counters(compilation, accuracy.inputs)
+            summary["passed"] = accuracy.passed and not broken(hard)
+            summary["hard"] = [record(verdict) for verdict in hard]
             print_json({**summary, "float64": judged, **counted, "dimensions": dimensions})
         else:
             print_lines(accuracy_text(accuracy.report).split("\n"))
@@ -160,14 +182,30 @@ def check_one(arguments: argparse.Namespace) -> int:
                     "held to the tolerance alone"
                 )
             print_lines(counted_lines(compilation))
+        for problem in broken(hard):
+            print(problem, file=sys.stderr)
         if accuracy.passed:
-            return NOT_PASSED if below(accuracy.report, arguments.min_sqnr) else 0
+            is_below = below(accuracy.report, arguments.min_sqnr)
+            return NOT_PASSED if is_below or broken(hard) else 0
         fault = accuracy.bisect()
     finally:
         compilation.close()
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def pushed(compilation: Compilation, accuracy: Accuracy) -> list[HardVerdict]:
+    """Verdicts on some hard inputs of the whole model; none where they would say nothing: where
+    something is wrong anyhow, nobody else runs the model, or integers stand for its floats."""
+    from explorer.compilation.checking_hard import push
+
+    report = accuracy.report
+    if not report.passed or report.oracle_note or report.float_outputs:
+        return []
+    if not compilation.backend.runs_loops:  # a simulator takes long
+        return []
+    return push(compilation, accuracy.inputs, report.tolerance)
 
 
 def has_float64(model: SourceModel) -> bool:

@@ -90,6 +90,10 @@ class Reference(Protocol):
     """Whether somebody computes single nodes in float64 (`nodes`); else tensors of floats are held
     to the tolerance alone."""
 
+    keeps_special: ClassVar[bool] = False
+    """Whether NaN and infinities pass its kernels as IEEE 754 has it: others clamp them, or leave
+    them out of a maximum."""
+
     def title_of(self, model: SourceModel) -> str:
         """What reports call it where it judges this model: not all models have the same judge."""
         del model

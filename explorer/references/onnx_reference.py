@@ -46,6 +46,7 @@ class OnnxReference(Reference):
     name = NAME
     title = "onnxruntime, optimizations off"
     has_float64 = True
+    keeps_special = True
 
     def start(self) -> None:
         shared_process().start()

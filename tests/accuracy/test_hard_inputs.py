@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 from explorer.accuracy.hard_inputs import HardInput, values
-from explorer.accuracy.hard_inputs.documented import documented
+from explorer.accuracy.hard_inputs.documented import documented, documented_by_values
 from explorer.accuracy.hard_inputs.judging import compared, judge_part
 from explorer.accuracy.hard_inputs.products import product_of
 from explorer.accuracy.hard_inputs.rounding import (
@@ -23,7 +23,7 @@ from explorer.accuracy.oracle import random_inputs, reference
 from explorer.errors import UnsupportedError
 from explorer.importers.onnx.file.reading import from_proto
 from explorer.references.interface import reference_of
-from explorer.references.parts import Part
+from explorer.references.parts import Operand, Part
 
 Kernel = Callable[..., np.ndarray]
 HEAD = '<ir_version: 10, opset_import: ["" : 18]>'
@@ -241,6 +241,21 @@ def test_a_documented_difference_is_no_failure():
 def test_an_integer_result_of_a_cast_is_documented_and_a_float_one_is_not():
     part = part_of("(float[4,8] x) => (float16[a,b] y) { y = Cast<to=10>(x) }")
     assert documented(part, "NaN", True) and not documented(part, "NaN", False)
+
+
+def test_a_clamp_of_lite_rt_is_documented_for_special_inputs_alone():
+    operand = Operand(name="x", array=np.zeros(3, np.float32), is_constant=False)
+    part = Part(
+        node="n", operator="FULLY_CONNECTED", operands=(operand,), outputs=("y",), form="",
+        model_for=lambda _: from_proto(parser.parse_model(f"{HEAD} g {F} {{ y = Relu(x) }}")),
+    )  # fmt: skip
+    largest = np.finfo(np.float32).max
+    ours = np.array([np.inf, np.nan, 2.0], np.float32)
+    clamped = np.array([largest, 0.0, 2.0], np.float32)
+    assert documented_by_values(part, "tflite", "NaN", ours, clamped)
+    assert not documented_by_values(part, "tflite", "ties", ours, clamped)
+    assert not documented_by_values(part, "onnx", "NaN", ours, clamped)
+    assert not documented_by_values(part, "tflite", "NaN", ours, clamped + np.float32(0.5))
 
 
 def test_operands_meet_in_all_pairs():

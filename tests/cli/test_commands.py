@@ -215,6 +215,7 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
         "rests_on",
         "ties",
         "problem",
+        "hard",
         "float64",
         "dimensions",
     }
@@ -224,6 +225,7 @@ def test_check_reports_every_pass_and_output(explorer_command, cnn):
     }
     assert (report["format"], report["as_exact"], report["exact"]) == ("onnx", [], [])
     assert report["float64"]
+    assert {each["state"] for each in report["hard"]} == {"right"}
     assert report["reference"].startswith("onnxruntime")
     assert (report["rests_on"], report["ties"], report["problem"]) == ("end_to_end", [], "")
     assert report["passes"][0]["name"] == "import"

@@ -13,11 +13,16 @@ from explorer.references.parts import Part, plain
 
 _SPECIAL = ("NaN", "infinities")
 _CONVOLUTIONS = ("conv", "conv2d", "fusedconv")
+_CLAMPED = (
+    *("conv2d", "depthwiseconv2d", "transposeconv", "fullyconnected", "add", "sub", "mul", "div"),
+    *("averagepool2d", "maxpool2d", "l2pool2d"),
+)
+"""Operators of TFLite that end in an activation, even if it is none."""
 _CASTS = ("cast", "castlike")
 _DIFFERENCES: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("argmax", "argmin"), ("NaN",), "the first NaN counts; references leave NaN out"),
     (("topk", "topkv2", "unique"), ("NaN",), "NaN is greater than any number"),
-    (("maxpool", "maxpool2d"), ("NaN",), "a window that holds NaN is NaN"),
+    (("maxpool", "maxpool2d", "pooling"), ("NaN",), "a window that holds NaN is NaN"),
     (("nonmaxsuppression",), _SPECIAL, "a box with the score NaN is not kept"),
     (("hardmax",), ("NaN",), "1 stands at the first NaN"),
     (
@@ -55,15 +60,18 @@ def documented_of(operators: Sequence[str], kinds: Collection[str]) -> str:
     return ""
 
 
-def documented_by_values(form: str, found: np.ndarray, expected: np.ndarray) -> str:
-    """What it says of these results, whatever the operation is. form: of the model's file."""
-    if form != "tflite" or expected.dtype.kind != "f" or found.shape != expected.shape:
+def documented_by_values(
+    part: Part, form: str, kind: str, found: np.ndarray, expected: np.ndarray
+) -> str:
+    """What it says of these results. form: of the model's file."""
+    is_clamped = form == "tflite" and plain(part.operator) in _CLAMPED and kind in _SPECIAL
+    if not is_clamped or expected.dtype.kind != "f" or found.shape != expected.shape:
         return ""
-    largest = np.finfo(expected.dtype).max
     differs = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
-    clamped = np.isinf(found) & (expected == np.copysign(largest, found))
-    if np.any(differs) and np.all(clamped[differs]):
-        return "LiteRT clamps infinities to the largest float"
+    largest = float(np.finfo(expected.dtype).max)
+    bounds = np.isin(expected, [0.0, -1.0, 1.0, 6.0, largest, -largest])
+    if np.all((~np.isfinite(found) & bounds)[differs]):
+        return "LiteRT clamps infinities and NaN to the bounds of the activation"
     return ""
 
 

@@ -233,10 +233,11 @@ def _move(offset: float, has_equal_maxima: bool) -> Change:
     return moved
 
 
-def inputs_of_a_model(example: Arrays) -> Iterator[HardInput]:
+def inputs_of_a_model(example: Arrays, has_special: bool) -> Iterator[HardInput]:
     """Inputs of a whole model: what its first operations meet reaches the others.
 
     example: ordinary inputs. Integers of 32 and 64 bits keep theirs, for they are mostly indices.
+    has_special: infinities and NaN, too.
     """
     floats = {n: a for n, a in example.items() if is_float_dtype(a.dtype) and a.size}
     narrow = {n: a for n, a in example.items() if a.dtype.kind in "iub" and a.dtype.itemsize == 1}
@@ -247,6 +248,6 @@ def inputs_of_a_model(example: Arrays) -> Iterator[HardInput]:
         ends = {n: values.integer_ends(a.dtype, a.shape) for n, a in narrow.items()}
         yield HardInput(kind="integer ends", arrays={**example, **ends})
     for kind, number in (("infinities", np.inf), ("NaN", np.nan)):
-        if floats:
+        if floats and has_special:
             planted = {n: values.planted(a, [number]) for n, a in floats.items()}
             yield HardInput(kind=kind, arrays={**example, **planted})

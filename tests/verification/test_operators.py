@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from verification.operators.page import cells, page
 from verification.operators.pairs import Pair, pairs, schemas
 from verification.operators.running import Plan, read_record, run
 from verification.operators.templates import Template, read, write
-from verification.operators.trying import try_case
+from verification.operators.trying import judged, try_case
 from verification.operators.verdicts import Disagreement, disagreements, verdict
 from verification.random_models.tried import known_operators
 
@@ -296,3 +297,10 @@ def test_templates_survive_the_file(tmp_path: Path):
     assert found.model == ADD.model
     np.testing.assert_array_equal(found.inputs[0], ADD.inputs[0])
     assert read(tmp_path, "Sub") == []
+
+
+def test_inputs_are_given_by_name():
+    """The inputs of a chain stand in another order in the model than they were drawn in."""
+    case = draw(Pair("Sub", "float32"), 1, [template("Sub", (3,), (3,))])
+    turned = replace(case, inputs=dict(reversed(case.inputs.items())))
+    assert judged(turned, ("INTERPRETER",), lambda _: None, [])["status"] == "right"

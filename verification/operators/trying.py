@@ -103,7 +103,7 @@ def _device(
     representation = Representation(case.model, device, open_program)
     try:
         with np.errstate(all="ignore"):
-            found = list(representation.run(list(case.inputs.values())))
+            found = list(representation.run(dict(case.inputs)))
     except UnsupportedError as error:
         return Verdict(REFUSED, _line("; ".join(error.problems) or error.message))
     except Exception as error:  # a defect is the result here

@@ -8,9 +8,9 @@ from onnx import helper, numpy_helper
 
 import explorer as ex
 from explorer.errors import InputError
+from explorer.importers.onnx.file.reads import reads
 from explorer.reducing import Candidate, Outcome, differing, reduce
 from explorer.reducing.candidate import candidate_of, candidate_of_proto
-from explorer.importers.onnx.file.reads import reads
 from explorer.reducing.graphs import part
 from explorer.reducing.trials import Folder
 

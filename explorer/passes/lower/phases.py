@@ -171,7 +171,9 @@ class ConvolveByPhases(Rule):
         if max(filters.shape[2:]) == 1:
             raise Declined(f"the windows of {identity_of(op)} would not get smaller")
         blocks = blocks_of(axes)
-        steps = _Steps(op, pad.input, axes, filters, bias, rewriter)
+        steps = _Steps(
+            op=op, input=pad.input, axes=axes, filters=filters, bias=bias, rewriter=rewriter
+        )
         if len(blocks) > 1 and pays_by_taps(filters):
             joined = steps.by_taps()
         elif len(blocks) > MOST_CONVOLUTIONS:

@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import explorer as ex
 from explorer.errors import UnsupportedError
+from explorer.onnx_backend import Representation
 from explorer.session import Session
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -65,3 +67,37 @@ def test_without_its_tensors_a_sequence_is_refused_with_the_way_out(tmp_path: Pa
     with pytest.raises(UnsupportedError, match="input 'rows' is a sequence") as caught:
         ex.compile(saved(tmp_path, INTO_ONE))
     assert "inputs={'rows': [first, second]}" in caught.value.hint
+
+
+TEXTS = [np.array(["a", "été"], object), np.array(["", "xxxxx"], object)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "same (seq(string[2]) s) => (seq(string[2]) y) { y = Identity (s) }",
+        "content (seq(string[2]) s) => (seq(string[2]) y) { y = OptionalGetElement (s) }",
+        """longer (seq(string[2]) s, string[2] t) => (seq(string[2]) y) {
+          y = SequenceInsert (s, t)
+        }""",
+        """again (seq(string[2]) s, string[2] t) => (seq(string[2]) y) {
+          y = SequenceConstruct (t, t)
+        }""",
+    ],
+)
+def test_a_sequence_of_strings_comes_back_as_strings(tmp_path: Path, text: str):
+    path = saved(tmp_path, text)
+    inputs: dict[str, Any] = {"s": TEXTS, "t": TEXTS[0]}
+    model = onnx.load(path)
+    inputs = {value.name: inputs[value.name] for value in model.graph.input}
+    expected = ReferenceEvaluator(model).run(None, inputs)[0]
+    found = Representation(model, "INTERPRETER", lambda _: None).run(inputs)[0]
+    assert [a.tolist() for a in found] == [np.asarray(a).tolist() for a in expected]
+
+
+@pytest.mark.parametrize("given", [TEXTS[1], None])
+def test_an_optional_of_strings_is_there_or_not(given: np.ndarray | None):
+    text = "has (optional(string[2]) o) => (bool y) { y = OptionalHasElement (o) }"
+    model = onnx.parser.parse_model(f"{HEADER} {text}")
+    found = Representation(model, "INTERPRETER", lambda _: None).run({"o": given})
+    assert found[0] == (given is not None)

@@ -44,6 +44,7 @@ from explorer.importers.onnx.program.function_bodies import (
     type_of_operand,
     with_attributes,
 )
+from explorer.importers.onnx.program.mixed_types import as_declared, with_one_type
 from explorer.importers.onnx.program.nodes import Node, Unsupported, attribute_value
 from explorer.importers.onnx.program.quantized_types import with_suited_operands
 from explorer.importers.onnx.program.scope import Scope
@@ -444,12 +445,13 @@ class _Import:
             results = converter.convert(suited, self.build)
             is_one = isinstance(results, Imported)
             return [results] if is_one else list(results)
-        types = [type_of_operand(o) for o in node.operands]
-        body = function_body(node, proto, types)
-        node = with_suited_operands(node, False, self.build)
+        suited = with_one_type(node, self.build)
+        types = [type_of_operand(o) for o in suited.operands]
+        body = function_body(suited, proto, types)
+        suited = with_suited_operands(suited, False, self.build)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
-        return self._inline_function(node, body, depth)
+        return as_declared(node, self._inline_function(suited, body, depth), self.build)
 
     def _inline_function(
         self, node: Node, body: FunctionProto, depth: int

@@ -2,9 +2,9 @@
 
     {"x": array, "s": [a, b], "o": None}  ->  {"x": array, "s.0": a, "s.1": b}
 
-and the model is told how to put them together again: the graph begins with
-`s = SequenceConstruct(s.0, s.1)` and `o = Optional()`. Such a model is right for sequences of that
-length, of tensors of these shapes.
+The graph begins with nodes that put them together again: `s = SequenceConstruct(s.0, s.1)` and
+`o = Optional()`; strings come as code points, `s.0 = FromCodes(s.0.codes)`. Such a model is right
+for sequences of that length, of tensors of these shapes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 from onnx.helper import (
     make_node,
+    make_opsetid,
     make_tensor_type_proto,
     make_value_info,
     np_dtype_to_tensor_dtype,
 )
 
-from explorer.importers.building.code_points import SUFFIX, encoded, is_strings
+from explorer.importers.building.code_points import DOMAIN, SUFFIX, encoded, is_strings
 
 
 def with_tensors(proto: ModelProto, inputs: Mapping[str, Any]) -> ModelProto:
@@ -42,30 +43,48 @@ def with_tensors(proto: ModelProto, inputs: Mapping[str, Any]) -> ModelProto:
         nodes += assembly(value, given)
     replace_entries(own.graph.input, values)
     replace_entries(own.graph.node, [*nodes, *own.graph.node])
+    is_declared = DOMAIN in {entry.domain for entry in own.opset_import}
+    if not is_declared and any(node.domain == DOMAIN for node in nodes):
+        own.opset_import.append(make_opsetid(DOMAIN, 1))
     return own
 
 
 def flattened(name: str, value: Any) -> list[tuple[str, Any]]:
     """The tensors of a value: those of a sequence `s` are called `s.0`, `s.1` ..."""
+    return [
+        (leaf + SUFFIX, encoded(np.asarray(tensor), leaf))
+        if _holds_strings(tensor)
+        else (leaf, tensor)
+        for leaf, tensor in _leaves(name, value)
+    ]
+
+
+def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
+    """As `flattened`, with strings as they are, under the names without `.codes`."""
     if value is None:
         return []
     if isinstance(value, list | tuple):
-        return [pair for i, v in enumerate(value) for pair in flattened(f"{name}.{i}", v)]
-    if isinstance(value, np.ndarray | np.generic) and is_strings(np.asarray(value)):
-        return [(name + SUFFIX, encoded(np.asarray(value), name))]
+        return [pair for i, v in enumerate(value) for pair in _leaves(f"{name}.{i}", v)]
     return [(name, value)]
 
 
 def assembly(value: ValueInfoProto, given: Any) -> list[NodeProto]:
-    """The node that makes a sequence or an empty optional; a full one is its own content."""
+    """The nodes that make strings, and a sequence or an empty optional; a full one is its own
+    content."""
     kind, name = value.type, value.name
     is_optional = kind.WhichOneof("value") == "optional_type"
     if is_optional and given is None:
         return [make_node("Optional", [], [name], type=kind.optional_type.elem_type)]
+    leaves = _leaves(name, given)
+    nodes = [
+        make_node("FromCodes", [leaf + SUFFIX], [leaf], domain=DOMAIN)
+        for leaf, tensor in leaves
+        if _holds_strings(tensor)
+    ]
     if not isinstance(given, list | tuple):
-        return []
+        return nodes
     inner = kind.optional_type.elem_type if is_optional else kind
-    return [_sequence(name, [n for n, _ in flattened(name, given)], inner)]
+    return [*nodes, _sequence(name, [leaf for leaf, _ in leaves], inner)]
 
 
 def _sequence(name: str, tensors: Sequence[str], kind: TypeProto) -> NodeProto:
@@ -73,6 +92,10 @@ def _sequence(name: str, tensors: Sequence[str], kind: TypeProto) -> NodeProto:
         return make_node("SequenceConstruct", list(tensors), [name])
     dtype = kind.sequence_type.elem_type.tensor_type.elem_type
     return make_node("SequenceEmpty", [], [name], dtype=dtype)
+
+
+def _holds_strings(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and is_strings(np.asarray(value))
 
 
 def is_structured(kind: TypeProto) -> bool:

@@ -144,7 +144,8 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[SSAValu
 
 @converts("LayerNormalization")
 def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
-    """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32."""
+    """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32;
+    of f64 they are computed in f64 and rounded."""
     x, scale, shift = node.operand(0), node.optional(1), node.optional(2)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
     epsilon = node.number("epsilon", 1e-5)
@@ -152,8 +153,9 @@ def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
     if not any(node.results[1:]):
         return [y]
     axes = range(axis, build.rank(x))
-    mean, variance = _statistics(build.cast(x, np.float32), list(axes), build)
-    return [y, mean, _inverse_root(variance, epsilon, build)]
+    mean, variance = _statistics(build.wide(x), list(axes), build)
+    statistics = mean, _inverse_root(variance, epsilon, build)
+    return [y, *(build.cast(value, np.float32) for value in statistics)]
 
 
 def _inverse_root(x: SSAValue, epsilon: float, build: Build) -> SSAValue:

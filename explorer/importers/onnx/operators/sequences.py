@@ -15,7 +15,12 @@ from xdsl.ir import SSAValue
 
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
-from explorer.importers.onnx.program.structures import Imported, OptionalValue, TensorSequence
+from explorer.importers.onnx.program.structures import (
+    Imported,
+    OptionalValue,
+    StringTensor,
+    TensorSequence,
+)
 from explorer.ir.top.indexing import GatherOp
 
 MOST_ELEMENTS = 4096
@@ -29,7 +34,7 @@ def empty(node: Node, build: Build) -> TensorSequence:
 
 @converts("SequenceConstruct", since=11)
 def construct(node: Node, build: Build) -> TensorSequence:
-    return TensorSequence(tuple(node.given()))
+    return TensorSequence(tuple(_tensor(node, index) for index in range(len(node.operands))))
 
 
 @converts("SequenceInsert", since=11)
@@ -40,7 +45,7 @@ def insert(node: Node, build: Build) -> TensorSequence:
     is_behind = operand is None or build.integers(operand, "a position in a sequence") == [behind]
     position = behind if is_behind else _position(node, 2, behind, build)
     assert position is not None
-    elements.insert(position, node.operand(1))
+    elements.insert(position, _tensor(node, 1))
     return TensorSequence(tuple(elements))
 
 
@@ -101,7 +106,10 @@ def split(node: Node, build: Build) -> TensorSequence:
 @converts("ConcatFromSequence", since=11)
 def concat(node: Node, build: Build) -> SSAValue:
     """Along an axis that is there, or along a new one."""
-    elements = [e for e in node.sequence(0).elements if isinstance(e, SSAValue)]
+    present = node.sequence(0).elements
+    elements = [e for e in present if isinstance(e, SSAValue)]
+    if len(elements) < len(present):
+        raise Unsupported("a sequence of strings")
     if not elements:
         raise Unsupported("an empty sequence has no tensor to join")
     is_new = bool(node.integer("new_axis", 0))
@@ -149,6 +157,12 @@ def has_element(node: Node, build: Build) -> SSAValue:
     value = node.structure(0)
     content = value.content if isinstance(value, OptionalValue) else value
     return build.weight(np.array(content is not None))
+
+
+def _tensor(node: Node, index: int) -> SSAValue | StringTensor:
+    """An element of a sequence: numbers or strings."""
+    value = node.structure(index)
+    return value if isinstance(value, StringTensor) else node.operand(index)
 
 
 def _element(operand: Imported | None, number: int) -> Imported:

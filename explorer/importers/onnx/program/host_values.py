@@ -72,11 +72,15 @@ def host_value(name: str, kind: TypeProto, outputs: Mapping[str, np.ndarray]) ->
         content = host_value(name, kind.optional_type.elem_type, outputs)
         return None if isinstance(content, list) and not content else content
     if found == "sequence_type":
-        elements = []
-        while f"{name}.{len(elements)}" in outputs:
-            elements.append(outputs[f"{name}.{len(elements)}"])
+        inner, elements = kind.sequence_type.elem_type, []
+        suffix = SUFFIX if is_string_type(inner) else ""
+        while f"{name}.{len(elements)}{suffix}" in outputs:
+            elements.append(host_value(f"{name}.{len(elements)}", inner, outputs))
         return elements
-    return decoded(outputs[name + SUFFIX]) if is_string_type(kind) else outputs.get(name)
+    if is_string_type(kind):
+        codes = outputs.get(name + SUFFIX)
+        return None if codes is None else decoded(codes)
+    return outputs.get(name)
 
 
 def is_string_type(kind: TypeProto) -> bool:

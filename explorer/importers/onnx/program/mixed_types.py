@@ -1,0 +1,64 @@
+"""Operators whose function body takes one type although their schema takes several.
+
+    RMSNormalization(x: f32, scale: f16)  ->  cast(RMSNormalization(x, cast(scale, f32)), f16)
+    CenterCropPad(x, shape: i32)          ->  CenterCropPad(x, cast(shape, i64))
+
+ONNX's bodies of these operators combine operands of two types, which no ONNX operator does. Floats
+are computed in the narrowest of f32 and f64 that holds every operand, and each result has the type
+that the schema gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+from xdsl.ir import SSAValue
+
+from explorer.importers.onnx.program.build import Build
+from explorer.importers.onnx.program.nodes import Node
+from explorer.importers.onnx.program.structures import Imported
+from explorer.ir.types import is_float_dtype
+
+OPERATORS = frozenset(("Attention", "RMSNormalization"))
+"""These combine floats of several types."""
+SIZES = {"CenterCropPad": 1}
+"""Operands that are sizes; the bodies compare them with those of `Shape`."""
+
+
+def with_one_type(node: Node, build: Build) -> Node:
+    """The node with operands in the types that its body takes; itself where it needs no cast."""
+    if node.domain:
+        return node
+    if node.operator in SIZES:
+        operands = list(node.operands)
+        operands[SIZES[node.operator]] = build.cast(node.operand(SIZES[node.operator]), np.int64)
+        return replace(node, operands=tuple(operands))
+    if node.operator not in OPERATORS:
+        return node
+    values = [operand for operand in node.operands if isinstance(operand, SSAValue)]
+    floats = [value for value in values if is_float_dtype(build.dtype(value))]
+    wide = dict(zip(floats, build.of_one_float(floats), strict=True)) if floats else {}
+    operands = (wide.get(o, o) if isinstance(o, SSAValue) else o for o in node.operands)
+    return replace(node, operands=tuple(operands))
+
+
+def as_declared(
+    node: Node, results: Sequence[Imported | None], build: Build
+) -> list[Imported | None]:
+    """The results in the types that the schema derives from those of `node`'s operands."""
+    if node.operator not in OPERATORS or node.domain:
+        return list(results)
+    # Any: onnx has no stubs of schemas
+    schema: Any = onnx.defs.get_schema(node.operator, node.opset, node.domain)
+    types: dict[str, np.dtype] = {}
+    for operand, formal in zip(node.operands, schema.inputs, strict=False):
+        if isinstance(operand, SSAValue):
+            types.setdefault(formal.type_str, build.dtype(operand))
+    return [
+        build.cast(result, types[formal.type_str]) if isinstance(result, SSAValue) else result
+        for result, formal in zip(results, schema.outputs, strict=False)
+    ]

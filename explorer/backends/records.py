@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from explorer.kernels.passes import Tuned
     from explorer.memory.planners import Planner
+    from explorer.passes.lower.partition import Refuses
     from explorer.runtime.cache import ProgramCache
     from explorer.runtime.devices import DeviceRecord
     from explorer.targets import Target
@@ -30,6 +31,8 @@ class Lowering:
     tuned: Tuned | None
     planner: Planner
     budget_bytes: int | None
+    refuses: Refuses | None = None
+    """What placement asks, the backend's own `refusals`: passes go on with what it has made."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ writes, and constants that several have lie in memory once.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -80,28 +81,46 @@ class TiledPieces:
     def count(self) -> int:
         return len(self.tiled)
 
+    @cached_property
+    def constants(self) -> SharedConstants:
+        """Those of all, each once."""
+        return _shared_constants(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedConstants:
+    """Constants of several convolutions; equal ones lie in memory once."""
+
+    data: dict[str, np.ndarray]
+    """Bytes by place."""
+    sizes: dict[str, tuple[str, int]]
+    """Content and size in bytes by place."""
+    places: dict[tuple[int, str], str]
+    """The place of a piece's constants, by its number and the name that it has for them."""
+
+
+def _shared_constants(made: TiledPieces) -> SharedConstants:
+    found = SharedConstants(data={}, sizes={}, places={})
+    known: dict[tuple[str, bytes], str] = {}
+    for index, tiled in enumerate(made.tiled):
+        data = constants_of(tiled.layer, made.machine)
+        for name, size in constant_sizes(tiled).items():
+            one = known.setdefault((name, data[name].tobytes()), f"{name}{index}")
+            found.places[index, name] = one
+            if one not in found.sizes:
+                found.sizes[one], found.data[one] = size, data[name]
+    return found
+
 
 class PiecesWriter(Stream):
     """One after the other; between two all waits until everything is stored."""
 
     def __init__(self, made: TiledPieces, addresses: Addresses) -> None:
         self.made, machine = made, made.machine
-        self.data: dict[str, np.ndarray] = {}
-        """Bytes of constants by place."""
-        self.shared: dict[tuple[int, str], str] = {}
-        """The place of a piece's constants, by its number and the name that it has for them."""
-        constants: dict[str, tuple[str, int]] = {}
-        known: dict[tuple[str, bytes], str] = {}
-        for index, tiled in enumerate(made.tiled):
-            data = constants_of(tiled.layer, machine)
-            for name, size in constant_sizes(tiled).items():
-                one = known.setdefault((name, data[name].tobytes()), f"{name}{index}")
-                self.shared[index, name] = one
-                if one not in constants:
-                    constants[one], self.data[one] = size, data[name]
+        self.shared = made.constants
         layer = made.layer
         tensors = (*layer.inputs, layer.output)
-        places = place(layer.name, machine, tensors, constants, addresses)
+        places = place(layer.name, machine, tensors, self.shared.sizes, addresses)
         super().__init__(machine, places, machine.depth("micro_operations"))
         self.writers = [
             ConvolutionWriter(tiled, self._places_of(index, tiled, places))
@@ -117,13 +136,13 @@ class PiecesWriter(Stream):
             tensor.name: places[f"input{number}"]
             for number, tensor in zip(piece.reads, tiled.layer.inputs, strict=True)
         }
-        own = {name: places[self.shared[index, name]] for name in constant_sizes(tiled)}
+        own = {name: places[self.shared.places[index, name]] for name in constant_sizes(tiled)}
         rest = {name: places[name] for name in ("output", "micro_operations")}
         return {**inputs, **own, **rest}
 
     def constants(self) -> dict[str, np.ndarray]:
         """Weights and constants of all."""
-        return self.data
+        return self.shared.data
 
     def write(self) -> None:
         """All instructions but the last; chunks are counted over all pieces."""

@@ -128,19 +128,18 @@ def tile_layer(
     """See `compile_layer`. Raises `LayerError` for what the machine cannot compute."""
     if buffers is not None:
         return _tiled(layer, machine, buffers, sizes)
-    try:
-        return _tiled(layer, machine, BUFFERS, sizes)
-    except RoomError:
-        return _tiled(layer, machine, 1, sizes)
+    return tile_with_reason(layer, machine, sizes)[0]
 
 
-def single_buffer_reason(layer: Layer, machine: Machine) -> str:
-    """Why a layer has one buffer of each kind; empty where two fit."""
+def tile_with_reason(
+    layer: Layer, machine: Machine, sizes: Sequence[int] | None = None
+) -> tuple[Tiled, str]:
+    """`tile_layer`, and why there is one buffer of each kind; empty where two fit."""
     try:
-        _tiled(layer, machine, BUFFERS, None)
+        return _tiled(layer, machine, BUFFERS, sizes), ""
     except RoomError as error:
-        return error.message
-    return ""
+        reason = error.message
+    return _tiled(layer, machine, 1, sizes), reason
 
 
 def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:

@@ -27,7 +27,7 @@ from explorer.npu import (
 )
 from explorer.npu.borders import borders
 from explorer.npu.layer import Affine
-from explorer.npu.program import single_buffer_reason
+from explorer.npu.program import tile_with_reason
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Multiply
@@ -122,11 +122,11 @@ def test_a_layer_that_fits_once_is_not_loaded_ahead(name):
             break
         buffers.append(made.tiled.buffers)
         if buffers[-1] == 2:
-            assert not single_buffer_reason(layer, small)
+            assert not tile_with_reason(layer, small)[1]
             continue
         with pytest.raises(LayerError) as refused:
             compile_layer(layer, small, buffers=2)
-        assert refused.value.message == single_buffer_reason(layer, small)
+        assert refused.value.message == tile_with_reason(layer, small)[1]
     assert set(buffers) == {1, 2} and buffers == sorted(buffers, reverse=True)
 
 

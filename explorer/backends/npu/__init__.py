@@ -5,6 +5,8 @@ passes.py       layers in tiles, at addresses, as instructions
 laying_out.py   constants as the machine reads them
 network.py      the program of a function, whole and layer by layer
 placement.py    what the machine refuses, and who computes that
+lowered.py      what was made of operations, so that each is lowered once
+reach.py        what the reading of an operation depends on
 executing.py    what executes snapshots of its levels
 building.py     the record of a program: a launch is a layer
 executable.py   a program that is open; timeline.py: its events
@@ -85,15 +87,20 @@ class NpuBackend(Backend):
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
         from explorer.backends.npu.laying_out import LayOutConstants
+        from explorer.backends.npu.lowered import LoweredLayers
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
+        from explorer.backends.npu.placement import RefusedLayers
         from explorer.targets.npu.machine import describe
 
-        machine = describe(lowering.target)
+        machine, refuses = describe(lowering.target), lowering.refuses
+        lowered = LoweredLayers(machine)
+        if isinstance(refuses, RefusedLayers) and refuses.machine == machine:
+            lowered = refuses.lowered
         return (
-            TileLayers(machine),
-            LayOutConstants(machine),
-            AssignAddresses(machine, lowering.planner, lowering.budget_bytes),
-            EmitInstructions(machine),
+            TileLayers(machine, lowered),
+            LayOutConstants(machine, lowered),
+            AssignAddresses(machine, lowering.planner, lowering.budget_bytes, lowered=lowered),
+            EmitInstructions(machine, lowered),
         )
 
     def build(

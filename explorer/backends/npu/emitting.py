@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.backends.npu.emitted import write_emitted, write_parts
 from explorer.backends.npu.laying_out import LayOutConstants
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import network_of
 from explorer.backends.npu.passes import AssignAddresses, EmitInstructions
 from explorer.errors import InputError
@@ -74,6 +75,10 @@ def snapshot_at(results: Sequence[PassResult], machine: Machine, base_bytes: int
     if base_bytes:
         laid_out = next(result for result in results if result.name == LayOutConstants.name)
         working = Working.at(laid_out.after, laid_out.names)
-        for pass_ in (AssignAddresses(machine, base_bytes=base_bytes), EmitInstructions(machine)):
+        lowered = LoweredLayers(machine)
+        for pass_ in (
+            AssignAddresses(machine, base_bytes=base_bytes, lowered=lowered),
+            EmitInstructions(machine, lowered),
+        ):
             final = run_pass(pass_, working, RewriteOptions()).after
     return final

@@ -10,11 +10,11 @@ tables, exponentials. Micro-operations are no part of them, for they follow from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from explorer.backends.npu.writing import tiled_layer
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, set_identity, to_attribute
@@ -29,6 +29,7 @@ class LayOutConstants(Pass):
     """Weights, biases, factors and tables become the bytes that the machine reads."""
 
     machine: Machine
+    lowered: LoweredLayers = field(compare=False, repr=False)
 
     name = "lay-out-constants"
     level = "tiled"
@@ -43,8 +44,7 @@ class LayOutConstants(Pass):
         return events.rewrites
 
     def _lay_out(self, op: LayerOp, rewriter: RecordedRewriter, events: EventLog) -> None:
-        _, tiled = tiled_layer(op, rewriter.weights, self.machine)
-        found = write_layer(tiled).constants()
+        found = write_layer(self.lowered.layer_of(op, rewriter.weights).tiled).constants()
         if not found:
             return
         text = ", ".join(f"{name} as {data.size:,} bytes" for name, data in found.items())

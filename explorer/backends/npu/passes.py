@@ -16,6 +16,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import SSAValue
 
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, plan_tensors
 from explorer.backends.npu.writing import scratchpad_addresses, written
@@ -43,8 +44,7 @@ from explorer.npu.layer import LayerError
 from explorer.npu.network import tiles_of
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
-from explorer.npu.program import single_buffer_reason, tile_layer
-from explorer.npu.reading import ReadLayer, is_read_through, read_operation, stays, view_problem
+from explorer.npu.reading import ReadLayer, is_read_through, stays, view_problem
 from explorer.npu.stream import barrier
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
@@ -60,6 +60,7 @@ class TileLayers(Pass):
     scratchpads, or one where no tile fits twice."""
 
     machine: Machine
+    lowered: LoweredLayers = field(compare=False, repr=False)
 
     name = "tile-layers"
     level = "tiled"
@@ -108,22 +109,24 @@ class TileLayers(Pass):
         return True
 
     def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
-        found = read_operation(op, rewriter.weights, self.machine)
+        found = self.lowered.of(op, rewriter.weights)
         made: list[LayerOp] = []
-        for read in found:
-            tiled = tile_layer(read.layer, self.machine)
-            tiles = tiles_of(tiled)
+        for one in found:
+            if one.tiled is None:
+                raise LayerError(one.problem)
+            tiles = tiles_of(one.tiled)
             text = ", ".join(f"{count} {name}" for name, count in tiles.items())
-            if tiled.buffers == 1:
-                reason = single_buffer_reason(read.layer, self.machine)
+            if one.tiled.buffers == 1:
+                reason = one.single_buffer_reason
                 text = f"{text.removesuffix('s')}; nothing is loaded ahead: {reason}"
             with events.rewrite("tile", op, f"tiles of {text}"):
-                layer_op = self._layer_operation(op, read, tiles, made, rewriter)
-                if read is found[-1]:
+                layer_op = self._layer_operation(op, one.read, tiles, made, rewriter)
+                if one is found[-1]:
                     set_identity(layer_op, identity_of(op))
                     rewriter.replace(op, layer_op)
                 else:
                     rewriter.insert_before(op, layer_op, stem=op.label().split(" ")[0])
+            self.lowered.keep(layer_op, rewriter.weights, one.read.layer, one.tiled)
             made.append(layer_op)
 
     def _layer_operation(
@@ -194,6 +197,7 @@ class AssignAddresses(Pass):
     budget_bytes: int | None = None
     base_bytes: int = 0
     """Where in global memory tensors may begin."""
+    lowered: LoweredLayers = field(kw_only=True, compare=False, repr=False)
 
     name = "assign-addresses"
     level = "addressed"
@@ -225,7 +229,7 @@ class AssignAddresses(Pass):
             if not isinstance(op, LayerOp):
                 continue
             offset = offsets[value_name(op.output)]
-            made = written(op, rewriter.weights, self.machine, offsets, end)
+            made = written(op, rewriter.weights, self.lowered, offsets, end)
             constants = made.constants
             end = max(start + size for start, size in constants.values())
             with events.rewrite("place", op, f"lies at byte {offset} of global memory"):
@@ -246,6 +250,7 @@ class EmitInstructions(Pass):
     out, and micro-operations."""
 
     machine: Machine
+    lowered: LoweredLayers = field(compare=False, repr=False)
 
     name = "emit-instructions"
     level = "instructions"
@@ -275,7 +280,7 @@ class EmitInstructions(Pass):
         events: EventLog,
     ) -> LayerSteps:
         start = min(offset for offset, _ in op.get("places").values())
-        made = written(op, rewriter.weights, self.machine, offsets, start)
+        made = written(op, rewriter.weights, self.lowered, offsets, start)
         instructions = [*([] if is_first else barrier()), *made.stream.instructions]
         if not is_last:
             instructions.pop()  # the end, for which the next barrier waits
@@ -291,6 +296,7 @@ class EmitInstructions(Pass):
                 **{name: op.properties.get(name) for name in KEPT},
             )
             set_identity(emitted, identity_of(op))
+            self.lowered.forget(op)
             rewriter.replace(op, emitted)
         return made.steps
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
-from hashlib import sha256
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.records import Beside
 from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
-from explorer.npu.layer import Layer, LayerError
+from explorer.npu.layer import LayerError
 from explorer.npu.matrices import Transposition
-from explorer.npu.program import tile_layer
-from explorer.npu.reading import is_read_through, read_operation, stays, view_problem
+from explorer.npu.reading import is_read_through, stays, view_problem
 from explorer.runtime.compilers import find_compiler
 from explorer.targets import Target, load_target
 from explorer.targets.npu.machine import Machine
@@ -54,8 +52,11 @@ class RefusedLayers:
         default_factory=WeakKeyDictionary, compare=False, repr=False
     )
     """Answers so far, by operation."""
-    cut: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
-    """And by what is in a layer: to cut one into tiles takes longest, and copies ask, too."""
+    lowered: LoweredLayers = field(init=False, compare=False, repr=False)
+    """What was made to answer: the passes behind placement go on with it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lowered", LoweredLayers(self.machine))
 
     def __call__(self, op: TopOperation, weights: Weights) -> str:
         """Why the host has to run an operation; empty where instructions do."""
@@ -72,24 +73,13 @@ class RefusedLayers:
                 return view_problem(op, self.machine)
             if is_read_through(op) and self._are_taken(op, weights):
                 return ""
-            for read in read_operation(op, weights, self.machine):
-                if problem := self._problem(read.layer):
-                    found.setdefault(isinstance(read.layer, Transposition), problem)
+            for one in self.lowered.of(op, weights):
+                if one.problem:
+                    found.setdefault(isinstance(one.read.layer, Transposition), one.problem)
         except LayerError as error:
             return error.message
         # What computes says more than what only turns its matrices.
         return found.get(False) or found.get(True, "")
-
-    def _problem(self, layer: Layer) -> str:
-        """Why a layer cannot be cut into tiles; empty where it can."""
-        key = sha256(pickle.dumps(layer)).digest()
-        if key not in self.cut:
-            try:
-                tile_layer(layer, self.machine)
-                self.cut[key] = ""
-            except LayerError as error:
-                self.cut[key] = error.message
-        return self.cut[key]
 
     def _are_taken(self, op: TopOperation, weights: Weights) -> bool:
         """Whether all that reads through it is computed by the machine, too."""

@@ -8,21 +8,21 @@ from functools import cached_property
 
 import numpy as np
 
+from explorer.backends.npu.lowered import LoweredLayers, WrittenStream
 from explorer.ir.dialects.npu import LayerOp
-from explorer.ir.operation import identity_of
+from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
-from explorer.npu.network import laid_out_in, layer_in, sizes_in
+from explorer.npu.network import laid_out_in
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.pieces import TiledPieces
 from explorer.npu.places import Addresses
-from explorer.npu.program import Tiled, tile_layer, write_layer
+from explorer.npu.program import Tiled, write_layer
 from explorer.npu.steps import steps_in
 from explorer.npu.stream import Stream
 from explorer.npu.tile_parts import parts_of
 from explorer.targets.npu.encoding import encode_micro
-from explorer.targets.npu.machine import Machine
 
 MICRO = "micro_operations"
 
@@ -75,28 +75,27 @@ class Written:
 def written(
     op: LayerOp,
     weights: Weights,
-    machine: Machine,
+    lowered: LoweredLayers,
     offsets: Mapping[str, int],
     constants_bytes: int,
 ) -> Written:
     """The layer's instructions, its tensors at `offsets`, by the name of the value."""
-    layer, tiled = tiled_layer(op, weights, machine)
+    made = lowered.layer_of(op, weights)
+    layer, tiled = made.layer, made.tiled
     tensors = {
         tensor.name: offsets[value_name(value)]
         for tensor, value in zip(layer.inputs, op.data, strict=False)
     }
     tensors[layer.output.name] = offsets[value_name(op.output)]
-    addresses = Addresses(tensors=tensors, constants_bytes=constants_bytes)
-    stream = write_layer(tiled, addresses)
+    laid_out = laid_out_in(op, weights)
+    if (stream := lowered.stream_of(op, tensors)) is not None:
+        found = Written(identity_of(op), layer, tiled, stream, laid_out)
+        if op.places is not None and found.constants == from_attribute(op.places):
+            return found
+    stream = write_layer(tiled, Addresses(tensors=tensors, constants_bytes=constants_bytes))
     stream.complete()
-    return Written(identity_of(op), layer, tiled, stream, laid_out_in(op, weights))
-
-
-def tiled_layer(op: LayerOp, weights: Weights, machine: Machine) -> tuple[Layer, Tiled]:
-    """What an operation stands for, and the tiles that it says."""
-    layer = layer_in(op, weights)
-    sizes, buffers = sizes_in(op)
-    return layer, tile_layer(layer, machine, buffers=buffers, sizes=sizes)
+    lowered.keep_stream(op, WrittenStream(tensors=tensors, stream=stream))
+    return Written(identity_of(op), layer, tiled, stream, laid_out)
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:

@@ -103,6 +103,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         tuned=_tuned(settings, device),
         planner=settings.planner,
         budget_bytes=settings.budget_bytes,
+        refuses=backend.refusals(target),
     )
     beside = backend.beside(target)
     return (
@@ -123,7 +124,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         PlaceOnDevice(
             target.name,
             settings.host and settings.open_range is None,
-            backend.refusals(target),
+            lowering.refuses,
             beside="" if beside.target is None else beside.target.name,
             missing=beside.missing,
         ),

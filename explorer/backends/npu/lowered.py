@@ -1,0 +1,154 @@
+"""Operations as layers in tiles, each made once: from placement to instructions.
+
+    lowered = LoweredLayers(machine)
+    lowered.of(op, weights)              the layers that compute an operation, in tiles
+    lowered.keep(layer_op, made)         what the operation in the IR stands for
+    lowered.layer_of(layer_op, weights)  the same again: read from the IR only where it is not known
+
+Placement asks for layers on trial, of copies of operations, too. What was made for it is found
+again by what the reading depends on (`reach.py`). An operation of the IR is known by all that says
+which layer it is; one that a person has changed, or that another compilation made, is read from
+its properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import SSAValue
+
+from explorer.backends.npu.reach import Reach, reach_of
+from explorer.ir.dialects.npu import LayerOp
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.top.data import WeightOp
+from explorer.ir.weights import Weights
+from explorer.npu.layer import Layer, LayerError
+from explorer.npu.network import layer_in, sizes_in
+from explorer.npu.program import Tiled, tile_layer, tile_with_reason
+from explorer.npu.reading import ReadLayer, read_operation
+from explorer.npu.stream import Stream
+from explorer.targets.npu.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredLayer:
+    """One of the layers that compute an operation, in tiles."""
+
+    read: ReadLayer
+    tiled: Tiled | None
+    """None: `problem` says why the machine does not compute it."""
+    problem: str = ""
+    single_buffer_reason: str = ""
+    """Why it has one buffer of each kind; empty where two fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiledOperation:
+    """What an operation of the IR stands for."""
+
+    layer: Layer
+    tiled: Tiled
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenStream:
+    """Instructions of a layer, and the addresses of its tensors that they are for."""
+
+    tensors: Mapping[str, int]
+    stream: Stream
+
+
+@dataclass(eq=False)
+class LoweredLayers:
+    """What has been made for one machine of the programs of one compilation."""
+
+    machine: Machine
+    _weights: Weights | None = None
+    """The arrays that all of this is of; others begin anew."""
+    _read: dict[Hashable, tuple[LoweredLayer, ...] | str] = field(default_factory=dict)
+    _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
+    _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
+
+    def of(self, op: TopOperation, weights: Weights) -> tuple[LoweredLayer, ...]:
+        """LayerError, with the reason, where no layers compute it."""
+        self._begin(weights)
+        reach = reach_of(op)
+        if reach.key not in self._read:
+            self._read[reach.key] = self._lower(op, weights, reach)
+        found = self._read[reach.key]
+        if isinstance(found, str):
+            raise LayerError(found)
+        return tuple(replace(one, read=_bound(one.read, reach.values)) for one in found)
+
+    def _lower(
+        self, op: TopOperation, weights: Weights, reach: Reach
+    ) -> tuple[LoweredLayer, ...] | str:
+        try:
+            read = read_operation(op, weights, self.machine)
+        except LayerError as error:
+            return error.message
+        return tuple(self._tile(_unbound(one, reach.values)) for one in read)
+
+    def _tile(self, read: ReadLayer) -> LoweredLayer:
+        try:
+            tiled, reason = tile_with_reason(read.layer, self.machine)
+        except LayerError as error:
+            return LoweredLayer(read=read, tiled=None, problem=error.message)
+        return LoweredLayer(read=read, tiled=tiled, single_buffer_reason=reason)
+
+    def keep(self, op: LayerOp, weights: Weights, layer: Layer, tiled: Tiled) -> None:
+        """What an operation of the IR was made of."""
+        self._begin(weights)
+        self._tiled[_key(op)] = TiledOperation(layer=layer, tiled=tiled)
+
+    def layer_of(self, op: LayerOp, weights: Weights) -> TiledOperation:
+        """InputError for an operation that stands for no layer."""
+        self._begin(weights)
+        key = _key(op)
+        if key not in self._tiled:
+            layer = layer_in(op, weights)
+            sizes, buffers = sizes_in(op)
+            tiled = tile_layer(layer, self.machine, buffers=buffers, sizes=sizes)
+            self._tiled[key] = TiledOperation(layer=layer, tiled=tiled)
+        return self._tiled[key]
+
+    def keep_stream(self, op: LayerOp, written: WrittenStream) -> None:
+        """The instructions of an operation whose addresses were just assigned."""
+        self._streams[_key(op)] = written
+
+    def stream_of(self, op: LayerOp, tensors: Mapping[str, int]) -> Stream | None:
+        """Those that were kept, if its tensors and its constants still lie there."""
+        kept = self._streams.get(_key(op))
+        return None if kept is None or kept.tensors != tensors else kept.stream
+
+    def forget(self, op: LayerOp) -> None:
+        """Of an operation that is instructions now."""
+        self._tiled.pop(_key(op), None)
+        self._streams.pop(_key(op), None)
+
+    def _begin(self, weights: Weights) -> None:
+        if self._weights is not weights:
+            self._weights = weights
+            for kept in (self._read, self._tiled, self._streams):
+                kept.clear()
+
+
+def _unbound(read: ReadLayer, values: tuple[SSAValue, ...]) -> ReadLayer:
+    """With numbers of values below 0, beside those of earlier layers."""
+    return replace(read, reads=tuple(
+        v if isinstance(v, int) else -1 - values.index(v) for v in read.reads
+    ))  # fmt: skip
+
+
+def _bound(read: ReadLayer, values: tuple[SSAValue, ...]) -> ReadLayer:
+    return replace(read, reads=tuple(
+        values[-1 - v] if isinstance(v, int) and v < 0 else v for v in read.reads
+    ))  # fmt: skip
+
+
+def _key(op: LayerOp) -> Hashable:
+    """All that says which layer an operation is, and in which tiles."""
+    constants = tuple(v.owner.weight.data for v in op.operands if isinstance(v.owner, WeightOp))
+    count = len(op.get("constants", ()))
+    return identity_of(op), op.kind, op.fields, op.tiles, constants[:count]

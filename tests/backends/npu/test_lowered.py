@@ -1,0 +1,93 @@
+"""An operation is lowered once from placement to instructions, and nothing is read back."""
+
+from collections import Counter
+
+import pytest
+
+import explorer
+from explorer.backends.npu import lowered as module
+from explorer.backends.npu.lowered import LoweredLayers
+from explorer.backends.npu.reach import reach_of
+from explorer.ir.dialects.npu import LayerOp
+from explorer.ir.operation import identity_of, set_identity, to_attribute
+from explorer.ir.structure import operations
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.weights import Weights
+from explorer.targets import load_target
+from explorer.targets.npu.machine import describe
+
+COUNTED = ("read_operation", "tile_with_reason", "layer_in", "tile_layer")
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often each step is done."""
+    found = Counter()
+
+    def counting(name, original):
+        def counted(*arguments, **others):
+            found[name] += 1
+            return original(*arguments, **others)
+
+        return counted
+
+    for name in COUNTED:
+        monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
+    return found
+
+
+def layers_of(snapshot):
+    return [op for op in operations(snapshot.program) if isinstance(op, LayerOp)]
+
+
+@pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
+def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits, counts, target):
+    model, table, given = digits
+    c = explorer.compile(model, target, quantization=table)
+    c.run(given)
+    count = len(layers_of(c["tile-layers"].after))
+    assert count == 7
+    assert dict(counts) == {"read_operation": count, "tile_with_reason": count}
+
+
+def test_tiles_that_were_changed_are_read_from_the_operation(compiled):
+    c = compiled("odd-12x20")
+    snapshot = c["tile-layers"].after
+    op = layers_of(snapshot)[0].clone()
+    kept = LoweredLayers(describe(load_target("odd-12x20")))
+    first = kept.layer_of(op, snapshot.weights)
+    assert kept.layer_of(op, snapshot.weights) is first
+    op.properties["tiles"] = to_attribute({**op.get("tiles"), "rows": 1})
+    assert first.tiled.rows > 1
+    assert kept.layer_of(op, snapshot.weights).tiled.rows == 1
+
+
+def test_weights_of_another_compilation_are_not_those_that_were_kept(compiled):
+    c = compiled("odd-12x20")
+    snapshot = c["tile-layers"].after
+    op = layers_of(snapshot)[0]
+    kept = LoweredLayers(describe(load_target("odd-12x20")))
+    (name,) = (v.owner.weight.data for v in op.operands[1:2])
+    others = Weights({n: snapshot.weights[n] * (n != name) for n in snapshot.weights})
+    assert kept.layer_of(op, snapshot.weights).layer.weights.any()
+    assert not kept.layer_of(op, others).layer.weights.any()
+
+
+def test_equal_reach_means_equal_names_properties_and_weights(compiled):
+    """Copies have that of the original; another padding, name or weight has not."""
+    c = compiled("odd-12x20")
+    program = c["place-on-device"].after.program
+    op = next(op for op in operations(program) if isinstance(op, ConvOp))
+    copied = program.clone()
+    same = next(o for o in operations(copied) if identity_of(o) == identity_of(op))
+    assert reach_of(same).key == reach_of(op).key
+    assert len(reach_of(same).values) == len(reach_of(op).values)
+    set_identity(same, "another")
+    assert reach_of(same).key != reach_of(op).key
+    set_identity(same, identity_of(op))
+    same.properties["pads"] = to_attribute([0, 0, 2, 2])
+    assert reach_of(same).key != reach_of(op).key
+    same.properties["pads"] = op.properties["pads"]
+    weight = same.operands[1].owner
+    weight.properties["weight"] = to_attribute("another")
+    assert reach_of(same).key != reach_of(op).key

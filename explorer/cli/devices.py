@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.measuring import kept_measurement
     from explorer.targets import load_target
     from explorer.views.numbers import format_bytes
-    from explorer.views.static.parts.plain import columns
+    from explorer.views.parts.plain import columns
 
     target = load_target(arguments.target)
     if arguments.measure:
@@ -87,7 +87,7 @@ def measure(core: KnownCore) -> None:
 def measured_lines(measured: Measurement) -> list[str]:
     """What was measured, as it was, a figure per line."""
     from explorer.views.numbers import format_percent, format_seconds
-    from explorer.views.static.parts.plain import columns
+    from explorer.views.parts.plain import columns
 
     bits = 32 * measured.vector_floats
     rows = [
@@ -123,7 +123,7 @@ def measured_lines(measured: Measurement) -> list[str]:
 
 def core_lines(core: KnownCore) -> list[str]:
     """The core, a number per line, each with where it is from."""
-    from explorer.views.static.parts.plain import columns
+    from explorer.views.parts.plain import columns
 
     family = core.family
     rows = []

@@ -191,7 +191,7 @@ def fields_in_words(fields: Sequence[Any]) -> str:
 
 
 def table(header: Sequence[str], rows: Any, align: str | None = None) -> list[str]:
-    from explorer.views.static.parts.plain import WIDTH, columns
+    from explorer.views.parts.plain import WIDTH, columns
 
     align = align or "l" * len(header)
     return columns(tuple(rows), tuple(header), align=align, indent=0, width=WIDTH)

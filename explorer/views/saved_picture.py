@@ -28,8 +28,8 @@ def saved_picture(trace: Trace, at_pass: str = "") -> dict[str, str]:
 
     `at_pass` names the pass at which it was asked to open; a name that none has is like none.
     """
+    from explorer.views.parts.markup import note
     from explorer.views.static.graph import graph_html
-    from explorer.views.static.parts.markup import note
     from explorer.views.static.passes import passes_html, passes_text
 
     body = passes_html(trace)

@@ -3,8 +3,8 @@
 from explorer import representations
 from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
 from explorer.traces.tables import Table
-from explorer.views.static.parts.bars import bars_html, ladder_text
-from explorer.views.static.parts.frames import SHOWN_ROWS, frame_html, frame_text
+from explorer.views.parts.bars import bars_html, ladder_text
+from explorer.views.parts.frames import SHOWN_ROWS, frame_html, frame_text
 
 
 def test_a_ladder_shows_bars_as_text():

@@ -21,9 +21,9 @@ from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.runtime.scratch import own_folder
 from explorer.traces.tables import csv_text, parquet_bytes, table_of
+from explorer.views.catalog.report_cards import report_page
 from explorer.views.page import export_page
 from explorer.views.static.report import report_text
-from explorer.views.static.report_cards import report_page
 
 IR, SAMPLES = "ir", "samples"
 """What is ordered for a page to show: the complete text of a program behind a pass, for an editor;

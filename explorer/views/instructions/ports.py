@@ -9,8 +9,8 @@ from __future__ import annotations
 from explorer.results import LoopPorts, PortsRecord, Trace
 from explorer.results.runs.ports import TOLERANCE
 from explorer.views.numbers import format_count, format_percent
-from explorer.views.static.parts.markup import card, code, escape, fold, note, plain, table
-from explorer.views.static.parts.plain import WIDTH, columns
+from explorer.views.parts.markup import card, code, escape, fold, note, plain, table
+from explorer.views.parts.plain import WIDTH, columns
 
 HEADER = ("kernel", "loop", "share", "cycles", "limit", "ours", "off", "of peak", "spills")
 ALIGN = "llrrlrrrr"

@@ -7,6 +7,8 @@ Every function is pure: results in, a string out. Names that come from a model a
 HTML and SVG, and made harmless in text. What is capped says so, and how to see the rest.
 """
 
+from explorer.views.parts.bars import bars_html, bars_text, ladder_html, ladder_text
+from explorer.views.parts.frames import frame_html, frame_text
 from explorer.views.static.accuracy import accuracy_html, accuracy_text
 from explorer.views.static.comparison import comparison_html, comparison_text
 from explorer.views.static.graph import graph_dot, graph_html, graph_svg, graph_text
@@ -18,12 +20,9 @@ from explorer.views.static.kernels import (
     source_html,
     source_text,
 )
-from explorer.views.static.lookups import lookups_html, lookups_text
 from explorer.views.static.memory import families_of, memory_html, memory_text
 from explorer.views.static.operation import operation_html, operation_text
 from explorer.views.static.operators import operators_html, operators_text
-from explorer.views.static.parts.bars import bars_html, bars_text, ladder_html, ladder_text
-from explorer.views.static.parts.frames import frame_html, frame_text
 from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.profile import profile_html, profile_text
 from explorer.views.static.rewrites import pass_html, pass_text
@@ -64,8 +63,6 @@ __all__ = [
     "schedule_html",
     "source_text",
     "source_html",
-    "lookups_text",
-    "lookups_html",
     "sensitivity_text",
     "sensitivity_html",
     "session_text",

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from explorer.results.accuracy import AccuracyReport, Fault, PassAccuracy, TensorError
 from explorer.views.numbers import format_decibels, format_error
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.against_float import against_float_html, against_float_text
-from explorer.views.static.parts.details import detail_html, detail_text
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import svg
+from explorer.views.parts.against_float import against_float_html, against_float_text
+from explorer.views.parts.details import detail_html, detail_text
+from explorer.views.parts.markup import (
     badge,
     card,
     code,
@@ -31,7 +31,7 @@ from explorer.views.static.parts.markup import (
     section,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
 from explorer.views.theme import (
     LIGHT,
     VERMILLION,

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from explorer.results import Trace
 from explorer.views.numbers import format_count
+from explorer.views.parts.markup import card, note
 from explorer.views.payload.text import Json
 from explorer.views.payload.tracks import GAPS, Span, Track, TrackGroup, flows_of, groups_of
-from explorer.views.static.parts.markup import card, note
 
 CATEGORY_OF_FLOWS = "value"
 PREDICTED = "predicted"

@@ -26,7 +26,7 @@ from explorer.views.numbers import (
     format_seconds,
 )
 from explorer.views.partings import differing_decisions, merged, values_of
-from explorer.views.static.parts.markup import (
+from explorer.views.parts.markup import (
     badge,
     card,
     code,
@@ -37,7 +37,7 @@ from explorer.views.static.parts.markup import (
     section,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
 from explorer.views.static.passes import accuracy_by_pass, verdict_of, worst_error
 from explorer.views.theme import CHANGED, NOT_RUN, Look
 

@@ -13,8 +13,8 @@ from collections import Counter
 
 from explorer.results.runs.events import ProfileRecord, TimedEvent
 from explorer.views.numbers import format_count, format_percent
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts.markup import plain
+from explorer.views.parts import plain as text_form
+from explorer.views.parts.markup import plain
 
 SHOWN = 40
 """Most layers that get a line; of more, the longest are shown."""

@@ -17,9 +17,9 @@ from explorer.results.graph import Graph, GraphDiff, GraphNode
 from explorer.views.drawing.collapse import collapse, hidden_operations
 from explorer.views.drawing.layout import Drawing, Route, layout_graph
 from explorer.views.numbers import format_count
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import card, legend_of, note, picture, plain
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts import svg
+from explorer.views.parts.markup import card, legend_of, note, picture, plain
+from explorer.views.parts.plain import columns
 from explorer.views.theme import (
     ADDED,
     CHANGED,

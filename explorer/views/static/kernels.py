@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from explorer.results.kernels import KernelRecord, ScheduleStep
 from explorer.results.source import SourceText
 from explorer.views.numbers import format_amount, format_bytes, format_change, format_count
-from explorer.views.static.parts.markup import (
+from explorer.views.parts.markup import (
     BREAKS,
     card,
     code,
@@ -28,7 +28,7 @@ from explorer.views.static.parts.markup import (
     quiet,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
 from explorer.views.theme import (
     BLUE,
     BLUISH_GREEN,

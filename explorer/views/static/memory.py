@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from explorer.results.graph import Graph
 from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import plain as text_form
+from explorer.views.parts import svg
+from explorer.views.parts.markup import (
     card,
     code,
     escape,

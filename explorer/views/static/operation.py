@@ -17,8 +17,8 @@ from explorer.results.names import nearest
 from explorer.results.passes import RewriteEvent
 from explorer.results.trace import Trace
 from explorer.views.film.descent import lines_of_makers
-from explorer.views.static.parts.markup import card, chip, code, escape, note, plain, quiet, table
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.markup import card, chip, code, escape, note, plain, quiet, table
+from explorer.views.parts.plain import columns
 from explorer.views.theme import family
 
 NAMED = 12

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from explorer.results import OperatorRecord, Trace
 from explorer.views.numbers import format_amount, format_exact
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import plain as text_form
+from explorer.views.parts.markup import (
     badge,
     card,
     escape,

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from explorer.results.graph import Graph
 from explorer.views.drawing.collapse import closed_units, merged
 from explorer.views.numbers import format_count
+from explorer.views.parts.markup import card, escape, note, picture, plain, table
+from explorer.views.parts.plain import columns
 from explorer.views.static.graph import PICTURE_NODES, GraphMarks, graph_svg, placed
-from explorer.views.static.parts.markup import card, escape, note, picture, plain, table
-from explorer.views.static.parts.plain import columns
 from explorer.views.theme import cividis
 
 MOST_LISTED = 10

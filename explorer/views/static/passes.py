@@ -25,8 +25,8 @@ from explorer.views.numbers import (
     format_milliseconds,
     format_seconds,
 )
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import plain as text_form
+from explorer.views.parts.markup import (
     badge,
     bar,
     card,

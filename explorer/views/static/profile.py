@@ -17,9 +17,9 @@ from explorer.views.numbers import (
     format_nanoseconds,
     format_percent,
 )
+from explorer.views.parts import plain as text_form
+from explorer.views.parts.markup import badge, bar, card, code, escape, note, plain, table
 from explorer.views.static.counted import counted_text, is_counted
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts.markup import badge, bar, card, code, escape, note, plain, table
 from explorer.views.theme import family
 
 SHOWN = 24

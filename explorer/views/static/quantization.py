@@ -23,9 +23,8 @@ from collections.abc import Callable
 from explorer.results import QuantizationRecord, Trace, ValueHistogram
 from explorer.results.runs.quantization import RangeCandidate
 from explorer.views.numbers import format_bytes, format_decibels, format_error, format_percent
-from explorer.views.quantized_rows import QuantizedRow, blocked_bytes, rows
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import svg
+from explorer.views.parts.markup import (
     card,
     code,
     escape,
@@ -36,7 +35,8 @@ from explorer.views.static.parts.markup import (
     section,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
+from explorer.views.quantized_rows import QuantizedRow, blocked_bytes, rows
 from explorer.views.theme import BLUE, LIGHT, VERMILLION, tone_of
 from explorer.views.verdicts import costliest_words
 

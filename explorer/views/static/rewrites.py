@@ -30,8 +30,7 @@ from explorer.views.film.lines import Row, paired
 from explorer.views.film.marks import Ranges, marks
 from explorer.views.film.states import Film, Frame
 from explorer.views.numbers import MINUS, format_change, format_count, format_exact, format_seconds
-from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
-from explorer.views.static.parts.markup import (
+from explorer.views.parts.markup import (
     badge,
     card,
     code,
@@ -45,7 +44,8 @@ from explorer.views.static.parts.markup import (
     section,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
+from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
 from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, MONOSPACE, NOT_RUN, REMOVED, Look
 
 LISTED = 10

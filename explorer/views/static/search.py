@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from explorer.results.runs.tuning import Candidate, CostEstimate, KernelSearch, SearchResult
 from explorer.views.numbers import format_count, format_nanoseconds, format_percent, format_seconds
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import plain as text_form
+from explorer.views.parts import svg
+from explorer.views.parts.markup import (
     bar,
     card,
     code,

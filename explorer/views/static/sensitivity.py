@@ -17,9 +17,8 @@ from collections.abc import Sequence
 
 from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, TensorSensitivity
 from explorer.views.numbers import format_count
-from explorer.views.sensitivity_words import by_noise, decibels, modes_words, summary
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import svg
+from explorer.views.parts.markup import (
     card,
     code,
     escape,
@@ -31,7 +30,8 @@ from explorer.views.static.parts.markup import (
     shorten,
     table,
 )
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.plain import columns
+from explorer.views.sensitivity_words import by_noise, decibels, modes_words, summary
 from explorer.views.theme import BLUE, LIGHT, VERMILLION, tone_of
 
 TENSORS = ("tensor", "INT8 alone", "all INT8 but this", "this INT16")

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from explorer.results.runs.sessions import SessionCall, SessionProgram, SessionRecord
 from explorer.views.numbers import format_count, format_exact, format_seconds
-from explorer.views.static.lookups import tier_look
-from explorer.views.static.parts import plain as text_form
-from explorer.views.static.parts.markup import (
+from explorer.views.parts import plain as text_form
+from explorer.views.parts.markup import (
     badge,
     bar,
     card,
@@ -27,7 +26,7 @@ from explorer.views.static.parts.markup import (
     shorten,
     table,
 )
-from explorer.views.theme import FROM_FALLBACK, FROM_MEMORY, FROM_SOURCE, Look
+from explorer.views.theme import FROM_FALLBACK, FROM_MEMORY, FROM_SOURCE, Look, tier_look
 
 MOST_CALLS = 30
 """Calls that are listed; of more, those that compiled or met no program, then the latest."""

@@ -11,7 +11,7 @@ import itertools
 import textwrap
 from collections.abc import Sequence
 
-from explorer.views.static.parts.markup import plain
+from explorer.views.parts.markup import plain
 
 WIDTH = 100
 """Characters of a line where nobody says how many fit."""

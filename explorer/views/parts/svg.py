@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from explorer.views.static.parts.markup import escape, shorten
+from explorer.views.parts.markup import escape, shorten
 from explorer.views.theme import LIGHT, SANS, dark_counterparts
 
 CHARACTER_WIDTH = 0.6
@@ -67,9 +67,16 @@ def path(data: str, **attributes: object) -> str:
     return _element("path", "", d=data, **attributes)
 
 
+def polyline(points: Sequence[tuple[float, float]], **attributes: object) -> str:
+    return _element("polyline", "", points=_joined(points), **attributes)
+
+
 def polygon(points: Sequence[tuple[float, float]], **attributes: object) -> str:
-    joined = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
-    return _element("polygon", "", points=joined, **attributes)
+    return _element("polygon", "", points=_joined(points), **attributes)
+
+
+def _joined(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
 
 
 def fit(content: object, width: float, size: float = 12) -> str:

@@ -15,8 +15,8 @@ from statistics import median
 
 from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorError
 from explorer.views.numbers import format_decibels
-from explorer.views.static.parts.markup import code, escape, plain, section, table
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts.markup import code, escape, plain, section, table
+from explorer.views.parts.plain import columns
 
 TITLE = "Against the float model (measured, not judged)"
 PASSES = ("pass", "worst", "at", "median")

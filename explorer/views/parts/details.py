@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorDetail, TensorError
 from explorer.views.numbers import format_count, format_error
-from explorer.views.static.parts import svg
-from explorer.views.static.parts.markup import escape, paragraph, picture, plain, section, table
-from explorer.views.static.parts.plain import columns
+from explorer.views.parts import svg
+from explorer.views.parts.markup import escape, paragraph, picture, plain, section, table
+from explorer.views.parts.plain import columns
 from explorer.views.theme import BLUE, LIGHT, cividis, tone_of
 
 SMALLEST_DECADE, LARGEST_DECADE = -10, 1

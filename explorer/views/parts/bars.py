@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.views.static.parts.markup import escape, plain
+from explorer.views.parts.markup import escape, plain
 
 BAR_BLOCKS = 24
 """Length of the longest bar of text, in characters."""

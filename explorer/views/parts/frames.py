@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.views.static.parts.markup import escape, plain
+from explorer.views.parts.markup import escape, plain
 
 SHOWN_ROWS = 60
 """Most rows that are shown; the table holds all."""

@@ -159,9 +159,8 @@ def find_form(view: View, path: Path | None) -> Face:
 
     Any other suffix than those of pages, data and pictures is one of plain text.
     """
-    assert view.faces is not None
     suffix = "" if path is None else path.suffix.lower()
-    faces = view.faces()
+    faces = view.made_faces()
     made: dict[str, Face | None] = {
         ".html": _page_of(view, faces.html),
         ".json": _json_of(faces.json),
@@ -185,7 +184,7 @@ def _page_of(view: View, html: Face | None) -> Face | None:
         return None
 
     def page(trace: Trace, index: int) -> str:
-        from explorer.views.static.parts.markup import document
+        from explorer.views.parts.markup import document
 
         title = trace.passes[index].name if view.is_of_pass else view.name
         return document(title, html(trace, index))

@@ -36,6 +36,7 @@ FOLDER = Path(__file__).parent
 STYLES = (
     "explorer.css",
     "topbar.css",
+    "specification.css",
     "measures.css",
     "model.css",
     "timeline.css",
@@ -97,7 +98,7 @@ def _style() -> str:
         for prefix, looks in (
             ("family", FAMILIES),
             ("mark", (*DIFFERENCES, *SCHEDULES, *STALLS, UNSUPPORTED)),
-            ("ink", (*DIFFERENCES, *TIERS, UNSUPPORTED)),
+            ("ink", (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, UNSUPPORTED)),
         )
         for look in looks
     ]

@@ -171,11 +171,10 @@ def trace_payload(
     makers["makers"] = partial(makers_payload, trace)
     makers["source"] = partial(_constant, [list(node) for node in trace.model.source_nodes])
     makers["source_lines"] = partial(source_lines_payload, trace)
-    views = [(view, view.payload) for view in register.VIEWS if not view.missing(trace)]
     late = {}
-    for view, make in views:
-        if make is not None:
-            (makers if view.is_settled else late)[view.name] = partial(make, trace)
+    for view in register.VIEWS:
+        if view.has_chunk and not view.missing(trace):
+            (makers if view.is_settled else late)[view.name] = partial(view.chunk, trace)
     settled = frozenset(makers)
     makers |= late
     makers["index"] = partial(_index_payload, trace)

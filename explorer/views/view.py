@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.views.needs import LATE_PARTS, PARTS, TracePart
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from explorer.results import Trace
     from explorer.views.payload.text import Json
+    from explorer.views.specification import Specification
 
+JAVASCRIPT = Path(__file__).parent / "js"
+GENERIC_PANE = JAVASCRIPT / "ground" / "specification.js"
+"""What draws the pane of a view that has a specification and no gestures of its own."""
 WIDTH = 100
 """Characters of a line where nobody says how many fit."""
 
@@ -46,10 +49,10 @@ class Faces:
 class Pane:
     """A view in the page: a tab of the dock, which is about the whole program."""
 
-    module: Path
+    module: Path = GENERIC_PANE
     """The JavaScript; what it imports from `./` stands in `explorer/views/js`."""
-    function: str
-    """Its export that makes the pane: (app) => {node, aside, refresh, resized, hovered}."""
+    function: str = "specificationPane"
+    """Its export that makes the pane: (app, tab) => {node, aside, refresh, resized, hovered}."""
     tab: str = ""
     """Its name in links and on the tab; empty: the view's name."""
     key: str = ""
@@ -79,10 +82,15 @@ class View:
     """Whether it is about one pass, not about the whole program."""
     is_of_model: bool = False
     """Whether it is shown of a model that cannot be compiled, too."""
+    specification: Callable[[Trace, int], Specification] | None = field(default=None, repr=False)
+    """What it shows in every medium; takes the index of the pass that is looked at."""
+    json: Callable[[Trace, int], object] | None = field(default=None, repr=False)
+    """The record that is written; None: the values of the specification."""
     faces: Callable[[], Faces] | None = field(default=None, repr=False)
-    """Imports what draws them when it is called; None: the view is for pages only."""
+    """What draws a view that has no specification; None: the view is for pages only."""
     payload: Callable[[Trace], Json] | None = field(default=None, repr=False)
-    """Data for the pane, which gets them as `app.data.chunk(name)`."""
+    """Data for the pane, which gets them as `app.data.chunk(name)`; next to a specification they
+    are its `data`."""
     pane: Pane | None = None
 
     @property
@@ -94,6 +102,35 @@ class View:
     def is_settled(self) -> bool:
         """Whether its payload stays as it is when more is known of a compilation."""
         return LATE_PARTS.isdisjoint((*self.needs, *self.uses))
+
+    @property
+    def has_faces(self) -> bool:
+        """Whether it is shown outside of the page."""
+        return self.specification is not None or self.faces is not None
+
+    def made_faces(self) -> Faces:
+        """Its faces outside of the page. Imports what draws them."""
+        if self.faces is not None:
+            return self.faces()
+        assert self.specification is not None, "views of pages only have no faces"
+        return _faces_of(self.specification, self.json)
+
+    @property
+    def has_chunk(self) -> bool:
+        """Whether the page gets data of its own for it."""
+        return self.payload is not None or (
+            self.specification is not None and self.pane is not None
+        )
+
+    def chunk(self, trace: Trace) -> Json:
+        """What the page gets for it."""
+        data = None if self.payload is None else self.payload(trace)
+        if self.specification is None or self.pane is None:
+            return data
+        from explorer.views.renderers.page import page_of
+
+        drawn = page_of(self.specification(trace, len(trace.snapshots) - 1))
+        return drawn if data is None else {**drawn, "data": data}
 
     def missing(self, trace: Trace) -> TracePart | None:
         """The first part that it needs and the trace lacks; None where all is there."""
@@ -122,5 +159,19 @@ class Shown:
 
     @property
     def _faces(self) -> Faces:
-        assert self.view.faces is not None, "views of pages only are not made into this"
-        return self.view.faces()
+        return self.view.made_faces()
+
+
+def _faces_of(
+    specification: Callable[[Trace, int], Specification],
+    json: Callable[[Trace, int], object] | None,
+) -> Faces:
+    from explorer.views.renderers.html import html_of
+    from explorer.views.renderers.page import json_of
+    from explorer.views.renderers.text import text_of
+
+    return Faces(
+        text=lambda trace, index, width: text_of(specification(trace, index), width),
+        html=lambda trace, index: html_of(specification(trace, index)),
+        json=json or (lambda trace, index: json_of(specification(trace, index))),
+    )

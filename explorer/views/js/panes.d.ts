@@ -8,4 +8,4 @@ export interface MadePane {
   hovered?: () => void;
 }
 
-export const PANES: Record<string, (app: any) => MadePane | Promise<MadePane>>;
+export const PANES: Record<string, (app: any, tab: any) => MadePane | Promise<MadePane>>;

@@ -45,7 +45,10 @@ export function dockPane(app) {
     const known = tabs.some((tab) => tab.id === dock) ? dock : "memory";
     markTab(row, known);
     try {
-      const made = await PANES[known](app);
+      const made = await PANES[known](
+        app,
+        dockTabs(app).find((tab) => tab.id === known),
+      );
       if (mine !== turn) return;
       current = made;
       // Another tab begins at its top; more of the same one leaves everything where it is.

@@ -128,9 +128,14 @@ export function markTab(row, selected) {
  *   isMarked?: (row: any) => boolean,
  *   sortBy?: number | null,
  *   cap?: number,
+ *   ondrawn?: (lines: [Element, any][]) => void,
  * }} options
  */
-export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = null, cap = 400}) {
+export function sortableTable(
+  columns,
+  rows,
+  {label, onrow, isMarked, sortBy = null, cap = 400, ondrawn},
+) {
   /** @type {{column: number, down: boolean} | null} */
   let order = sortBy === null ? null : {column: sortBy, down: true};
   const host = element("div", {class: "table-host"});
@@ -214,6 +219,7 @@ export function sortableTable(columns, rows, {label, onrow, isMarked, sortBy = n
           )
         : null,
     );
+    ondrawn?.(body.map((line, index) => [line, sorted[index]]));
   };
   draw();
   return host;

@@ -1,0 +1,185 @@
+// The pane of a view that is a specification (views/specification.py): tables, facts, sentences and
+// charts. Numbers come with their text; a click on a row or a mark selects its operation.
+
+import {element, emptyState, section, shape, sortableTable} from "./dom.js";
+import {clip} from "./scene.js";
+import {launchesOf} from "../measures/launches.js";
+
+const ROLES = new Set(["accent", "line", "quiet", "border", "raised", "text"]);
+const COLOUR = /^#[0-9a-f]{6}$/;
+
+/** The pane of a tab: its specification, or what is missing and what to do about it. */
+export async function specificationPane(app, tab) {
+  const absent = missingOf(app, tab);
+  if (absent) return {node: absent};
+  const specification = await app.data.chunk(tab.view);
+  const drawn = drawParts(app, specification.parts);
+  return {
+    node: element("div", {class: "scroll padded specification"}, drawn.nodes),
+    aside: element("span", {class: "quiet-text"}, specification.subtitle),
+    refresh: drawn.refresh,
+  };
+}
+
+/** What a tab shows where the trace lacks a part; null where all is there. */
+export function missingOf(app, {missing}) {
+  if (!missing) return null;
+  const [part, noun, advice] = missing;
+  return app.session?.isPending(part)
+    ? emptyState(`No ${noun} yet`, "It is made now. What is here already stays usable.")
+    : emptyState(`No ${noun}`, `${capitalized(advice)}.`);
+}
+
+const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/**
+ * Nodes of parts, and what marks the rows and opens the sections of the selection.
+ *
+ * @param {any} app
+ * @param {any[]} parts
+ * @param {{onrow?: (row: any) => void}} gestures onrow: instead of selecting a row's operation
+ * @returns {{nodes: Node[], refresh: () => void}}
+ */
+export function drawParts(app, parts, {onrow} = {}) {
+  const drawn = parts.map((part) => DRAW[part.kind](app, part, {onrow}));
+  return {
+    nodes: drawn.map(({node}) => node),
+    refresh: () => drawn.forEach(({refresh}) => refresh?.()),
+  };
+}
+
+const DRAW = {
+  table: drawTable,
+  facts: (_, {rows}) => ({
+    node: element(
+      "dl",
+      {class: "key-parts"},
+      rows.map(([name, value]) => [
+        element("dt", {}, name),
+        element("dd", {class: "mono", title: clip(value, 600)}, clip(value, 200)),
+      ]),
+    ),
+  }),
+  text: (_, {text, quiet, look}) => ({
+    node: element("p", {class: quiet ? "quiet-text" : ""}, glyphOf(look), text),
+  }),
+  chart: drawChart,
+  section(app, {title, folded, operations, parts}, gestures) {
+    const {nodes, refresh} = drawParts(app, parts, gestures);
+    if (!folded) return {node: section(title, nodes), refresh};
+    const node = element("details", {}, element("summary", {}, title), nodes);
+    return {
+      node,
+      refresh() {
+        const marked = launchesOf(app);
+        if (operations.length) node.open = operations.some((name) => marked.has(name));
+        refresh();
+      },
+    };
+  },
+};
+
+function glyphOf(look) {
+  if (!look) return null;
+  const [name, glyph, title] = look;
+  return [element("span", {class: `ink-${name}`, role: "img", "aria-label": title}, glyph), " "];
+}
+
+// A cell is a string, or [value, text, on hover, look, length of a bar].
+const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
+const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
+
+function drawTable(app, {title, sortBy, cap, columns, rows}, {onrow}) {
+  const filled = columns
+    .map((column, place) => [...column, place + 1])
+    .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
+  const described = filled.map(([, name, hint, number, isCode, place]) => ({
+    title: name,
+    hint,
+    number,
+    value: (row) => valueOf(row[place]),
+    text: (row) => {
+      const [look, share] = Array.isArray(row[place]) ? row[place].slice(3) : [];
+      const text = clip(textOf(row[place]), 400);
+      return [glyphOf(look), isCode ? element("span", {class: "mono"}, text) : text, barOf(share)];
+    },
+    exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
+  }));
+  const go = ([[operations, link]]) => {
+    if (link) follow(app, link);
+    else if (operations.length) app.select(operations[0], "dock");
+  };
+  const lines = new Map(); // tr -> operations
+  let marked = new Set();
+  const isMarked = (operations) => operations.some((name) => marked.has(name));
+  const node = sortableTable(described, rows, {
+    label: title,
+    cap,
+    sortBy: sortBy ? filled.findIndex(([key]) => key === sortBy) : null,
+    isMarked: ([[operations]]) => isMarked(operations),
+    onrow: onrow ?? (rows.some(([[operations, link]]) => operations.length || link) ? go : null),
+    ondrawn: (drawn) => {
+      lines.clear();
+      for (const [line, [[operations]]] of drawn) lines.set(line, operations);
+    },
+  });
+  return {
+    node,
+    refresh() {
+      marked = launchesOf(app);
+      for (const [line, operations] of lines) line.classList.toggle("marked", isMarked(operations));
+    },
+  };
+}
+
+function barOf(share) {
+  if (share === null || share === undefined) return null;
+  const bar = element("span", {class: "share-bar", "aria-hidden": "true"});
+  bar.style.setProperty("--share", `${Math.max(2, 100 * share)}%`);
+  return bar;
+}
+
+// One change of the state: the pass, the operation and where it is shown.
+function follow(app, link) {
+  const pass = app.data.head.passes.findIndex(({name}) => name === link.pass);
+  app.store.set({
+    ...(link.dock ? {dock: link.dock} : {}),
+    ...(link.tab ? {tab: link.tab} : {}),
+    ...(pass >= 0 ? {pass} : {}),
+    ...(link.selection ? {selection: link.selection} : {}),
+    rewrite: pass >= 0 ? link.event : null,
+  });
+  if (link.selection) app.graph.reveal(link.selection);
+}
+
+function drawChart(app, {title, width, height, marks}) {
+  const selects = (id) =>
+    id ? {role: "button", tabindex: 0, onclick: () => app.select(id, "dock")} : {};
+  const drawn = marks.map(([kind, ...mark]) => {
+    if (kind === "text") {
+      const [x, y, text, anchor, role] = mark;
+      return shape("text", {x, y, "text-anchor": anchor, style: `fill: ${paint(role)}`}, text);
+    }
+    const [id, about] = mark.slice(-2);
+    const hover = about ? shape("title", {}, about) : null;
+    if (kind === "rect") {
+      const [x, y, w, h, role] = mark;
+      const style = `fill: ${paint(role)}`;
+      return shape("rect", {x, y, width: w, height: h, style, ...selects(id)}, hover);
+    }
+    const [points, role] = mark;
+    const style = `fill: none; stroke: ${paint(role)}`;
+    return shape("polyline", {points: points.join(" "), style, ...selects(id)}, hover);
+  });
+  const about = {
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": title,
+    width,
+    height,
+  };
+  return {node: shape("svg", {class: "chart", ...about}, drawn)};
+}
+
+const paint = (role) =>
+  COLOUR.test(role) ? role : `var(--explorer-${ROLES.has(role) ? role : "line"})`;

@@ -1,0 +1,1 @@
+"""What draws a specification: one renderer each for text, HTML, JSON and the page."""

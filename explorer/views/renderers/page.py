@@ -1,0 +1,138 @@
+"""A specification as data: for the page (`js/ground/specification.js`), and as plain JSON.
+
+A cell of the page is a string where its text is its value, else [value, text, on hover, look, bar]:
+numbers are formatted here and nowhere else, and the value is what a column is sorted by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from explorer.views.payload.text import Json
+from explorer.views.specification import (
+    FORMATS,
+    Cell,
+    ChartSpec,
+    Column,
+    Facts,
+    Label,
+    Line,
+    Link,
+    Part,
+    Rect,
+    Section,
+    Specification,
+    TableSpec,
+    Text,
+)
+
+
+def page_of(specification: Specification) -> Json:
+    """What the page's generic pane draws."""
+    return {
+        "title": specification.title,
+        "subtitle": specification.subtitle,
+        "parts": _parts(specification.parts),
+    }
+
+
+def json_of(specification: Specification) -> Json:
+    """Tables as lists of objects by the keys of their columns, values without formats."""
+    return {
+        "title": specification.title,
+        "summary": specification.subtitle,
+        "parts": [_plain(part) for part in specification.parts],
+    }
+
+
+def _parts(parts: Sequence[Part]) -> list[Json]:
+    return [_part(p) for p in parts if not isinstance(p, Section) or p.is_for_page]
+
+
+def _part(part: Part) -> Json:
+    if isinstance(part, TableSpec):
+        return {
+            "kind": "table",
+            "title": part.title,
+            "sortBy": part.sort_by,
+            "cap": part.max_rows,
+            "columns": [
+                [c.key, c.title, c.hint, FORMATS[c.format].is_number, FORMATS[c.format].is_code]
+                for c in part.columns
+            ],
+            "rows": [
+                [
+                    [list(row.operations), _link(row.link)],
+                    *(_cell(part, part.cell(row, c), c) for c in part.columns),
+                ]
+                for row in part.rows
+            ],
+        }
+    if isinstance(part, Facts):
+        return {"kind": "facts", "rows": [list(row) for row in part.rows]}
+    if isinstance(part, Text):
+        look = part.look and [part.look.name, part.look.glyph, part.look.title]
+        return {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
+    if isinstance(part, ChartSpec):
+        return {
+            "kind": "chart",
+            "title": part.title,
+            "width": part.width,
+            "height": part.height,
+            "marks": [_mark(mark) for mark in part.marks],
+        }
+    return {
+        "kind": "section",
+        "title": part.title,
+        "folded": part.is_folded,
+        "operations": list(part.operations),
+        "parts": _parts(part.parts),
+    }
+
+
+def _cell(table: TableSpec, cell: Cell, column: Column) -> Json:
+    text = table.text(cell, column)
+    look = cell.look and [cell.look.name, cell.look.glyph, cell.look.title]
+    share = None if cell.share is None else round(cell.share, 4)
+    whole = [_value(cell.value), text, cell.exact or None, look, share]
+    while whole[-1] is None:
+        del whole[-1]
+    return text if whole == [text, text] else whole
+
+
+def _link(link: Link | None) -> Json:
+    if link is None:
+        return None
+    return {
+        "dock": link.dock,
+        "tab": link.tab,
+        "pass": link.pass_name,
+        "selection": link.selection,
+        "event": link.event,
+    }
+
+
+def _value(value: object) -> Json:
+    """What JSON can hold: a number that is none sorts last."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _mark(mark: Rect | Line | Label) -> Json:
+    if isinstance(mark, Rect):
+        return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
+    if isinstance(mark, Line):
+        return ["line", [list(point) for point in mark.points], mark.role, mark.id, mark.title]
+    return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role]
+
+
+def _plain(part: Part) -> Json:
+    if isinstance(part, TableSpec):
+        return [{c.key: _value(part.cell(row, c).value) for c in part.columns} for row in part.rows]
+    if isinstance(part, Facts):
+        return dict(part.rows)
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Section):
+        return {part.title: [_plain(inner) for inner in part.parts]}
+    return {"chart": part.title}

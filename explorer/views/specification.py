@@ -1,0 +1,242 @@
+"""What a view shows, as data: tables, facts, sentences and charts, the same for every medium.
+
+    Specification(title="Layers", parts=(
+        Facts(rows=(("device", "simulator of vta-16"),)),
+        TableSpec(title="layers", columns=(
+            Column(key="layer", title="layer", format="name"),
+            Column(key="cycles", title="cycles", format="count", hint="from first to last"),
+        ), rows=(Row(cells={"layer": "conv1", "cycles": 2351}, operations=("conv1",)),)),
+    ))
+
+A view is a pure function from a trace to one of these. `renderers/` draws it as text, as HTML, as
+JSON and for the page; a number is formatted once, by the format of its column (`FORMATS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.views.numbers import (
+    format_amount,
+    format_bytes,
+    format_decibels,
+    format_error,
+    format_exact,
+    format_nanoseconds,
+    format_percent,
+    format_seconds,
+)
+from explorer.views.theme import Look
+
+Value = str | int | float | bool | None
+"""None is a number that nobody knows, written `–`, or no text."""
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How the values of a column are written, and on which side they stand."""
+
+    text: Callable[[Any], str]
+    is_number: bool = True
+    is_code: bool = False
+    """Whether it is a name of the program: monospaced where there are fonts."""
+
+
+FORMATS: Mapping[str, Format] = {
+    "text": Format(text=str, is_number=False),
+    "name": Format(text=str, is_number=False, is_code=True),
+    "count": Format(text=format_exact),
+    "bytes": Format(text=format_bytes),
+    "seconds": Format(text=format_seconds),
+    "nanoseconds": Format(text=format_nanoseconds),
+    "amount": Format(text=format_amount),
+    "percent": Format(text=format_percent),
+    "error": Format(text=format_error),
+    "decibels": Format(text=format_decibels),
+    "decimal": Format(text=lambda value: f"{value:,.1f}"),
+}
+"""By name: `percent` takes a share of one, `nanoseconds` nanoseconds, `bytes` bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A value that says more than its format does."""
+
+    value: Value
+    """What the column is sorted by."""
+    text: str = ""
+    """Instead of the formatted value."""
+    exact: str = ""
+    """On hover: all digits, or what the number is made of."""
+    look: Look | None = None
+    """A glyph in its colour before the text."""
+    share: float | None = None
+    """A bar below the text, from 0 to 1, where there are pictures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A place in the page; what is empty stays as it is."""
+
+    dock: str = ""
+    """A tab of a registered view."""
+    tab: str = ""
+    """A tab of the inspector."""
+    pass_name: str = ""
+    selection: str = ""
+    """Identity of an operation."""
+    event: int | None = None
+    """A rewrite, or a declined candidate, of that pass."""
+
+    def __str__(self) -> str:
+        """`accuracy, fold-scale: mul3`"""
+        parts = ", ".join(part for part in (self.dock or self.tab, self.pass_name) if part)
+        return ": ".join(part for part in (parts, self.selection) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    key: str
+    """Its name in JSON and in the cells of a row."""
+    title: str
+    format: str = "text"
+    """A name of `FORMATS`."""
+    hint: str = ""
+    """What the number means, on hover."""
+    is_for_page: bool = False
+    """Whether text and HTML, which have less room, leave it out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    cells: Mapping[str, Value | Cell]
+    operations: tuple[str, ...] = ()
+    """Operations that it is about: a click selects the first one, and the row is marked while one
+    of them is selected."""
+    link: Link | None = None
+    """Where a click leads, where that is more than an operation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """Rows of cells. Columns without any value are left out."""
+
+    title: str
+    """What it lists, for those who hear it: "kernels"."""
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    sort_by: str = ""
+    """The column by which the page sorts it at first, the largest value on top."""
+    max_rows: int = 400
+    """Text and HTML list so many; the page says how many more there are."""
+
+    def cell(self, row: Row, column: Column) -> Cell:
+        """A row's cell of a column; a value that is missing or None is unknown."""
+        value = row.cells.get(column.key)
+        return value if isinstance(value, Cell) else Cell(value=value)
+
+    def text(self, cell: Cell, column: Column) -> str:
+        """What stands in a cell, without its glyph."""
+        if cell.text:
+            return cell.text
+        known = FORMATS[column.format]
+        if cell.value is None:
+            return UNKNOWN if known.is_number else ""
+        return known.text(cell.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Names with one value each, below one another."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A sentence or two."""
+
+    text: str
+    is_quiet: bool = True
+    look: Look | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rect:
+    """A filled rectangle, in units of the chart."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    role: str = "accent"
+    """A role of the surface (accent, line, quiet, border, raised) or a colour as #rrggbb."""
+    id: str = ""
+    """The operation that a click selects."""
+    title: str = ""
+    """What it is, on hover."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line through points."""
+
+    points: tuple[tuple[float, float], ...]
+    role: str = "line"
+    id: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """Words at a place; `anchor` is start, middle or end."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    role: str = "quiet"
+
+
+Mark = Rect | Line | Label
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartSpec:
+    """A picture of marks, with its meaning in words for those who do not see it."""
+
+    title: str
+    width: float
+    height: float
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Parts under a heading."""
+
+    title: str
+    parts: tuple[Part, ...]
+    is_folded: bool = False
+    """Whether it is closed at first where it can be opened; text leaves it out."""
+    operations: tuple[str, ...] = ()
+    """Those that it is about: the page opens it when one of them is selected."""
+    is_for_page: bool = True
+    """Whether the page draws it; not where the pane has a richer form of its own."""
+
+
+Part = TableSpec | Facts | Text | ChartSpec | Section
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specification:
+    """All that a view shows of one trace."""
+
+    title: str
+    subtitle: str = ""
+    """The numbers that matter most, on one line; the page has them in the head of the pane."""
+    parts: tuple[Part, ...] = field(default_factory=tuple)

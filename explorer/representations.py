@@ -53,6 +53,9 @@ from explorer.traces.comparing import Comparison
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
+from explorer.views.catalog.program import programs
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.text import text_of
 from explorer.views.view import WIDTH, Shown
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
@@ -259,12 +262,12 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     SearchResult: (static.search_text, static.search_html),
     SourceText: (static.source_text, static.source_html),
     ProgramLookup: (
-        lambda found: static.lookups_text([found]),
-        lambda found: static.lookups_html([found]),
+        lambda found: text_of(programs([found]), WIDTH),
+        lambda found: html_of(programs([found])),
     ),
     ProgramCache: (
-        lambda cache: static.lookups_text(cache.looked),
-        lambda cache: static.lookups_html(cache.looked),
+        lambda cache: text_of(programs(cache.looked), WIDTH),
+        lambda cache: html_of(programs(cache.looked)),
     ),
     SessionRecord: (static.session_text, static.session_html),
     Session: (

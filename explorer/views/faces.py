@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from explorer.views.view import Faces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from explorer.results import KernelRecord, MemoryPlan, Trace
+    from explorer.results import MemoryPlan, Trace
 
 
 def passes() -> Faces:
@@ -28,8 +26,8 @@ def passes() -> Faces:
 
 
 def report() -> Faces:
+    from explorer.views.catalog.report_cards import report_html
     from explorer.views.static.report import report_text
-    from explorer.views.static.report_cards import report_html
 
     return Faces(
         text=lambda trace, _index, _width: report_text(trace),
@@ -92,16 +90,6 @@ def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
         text=lambda trace, index, width: overlay_text(title, values),
         html=lambda trace, index: overlay_html(trace.snapshots[index].graph, title, values),
         json=lambda trace, index: dict(values),
-    )
-
-
-def constraints() -> Faces:
-    from explorer.views.static.constraints import constraints_html, constraints_text
-
-    return Faces(
-        text=lambda trace, _, width: constraints_text(trace.constraints),
-        html=lambda trace, _: constraints_html(trace.constraints),
-        json=lambda trace, _: trace.constraints,
     )
 
 
@@ -186,16 +174,6 @@ def timeline() -> Faces:
     )
 
 
-def layers() -> Faces:
-    from explorer.views.static.layers import counted_of, layers_html, layers_text
-
-    return Faces(
-        text=lambda trace, _, width: layers_text(trace, width),
-        html=lambda trace, _: layers_html(trace),
-        json=lambda trace, _: counted_of(trace),
-    )
-
-
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 
@@ -214,62 +192,6 @@ def chrome_trace() -> Faces:
         text=lambda trace, _, width: json.dumps(made(trace), indent=1),
         html=lambda trace, _: chrome_trace_html(trace),
         json=lambda trace, _: made(trace),
-    )
-
-
-def insights() -> Faces:
-    from explorer.views.insights.finding import found
-    from explorer.views.static.insights import insights_html, insights_text
-
-    return Faces(
-        text=lambda trace, _, width: insights_text(trace, width),
-        html=lambda trace, _: insights_html(trace),
-        json=lambda trace, _: found(trace),
-    )
-
-
-def program() -> Faces:
-    from explorer.views.static.lookups import lookups_html, lookups_text
-
-    return Faces(
-        text=lambda trace, _, width: lookups_text(trace.lookups),
-        html=lambda trace, _: lookups_html(trace.lookups),
-        json=lambda trace, _: trace.lookups,
-    )
-
-
-def kernels() -> Faces:
-    from explorer.views.static.kernels import kernel_html
-    from explorer.views.static.parts.markup import paragraph, plain, quiet
-
-    def lines(kernel: KernelRecord) -> Iterator[str]:
-        """The source, below a comment that says what it is for."""
-        cost = f"{kernel.flops:,} FLOP, {kernel.bytes_moved:,} bytes"
-        yield f"// {kernel.name}: {kernel.kind}, {cost}"
-        yield f"// launched by {', '.join(plain(name) for name in kernel.operations)}"
-        yield from kernel.source.lines
-        yield ""
-
-    def sharing(trace: Trace) -> str:
-        """How many work-items run the chain of an OpenCL program, and why."""
-        chain = None if trace.program is None else trace.program.chain
-        return "" if chain is None else chain.reason
-
-    def html(trace: Trace) -> Iterator[str]:
-        if sharing(trace):
-            yield paragraph(quiet(sharing(trace)))
-        yield from (kernel_html(kernel) for kernel in trace.kernels)
-
-    def text(trace: Trace) -> Iterator[str]:
-        if sharing(trace):
-            yield f"// {sharing(trace)}"
-        for kernel in trace.kernels:
-            yield from lines(kernel)
-
-    return Faces(
-        text=lambda trace, _, width: "\n".join(text(trace)),
-        html=lambda trace, _: "\n".join(html(trace)),
-        json=lambda trace, _: trace.kernels,
     )
 
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.views import faces
-from explorer.views.view import Pane, View
+from explorer.views.catalog import constraints, insights, kernels, layers, program
+from explorer.views.needs import PARTS
+from explorer.views.view import JAVASCRIPT, Pane, View
 
 if TYPE_CHECKING:
     from explorer.results import Trace
     from explorer.views.payload.text import Json
-
-JAVASCRIPT = Path(__file__).parent / "js"
 
 
 def _memory_payload(trace: Trace) -> Json:
@@ -38,12 +37,6 @@ def _sensitivity_payload(trace: Trace) -> Json:
     return sensitivity_payload(trace)
 
 
-def _insights_payload(trace: Trace) -> Json:
-    from explorer.views.insights.payload import insights_payload
-
-    return insights_payload(trace)
-
-
 def _operators_payload(trace: Trace) -> Json:
     from explorer.views.payload.model import operators_payload
 
@@ -54,12 +47,6 @@ def _timeline_payload(trace: Trace) -> Json:
     from explorer.views.payload.tracks import timeline_payload
 
     return timeline_payload(trace)
-
-
-def _layers_payload(trace: Trace) -> Json:
-    from explorer.views.payload.counted_layers import layers_payload
-
-    return layers_payload(trace)
 
 
 def _chrome_trace_payload(trace: Trace) -> Json:
@@ -194,38 +181,9 @@ VIEWS: tuple[View, ...] = (
         needs=("profile",),
         pane=Pane(module=JAVASCRIPT / "measures" / "roofline.js", function="rooflineView", key="r"),
     ),
-    View(
-        name="layers",
-        title="cycles of every layer, predicted and simulated, and how near it is to its roof",
-        needs=("profile", "counted"),
-        faces=faces.layers,
-        payload=_layers_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "layers.js",
-            function="layersView",
-            key="v",
-            is_optional=True,
-        ),
-    ),
-    View(
-        name="program",
-        title="where the compiled program came from, and why",
-        uses=("program", "profile"),
-        faces=faces.program,
-        pane=Pane(module=JAVASCRIPT / "measures" / "lookups.js", function="lookupsView", key="p"),
-    ),
-    View(
-        name="kernels",
-        title="all kernels with their costs",
-        uses=("program", "steps", "profile"),
-        faces=faces.kernels,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "kernels.js",
-            function="kernelsView",
-            key="n",
-            count=lambda trace: len(trace.kernels),
-        ),
-    ),
+    layers.VIEW,
+    program.VIEW,
+    kernels.VIEW,
     View(
         name="ports",
         title="what limits every hot loop on the ports of a core",
@@ -239,14 +197,7 @@ VIEWS: tuple[View, ...] = (
             is_optional=True,
         ),
     ),
-    View(
-        name="insights",
-        title="what stands out, the largest first",
-        uses=("memory", "accuracy", "profile", "program", "steps"),
-        faces=faces.insights,
-        payload=_insights_payload,
-        pane=Pane(module=JAVASCRIPT / "measures" / "insights.js", function="insightsView", key="s"),
-    ),
+    insights.VIEW,
     View(
         name="compare",
         title="this compilation and another one",
@@ -289,11 +240,7 @@ VIEWS: tuple[View, ...] = (
             is_optional=True,
         ),
     ),
-    View(
-        name="constraints",
-        title="what must hold between symbolic sizes",
-        faces=faces.constraints,
-    ),
+    constraints.VIEW,
 )
 """In the order of the tabs. The first one is what `explorer show` shows by itself."""
 
@@ -312,7 +259,7 @@ def trying(*views: View) -> Iterator[None]:
 
 def shown_views(views: Sequence[View]) -> list[View]:
     """Those with faces outside of the page."""
-    return [view for view in views if view.faces is not None]
+    return [view for view in views if view.has_faces]
 
 
 def view_named(name: str, views: Sequence[View]) -> View:
@@ -326,6 +273,8 @@ def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
         {
             "id": view.tab,
             "label": view.tab,
+            "view": view.name,
+            "missing": _missing(view, trace),
             "title": f"{view.title} ({pane.key})" if pane.key else view.title,
             "key": pane.key,
             "needs": list(view.needs),
@@ -338,6 +287,12 @@ def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
         for view in views
         if (pane := view.pane) is not None
     ]
+
+
+def _missing(view: View, trace: Trace) -> Json:
+    """[name, noun, advice] of the first part that the view needs and the trace lacks."""
+    name = next((name for name in view.needs if not PARTS[name].is_in(trace)), None)
+    return None if name is None else [name, PARTS[name].noun, PARTS[name].advice]
 
 
 def module_name(pane: Pane) -> str:

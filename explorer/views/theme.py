@@ -232,6 +232,12 @@ FROM_FALLBACK = _look("fallback", "answered without a program", "○", GREY)
 TIERS = (FROM_MEMORY, FROM_FOLDER, FROM_FILE, FROM_SOURCE)
 """Where compiled programs come from, in the order in which they are looked for."""
 
+
+def tier_look(tier: str) -> Look:
+    """How a tier is shown; what is not known reads as built."""
+    return next((look for look in TIERS if look.name == tier), FROM_SOURCE)
+
+
 DEFAULT_SCHEDULE = _look("default-schedule", "the schedule without a search", "■", BLUE)
 CHOSEN_SCHEDULE = _look("chosen-schedule", "the schedule that was kept", "◆", BLUISH_GREEN)
 OTHER_SCHEDULE = _look("other-schedule", "a schedule that was tried", "●", GREY)

@@ -303,8 +303,9 @@ def test_the_program_pane_says_which_tier_answered_and_why_it_was_built(opened: 
     watched = opened(replace(trace, lookups=lookups))
     explorer = watched.page
     explorer.keyboard.press("p")
-    expect(explorer.locator('.tier[aria-current="true"]')).to_contain_text("folder on disk")
-    expect(explorer.locator(".lookups")).to_contain_text("it was not compiled before")
+    tiers = explorer.get_by_role("table", name="where the program is looked for, in order")
+    expect(tiers.get_by_role("row", name="had it after")).to_contain_text("folder on disk")
+    expect(explorer.locator(".specification")).to_contain_text("it was not compiled before")
     expect(explorer.locator(".key-parts")).to_contain_text("/usr/bin/cc <gcc>")
     rows = explorer.locator('table[aria-label="look-ups of the program"] tbody tr')
     expect(rows).to_have_count(2)

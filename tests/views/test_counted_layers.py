@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import Trace
-from explorer.views.static.layers import layers_text
+from explorer.views.catalog.layers import layers
+from explorer.views.renderers.text import text_of
 
 
 @pytest.fixture(scope="module")
@@ -16,13 +17,13 @@ def simulated(trace: Trace, synthetic: ModuleType) -> Trace:
 
 
 def test_text_has_predicted_and_simulated_cycles_side_by_side(simulated: Trace):
-    lines = [line.split() for line in layers_text(simulated, 100).splitlines()]
+    lines = [line.split() for line in text_of(layers(simulated), 100).splitlines()]
     assert lines[0][:3] == ["600", "cycles", "on"] and "550" in lines[0]
     rows = {line[0]: line[3:] for line in lines[2:4]}
     # 1,600 of 16 x 200 and 16 x 400 multiply-accumulates; 200 and 100 cycles at the roof.
     assert rows["conv_1"] == ["200", "200", "50", "%", "160", "B", "100", "%", "matrix", "engine"]
     assert rows["conv_3"] == ["350", "400", "25", "%", "160", "B", "25", "%", "flash"]
-    assert ["compute", "waits", "for", "token", "300"] in lines
+    assert ["compute", "waits", "for", "token", "–", "300"] in lines
 
 
 @pytest.mark.browser

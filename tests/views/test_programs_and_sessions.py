@@ -2,8 +2,10 @@
 
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.views import static
+from explorer.views.catalog.program import MAX_ROWS, programs
 from explorer.views.payload.measures import lookups_payload
-from explorer.views.static.lookups import MOST_SHOWN
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.text import text_of
 from explorer.views.static.session import MOST_CALLS
 
 
@@ -36,20 +38,20 @@ def record(*calls: SessionCall, is_cut_off: bool = False) -> SessionRecord:
 
 
 def test_the_latest_lookup_stands_first_and_tiers_are_counted():
-    text = static.lookups_text([lookup("source", "it was not compiled before"), lookup()])
-    title, _, first, second = text.splitlines()
+    text = text_of(programs([lookup("source", "it was not compiled before"), lookup()]), 120)
+    title, _, first, second = text.splitlines()[:4]
     assert title == "2 programs: 1 from memory, 1 built"
     assert "memory" in first and "it was not compiled before" in second
 
 
 def test_lookups_that_are_left_out_are_counted():
-    text = static.lookups_text([lookup()] * (MOST_SHOWN + 3))
-    assert text.count("250 ms") == MOST_SHOWN
-    assert "and 3 earlier" in text
+    text = text_of(programs([lookup()] * (MAX_ROWS + 3)), 120)
+    assert text.count("  250 ms") == MAX_ROWS
+    assert "and 3 more" in text
 
 
 def test_names_of_a_model_are_text_in_html():
-    html = static.lookups_html([lookup("source", "<script>", "<b>net</b>")])
+    html = html_of(programs([lookup("source", "<script>", "<b>net</b>")]))
     assert "<script>" not in html and "<b>net" not in html
 
 

@@ -51,7 +51,7 @@ def test_names_tabs_and_keys_are_used_once():
 
 @pytest.mark.parametrize("view", register.VIEWS, ids=lambda view: view.name)
 def test_a_view_has_a_title_a_face_and_asks_for_known_parts(view: View):
-    assert view.title and (view.faces or view.pane)
+    assert view.title and (view.has_faces or view.pane)
     assert {*view.needs, *view.uses} <= PARTS.keys()
 
 
@@ -147,7 +147,7 @@ def test_a_notebook_is_told_near_names(compiled: Any):
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> View:
-    """The view of the documentation, from its record and its two faces."""
+    """The view of the documentation, with the pane of its own."""
     text = PAGE.read_text(encoding="utf-8")
     (script,) = re.findall(r"^```js\n(.*?)^```", text, re.M | re.S)
     module = tmp_path_factory.mktemp("view") / "kinds.js"
@@ -155,7 +155,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> View:
     names: dict[str, Any] = {"__name__": "documentation"}
     exec(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)[0], names)
     made = names["KINDS"]
-    return replace(made, pane=replace(made.pane, module=module))
+    return replace(made, pane=replace(made.pane, module=module, function="kindsView"))
 
 
 def test_a_view_more_is_shown_by_the_command(

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from explorer.results import Trace
+from explorer.views.catalog.report_cards import report_page
 from explorer.views.static.report import report_text
-from explorer.views.static.report_cards import report_page
 
 
 def test_a_report_has_all_that_is_known(trace: Trace):

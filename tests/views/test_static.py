@@ -23,10 +23,10 @@ from explorer.results import (
     Trace,
 )
 from explorer.views import static
+from explorer.views.parts.markup import escape, plain, shorten
+from explorer.views.parts.plain import columns
 from explorer.views.saved_picture import saved_picture
 from explorer.views.static.graph import graph_html
-from explorer.views.static.parts.markup import escape, plain, shorten
-from explorer.views.static.parts.plain import columns
 
 HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "passes": static.passes_html,

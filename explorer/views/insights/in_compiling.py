@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from explorer.results import GraphNode, Trace
-from explorer.views.insights.insight import Insight, Place
+from explorer.views.insights.insight import Insight
 from explorer.views.numbers import (
     format_bytes,
     format_count,
     format_nanoseconds,
     format_percent,
 )
+from explorer.views.specification import Link
 
 FUSING = "fuse-"
 """What passes are called that make one operation of several."""
@@ -55,7 +56,7 @@ def not_fused(trace: Trace) -> Iterator[Insight]:
                 f"{reason}.",
                 effect=effect,
                 share=share,
-                place=Place(pass_name=pass_name, selection=site, event=number, dock="rewrites"),
+                place=Link(pass_name=pass_name, selection=site, event=number, dock="rewrites"),
             )
         )
     yield from sorted(found, key=lambda insight: -insight.share)[:MOST]
@@ -93,7 +94,7 @@ def _again(made: list[str], text: str, sizes: dict[str, int], everything: int) -
         text=f"{text}: {', '.join(made[:4])}. One copy would do.",
         effect=f"{format_bytes(repeated)} written and read again",
         share=repeated / everything if everything else 0.0,
-        place=Place(pass_name="", selection=made[-1], dock="memory"),
+        place=Link(pass_name="", selection=made[-1], dock="memory"),
     )
 
 
@@ -123,7 +124,7 @@ def on_the_host(trace: Trace) -> Iterator[Insight]:
             if moved
             else format_count(len(operations), "operation"),
             share=max(share, 0.2),
-            place=Place(selection=operations[0], tab="operation"),
+            place=Link(selection=operations[0], tab="operation"),
         )
 
 

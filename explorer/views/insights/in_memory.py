@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from math import prod
 
 from explorer.results import BufferLifetime, MemoryPlan, Trace
-from explorer.views.insights.insight import Insight, Place
+from explorer.views.insights.insight import Insight
 from explorer.views.numbers import format_bytes, format_count, format_percent
+from explorer.views.specification import Link
 
 LONG = 0.5
 """A buffer that lives in more than this share of the steps lives long."""
@@ -41,7 +42,7 @@ def kept_through_the_peak(trace: Trace) -> Iterator[Insight]:
             text=_kept(trace, plan, buffer, is_constant),
             effect=f"{format_bytes(buffer.size_bytes)} of {format_bytes(plan.peak_bytes)}",
             share=buffer.size_bytes / plan.peak_bytes * (1.0 if is_constant else 0.5),
-            place=Place(dock="memory", selection=maker, pass_name=trace.passes[-1].name),
+            place=Link(dock="memory", selection=maker, pass_name=trace.passes[-1].name),
         )
 
 
@@ -96,5 +97,5 @@ def padding(trace: Trace) -> Iterator[Insight]:
         f"{format_bytes(size)}.",
         effect=f"{format_bytes(lost)} of {format_bytes(total)} of all activations",
         share=lost / total * 0.5,
-        place=Place(dock="memory", selection=worst),
+        place=Link(dock="memory", selection=worst),
     )

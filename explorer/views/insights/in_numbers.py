@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from explorer.results import PassAccuracy, TensorError, Trace
-from explorer.views.insights.insight import Insight, Place
+from explorer.views.insights.insight import Insight
 from explorer.views.numbers import format_error
+from explorer.views.specification import Link
 from explorer.views.theme import EQUAL_WITHIN, judged_error
 
 JUMP = 10.0
@@ -32,7 +33,7 @@ def jumps_at_passes(trace: Trace) -> Iterator[Insight]:
             + ("It is within the tolerance." if verdict else "It is beyond the tolerance."),
             effect=f"error {format_error(worst.max_relative)}",
             share=_weight(worst, report.tolerance),
-            place=Place(
+            place=Link(
                 dock="accuracy", tab="tensors", pass_name=after.name, selection=worst.operation
             ),
         )
@@ -58,7 +59,7 @@ def jumps_at_layers(trace: Trace) -> Iterator[Insight]:
         f"are off by at most {format_error(max(median, EQUAL_WITHIN / JUMP))}.",
         effect=f"error {format_error(worst.max_relative)}",
         share=_weight(worst, report.tolerance),
-        place=Place(dock="accuracy", tab="tensors", pass_name=last.name, selection=worst.operation),
+        place=Link(dock="accuracy", tab="tensors", pass_name=last.name, selection=worst.operation),
     )
 
 

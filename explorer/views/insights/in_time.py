@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.results import KernelSearch, ProfileRecord, Trace
-from explorer.views.insights.insight import Insight, Place
+from explorer.views.insights.insight import Insight
 from explorer.views.numbers import (
     format_amount,
     format_count,
     format_nanoseconds,
     format_percent,
 )
+from explorer.views.specification import Link
 
 FAR_BELOW = 0.5
 """Of its roof; nearer is near."""
@@ -61,7 +62,7 @@ def below_the_roof(trace: Trace) -> Iterator[Insight]:
             f"roof in {times}{rate}. {_better(found.get(name))}",
             effect=f"up to {format_nanoseconds(lost)} of {format_nanoseconds(total)}",
             share=lost / total,
-            place=Place(dock="roofline", tab="loops", selection=kernel.slowest[1]),
+            place=Link(dock="roofline", tab="loops", selection=kernel.slowest[1]),
         )
 
 
@@ -84,7 +85,7 @@ def better_schedules(trace: Trace) -> Iterator[Insight]:
             if time
             else f"{format_percent(won)} of the kernel",
             share=time / total if total else won / max(len(operations), 1),
-            place=Place(dock="kernels", tab="loops", selection=operations[search.kernel][0]),
+            place=Link(dock="kernels", tab="loops", selection=operations[search.kernel][0]),
         )
 
 
@@ -109,7 +110,7 @@ def copies(trace: Trace) -> Iterator[Insight]:
         f"{longest}. Another layout may need fewer.",
         effect=f"{format_nanoseconds(time)} of {format_nanoseconds(total)}",
         share=time / total,
-        place=Place(dock="timeline", selection=moved[longest].slowest[1]),
+        place=Link(dock="timeline", selection=moved[longest].slowest[1]),
     )
 
 

@@ -1,7 +1,7 @@
 """One thing that stands out in a trace: what it is, how much it is about, where it is looked at.
 
     Insight(name="kept-constant", text="constantofshape3 is filled in step 0 and first read in ...",
-            effect="7.8 MiB of 15.6 MiB", share=0.5, place=Place(dock="memory", selection=...))
+            effect="7.8 MiB of 15.6 MiB", share=0.5, place=Link(dock="memory", selection=...))
 
 A finder is a function from a trace to insights. It is a rule about any trace: what it names comes
 out of the trace, and where nothing stands out it finds nothing.
@@ -13,21 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from explorer.results import Trace
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the page shows it; what is empty stays as it is."""
-
-    dock: str = ""
-    """A tab of a registered view."""
-    tab: str = ""
-    """A tab of the inspector."""
-    pass_name: str = ""
-    selection: str = ""
-    """Identity of an operation."""
-    event: int | None = None
-    """A rewrite, or a declined candidate, of that pass."""
+from explorer.views.specification import Link
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +26,8 @@ class Insight:
     """How much it is about, with its unit: `7.8 MiB of 15.6 MiB`."""
     share: float
     """The same as a part of the whole, 0 to 1: what ranks insights of different units."""
-    place: Place
+    place: Link
+    """Where the page shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import {emptyState} from "../ground/dom.js";
 
 // Identities in the program that runs which belong to the selection.
-export function selectedLaunches(app) {
+function selectedLaunches(app) {
   const {selection} = app.store.get();
   return new Set(selection === null ? [] : [selection, ...app.data.followToLaunches(selection)]);
 }

@@ -1,134 +1,47 @@
 // Layers of a machine whose cycles are counted: predicted beside simulated cycles, how far each is
 // from its roof, and of the chosen one what every queue was to do and did, and its buffers.
 
-import {element, emptyState, replace, sortableTable} from "../ground/dom.js";
+import {element, replace} from "../ground/dom.js";
 import {launchesOf} from "./launches.js";
-import {bytesText, changeText, countText, exactText, percentText} from "../ground/numbers.js";
+import {countText, exactText} from "../ground/numbers.js";
+import {drawParts, missingOf} from "../ground/specification.js";
 import {scratchpadsOf} from "./scratchpads.js";
 import {tilesOf} from "./tiles.js";
 import {LOOK} from "../theme.js";
 
 const LOOKS = new Map(LOOK.stalls.map((look) => [look.name, look]));
 
-export async function layersView(app) {
-  const counted = app.data.head.has.counted ? (await app.data.profile()).counted : null;
-  if (!counted)
-    return {
-      node: emptyState(
-        "No counted cycles",
-        "Targets whose instructions are simulated have them (explorer targets), once the program " +
-          "was run: c.profile(inputs) does it, explorer serve by itself.",
-      ),
-    };
-  const found = await app.data.chunk("layers");
-  const layers = counted.layers.map((layer, place) => ({...layer, ...found.layers[place]}));
+export async function layersView(app, tab) {
+  const absent = missingOf(app, tab);
+  if (absent) return {node: absent};
+  const [{counted}, {parts, subtitle, data}] = await Promise.all([
+    app.data.profile(),
+    app.data.chunk(tab.view),
+  ]);
+  const layers = counted.layers.map((layer, place) => ({...layer, ...data.layers[place]}));
   const beside = element("aside", {class: "scroll padded", "aria-live": "polite"});
   let chosen = layers.reduce((a, b) => (b.cycles > a.cycles ? b : a), layers[0]);
-  const table = sortableTable(columnsOf(counted), layers, {
-    label: "layers",
-    isMarked: (row) => row === chosen,
-    onrow: (row) => {
-      show(row);
-      app.select(row.operation, "dock");
-    },
-  });
-
-  function show(row) {
+  const show = (row) => {
     chosen = row;
-    for (const line of table.querySelectorAll("tbody tr"))
-      line.classList.toggle("marked", line.firstChild.textContent === row.operation);
-    replace(beside, detailsOf(row), scratchpadsOf(row, found.scratchpads), tilesOf(row));
-  }
+    replace(beside, detailsOf(row), scratchpadsOf(row, data.scratchpads), tilesOf(row));
+  };
+  const table = drawParts(app, parts.slice(0, 1));
   show(chosen);
   return {
-    node: element("div", {class: "layers-pane"}, element("div", {class: "scroll"}, table), beside),
-    aside: element(
-      "span",
-      {
-        class: "quiet-text",
-        title: "of the array's multiply-accumulates, those on padding included",
-      },
-      factsOf(counted),
+    node: element(
+      "div",
+      {class: "layers-pane"},
+      element("div", {class: "scroll"}, table.nodes),
+      beside,
     ),
+    aside: element("span", {class: "quiet-text"}, subtitle),
     refresh() {
       const marked = launchesOf(app);
       const other = layers.find(({operation}) => marked.has(operation));
       if (other && other !== chosen) show(other);
+      table.refresh();
     },
   };
-}
-
-const factsOf = ({cycles, predicted, utilization}) =>
-  [
-    countText(cycles, "cycle"),
-    predicted === null ? "not predicted: instructions were edited" : offText(cycles, predicted),
-    `${percentText(utilization)} of the array used`,
-  ].join(" · ");
-
-const offText = (cycles, predicted) =>
-  predicted === cycles ? "predicted exactly" : `${exactText(predicted)} predicted`;
-
-function columnsOf({peak, cycles: total}) {
-  const used = (row) => row.macs / (peak * row.cycles);
-  return [
-    {title: "layer", value: (row) => row.operation, text: (row) => row.operation},
-    {title: "kind", value: (row) => row.title, text: (row) => row.title},
-    {
-      title: "predicted",
-      number: true,
-      value: (row) => row.predicted ?? NaN,
-      text: (row) => (row.predicted === null ? "–" : exactText(row.predicted)),
-      hint: "cycles by the layer's tiles, without running",
-    },
-    {
-      title: "simulated",
-      number: true,
-      value: (row) => row.cycles,
-      text: (row) => exactText(row.cycles),
-      hint: "cycles from its first instruction to the end of its last one",
-    },
-    {
-      title: "off",
-      number: true,
-      value: (row) => Math.abs((row.predicted ?? NaN) - row.cycles),
-      text: (row) => (row.predicted === null ? "–" : changeText(row.cycles, row.predicted)),
-      hint: "predicted less simulated cycles",
-    },
-    {
-      title: "share",
-      number: true,
-      value: (row) => row.cycles,
-      text: (row) => percentText(row.cycles / total),
-      hint: "of all cycles",
-    },
-    {
-      title: "array used",
-      number: true,
-      value: used,
-      text: (row) => percentText(used(row)),
-      exact: (row) =>
-        `${countText(row.macs, "multiply-accumulate")} of the model, ${exactText(row.arrayMacs)} ` +
-        `of the array with its padding, of ${exactText(peak * row.cycles)} possible`,
-      hint: "multiply-accumulates of the model over what the array could have done",
-    },
-    {
-      title: "bytes",
-      number: true,
-      value: (row) => row.bytes,
-      text: (row) => bytesText(row.bytes),
-      exact: (row) => row.memories.map(([name, size]) => `${name} ${exactText(size)}`).join(", "),
-      hint: "between global memory and scratchpads",
-    },
-    {
-      title: "of its roof",
-      number: true,
-      value: (row) => row.least / row.cycles,
-      text: (row) => percentText(row.least / row.cycles),
-      exact: (row) => `${exactText(Math.ceil(row.least))} cycles at the target's peaks`,
-      hint: "the cycles that its multiply-accumulates or its bytes take at least, over its own",
-    },
-    {title: "roof", value: (row) => row.bound, text: (row) => row.bound},
-  ];
 }
 
 function detailsOf(row) {

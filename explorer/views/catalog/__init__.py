@@ -1,0 +1,1 @@
+"""Views that are specifications, one file each: what it shows, what it needs, its tab."""

@@ -1,0 +1,235 @@
+"""Layers of a machine whose cycles are counted: predicted, simulated, and at their roofline.
+
+Layers: 15,606 cycles on simulator of vta-16, predicted exactly; 17 % of the array used
+  layer   kind                 predicted  simulated  array used    bytes  of its roof  roof
+  conv10  conv 3x3 + requan…       2,351      2,351       1.5 %  1.2 KiB        4.1 %  matrix …
+"""
+
+from __future__ import annotations
+
+from explorer.results import Trace
+from explorer.results.runs.counted import CountedLayer, CountedRun
+from explorer.views.numbers import (
+    format_change,
+    format_count,
+    format_exact,
+    format_percent,
+)
+from explorer.views.payload.counted_layers import layers_payload
+from explorer.views.specification import (
+    Cell,
+    Column,
+    Part,
+    Row,
+    Section,
+    Specification,
+    TableSpec,
+)
+from explorer.views.view import JAVASCRIPT, Pane, View
+
+COLUMNS = (
+    Column(key="layer", title="layer", format="name"),
+    Column(key="kind", title="kind"),
+    Column(
+        key="predicted",
+        title="predicted",
+        format="count",
+        hint="cycles by the layer's tiles, without running",
+    ),
+    Column(
+        key="simulated",
+        title="simulated",
+        format="count",
+        hint="cycles from its first instruction to the end of its last one",
+    ),
+    Column(
+        key="off",
+        title="off",
+        format="count",
+        hint="predicted less simulated cycles",
+        is_for_page=True,
+    ),
+    Column(key="share", title="share", format="percent", hint="of all cycles", is_for_page=True),
+    Column(
+        key="array",
+        title="array used",
+        format="percent",
+        hint="multiply-accumulates of the model over what the array could have done",
+    ),
+    Column(
+        key="bytes",
+        title="bytes",
+        format="bytes",
+        hint="between global memory and scratchpads",
+    ),
+    Column(
+        key="of_roof",
+        title="of its roof",
+        format="percent",
+        hint="the cycles that its multiply-accumulates or its bytes take at least, over its own",
+    ),
+    Column(key="roof", title="roof"),
+)
+MAX_USES = 24
+"""Buffers of a layer that text and HTML list: the first ones."""
+
+
+def layers(trace: Trace, index: int = -1) -> Specification:
+    """A row for every layer; then of each what its queues and buffers were predicted to do."""
+    run = counted_of(trace)
+    longest = max(run.layers, key=lambda layer: layer.cycles, default=None)
+    table = TableSpec(
+        title="layers",
+        columns=COLUMNS,
+        rows=tuple(_row(layer, run) for layer in run.layers),
+        max_rows=10_000,
+    )
+    sections = (_section(layer, is_folded=layer is not longest) for layer in run.layers)
+    parts: tuple[Part, ...] = (table, *(section for section in sections if section.parts))
+    return Specification(title="Layers", subtitle=_summary(trace, run), parts=parts)
+
+
+def counted_of(trace: Trace) -> CountedRun:
+    """The counted run of a trace that has one."""
+    assert trace.profile is not None and trace.profile.counted is not None, "the view needs it"
+    return trace.profile.counted
+
+
+def _summary(trace: Trace, run: CountedRun) -> str:
+    device = trace.profile.device if trace.profile else ""
+    predicted = "not predicted, for instructions were edited"
+    if run.predicted_cycles is not None:
+        is_exact = run.predicted_cycles == run.cycles
+        predicted = "predicted exactly" if is_exact else f"{run.predicted_cycles:,} predicted"
+    return (
+        f"{format_count(run.cycles, 'cycle')} on {device}, {predicted}; "
+        f"{format_percent(run.utilization)} of the array used, padding included"
+    )
+
+
+def _row(layer: CountedLayer, run: CountedRun) -> Row:
+    cycles = max(layer.cycles, 1)
+    possible = run.peak_macs_per_cycle * cycles
+    predicted = None if layer.predicted is None else layer.predicted.cycles
+    off = None if predicted is None else abs(predicted - layer.cycles)
+    return Row(
+        operations=(layer.operation,),
+        cells={
+            "layer": layer.operation,
+            "kind": layer.title,
+            "predicted": predicted,
+            "simulated": layer.cycles,
+            "off": Cell(
+                value=off,
+                text="" if predicted is None else format_change(layer.cycles, predicted),
+            ),
+            "share": layer.cycles / max(run.cycles, 1),
+            "array": Cell(
+                value=layer.macs / possible,
+                exact=f"{format_count(layer.macs, 'multiply-accumulate')} of the model, "
+                f"{format_exact(layer.array_macs)} of the array with its padding, of "
+                f"{possible:,.0f} possible",
+            ),
+            "bytes": Cell(
+                value=layer.bytes,
+                exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes),
+            ),
+            "of_roof": Cell(
+                value=layer.least_cycles / cycles,
+                exact=f"{layer.least_cycles:,.0f} cycles at the target's peaks",
+            ),
+            "roof": layer.bound,
+        },
+    )
+
+
+def _section(layer: CountedLayer, is_folded: bool) -> Section:
+    parts: tuple[Part, ...] = ()
+    if layer.predicted is not None:
+        parts += (_terms(layer),)
+    if layer.uses:
+        parts += (_uses(layer),)
+    title = layer.operation + ("" if is_folded else ", the longest, as predicted")
+    return Section(title=title, parts=parts, is_folded=is_folded, is_for_page=False)
+
+
+def _terms(layer: CountedLayer) -> TableSpec:
+    """Of every queue what it does, then what it waits for."""
+    assert layer.predicted is not None
+    rows = []
+    for queue, _ in layer.busy:
+        rows += [
+            {
+                "queue": queue,
+                "what": term.name.replace("_", " "),
+                "count": term.count,
+                "cycles": term.cycles,
+                "why": term.why,
+            }
+            for term in layer.predicted.terms
+            if term.queue == queue
+        ]
+        rows += [
+            {"queue": queue, "what": f"waits for {cause}", "cycles": cycles}
+            for name, cause, cycles in layer.predicted.waits
+            if name == queue
+        ]
+    return TableSpec(
+        title=f"queues of {layer.operation}",
+        columns=(
+            Column(key="queue", title="queue"),
+            Column(key="what", title="what"),
+            Column(key="count", title="times", format="count"),
+            Column(key="cycles", title="cycles", format="count"),
+            Column(key="why", title="why"),
+        ),
+        rows=tuple(Row(cells=row) for row in rows),
+    )
+
+
+def _uses(layer: CountedLayer) -> TableSpec:
+    """What lies in scratchpads, in the order in which it begins."""
+    rows = (
+        {
+            "scratchpad": use.scratchpad,
+            "content": use.content.replace("_", " "),
+            "elements": f"{use.first_element:,} to {use.last_element:,}",
+            "offset": use.offset_bytes,
+            "size": use.size_bytes,
+            "start": use.start_cycle,
+            "ready": use.ready_cycle,
+            "end": use.end_cycle,
+        }
+        for use in layer.uses
+    )
+    return TableSpec(
+        title=f"scratchpads during {layer.operation}",
+        columns=(
+            Column(key="scratchpad", title="scratchpad"),
+            Column(key="content", title="content"),
+            Column(key="elements", title="elements"),
+            Column(key="offset", title="from byte", format="count"),
+            Column(key="size", title="bytes", format="count"),
+            Column(key="start", title="from cycle", format="count"),
+            Column(key="ready", title="ready", format="count"),
+            Column(key="end", title="to", format="count"),
+        ),
+        rows=tuple(Row(cells=row) for row in rows),
+        max_rows=MAX_USES,
+    )
+
+
+VIEW = View(
+    name="layers",
+    title="cycles of every layer, predicted and simulated, and how near it is to its roof",
+    needs=("profile", "counted"),
+    specification=layers,
+    json=lambda trace, _: counted_of(trace),
+    payload=layers_payload,
+    pane=Pane(
+        module=JAVASCRIPT / "measures" / "layers.js",
+        function="layersView",
+        key="v",
+        is_optional=True,
+    ),
+)

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
-from explorer.ir.requantization import RequantizationAttr, fixed_point, ratio_of
+from explorer.ir.requantization import ratio_of
 from explorer.ir.structure import operations, value_name
 from explorer.ir.top.casting import BitcastOp, CastOp
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -40,7 +40,8 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import static_shape
 from explorer.npu.averages import average
 from explorer.npu.computed import Step, copy, is_read_as_matrix, is_swap, matrix_product, swap
-from explorer.npu.elementwise import Elementwise, ElementwiseOperand, Factor
+from explorer.npu.elementwise import ElementwiseOperand
+from explorer.npu.fixed_points import factor, fixed_point_layers, scaled_layer
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import (
     MOVES,
@@ -171,6 +172,8 @@ def read_operation(
         found = (_read_moves(op, name, weights),)
     elif isinstance(op, MatMulOp) and not isinstance(op.right.owner, WeightOp):
         found = _one_by_one(matrix_product(op, Values(name, weights), machine))
+    elif isinstance(op, FixedPointOp):
+        found = _one_by_one(fixed_point_layers(op, Values(name, weights)))
     elif isinstance(op, IntegerSoftmaxOp):
         found = _one_by_one(softmax(op, name))
     elif isinstance(op, IntegerLayerNormOp):
@@ -264,85 +267,8 @@ def _read_requantize(op: TopOperation, values: Values) -> ReadLayer:
     stored, by = stored_form(op.input), op.by
     zero = int(kind.zero_point_array[0]) - stored.offset
     operand = ElementwiseOperand(shape=stored.shape, zero_point=zero, is_wide=stored.is_wide)
-    layer = _elementwise(values.name, "scale", by, operand, None, 0,
-                         factor(ratio_of(kind, by), by))  # fmt: skip
+    layer = scaled_layer(values.name, by, operand, factor(ratio_of(kind, by), by))
     return ReadLayer(layer=layer, reads=(op.input,))
-
-
-def _elementwise(
-    name: str, kind: str, by: RequantizationAttr, left: ElementwiseOperand,
-    right: ElementwiseOperand | None, lift: int, made: Factor | None,
-) -> Elementwise:  # fmt: skip
-    offset = offset_of(by.to)
-    low, high = by.limits
-    return Elementwise(
-        name=name, kind=kind, left=left, right=right, how=by.how, lift=lift, factor=made,
-        zero_point=int(by.to.zero_point_array[0]) - offset, low=low - offset, high=high - offset,
-    )  # fmt: skip
-
-
-def factor(ratio: np.ndarray | float, by: RequantizationAttr) -> Factor:
-    """One ratio as the scheme knows it."""
-    if by.how.scheme == "float":
-        raise LayerError("it is scaled by floats; a scheme of integers is needed")
-    found = fixed_point(np.asarray(ratio).reshape(-1)[:1], by.how)
-    return int(found.multipliers[0]), int(found.shifts[0])
-
-
-def _read_fixed_point(op: TopOperation, values: Values) -> ReadLayer:
-    assert isinstance(op, FixedPointOp)
-    if op.kind.data == "prelu":
-        raise LayerError("it multiplies only where its operand is below zero")
-    ratios, result = op.ratios, stored_form(op.output)
-    sides, reads = [], []
-    for name, value, kind in zip(("left", "right"), op.operands, op.kinds, strict=True):
-        zero, offset = int(kind.zero_point_array[0]), offset_of(kind)
-        scale = factor(ratios[name], op.by) if name in ratios else None
-        constant = values.constant_or_none(value)
-        if constant is not None:
-            rank = len(result.logical_shape)
-            shape = (1,) * (rank - constant.ndim) + constant.shape
-            numbers = _placed(constant.astype(np.int64).reshape(shape), result.logical_shape)
-            side = ElementwiseOperand(shape=_three(numbers.shape), zero_point=zero, factor=scale,
-                                      constant=numbers)  # fmt: skip
-        else:
-            stored = stored_form(value)
-            if len(stored.logical_shape) != len(result.logical_shape):
-                raise LayerError("its operands differ in how many axes they have")
-            if any(
-                n not in (1, whole) for n, whole in zip(stored.shape, result.shape, strict=True)
-            ):
-                raise LayerError("an operand is read again along some of its positions only")
-            side = ElementwiseOperand(shape=stored.shape, zero_point=zero - offset, factor=scale)
-            reads.append(value)
-        sides.append(side)
-    if not reads:
-        raise LayerError("both operands are constant")
-    made = factor(ratios["result"], op.by) if "result" in ratios else None
-    lift = op.lift if op.is_sum else 0
-    layer = _elementwise(values.name, op.kind.data, op.by, sides[0], sides[1], lift, made)
-    return ReadLayer(layer=layer, reads=tuple(reads))
-
-
-def _placed(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Of as many axes as a value of that shape, as [channels, height, width]; axes of 1 stay."""
-    if len(shape) == 4:
-        count, channels, height, width = numbers.shape
-        if (count, height) != (1, 1):
-            count, height = shape[0], shape[2]
-            numbers = np.broadcast_to(numbers, (count, channels, height, width))
-        return numbers.swapaxes(0, 1).reshape(channels, count * height, width)
-    positions = numbers.shape[:-1]
-    if any(size not in (1, whole) for size, whole in zip(positions, shape, strict=False)) or (
-        len({size == whole for size, whole in zip(positions, shape, strict=False) if whole > 1}) > 1
-    ):
-        raise LayerError("an operand is read again along some of its positions only")
-    return numbers.reshape(-1, numbers.shape[-1]).T[:, None, :]
-
-
-def _three(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    channels, height, width = shape
-    return channels, height, width
 
 
 def _read_pool(op: TopOperation, values: Values) -> ReadLayer:
@@ -393,7 +319,6 @@ def _read_lookup(op: TopOperation, values: Values) -> ReadLayer:
 
 READERS: Mapping[type, Callable[[TopOperation, Values], ReadLayer]] = {
     ConvOp: _read_product,
-    FixedPointOp: _read_fixed_point,
     IntegerAverageOp: _read_average,
     LookupOp: _read_lookup,
     MatMulOp: _read_product,

@@ -49,6 +49,7 @@ from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
+from explorer.passes.quantize.compute_without_floats import STAYS_FLOAT, ComputeWithoutFloats
 from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
@@ -402,12 +403,24 @@ class Compiled:
     @property
     def placed_elsewhere(self) -> tuple[tuple[str, str, str], ...]:
         """The same with the device in the middle: `host` is NumPy, `cpu` a C function."""
+        causes = self._causes_of_floats
         return tuple(
-            (identity_of(op), device_of(function), reason)
+            (identity_of(op), device_of(function), reason + causes.get(identity_of(op), ""))
             for function in functions(self.final.program)
             for op in walk_inside(function)
             if (reason := host_reason_of(op))
         )
+
+    @property
+    def _causes_of_floats(self) -> dict[str, str]:
+        """By quantization: why what it reads was not computed in integers, where a rule says it."""
+        return {
+            event.site: f" ({event.reason})"
+            for result in self.passes
+            if result.name == ComputeWithoutFloats.name
+            for event in result.rewrites
+            if not event.applied and event.rule != STAYS_FLOAT
+        }
 
     @property
     def is_all_elsewhere(self) -> bool:

@@ -1,13 +1,14 @@
 """Averages of windows, rounded as a division of whole numbers is.
 
-    average(op, name)           top.integer_average as convolutions of weights of 1
+    average(op, name)           top.integer_average as convolutions of equal weights
     divided(layer, machine)     a layer that divides, with factors of the machine's own scheme
 
 Where windows reach into the padding fewer numbers are divided by fewer. Positions at which windows
 have the same taps inside the picture are a piece, of smaller windows that need no padding.
 
-Sums s are divided by n with a factor that is a little too large, m / 2^k > 1 / n: then each scheme
-that rounds to nearest rounds ties away from zero, which are none any more. All others lie at least
+Averages that get another scale have a factor for each number of taps. Where the scale stays, sums
+s are divided by n with a factor that is a little too large, m / 2^k > 1 / n: then each scheme that
+rounds to nearest rounds ties away from zero, which are none any more. All others lie at least
 1 / 2n beside a tie, so that they are rounded as without the difference while
 
     |s| (m n - 2^k) < 2^k / 2
@@ -19,12 +20,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.ir.requantization import DOUBLED_BITS, LARGEST_SHIFT, Requantization
+from explorer.ir.requantization import (
+    DOUBLED_BITS,
+    LARGEST_SHIFT,
+    Requantization,
+    fixed_point,
+)
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.npu.borders import Run, runs
 from explorer.npu.layer import Convolution, Layer, LayerError, Placement, Rescaling
 from explorer.npu.network_values import stored_form
 from explorer.npu.pieces import merged
+from explorer.npu.products import offset_of
 from explorer.targets.npu.machine import Machine
 
 NEAREST = ("nearest_even", "nearest_up", "nearest_away_from_zero")
@@ -35,18 +42,17 @@ def average(op: IntegerAverageOp, name: str) -> Layer:
     stored = stored_form(op.input)
     channels = stored.shape[0]
     window, strides = tuple(op.get("window")), tuple(op.get("strides"))
+    if len(window) != 2:
+        raise LayerError(f"its window has {len(window)} axes, and layers have two")
+    if any(step > 1 for step in op.steps):
+        raise LayerError("elements of its windows lie apart, and padding does not count")
     whole = Convolution(
         name=name, input_shape=stored.picture_shape, groups=channels,
-        weights=np.ones((channels, 1, *window), np.int64), bias=np.zeros(channels, np.int64),
+        weights=np.full((channels, 1, *window), 1 << op.lift), bias=np.zeros(channels, np.int64),
         rescaling=None, strides=strides, pads=tuple(op.get("pads")),
     )  # fmt: skip
-    low, high = op.get("low") - stored.offset, op.get("high") - stored.offset
-    scaling = Rescaling(
-        how=None, multipliers=np.ones(channels, np.int64), shifts=np.zeros(channels, np.int64),
-        zero_point=-stored.offset, low=low, high=high,
-    )  # fmt: skip
     found = [
-        _class(whole, (rows, columns), scaling, stored.offset)
+        _class(whole, (rows, columns), op, stored.offset)
         for rows in runs(whole, 0)
         for columns in runs(whole, 1)
     ]
@@ -56,7 +62,7 @@ def average(op: IntegerAverageOp, name: str) -> Layer:
 
 
 def _class(
-    whole: Convolution, both: tuple[Run, Run], scaling: Rescaling, offset: int
+    whole: Convolution, both: tuple[Run, Run], op: IntegerAverageOp, offset: int
 ) -> Convolution:
     """The positions of two runs; unsigned numbers were stored less `offset`."""
     starts, ends = [], []
@@ -68,11 +74,29 @@ def _class(
     rows, columns = both
     weights = whole.weights[:, :, : len(rows.taps), : len(columns.taps)]
     count = len(rows.taps) * len(columns.taps)
+    zero = 0 if op.by is None else int(op.kind.zero_point_array[0])
+    bias = np.full(weights.shape[0], (offset - zero) * count << op.lift)
     return replace(
-        whole, weights=weights, bias=np.full(weights.shape[0], offset * count),
-        pads=(*starts, *ends), rescaling=replace(scaling, divisor=count),
+        whole, weights=weights, bias=bias, pads=(*starts, *ends),
+        rescaling=_rescaling(op, count, weights.shape[0]),
         placement=Placement(size=whole.output_shape[1:],
                             offset=(rows.positions.start, columns.positions.start)),
+    )  # fmt: skip
+
+
+def _rescaling(op: IntegerAverageOp, count: int, channels: int) -> Rescaling:
+    """Of sums of so many numbers."""
+    offset, ones = offset_of(op.to), np.ones(channels, np.int64)
+    low, high = (limit - offset for limit in op.limits)
+    if op.by is None:
+        return Rescaling(
+            how=None, multipliers=ones, shifts=0 * ones, zero_point=-offset, low=low, high=high,
+            divisor=count,
+        )  # fmt: skip
+    factors = fixed_point(op.ratios[count - 1 : count], op.by.how)
+    return Rescaling(
+        how=op.by.how, multipliers=factors.multipliers * ones, shifts=factors.shifts * ones,
+        zero_point=int(op.to.zero_point_array[0]) - offset, low=low, high=high,
     )  # fmt: skip
 
 

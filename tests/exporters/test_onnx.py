@@ -157,6 +157,22 @@ def test_onnxruntime_computes_what_an_operation_means(text):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(("integers", "apart"), [("pairs", 1), ("exact", 0)])
+def test_averages_of_another_scale_are_a_step_apart_or_exact(integers, apart):
+    """As pairs onnxruntime fuses them, and rounds in its own way."""
+    kinds = "!top.quantized<ui8, 0.05:90>", "!top.quantized<i8, 0.03:5>"
+    text = f"""%q = top.quantize(%x) {{to = {kinds[0]}}} : tensor<2x4x6x6x{kinds[0]}>
+        %a = top.integer_average(%q) {{window = [3, 2], strides = [2, 1], pads = [1, 0, 1, 0],
+            by = #top.requantization<{kinds[1]}, doubling_high_multiply, nearest_away_from_zero>}}
+            : tensor<2x4x3x5x{kinds[1]}>
+        %y = top.bitcast(%a) {{to = i8}} : tensor<2x4x3x5xi8>"""
+    snapshot = program(f"func.func @main(%x : {F}) {{ {text}\n top.return(%y) }}", {}).snapshot
+    inputs = random_inputs(snapshot)
+    (found,) = run(model_of(snapshot, "one", integers=integers), inputs).values()
+    steps = found.astype(int) - snapshot.run(inputs)["y"]
+    assert np.abs(steps).max() <= apart
+
+
 def test_names_are_those_of_the_source(tmp_path):
     graph = """named (float[1,3,8,8] x) => (float[1,4,8,8] y) <float[4,3,3,3] w> {
         [first] c = Conv <pads = [1,1,1,1]> (x, w)

@@ -1,14 +1,17 @@
-"""Averages of stored numbers: whole-number division, ties away from zero."""
+"""Averages of stored numbers: whole-number division, or a factor for each number of elements."""
 
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness
 
+from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization, RequantizationAttr
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.types import QuantizedType, numpy_dtype
 
@@ -68,6 +71,94 @@ def test_kernels_are_its_meaning(name: str, run):
     kind, shape = KINDS[name], (2, 3, 9, 7)
     op, x = average(kind, shape), numbers(kind, shape)
     np.testing.assert_array_equal(run_kernel(op, [x], run, {}), op.evaluate(x)[0])
+
+
+ONCE = Requantization("multiplier_shift", "nearest_even")
+TWICE = Requantization("doubling_high_multiply", "nearest_away_from_zero")
+TO = QuantizedType.get(IntegerType(8), [0.037], [5])
+WINDOWS = {
+    "2 axes": ((2, 3, 6, 5), {"window": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    "1 axis": ((1, 2, 7), {"window": [3], "strides": [2], "pads": [2, 1]}),
+    "3 axes": (
+        (1, 1, 3, 4, 3),
+        {"window": [2, 2, 3], "strides": [1, 2, 1], "pads": [1, 0, 2, 0, 1, 1]},
+    ),
+    "apart": (
+        (1, 2, 5, 6),
+        {"window": [2, 3], "strides": [1, 2], "pads": [2, 3, 1, 2], "dilations": [2, 2]},
+    ),
+    "none inside": (
+        (1, 1, 1, 2),
+        {"window": [2, 1], "strides": [1, 1], "pads": [1, 0, 1, 0], "dilations": [2, 1]},
+    ),
+}
+
+
+def rescaled(kind: QuantizedType, case: str, how: Requantization, to=TO) -> IntegerAverageOp:
+    shape, fields = WINDOWS[case]
+    op = build(IntegerAverageOp, [(kind, shape)], **fields, by=RequantizationAttr.get(to, how))
+    assert isinstance(op, IntegerAverageOp)
+    return op
+
+
+def exact(op: IntegerAverageOp, x: np.ndarray, place: tuple[int, ...]) -> Fraction:
+    """The average of real numbers in steps of the result, less its zero point."""
+    spatial, found = x.shape[2:], []
+    for taps in product(*map(range, op.get("window"))):
+        at = [
+            i * stride + tap * step - pad
+            for i, stride, tap, step, pad in zip(
+                place[2:], op.get("strides"), taps, op.steps, op.get("pads"), strict=False
+            )
+        ]
+        if all(0 <= i < size for i, size in zip(at, spatial, strict=True)):
+            found.append(int(x[(*place[:2], *at)]) - int(op.kind.zero_point_array[0]))
+    scales = Fraction(float(op.kind.double_scales[0])), Fraction(float(op.to.double_scales[0]))
+    return Fraction(sum(found), max(len(found), 1)) * scales[0] / scales[1]
+
+
+@pytest.mark.parametrize("case", WINDOWS)
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("how", [ONCE, TWICE], ids=str)
+def test_averages_of_another_scale_are_rounded_once(name: str, case: str, how: Requantization):
+    """In fractions: a half apart, or a little more where a scheme rounds twice."""
+    op = rescaled(KINDS[name], case, how)
+    x = numbers(KINDS[name], WINDOWS[case][0])
+    (found,) = op.evaluate(x)
+    allowed = Fraction(1, 2) + Fraction(1, 1 << (12 if how is ONCE else op.lift + 1))
+    for place in np.ndindex(*found.shape):
+        average = min(max(exact(op, x, place) + 5, Fraction(-128)), Fraction(127))
+        assert abs(int(found[place]) - average) <= allowed
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "how"),
+    [
+        ("2 axes", "i8", ONCE),
+        ("2 axes", "i16", TWICE),
+        ("1 axis", "ui8", TWICE),
+        ("3 axes", "i16", ONCE),
+        ("apart", "ui8", ONCE),
+        ("none inside", "i8", TWICE),
+    ],
+)
+def test_kernels_that_rescale_are_its_meaning(case: str, name: str, how: Requantization, run):
+    op = rescaled(KINDS[name], case, how)
+    x = numbers(KINDS[name], WINDOWS[case][0])
+    np.testing.assert_array_equal(run_kernel(op, [x], run, {}), op.evaluate(x)[0])
+
+
+def test_sums_that_32_bits_do_not_hold_and_floats_are_refused():
+    with pytest.raises(ValueError, match="no scheme of floats"):
+        rescaled(KINDS["i8"], "2 axes", AS_ONNXRUNTIME)
+    with pytest.raises(ValueError, match="more than 32 bits hold"):
+        build(
+            IntegerAverageOp, [(KINDS["i16"], (1, 1, 300, 300))], window=[300, 300],
+            strides=[1, 1], pads=[0] * 4, by=RequantizationAttr.get(TO, ONCE),
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="either low and high, or by"):
+        build(IntegerAverageOp, [(KINDS["i8"], (1, 1, 3, 3))], window=[2, 2], strides=[1, 1],
+              pads=[0] * 4)  # fmt: skip
 
 
 def test_windows_in_the_padding_and_real_numbers_are_refused():

@@ -12,7 +12,12 @@ from xdsl.dialects.test import TestOp
 sys.path.insert(0, str(Path(__file__).parent))
 from npu_layers import compared, machine
 
-from explorer.ir.requantization import FixedPoint, Requantization, multiplied
+from explorer.ir.requantization import (
+    FixedPoint,
+    Requantization,
+    RequantizationAttr,
+    multiplied,
+)
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import LayerError, Pieces, compile_layer
@@ -23,6 +28,7 @@ from explorer.runtime.npu import simulate
 
 FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]
 PADDED = {"window": [3, 2], "strides": [2, 1], "pads": [1, 1, 2, 0], "low": -100, "high": 90}
+RESCALED = {"window": [3, 2], "strides": [2, 1], "pads": [1, 1, 2, 0]}
 WHOLE = {"window": [7, 6], "strides": [1, 1], "pads": [0, 0, 0, 0], "low": -128, "high": 127}
 
 
@@ -31,7 +37,7 @@ def average_of(fields, is_signed=True, pictures=1):
     storage = IntegerType(8) if is_signed else IntegerType(8, Signedness.UNSIGNED)
     kind = QuantizedType.get(storage, [0.1], [3])
     made = TestOp(result_types=[tensor_type(kind, (pictures, 23, 7, 6))])
-    if not is_signed:
+    if not is_signed and "low" in fields:
         fields = {**fields, "low": fields["low"] + 128, "high": fields["high"] + 128}
     op = IntegerAverageOp.make([made.results[0]], **fields)
     return op, lambda: read_operation(op, {})[0].layer
@@ -61,6 +67,39 @@ def test_averages_are_those_of_the_operation_on_every_machine(name, fields, is_s
         made.program, made.image_with(stored.signed(chosen).reshape(layer.inputs[0].shape)), found
     ).image
     np.testing.assert_array_equal(made.output_of(image), averages)
+
+
+@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize(("is_signed", "pictures"), [(True, 1), (False, 2)])
+def test_averages_of_another_scale_have_a_factor_for_each_count(name, is_signed, pictures):
+    found, random = machine(name), np.random.default_rng(1)
+    storage = IntegerType(8, Signedness.UNSIGNED)
+    by = RequantizationAttr.get(
+        QuantizedType.get(storage, [0.043], [90]), Requantization(found.scheme, found.rounding)
+    )
+    op, read = average_of({**RESCALED, "by": by}, is_signed, pictures)
+    layer = read()
+    compared(layer, found, random)
+    stored = stored_form(op.input)
+    low, high = (-128, 128) if is_signed else (0, 256)
+    x = random.integers(low, high, stored.logical_shape)
+    (expected,) = op.evaluate(x.astype(stored.element_type))
+    averages = layer.run(stored.signed(x).reshape(layer.inputs[0].shape))
+    np.testing.assert_array_equal(stored_form(op.output).logical(averages), expected)
+
+
+def test_windows_of_one_axis_and_with_holes_are_refused_by_name():
+    kind = QuantizedType.get(IntegerType(8), [0.1], [3])
+    made = TestOp(result_types=[tensor_type(kind, (1, 4, 9)), tensor_type(kind, (1, 4, 9, 9))])
+    limits = {"low": -128, "high": 127}
+    line = IntegerAverageOp.make([made.results[0]], window=[3], strides=[1], pads=[1, 1], **limits)
+    with pytest.raises(LayerError, match="its window has 1 axes, and layers have two"):
+        read_operation(line, {})
+    apart = IntegerAverageOp.make(
+        [made.results[1]], window=[3, 3], strides=[1, 1], pads=[1] * 4, dilations=[2, 2], **limits
+    )
+    with pytest.raises(LayerError, match="lie apart"):
+        read_operation(apart, {})
 
 
 @pytest.mark.parametrize(

@@ -231,8 +231,14 @@ def integer_average(op: IntegerAverageOp, out: Nodes) -> str:
         strides=list(op.get("strides")),
         pads=list(op.get("pads")),
         count_include_pad=0,
+        **_dilated(op),
     )
-    return _quantized(pool, op.kind, (op.get("low"), op.get("high")), op.output, out)
+    return _quantized(pool, op.to, op.limits, op.output, out)
+
+
+def _dilated(op: IntegerAverageOp) -> dict[str, list[int]]:
+    """Only where there are any: onnxruntime's QLinearAveragePool, which pairs become, has none."""
+    return {"dilations": list(op.steps)} if any(step > 1 for step in op.steps) else {}
 
 
 def _whole_average(op: IntegerAverageOp, out: Nodes) -> str:
@@ -249,11 +255,18 @@ def _whole_average(op: IntegerAverageOp, out: Nodes) -> str:
         kernel_shape=window,
         strides=list(op.get("strides")),
         pads=list(op.get("pads")),
+        dilations=list(op.steps),
         group=channels,
     )
-    whole = out.node("Cast", sums, to=TensorProto.INT64)
-    average = divided(whole, op.counts(image), out)
-    kept = out.node("Clip", average, *(out.constant(np.array(op.get(k))) for k in ("low", "high")))
+    whole, counts = out.node("Cast", sums, to=TensorProto.INT64), op.counts(image)
+    if op.by is not None:
+        zeros = counts * int(op.kind.zero_point_array[0])
+        moved = out.node("Sub", whole, out.constant(zeros)) if zeros.any() else whole
+        lifted = out.node("Mul", moved, out.constant(np.array(1 << op.lift)))
+        scaled = multiplied(lifted, op.ratios[counts - 1], op.by.how, out)
+        return stored(scaled, op.to, op.limits, out)
+    average = divided(whole, counts, out)
+    kept = out.node("Clip", average, *(out.constant(np.array(limit)) for limit in op.limits))
     return out.node("Cast", kept, to=onnx_type(op.kind))
 
 

@@ -95,8 +95,8 @@ class PoolOp(Quantizable, MixesAxes, SizeConstrained, Blockable, Windowed, Movin
 
     @property
     def has_integer_form(self) -> bool:
-        """An average whose divisor is the same everywhere; a maximum moves numbers."""
-        return self.get("kind") == "average" and (self.counts_padding or not any(self.get("pads")))
+        """An average; a maximum moves numbers."""
+        return self.get("kind") == "average"
 
     @property
     def reads_padding(self) -> bool:

@@ -36,6 +36,9 @@ from explorer.passes.quantize.rules.without_floats import (
 FIXED_POINT = Requantization("doubling_high_multiply", "nearest_away_from_zero")
 """What takes the place of the scheme of floats where there are none."""
 
+STAYS_FLOAT = "stays-float"
+"""Rule of the events of operations that are computed in floats, whatever the cause."""
+
 
 def without_floats(how: Requantization) -> Requantization:
     """The scheme, or one of integers in its place."""
@@ -68,7 +71,7 @@ class ComputeWithoutFloats(RulePass):
         events = EventLog(self.name, rewriter)
         for op in entry_function(rewriter.module).body.block.ops:
             if isinstance(op, TopOperation) and computes_in_floats(op):
-                events.decline("stays-float", op, f"{op.label()} has no form in integers here")
+                events.decline(STAYS_FLOAT, op, f"{op.label()} has no form in integers here")
         return [*rewrites, *events.rewrites]
 
 

@@ -31,6 +31,7 @@ from explorer.ir.top.elementwise import BinaryOp, UnaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import KINDS, FixedPointOp
+from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.top.quantization.integer_log_softmax import IntegerLogSoftmaxOp
 from explorer.ir.top.quantization.integer_normalizations import (
     IntegerLayerNormOp,
@@ -194,8 +195,9 @@ class NormalizeIntegers(Rule):
 class AverageIntegers(Rule):
     """quantize(average_pool(dequantize(x)))   =>   requantize(conv(x, ones))
 
-    Applies to windows that divide by their size, of numbers with one scale. Pays because the sums
-    are whole numbers, and requantized once; the ones stand for 1 / size.
+    Applies to averages of numbers with one scale. Where windows divide by their size, the ones
+    stand for 1 / size; where padding does not count, it is an integer_average, with a factor for
+    each number of elements inside. Pays because the sums are whole numbers, and requantized once.
     """
 
     matches = (QuantizeOp,)
@@ -209,17 +211,30 @@ class AverageIntegers(Rule):
         if pool is None or inner is None or pool.get("kind") != "average":
             return
         name, kind = identity_of(pool), inner.parameters
-        if not pool.counts_padding and any(pool.get("pads")):
-            raise Declined(f"{name} divides by another number where its window is padded")
         if not is_static(pool.input) or not kind.is_per_tensor or kind.storage.width.data > 16:
             raise Declined(f"{name} is of unknown size, of several scales or of more than 16 bits")
-        size, channels = prod(pool.get("window")), static_shape(pool.input)[1]
+        size = prod(pool.get("window"))
         most = size * max(abs(limit) for limit in integer_limits(kind.storage))
         if 2 * most > integer_limits(IntegerType(32))[1]:
             raise Declined(f"sums of {name} may reach {2 * most:,}: more than 32 bits hold")
-        ones = QuantizedType.get(I8, [1 / size], [0])
         by = RequantizationAttr.get(op.to, self._how)
-        sums_kind = sums_type(kind, ones, 0, 1)
+        if pool.counts_padding or not any(pool.get("pads")):
+            new = self._of_sums(op, pool, inner, by, rewriter)
+        else:
+            new = self._of_elements_inside(pool, inner, by)
+        rewriter.replace(op, new, absorbs=[pool, inner])
+
+    def _of_sums(
+        self,
+        op: QuantizeOp,
+        pool: PoolOp,
+        inner: DequantizeOp,
+        by: RequantizationAttr,
+        rewriter: RecordedRewriter,
+    ) -> RequantizeOp:
+        name, channels = identity_of(pool), static_shape(pool.input)[1]
+        ones = QuantizedType.get(I8, [1 / prod(pool.get("window"))], [0])
+        sums_kind = sums_type(inner.parameters, ones, 0, 1)
         require_legal(RequantizeOp, pool, [tensor_type(sums_kind, (1, channels))], {"by": by})
         array = np.ones((channels, 1, *pool.get("window")), np.int8)
         weight = rewriter.add_weight(
@@ -233,7 +248,25 @@ class AverageIntegers(Rule):
             group=channels,
         )
         rewriter.insert_before(op, sums, stem=name, like=op)
-        rewriter.replace(op, RequantizeOp.make([sums.output], by=by), absorbs=[pool, inner])
+        return RequantizeOp.make([sums.output], by=by)
+
+    def _of_elements_inside(
+        self, pool: PoolOp, inner: DequantizeOp, by: RequantizationAttr
+    ) -> IntegerAverageOp:
+        windows = ("window", "strides", "pads", "dilations")
+        properties: dict[str, Property] = {name: pool.get(name) for name in windows}
+        properties["by"] = by
+        require_legal(IntegerAverageOp, pool, [inner.input.type], properties)
+        new = IntegerAverageOp.make([inner.input], None, **properties)
+        counts = new.counts(static_shape(pool.input)[2:])
+        if by.how.scheme == "shift" and np.any(counts & (counts - 1)):
+            new.erase()
+            listed = ", ".join(str(count) for count in np.unique(counts))
+            raise Declined(
+                f"{identity_of(pool)} divides by {listed}, and a requantization that only shifts "
+                "by powers of two"
+            )
+        return new
 
 
 class StoreMovedConstants(Rule):

@@ -101,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     if compilation.constraints:
         print("the model asks of its dimensions:")
         print_lines([f"  {c.text}  ({c.operation})" for c in compilation.constraints])
+    print_lines(bounded_lines(compilation))
     program, memory = summary["program"], summary["memory"]
     print(
         f"{program['launches']} launches of {program['kernels']} kernels, "
@@ -119,6 +120,22 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             print_lines([f"wrote {path}"])
     return 0
+
+
+def bounded_lines(compilation: Compilation) -> list[str]:
+    """Tensors that the table lacks, and what was taken in its place."""
+    from explorer.quantization.quantize_tensors import BOUND
+
+    found = [
+        event.explanation
+        for result in compilation.passes
+        for event in result.rewrites
+        if event.rule == BOUND and event.applied
+    ]
+    if not found:
+        return []
+    how = "`explorer calibrate --arithmetic integer` finds narrower ranges"
+    return [*(f"quantized {words}" for words in found), f"  {how}"]
 
 
 def summarize(compilation: Compilation) -> dict:

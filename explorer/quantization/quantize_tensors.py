@@ -13,7 +13,7 @@ only says which numbers there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.top.support.quantized_scalars import stored_array
 from explorer.ir.types import QuantizedType, element_type_of
+from explorer.quantization.bounds import bounded
 from explorer.quantization.choosing import (
     F32,
     Tensor,
@@ -55,6 +56,8 @@ SMALLEST_SCALE = 2.0**-60
 LARGEST_BIAS = 2.0**30
 """In steps of the sums, whose products have as much room beside it."""
 THRESHOLD, MODE = "threshold", "mode"
+BOUND = "quantize-bounded"
+"""Rule of the events of tensors that the table lacks, and which weights keep within a range."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,13 @@ class QuantizeTensors(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         tensors = quantizable_tensors(function, self.integers_only)
-        self._require_complete(tensors, options)
+        bounds = bounded(tensors, self.table.thresholds, rewriter.weights)
+        self._require_complete(tensors, bounds, options)
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
         quantized: set[SSAValue] = set()
         for tensor in tensors:
-            threshold = self._threshold(tensor, options, knobs)
+            threshold = self._threshold(tensor, options, knobs) or bounds.get(tensor.name)
             mode = self._mode(tensor.name, options, knobs)
             anchor = tensor.value.owner
             site = anchor if isinstance(anchor, Operation) else function
@@ -100,7 +104,10 @@ class QuantizeTensors(Pass):
             words = f"{tensor.name}: {to.storage} from {low:.6g} to {high:.6g}"
             if self.in_powers:
                 words += f", steps of {to.scale_array[0]:.6g}, a power of two"
-            with events.rewrite("quantize", site, words):
+            is_bounded = tensor.name in bounds
+            if is_bounded:
+                words += "; the table lacks it, and its weights allow no more"
+            with events.rewrite(BOUND if is_bounded else "quantize", site, words):
                 quantized.add(_quantize_tensor(tensor.value, to, function, rewriter))
         for op in list(function.body.block.ops):
             if isinstance(op, Quantizable) and has_integer_form(op):
@@ -108,7 +115,9 @@ class QuantizeTensors(Pass):
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
-    def _require_complete(self, tensors: list[Tensor], options: RewriteOptions) -> None:
+    def _require_complete(
+        self, tensors: list[Tensor], bounds: Mapping[str, Threshold], options: RewriteOptions
+    ) -> None:
         """InputError for a table of other tensors; those that stay float need no threshold."""
         names = [tensor.name for tensor in tensors]
         if not names:
@@ -121,6 +130,7 @@ class QuantizeTensors(Pass):
             name
             for name in names
             if name not in self.table.thresholds
+            and name not in bounds
             and options.decisions.get(self._mode_address(name), self.table.mode(name)) != FLOAT
         ]
         if missing:

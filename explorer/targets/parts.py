@@ -235,8 +235,9 @@ class Queue:
 class Instructions:
     """How instructions are encoded: docs/npu-instructions.md lists formats and fields."""
 
-    set: Literal["vta", "full"] = "full"
-    """vta: exactly the instructions of Apache VTA; full: those and more fields and operations."""
+    set: Annotated[str, Pattern("[a-z][a-z0-9_-]{0,63}", "the name of a set")] = "full"
+    """vta: exactly the instructions of Apache VTA; full: those and more fields and operations; or
+    that of a package of one's own (`explorer.targets.npu.instruction_sets`)."""
     bits: Annotated[int, Range(64, 1024)] | None = None
     """Of an instruction, a multiple of 64; None: as many as the longest format needs."""
     widths: tuple[tuple[WidthName, Bits], ...] = ()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from explorer.errors import InputError
-from explorer.targets.npu.formats import OPCODE_BITS, WORD_BITS, Field, Format, Formats, formats_of
+from explorer.targets.npu.formats import WORD_BITS, Field, Format, Formats, formats_of
 from explorer.targets.npu.instructions import (
     RECORDS,
     VECTOR_OPERATIONS,
@@ -30,7 +30,6 @@ from explorer.targets.npu.machine import CONTENTS, Machine
 
 NAMES = {"memory": CONTENTS, "operation": VECTOR_OPERATIONS}
 """Fields that records hold as names and formats as numbers."""
-STORED = {"vta": ("outputs",), "full": ("outputs", "accumulators")}
 
 COLUMNS = (
     "opcode", "pop_before", "pop_after", "push_before", "push_after",
@@ -108,7 +107,7 @@ def _check_memory(instruction: Instruction, where: str, machine: Machine) -> Non
 def legal_contents(kind: str, machine: Machine) -> tuple[str, ...]:
     """What a load or store can move."""
     if kind == "store":
-        return STORED[machine.set]
+        return machine.instruction_set.stored
     return tuple(c for c in CONTENTS if c in machine.by_content and c != "outputs")
 
 
@@ -147,7 +146,7 @@ def field_table(data: bytes, machine: Machine) -> np.ndarray:
     table = np.zeros((len(words), len(COLUMNS)), np.int64)
     for name, value in DEFAULTS.items():
         table[:, COLUMN[name]] = value
-    opcodes = words[:, 0] & np.uint64((1 << OPCODE_BITS[machine.set]) - 1)
+    opcodes = words[:, 0] & np.uint64((1 << machine.instruction_set.opcode_bits) - 1)
     refused: list[tuple[int, str]] = []
     known = [format.opcode for format in formats.kinds]
     for number in np.flatnonzero(~np.isin(opcodes, known))[:1]:

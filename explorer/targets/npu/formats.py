@@ -25,19 +25,8 @@ OPCODES = {
     "load": 0, "store": 1, "multiply": 2, "finish": 3, "vector": 4, "table": 5, "requantize": 6,
     "softmax": 7, "normalize": 8,
 }  # fmt: skip
-OPCODE_BITS = {"vta": 3, "full": 4}
-"""By the set of instructions."""
 VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
 TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
-VTA_WIDTHS = {
-    "scratchpad_address": 16,
-    "global_address": 32,
-    "size": 16,
-    "stride": 16,
-    "pad": 4,
-    "iterations": 14,
-    "immediate": 16,
-}
 
 
 @dataclass(frozen=True)
@@ -100,9 +89,10 @@ def formats_of(machine: Machine) -> Formats:
     kinds = [
         _packed(kind, OPCODES[kind], _fields(kind, machine, widths)) for kind in _kinds(machine)
     ]
-    given = LEAST_BITS if machine.set == "vta" else machine.instructions.bits
-    if machine.set == "vta" and machine.instructions.bits not in (None, LEAST_BITS):
-        refuse("instructions.bits", f"is {machine.instructions.bits}, expected 128 (those of VTA)")
+    own, given = machine.instruction_set, machine.instructions.bits
+    if own.bits is not None and given not in (None, own.bits):
+        refuse("instructions.bits", f"is {given}, expected {own.bits} (those of {own.title})")
+    given = own.bits or given
     needed = max(LEAST_BITS, *(one.bits for one in kinds))
     bits = given or -(-needed // WORD_BITS) * WORD_BITS
     for one in kinds:
@@ -139,10 +129,12 @@ def _widths(machine: Machine) -> dict[str, int]:
         "immediate": 16,
     }
     given: dict[str, int] = dict(machine.instructions.widths)
-    if machine.set == "vta":
-        derived = dict(VTA_WIDTHS)
+    own = machine.instruction_set
+    if own.widths is not None:
+        derived = dict(own.widths)
         if given:
-            refuse("instructions.widths", f'has {min(given)}, and set = "vta" has those of VTA')
+            text = f'has {min(given)}, and set = "{own.name}" has those of {own.title}'
+            refuse("instructions.widths", text)
     name = "scratchpad_address"
     if given.get(name, address) < address:
         refuse(
@@ -162,7 +154,10 @@ Wanted = tuple[str, int] | tuple[str, int, bool]
 
 
 def _fields(kind: str, machine: Machine, widths: dict[str, int]) -> Sequence[Wanted]:
-    start: list[Wanted] = [("opcode", OPCODE_BITS[machine.set]), *((name, 1) for name in TOKENS)]
+    start: list[Wanted] = [
+        ("opcode", machine.instruction_set.opcode_bits),
+        *((name, 1) for name in TOKENS),
+    ]
     if kind == "finish":
         return start
     if kind in ("load", "store"):
@@ -183,7 +178,7 @@ def _fields(kind: str, machine: Machine, widths: dict[str, int]) -> Sequence[Wan
         ("source_outer", sources),
         ("source_inner", sources),
     ]
-    if kind != "multiply" and machine.set != "vta":
+    if kind != "multiply" and not machine.instruction_set.has_unused_fields:
         loop = loop[1:]  # VTA's vector instructions have the bit, too, and do not use it
     return [*start, *loop, *_operation_fields(kind, machine, widths, sums, inputs)]
 
@@ -197,12 +192,13 @@ def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> lis
         ("x_size", widths["size"]),
         ("x_stride", widths["stride"]),
     ]
-    if machine.set == "full":
+    own = machine.instruction_set
+    if own.skips_elements:
         fields.append(("x_step", widths["step"]))
-    if kind == "load" or machine.set == "vta":
+    if kind == "load" or own.has_unused_fields:
         pads = ("y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after")
         fields += [(name, widths["pad"]) for name in pads]
-    if kind == "load" and machine.set == "full":
+    if kind == "load" and own.pads_with_values:
         fields.append(("pad_value", machine.input_bits, True))
     return fields
 
@@ -213,7 +209,7 @@ def _operation_fields(
     if kind == "multiply":
         weights = index_bits(machine.depth("weights"))
         fields: list[Wanted] = [("weight_outer", weights), ("weight_inner", weights)]
-        if machine.set == "full" and machine.batch > 1:
+        if machine.batch > 1 and not machine.instruction_set.elements_hold_batch:
             fields += [
                 ("batch", machine.batch.bit_length()),
                 ("destination_step", sums),

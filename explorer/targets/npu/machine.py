@@ -20,6 +20,12 @@ from typing import Literal, NoReturn, Protocol
 
 from explorer.ir.requantization import Rounding, Scheme
 from explorer.results.names import suggestion
+from explorer.targets.npu.instruction_sets import (
+    SHIPPED,
+    InstructionSet,
+    instruction_set,
+    instruction_set_names,
+)
 from explorer.targets.npu.instructions import EXPONENTIALS
 from explorer.targets.parts import (
     DmaEngine,
@@ -46,9 +52,6 @@ CONTENTS = (
 """By their number in instructions, VTA's first. `outputs` are accumulators that a store makes
 narrow, `widened` are narrow numbers that a load makes accumulators, `gathered` are activations that
 a load makes weights: each is those of one column."""
-
-FULL_ONLY = ("normalize", "requantize", "softmax", "table")
-"""Operations of vector engines that VTA's instructions have not."""
 
 KEPT_AS = {"outputs": "accumulators", "widened": "accumulators", "gathered": "weights"}
 """What lies in the scratchpad, of contents that are another one there."""
@@ -138,7 +141,7 @@ class Machine:
     weight_bits: int
     accumulator_bits: int
     set: str
-    """Of instructions: vta or full."""
+    """Name of that of its instructions; `instruction_set` answers for it."""
     instructions: Instructions
     scratchpads: tuple[Memory, ...]
     regions: tuple[Region, ...]
@@ -158,7 +161,11 @@ class Machine:
     @property
     def rows_per_element(self) -> int:
         """Of activations and accumulators."""
-        return self.batch if self.set == "vta" else 1
+        return self.batch if self.instruction_set.elements_hold_batch else 1
+
+    @cached_property
+    def instruction_set(self) -> InstructionSet:
+        return instruction_set(self.set)
 
     @cached_property
     def by_content(self) -> dict[str, Space]:
@@ -235,6 +242,9 @@ class Machine:
 
 def describe(target: Described) -> Machine:
     """The machine of a target with queues. Raises `Contradiction` with field and bound."""
+    name = target.instructions.set
+    if name not in SHIPPED and name not in (known := instruction_set_names()):
+        refuse("instructions.set", f"is {name!r}{suggestion(name, known)}")
     matrix = _one_engine(target, MatrixEngine, "matrix")
     vectors = [engine for engine in target.engines if isinstance(engine, VectorEngine)]
     if len(vectors) > 1:
@@ -344,8 +354,11 @@ def _check_vector(machine: Machine) -> None:
     if vector is None:
         return
     where = f"engines.{vector.name}"
-    if machine.set == "vta" and (extra := set(FULL_ONLY) & set(vector.operations)):
-        refuse(f"{where}.operations", f'has {min(extra)}, which instructions.set = "vta" has not')
+    if extra := set(machine.instruction_set.missing_operations) & set(vector.operations):
+        name = machine.set
+        refuse(
+            f"{where}.operations", f'has {min(extra)}, which instructions.set = "{name}" has not'
+        )
     if "requantize" in vector.operations:
         if machine.scheme in ("", "float"):
             refuse(
@@ -413,17 +426,17 @@ def _spaces(machine: Machine) -> tuple[Space, ...]:
         assert machine.vector is not None and machine.vector.table_entries is not None
         bits = machine.vector.table_entries * machine.table_bits
         sizes["tables"] = ((bits + 7) // 8,) * 2
-    if machine.set == "full" and machine.input_bits == machine.weight_bits:
+    if machine.instruction_set.gathers_weights and machine.input_bits == machine.weight_bits:
         sizes["gathered"] = sizes["activations"]
     spaces = [_space(machine, content, *sizes[content]) for content in CONTENTS if content in sizes]
     depths = {space.content: space.depth for space in spaces}
     sources = max(depths["accumulators"], depths["activations"])
     bits = sum(index_bits(depth) for depth in (depths["accumulators"], sources, depths["weights"]))
-    if bits > (32 if machine.set == "vta" else 64):
+    if bits > (most := machine.instruction_set.micro_operation_bits):
         refuse(
             "instructions.set",
             f"is {machine.set}: a micro-operation addresses accumulators, sources and weights with "
-            f"{bits} bits, expected at most {32 if machine.set == 'vta' else 64}",
+            f"{bits} bits, expected at most {most}",
         )
     word = 4 if bits <= 32 else 8
     return (_space(machine, "micro_operations", word, word), *spaces)

@@ -64,7 +64,8 @@ class Borders:
 
 def borders(layer: Convolution, machine: Machine) -> Borders:
     """One class where loads can pad with the zero point."""
-    has_classes = machine.set == "vta" and layer.input_zero_point and max(layer.pads) > 0
+    is_bordered = layer.input_zero_point and max(layer.pads) > 0
+    has_classes = is_bordered and not machine.instruction_set.pads_with_values
     axes = [
         runs(layer, axis)
         if has_classes

@@ -25,7 +25,7 @@ from explorer.npu.exact_factors import Shifted, is_stated, scaling_problem, shif
 from explorer.npu.layer import Convolution
 from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
-from explorer.npu.tensors import blocks
+from explorer.npu.tensors import blocks, element_problem
 from explorer.npu.tiles import (
     Chunk,
     TiledLayer,
@@ -92,30 +92,28 @@ def convolution_problem(layer: Convolution, machine: Machine) -> str:
         return f"sums have 32 bits, its accumulators {machine.accumulator_bits}"
     if layer.moved is not None and "multiply" not in machine.operations:
         return "its vector engine has no multiply"
-    if machine.set == "vta":
-        return _vta_problem(layer, machine)
-    if "requantize" not in machine.operations or "add" not in machine.operations:
-        return "its vector engine does not requantize and add"
-    return "" if scaling is None else scaling_problem(scaling, machine, 0)
-
-
-def _vta_problem(layer: Convolution, machine: Machine) -> str:
-    missing = {"add", "shift_right", "maximum", "minimum"} - set(machine.operations)
-    if missing:
-        return f"its vector engine has no {min(missing)}"
-    if machine.batch != 1:
-        return f"its elements hold a batch of {machine.batch}, and the layer has 1"
-    if machine.rows != machine.columns:
-        return "its loads cannot skip elements, which rows unlike columns need"
-    if layer.rescaling is None:
+    if problem := _missing_operations(machine) or element_problem(machine):
+        return problem
+    if scaling is None:
         return ""
-    return scaling_problem(layer.rescaling, machine, layer.largest_sum(machine))
+    is_shifting = not machine.instruction_set.requantizes
+    return scaling_problem(scaling, machine, layer.largest_sum(machine) if is_shifting else 0)
+
+
+def _missing_operations(machine: Machine) -> str:
+    """What of the vector engine requantizing lacks; empty where nothing."""
+    there = set(machine.operations)
+    if machine.instruction_set.requantizes:
+        is_there = {"requantize", "add"} <= there
+        return "" if is_there else "its vector engine does not requantize and add"
+    missing = {"add", "shift_right", "maximum", "minimum"} - there
+    return f"its vector engine has no {min(missing)}" if missing else ""
 
 
 def _shifted(layer: Convolution, machine: Machine) -> Shifted | None:
-    """How VTA multiplies by factors that are stated; None where it only shifts."""
+    """How a machine without requantization multiplies by stated factors; None: it only shifts."""
     scaling = layer.rescaling
-    if scaling is None or machine.set != "vta" or not is_stated(scaling.how):
+    if scaling is None or machine.instruction_set.requantizes or not is_stated(scaling.how):
         return None
     found = shifted(scaling, layer.largest_sum(machine))
     assert isinstance(found, Shifted), found
@@ -221,7 +219,7 @@ class ConvolutionWriter(Stream):
     def _pad_value(self, fields: dict[str, int]) -> dict[str, Any]:
         """The input's zero point, where there is padding and a field for it."""
         is_padded = any(value for name, value in fields.items() if "pad" in name)
-        has_field = self.machine.set == "full"
+        has_field = self.machine.instruction_set.pads_with_values
         return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
 
     def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
@@ -302,7 +300,7 @@ class ConvolutionWriter(Stream):
         if not self.layer.is_scaled:
             return found
         limits = {"offset": scaling.zero_point, "low": scaling.low, "high": scaling.high}
-        if self.machine.set == "full":
+        if self.machine.instruction_set.requantizes:
             return found + self._vector(chunk, Requantize, count, **limits)
         if self.shifted is not None:
             steps = [("multiply", 1), ("add", 2)]

@@ -153,18 +153,18 @@ class Elementwise:
         for one in self.operands:
             if one.shape[0] != channels:
                 return f"an operand has {one.shape[0]} channels and the result {channels}"
-            if one.is_wide and machine.set == "vta":
+            if one.is_wide and not machine.instruction_set.stores_sums:
                 return "its loads cannot widen digits of sums"
             if abs(one.zero_point) > MOST_IMMEDIATE:
                 return f"its zero point {one.zero_point} is no immediate of 16 bits"
         needed = {"add", "shift_right", "maximum", "minimum"}
-        needed |= {"requantize"} if machine.set == "full" else set()
+        needed |= {"requantize"} if machine.instruction_set.requantizes else set()
         needed |= {"multiply"} if self.kind in ("mul", "sub") else set()
         if missing := needed - set(machine.operations):
             return f"its vector engine has no {min(missing)}"
         if self.low < -(1 << machine.input_bits - 1) or self.high >= 1 << machine.input_bits - 1:
             return f"limits {self.low} to {self.high} are no numbers of {machine.input_bits} bits"
-        if machine.set == "vta" and is_stated(self.how):
+        if not machine.instruction_set.requantizes and is_stated(self.how):
             return self._stated_problem(machine)
         multipliers, shifts = np.array([*self.factors, (1, 0)]).T
         return scheme_problem(

@@ -44,7 +44,7 @@ class ElementwiseWriter(VectorWriter):
             operation, _ = OPERATIONS[layer.kind]
             yield from self.gathered(tile, 1, Vector, [(0, 0)], operation=operation)
         limits = {"offset": layer.zero_point, "low": layer.low, "high": layer.high}
-        if layer.factor is not None and self.machine.set == "full":
+        if layer.factor is not None and self.machine.instruction_set.requantizes:
             yield from self._requantize(results, size, number, **limits)
             return
         if layer.factor is not None:
@@ -77,7 +77,7 @@ class ElementwiseWriter(VectorWriter):
         self, start: int, size: int, number: int, factor: Factor, width: int
     ) -> list[Instruction]:
         """By the factor of that number, all bits kept; `width`: of what is scaled."""
-        if self.machine.set == "full":
+        if self.machine.instruction_set.requantizes:
             return self._requantize(start, size, number, wide=True)
         if is_stated(self.made.how):
             steps = self.made.steps(factor, width)

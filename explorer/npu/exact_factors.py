@@ -125,7 +125,7 @@ def scaling_problem(
     most: of the sums. by_immediates: whether all channels are scaled at once, by immediates where
     the machine only shifts.
     """
-    if machine.set != "vta" or not is_stated(scaling.how):
+    if machine.instruction_set.requantizes or not is_stated(scaling.how):
         return scheme_problem(scaling, machine)
     if "multiply" not in machine.operations:
         return "its vector engine has no multiply"

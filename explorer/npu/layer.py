@@ -112,8 +112,11 @@ def scheme_problem(scaling: Rescaling, machine: Machine, most_left: int = 0) -> 
     if scaling.how is None:
         return ""
     how = (scaling.how.scheme, scaling.how.rounding)
-    # VTA's instructions shift to the right, and nothing rounds.
-    own = ("shift", "down") if machine.set == "vta" else (machine.scheme, machine.rounding)
+    own = (machine.scheme, machine.rounding)
+    if (
+        not machine.instruction_set.requantizes
+    ):  # its instructions shift to the right, and nothing rounds
+        own = ("shift", "down")
     is_own = how[0] == "doubling_high_multiply"
     if how[0] != own[0] or (how[1] != own[1] and not is_own):
         return f"it requantizes by {', '.join(own)}, not by {scaling.how}"

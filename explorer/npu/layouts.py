@@ -103,7 +103,7 @@ def dense(layer: Convolution, outputs: range) -> np.ndarray:
 
 def _factors(scaling: Rescaling, machine: Machine) -> tuple[np.ndarray, ...]:
     """Multipliers and shifts as the machine reads them, each i64 of [outputs]."""
-    if machine.set != "vta":
+    if machine.instruction_set.requantizes:
         return scaling.multipliers, scaling.shifts
     if not is_stated(scaling.how):
         return (np.minimum(scaling.shifts, 31),)

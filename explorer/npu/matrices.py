@@ -106,8 +106,8 @@ class MatrixProduct:
         if self.inner % machine.rows and not is_enough:
             return "behind the channels of its second operand are no zeros"
         if self.rescaling is None:
-            return "its sums would be cut" if machine.set == "vta" else ""
-        needed = {"add", "requantize"} if machine.set == "full" else {"add", "shift_right"}
+            return "" if machine.instruction_set.stores_sums else "its sums would be cut"
+        needed = {"add", "requantize" if machine.instruction_set.requantizes else "shift_right"}
         if missing := needed - set(machine.operations):
             return f"its vector engine has no {min(missing)}"
         return scaling_problem(self.rescaling, machine, self.largest_sum(machine), True)
@@ -177,7 +177,7 @@ MatrixLayer = MatrixProduct | Transposition
 
 def rows_at_once(machine: Machine) -> int:
     """Rows of a matrix that a load of weights takes."""
-    return machine.columns if machine.set == "vta" else 1
+    return 1 if machine.instruction_set.gathers_weights else machine.columns
 
 
 def channels_with_zeros(inner: int, machine: Machine) -> int:
@@ -195,9 +195,9 @@ def gathering_problem(machine: Machine, rows: int) -> str:
         return (
             f"inputs of {machine.input_bits} bits are no weights, which have {machine.weight_bits}"
         )
-    if machine.set == "full":
+    if machine.instruction_set.gathers_weights:
         return ""
-    if machine.batch != 1 or machine.rows != machine.columns:
+    if machine.rows_per_element != 1 or machine.rows != machine.columns:
         return "its loads of weights cannot take what lies as activations"
     if rows % rows_at_once(machine):
         return (

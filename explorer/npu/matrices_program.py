@@ -98,7 +98,7 @@ def constants_of(layer: MatrixLayer, machine: Machine) -> dict[str, tuple[str, n
             "accumulators",
             packed(np.pad(layer.bias, (0, room)), machine.accumulator_bits),
         )
-    if layer.rescaling is not None and machine.set == "full":
+    if layer.rescaling is not None and machine.instruction_set.requantizes:
         factors = np.stack([layer.rescaling.multipliers, layer.rescaling.shifts])
         wide = np.broadcast_to(factors.reshape(2, 1), (2, columns))
         found["factors"] = ("accumulators", packed(wide, machine.accumulator_bits))
@@ -178,7 +178,7 @@ def _refusal(layer: MatrixLayer, machine: Machine, sizes: Sequence[int]) -> str:
         return f"a chunk takes {micro} micro-operations, and there is room for {room}"
     limits = {(one.kind, f.name): f.most for one in formats_of(machine).kinds for f in one.fields}
     step = channels_per_block(machine) // machine.rows
-    wide = outputs if machine.set == "vta" else outputs * machine.columns
+    wide = outputs * machine.columns if machine.instruction_set.gathers_weights else outputs
     for kind, name, value in (
         ("multiply", "inner", max(rows, outputs * rows)),
         ("vector", "inner", outputs * rows),
@@ -266,7 +266,7 @@ class MatrixWriter(Stream):
         for index, block in enumerate(chunk.inputs):
             to = start + index * len(chunk.outputs)
             address = self.element(right, "activations", block, 0, first)
-            if self.machine.set == "vta":
+            if not self.machine.instruction_set.gathers_weights:
                 yield Load(
                     memory="weights", scratchpad_address=to, global_address=address // columns,
                     x_size=len(chunk.outputs),
@@ -382,7 +382,7 @@ class MatrixWriter(Stream):
         if not isinstance(layer, MatrixProduct) or layer.rescaling is None:
             return found
         scaling, whole = layer.rescaling, {"inner": across * rows, "destination_inner": 1}
-        if self.machine.set == "full":
+        if self.machine.instruction_set.requantizes:
             micro = [MicroOperation(sums, self.tiled.region("factors"))]
             return found + self.loop(
                 Requantize, micro, offset=scaling.zero_point, low=scaling.low, high=scaling.high,

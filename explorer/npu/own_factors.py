@@ -27,15 +27,15 @@ DOWN = Requantization("shift", "down")
 
 def with_own_factors(layer: Layer, machine: Machine) -> Layer:
     """The layer as the machine computes it; itself where nothing has to be, or can be, changed."""
-    is_vta = machine.set == "vta"
-    if not is_vta and machine.scheme != DOUBLING.scheme:
+    is_shifting = not machine.instruction_set.requantizes
+    if not is_shifting and machine.scheme != DOUBLING.scheme:
         return layer
     if isinstance(layer, Elementwise) and is_stated(layer.how):
-        return _unlifted(layer) if is_vta else _doubled_elementwise(layer, machine)
+        return _unlifted(layer) if is_shifting else _doubled_elementwise(layer, machine)
     if isinstance(layer, Convolution | MatrixProduct):
         scaling = layer.rescaling
         if scaling is not None and not scaling.divisor and is_stated(scaling.how):
-            return _with_half_steps(layer, machine) if is_vta else _doubled(layer, machine)
+            return _with_half_steps(layer, machine) if is_shifting else _doubled(layer, machine)
     return layer
 
 

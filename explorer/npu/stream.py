@@ -58,7 +58,7 @@ class Stream(ABC):
     @property
     def batch(self) -> int:
         """Positions that the array takes at once."""
-        return self.machine.batch if self.machine.set == "full" else 1
+        return 1 if self.machine.instruction_set.elements_hold_batch else self.machine.batch
 
     def address(self, name: str, content: str) -> int:
         """The first element of a place in global memory."""
@@ -126,7 +126,7 @@ class Stream(ABC):
         strides: tuple[int, int],
     ) -> Iterator[Store]:  # fmt: skip
         """Positions of one block of channels; `strides`: elements between rows, and columns."""
-        if self.machine.set == "full" or strides[1] == 1:
+        if self.machine.instruction_set.skips_elements or strides[1] == 1:
             step: dict[str, Any] = {} if strides[1] == 1 else {"x_step": strides[1]}
             stride = strides[0] if rows > 1 else 0  # of one row it means nothing
             yield Store(memory=content, scratchpad_address=scratchpad, global_address=first,

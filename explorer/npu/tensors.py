@@ -37,9 +37,18 @@ def channels_per_block(machine: Machine) -> int:
 def alignment_bytes(machine: Machine) -> int:
     """Offsets of tensors are multiples of it: of each kind of element that reads or writes them."""
     size = channels_per_block(machine) * machine.accumulator_bits // 8
-    if machine.set == "vta":  # whose loads of weights may take them, too
+    if not machine.instruction_set.gathers_weights:  # loads of weights may take them, too
         size = math.lcm(size, machine.by_content["weights"].global_bytes)
     return size
+
+
+def element_problem(machine: Machine) -> str:
+    """Why a tensor without a batch is no row of the machine's elements; empty where it is."""
+    if machine.rows_per_element != 1:
+        return f"its elements hold a batch of {machine.batch}, and the layer has 1"
+    if machine.rows != machine.columns and not machine.instruction_set.skips_elements:
+        return "its loads cannot skip elements, which rows unlike columns need"
+    return ""
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
@@ -70,7 +79,7 @@ class Tensor:
 
     def digits(self, machine: Machine) -> int:
         """Tensors of narrow numbers that hold wide ones; 1 where they lie as they are."""
-        is_cut = self.is_wide and machine.set == "vta"
+        is_cut = self.is_wide and not machine.instruction_set.stores_sums
         return machine.accumulator_bits // machine.input_bits if is_cut else 1
 
     def bits(self, machine: Machine) -> int:

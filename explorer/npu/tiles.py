@@ -187,7 +187,7 @@ def constants_per_block(layer: Convolution, machine: Machine) -> int:
     VTA has shifts, and where factors are stated multipliers, half steps and two bounds behind them.
     """
     factors = 2 if layer.is_scaled else 0
-    if factors and machine.set == "vta":
+    if factors and not machine.instruction_set.requantizes:
         is_multiplied = layer.rescaling is not None and is_stated(layer.rescaling.how)
         factors = 5 if is_multiplied else 1
     return borders(layer, machine).count + factors + (0 if layer.moved is None else 2)

@@ -130,7 +130,9 @@ class VectorWriter(Stream):
             begin, limit = max(read.start, 0), min(read.stop, access.tensor.shape[1 + axis])
             found.append(range(begin, limit))
             room.append((begin - read.start, read.stop - limit))
-        if self.machine.set == "vta":  # its loads pad with 0 only, which windows do not see
+        if (
+            not self.machine.instruction_set.pads_with_values
+        ):  # with 0 only, which windows do not see
             room = [(0, 0), (0, 0)]
         return found, room
 

@@ -17,7 +17,7 @@ import numpy as np
 from explorer.npu.bands import ranges
 from explorer.npu.layer import Layer, RoomError
 from explorer.npu.scratchpads import Buffer, Regions, place_buffers
-from explorer.npu.tensors import Tensor, blocks, channels_per_block
+from explorer.npu.tensors import Tensor, blocks, channels_per_block, element_problem
 from explorer.npu.tiles import halves, most_padding
 from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.machine import Machine
@@ -209,10 +209,8 @@ def micro_depth(layer: VectorLayer, machine: Machine) -> int:
 
 def vector_problem(layer: VectorLayer, machine: Machine) -> str:
     """What the machine lacks for the layer; empty where nothing."""
-    if machine.rows_per_element != 1:
-        return f"its elements hold a batch of {machine.batch}, and the layer has 1"
-    if machine.set == "vta" and machine.rows != machine.columns:
-        return "its loads cannot skip elements, which rows unlike columns need"
+    if problem := element_problem(machine):
+        return problem
     if (layer.factors or layer.output.is_wide) and machine.accumulator_bits != 32:
         return f"it computes with 32 bits, its accumulators have {machine.accumulator_bits}"
     return layer.problem(machine)

@@ -34,7 +34,7 @@ class WindowWriter(VectorWriter):
         (dy, dx), (kh, kw) = layer.dilations, layer.kernel
         taps = [(ky * dy, kx * dx) for ky in range(kh) for kx in range(kw)]
         yield from self.reset(results, size)
-        if self.machine.set == "vta" and any(layer.pads):
+        if any(layer.pads) and not self.machine.instruction_set.pads_with_values:
             yield from self.immediate(results, size, "add", layer.lowest)
             for y, x in taps:
                 yield from self._inside(tile, y, x)

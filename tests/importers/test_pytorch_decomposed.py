@@ -147,6 +147,21 @@ AS_EXPORTED: dict[str, Case] = {
         (START, END),
         "aten.linspace.Tensor_Tensor",
     ),
+    "whole numbers between tensors": (
+        lambda a, b: torch.linspace(a, b, 50, dtype=torch.int64),
+        (torch.tensor(-7.9), torch.tensor(30.5)),
+        "aten.linspace.Tensor_Tensor",
+    ),
+    "whole numbers": (
+        lambda x: x + torch.linspace(4.3, 50.9, 50, dtype=torch.int64),
+        (torch.zeros(1, dtype=torch.int64),),
+        "aten.linspace.default",
+    ),
+    "whole powers": (
+        lambda x: x + torch.logspace(5.7, -1, 9, base=3, dtype=torch.int32),
+        (torch.zeros(1, dtype=torch.int32),),
+        "aten.logspace.default",
+    ),
     "powers between tensors": (
         lambda a, b: torch.logspace(a, b, 4, base=2.0),
         (START, END),

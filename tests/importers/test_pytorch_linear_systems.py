@@ -218,6 +218,15 @@ def require_right(name: str, is_decomposed: bool) -> None:
         np.testing.assert_allclose(found[value.name], tensor.numpy(), rtol=0, atol=bound)
 
 
+@pytest.mark.parametrize("factor", [1e-307, 1e-200, 1e150, 1e306])
+def test_singular_values_keep_the_range_of_doubles(factor: float):
+    """Their squares do not fit into doubles."""
+    x = STACK.double() * factor
+    model, expected = exported(LINALG.svdvals, (x,), False), LINALG.svdvals(x).numpy()
+    (found,) = ex.interpret(model, {model.inputs[0].name: x.numpy()}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13 * expected.max())
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
 def test_a_network_that_whitens_is_right_as_generated_code(target: str):

@@ -108,21 +108,38 @@ def linspace(node: AtenNode, build: Build) -> SSAValue:
     if any(isinstance(node.argument(name), Ref) for name in ("start", "end")):
         return build.cast(_between(node, build), dtype)
     start, end = (_plain(node.argument(name)) for name in ("start", "end"))
-    numbers = np.linspace(start, end, node.integer("steps", build))
-    if "logspace" in node.call.target:
-        numbers = node.number("base", 10.0) ** numbers
-    return build.weight(numbers.astype(dtype))
+    if dtype.kind in "iu":
+        start, end = int(start), int(end)
+    steps = node.integer("steps", build)
+    is_first, places = _halves(steps)
+    with np.errstate(all="ignore"):
+        step = (end - start) / max(steps - 1, 1)
+        numbers = np.where(is_first, start, end) + step * places
+        if "logspace" in node.call.target:
+            numbers = node.number("base", 10.0) ** numbers
+        return build.weight(numbers.astype(dtype))
+
+
+def _halves(steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which numbers are counted from the start, and how many steps each is away from its end.
+
+    As PyTorch counts: the last half from the end, negatively; a single number is the start."""
+    places = np.arange(steps)
+    is_first = (places < steps // 2) | (steps == 1)
+    return is_first, np.where(is_first, places, places - (steps - 1)).astype(np.float64)
 
 
 def _between(node: AtenNode, build: Build) -> SSAValue:
-    """The same, in doubles, of a start or an end that only a run knows: by their shares."""
+    """The same, in doubles, of a start or an end that only a run knows."""
     start, end = (as_value(node, name, np.dtype(np.float64), build) for name in ("start", "end"))
-    shares = np.linspace(0, 1, node.integer("steps", build))
-    parts = [
-        build.binary("mul", value, build.weight(weights))
-        for value, weights in ((start, 1 - shares), (end, shares))
-    ]
-    numbers = build.binary("add", *parts)
+    dtype, steps = node.result_dtype(), node.integer("steps", build)
+    if dtype.kind in "iu":
+        start, end = (build.cast(build.cast(n, dtype), np.float64) for n in (start, end))
+    is_first, places = _halves(steps)
+    span = build.binary("sub", end, start)
+    step = build.binary("div", span, build.scalar_like(max(steps - 1, 1), span))
+    origin = build.select(build.weight(is_first), start, end)
+    numbers = build.binary("add", origin, build.binary("mul", step, build.weight(places)))
     if "logspace" not in node.call.target:
         return numbers
     return build.binary("pow", build.scalar_like(node.number("base", 10.0), numbers), numbers)

@@ -28,6 +28,10 @@ from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.singular_values import OrthogonalizeOp
 
+SQUARED_SAFELY = 1e140
+"""The square of this and sums of such squares are doubles, and so are their inverses."""
+SCALE_BITS = 700
+
 
 @dataclass(frozen=True)
 class Decomposed:
@@ -43,7 +47,9 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "singular values")
+    factor = _factor(x, build) if build.dtype(x) == np.float64 else None
     x = build.cast(x, np.float64)
+    x = x if factor is None else build.binary("mul", x, factor)
     is_wide = rows < columns
     x = transposed(x, build) if is_wide else x
     scaled, right = build.operation(OrthogonalizeOp, [x]).results
@@ -56,7 +62,21 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     row = build.unsqueeze(values, [rank - 2])
     is_zero = build.binary("equal", row, build.scalar_like(0, row))
     left = build.binary("div", scaled, build.select(is_zero, build.scalar_like(1, row), row))
+    if factor is not None:
+        values = build.binary("div", values, build.squeeze(factor, [rank - 1]))
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
+
+
+def _factor(x: SSAValue, build: Build) -> SSAValue:
+    """A power of two for each matrix of doubles, by which squares neither overflow nor vanish."""
+    axes = [build.rank(x) - 2, build.rank(x) - 1]
+    if 0 in build.shape(x):
+        return build.scalar_like(1, x)
+    largest = build.reduce("max", build.unary("abs", x), axes, True)
+    one, high, low = (build.scalar_like(2.0**n, x) for n in (0, SCALE_BITS, -SCALE_BITS))
+    is_small = build.binary("less", largest, build.scalar_like(1 / SQUARED_SAFELY, x))
+    is_large = build.binary("greater", largest, build.scalar_like(SQUARED_SAFELY, x))
+    return build.select(is_small, high, build.select(is_large, low, one))
 
 
 def _in_order(x: SSAValue, places: SSAValue, build: Build) -> SSAValue:

@@ -155,12 +155,12 @@ AS_EXPORTED: dict[str, Case] = {
     "whole numbers": (
         lambda x: x + torch.linspace(4.3, 50.9, 50, dtype=torch.int64),
         (torch.zeros(1, dtype=torch.int64),),
-        "aten.linspace.default",
+        "aten.linspace",
     ),
     "whole powers": (
         lambda x: x + torch.logspace(5.7, -1, 9, base=3, dtype=torch.int32),
         (torch.zeros(1, dtype=torch.int32),),
-        "aten.logspace.default",
+        "aten.logspace",
     ),
     "powers between tensors": (
         lambda a, b: torch.logspace(a, b, 4, base=2.0),

@@ -28,9 +28,8 @@ from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.singular_values import OrthogonalizeOp
 
-SQUARED_SAFELY = 1e140
-"""The square of this and sums of such squares are doubles, and so are their inverses."""
-SCALE_BITS = 700
+SAFE = 1e70
+"""The fourth power of this and sums of such powers are doubles, and so are their inverses."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,9 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "singular values")
-    factor = _factor(x, build) if build.dtype(x) == np.float64 else None
+    scale = _scale(x, build) if build.dtype(x) == np.float64 else None
     x = build.cast(x, np.float64)
-    x = x if factor is None else build.binary("mul", x, factor)
+    x = x if scale is None else build.binary("div", x, scale)
     is_wide = rows < columns
     x = transposed(x, build) if is_wide else x
     scaled, right = build.operation(OrthogonalizeOp, [x]).results
@@ -62,21 +61,23 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     row = build.unsqueeze(values, [rank - 2])
     is_zero = build.binary("equal", row, build.scalar_like(0, row))
     left = build.binary("div", scaled, build.select(is_zero, build.scalar_like(1, row), row))
-    if factor is not None:
-        values = build.binary("div", values, build.squeeze(factor, [rank - 1]))
+    if scale is not None:
+        values = build.binary("mul", values, build.squeeze(scale, [rank - 1]))
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
 
 
-def _factor(x: SSAValue, build: Build) -> SSAValue:
-    """A power of two for each matrix of doubles, by which squares neither overflow nor vanish."""
+def _scale(x: SSAValue, build: Build) -> SSAValue:
+    """What each matrix of doubles is divided by, so that products of squares neither overflow nor
+    vanish: 1 where they do not."""
     axes = [build.rank(x) - 2, build.rank(x) - 1]
     if 0 in build.shape(x):
         return build.scalar_like(1, x)
     largest = build.reduce("max", build.unary("abs", x), axes, True)
-    one, high, low = (build.scalar_like(2.0**n, x) for n in (0, SCALE_BITS, -SCALE_BITS))
-    is_small = build.binary("less", largest, build.scalar_like(1 / SQUARED_SAFELY, x))
-    is_large = build.binary("greater", largest, build.scalar_like(SQUARED_SAFELY, x))
-    return build.select(is_small, high, build.select(is_large, low, one))
+    zero, one, small, large = (build.scalar_like(n, x) for n in (0, 1, 1 / SAFE, SAFE))
+    is_safe = build.binary("less_equal", largest, large)
+    is_safe = build.binary("and", is_safe, build.binary("greater_equal", largest, small))
+    is_zero = build.binary("equal", largest, zero)
+    return build.select(build.binary("or", is_safe, is_zero), one, largest)
 
 
 def _in_order(x: SSAValue, places: SSAValue, build: Build) -> SSAValue:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.capabilities import Capabilities
     from explorer.targets.core_families import KnownCore
 
 SPLITTING_LANES = 8
@@ -71,15 +72,17 @@ class CBackend(Backend):
         found = device or first_usable(self.devices(0.0), "cpu")
         return measure_processor(found, threads, processor)
 
-    def multiplies_pairs(self, target: Target, lanes: int) -> bool:
-        return lanes < WIDE_LANES and not DOT_PRODUCTS & _features(target)
+    def capabilities(self, target: Target, lanes: int) -> Capabilities:
+        from explorer.targets.capabilities import Capabilities
 
-    def splits_signs(self, target: Target, lanes: int) -> bool:
-        return lanes == SPLITTING_LANES and self.multiplies_pairs(target, lanes)
-
-    def multiplies_bf16(self, target: Target, lanes: int) -> bool:
         features = _features(target)
-        return "avx512_bf16" in features or ("bf16" in features and lanes == NEON_LANES)
+        multiplies_pairs = lanes < WIDE_LANES and not DOT_PRODUCTS & features
+        has_bf16 = "avx512_bf16" in features or ("bf16" in features and lanes == NEON_LANES)
+        return Capabilities(
+            multiplies_pairs=multiplies_pairs,
+            splits_signs=multiplies_pairs and lanes == SPLITTING_LANES,
+            multiplies_bf16=has_bf16,
+        )
 
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
         from explorer.backends.kernel_path import processor_machine

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.capabilities import Capabilities
     from explorer.targets.core_families import KnownCore
 
 
@@ -60,8 +61,6 @@ class Backend(Protocol):
     crashes and hangs alone. Others are measured in a child process that opens them."""
     runs_loops: bool = True
     """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
-    fuses_attention: bool = True
-    """Whether its schedules compute softmax(q k) v in one kernel."""
 
     kept: KeptLanguage | None = None
     """How finished programs are kept; None where they are not."""
@@ -106,17 +105,11 @@ class Backend(Protocol):
         """Passes over `top` that bring programs into forms that its devices have more of."""
         return ()
 
-    def multiplies_pairs(self, target: Target, lanes: int) -> bool:
-        """Whether products of bytes are made of pairs of 16 bits, for want of better ones."""
-        return False
+    def capabilities(self, target: Target, lanes: int) -> Capabilities:
+        """What rules of passes may use of the device, in vectors of so many float32."""
+        from explorer.targets.capabilities import ORDINARY
 
-    def splits_signs(self, target: Target, lanes: int) -> bool:
-        """Whether such pairs take the sizes of weights, and flip bits for their signs."""
-        return False
-
-    def multiplies_bf16(self, target: Target, lanes: int) -> bool:
-        """Whether an instruction adds two products of bfloat16 to a sum of float32."""
-        return False
+        return ORDINARY
 
     def core(self, target: Target) -> KnownCore:
         """The core of a processor that its programs run on, and where each number is from."""

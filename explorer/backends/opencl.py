@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
+    from explorer.targets.capabilities import Capabilities
 
 MOST_LANES = 16
 """Of OpenCL C's vector types."""
@@ -40,8 +41,12 @@ class OpenCLBackend(Backend):
     name = "opencl"
     title = "OpenCL C"
     suffix = "cl"
-    fuses_attention = False
     kept = KeptLanguage(own={"device": opencl_identity}, needs_source=True)
+
+    def capabilities(self, target: Target, lanes: int) -> Capabilities:
+        from explorer.targets.capabilities import Capabilities
+
+        return Capabilities(fuses_attention=False)
 
     def device(self) -> DeviceRecord | None:
         from explorer.runtime.devices import opencl_device

@@ -35,6 +35,7 @@ from explorer.passes.simplify.simplify_arithmetic import SimplifyArithmetic
 from explorer.passes.simplify.simplify_movement import SimplifyMovement
 from explorer.passes.sizes.bind_dimensions import BindDimensions
 from explorer.passes.sizes.infer_shapes import InferShapes
+from explorer.targets.capabilities import ORDINARY, Capabilities
 
 DECOMPOSITION: tuple[type[Pass], ...] = (BindDimensions, InferShapes, FoldConstants)
 """What was left open is settled: sizes, types, computed shapes and bounds."""
@@ -95,10 +96,7 @@ def top_pipeline(
     sizes: Mapping[str, int],
     default: int | None = 1,
     requantization: Requantization = AS_ONNXRUNTIME,
-    fuses_attention: bool = True,
-    multiplies_pairs: bool = False,
-    splits_signs: bool = False,
-    multiplies_bf16: bool = False,
+    capabilities: Capabilities = ORDINARY,
     quantizing: Sequence[Pass] = (),
     rounding: Sequence[Pass] = (),
     integers_only: bool = False,
@@ -106,10 +104,8 @@ def top_pipeline(
     """The passes over `top` in order.
 
     sizes: of symbolic dimensions, by name; default: of inputs' first dimensions that have none
-    (None makes that an error); requantization: the scheme of the target; fuses_attention: whether
-    its tasks have memory of their own for rows of scores; multiplies_pairs: whether it adds up
-    products of bytes in pairs of 16 bits; splits_signs: whether it does so in vectors of 256 bits;
-    multiplies_bf16: whether it adds up products of bfloat16 in pairs;
+    (None makes that an error); requantization: the scheme of the target; capabilities:
+    what its programs can do;
     quantizing: passes that quantize a float program. `before_quantizing` stands before them then:
     integers are made of the weights that are multiplied with; rounding: passes that change the
     scales of a program that arrives quantized; integers_only: whether quantized
@@ -121,9 +117,9 @@ def top_pipeline(
         BindDimensions: BindDimensions(sizes, default),
         ComputeInIntegers: ComputeInIntegers(requantization),
         ComputeWithoutFloats: ComputeWithoutFloats(requantization),
-        FuseQuantization: FuseQuantization(multiplies_pairs, splits_signs),
-        Legalize: Legalize(multiplies_bf16),
-        SplitAttentions: SplitAttentions(fuses_attention),
+        FuseQuantization: FuseQuantization(capabilities),
+        Legalize: Legalize(capabilities),
+        SplitAttentions: SplitAttentions(capabilities.fuses_attention),
     }
     first = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION)
     behind = TOP_PIPELINE[len(first) :]

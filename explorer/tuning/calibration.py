@@ -335,5 +335,5 @@ def calibration_passes(
     found = [p for p in passes if not isinstance(p, dropped)]
     place, legalize = next((i, p) for i, p in enumerate(found) if isinstance(p, Legalize))
     before = [*before_quantizing(integers_only), *corrections]
-    lowering = [LegalizeEachTensor(legalize.multiplies_bf16), *found[place + 1 :]]
+    lowering = [LegalizeEachTensor(legalize.capabilities), *found[place + 1 :]]
     return [*found[:place], *before, *lowering]

@@ -6,6 +6,9 @@ import pytest
 from explorer.passes.quantize.compute_in_integers import ComputeInIntegers
 from explorer.passes.quantize.fuse_quantization import FuseQuantization
 from explorer.passes.quantize.rules.weight_pairs import paired
+from explorer.targets.capabilities import Capabilities
+
+PAIRS = Capabilities(multiplies_pairs=True)
 
 MATMUL = """
 func.func @main(%q: tensor<3x8xLEFT>, %z: tensor<LEFT>, %s: tensor<f32>) {
@@ -149,13 +152,13 @@ def pairs_fit(rows: np.ndarray) -> bool:
 
 def test_neighbours_that_fit_stay(check):
     given = {"w": np.array([[64, -64] * 2] * 6, np.int8)}
-    checked = check(FuseQuantization(multiplies_pairs=True), BYTES, given)
+    checked = check(FuseQuantization(PAIRS), BYTES, given)
     assert checked.lines[0].startswith("%matmul1 = top.matmul(%q, %w) {fits_pairs = true}")
 
 
 def test_rows_change_places_until_pairs_fit(check):
     rows = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
-    checked = check(FuseQuantization(multiplies_pairs=True), BYTES, {"w": rows})
+    checked = check(FuseQuantization(PAIRS), BYTES, {"w": rows})
     assert checked.fired == ["pair-weights y"]
     gather, product = checked.lines[:2]
     assert "top.gather(%q, %w1)" in gather and "fits_pairs = true" in product
@@ -173,7 +176,7 @@ def test_products_of_the_same_bytes_share_an_order(check):
     )
     w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
     v = np.array([[1, 1], [-90, 3], [-80, 2], [-70, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
-    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    checked = check(FuseQuantization(PAIRS), text, {"w": w, "v": v})
     assert checked.fired == ["pair-weights y", "pair-weights z"]
     assert sum("top.gather" in line for line in checked.lines) == 1
     assert sum("fits_pairs = true" in line for line in checked.lines) == 2
@@ -188,13 +191,13 @@ def test_products_of_which_one_fits_nobody_have_an_order_of_their_own(check):
     )
     w = np.array([[120, 3], [100, 3], [5, 2], [7, 2], [1, 1], [2, 2]], np.int8).repeat(2, axis=1)
     v = np.full((6, 4), 127, np.int8)
-    checked = check(FuseQuantization(multiplies_pairs=True), text, {"w": w, "v": v})
+    checked = check(FuseQuantization(PAIRS), text, {"w": w, "v": v})
     assert checked.fired == ["pair-weights y"]
 
 
 def test_rows_that_fit_nobody_are_told(check):
     given = {"w": np.full((6, 4), 127, np.int8)}
-    checked = check(FuseQuantization(multiplies_pairs=True), BYTES, given)
+    checked = check(FuseQuantization(PAIRS), BYTES, given)
     assert checked.fired == [] and "cannot be paired" in checked.declined[0]
 
 
@@ -207,7 +210,7 @@ def test_targets_with_dot_products_of_bytes_need_no_pairs(check):
 
 LOUD = np.array([[127, -128], [127, 127], [65, -128], [90, 0]] * 2, np.int8).repeat(2, axis=1)
 """No two rows fit 16 bits: of the first columns all are more than 64."""
-SPLITS = FuseQuantization(multiplies_pairs=True, splits_signs=True)
+SPLITS = FuseQuantization(Capabilities(multiplies_pairs=True, splits_signs=True))
 
 
 def byte_product(left: str, zero: int, subtracted: int, rest: str = "") -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
     from explorer.targets import Target
+    from explorer.targets.capabilities import Capabilities
 
 
 class NpuBackend(Backend):
@@ -49,7 +50,6 @@ class NpuBackend(Backend):
     suffix = "npu"
     runs_loops = False
     isolates = True
-    fuses_attention = False
 
     def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
         from explorer.backends.npu.devices import simulated_devices
@@ -61,6 +61,11 @@ class NpuBackend(Backend):
 
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> LoopMachine:
         raise UnsupportedError(f"{target.name} runs instructions: there are no loops to schedule")
+
+    def capabilities(self, target: Target, lanes: int) -> Capabilities:
+        from explorer.targets.capabilities import Capabilities
+
+        return Capabilities(fuses_attention=False)
 
     def executor(self, target: Target) -> Executor | None:
         from explorer.backends.npu.executing import execute

@@ -111,10 +111,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         *top_pipeline(
             dict(settings.dimensions),
             requantization=target.requantization or AS_ONNXRUNTIME,
-            fuses_attention=backend.fuses_attention,
-            multiplies_pairs=backend.multiplies_pairs(target, lanes),
-            splits_signs=backend.splits_signs(target, lanes),
-            multiplies_bf16=backend.multiplies_bf16(target, lanes),
+            capabilities=backend.capabilities(target, lanes),
             quantizing=_quantizing(settings),
             rounding=_rounding(settings),
             integers_only=target.arithmetic == "integer",

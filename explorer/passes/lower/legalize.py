@@ -51,6 +51,7 @@ from explorer.passes.lower.widen import MoveWide, RoundInProduct, WidenProducts
 from explorer.passes.simplify.fold_batch_norm import split_batch_norm
 from explorer.passes.simplify.remove_no_ops import MergeReshapes, RemoveReshape
 from explorer.passes.simplify.unroll_control import ComputeBothBranches, MaskIterations
+from explorer.targets.capabilities import ORDINARY, Capabilities
 
 MOST_JOINED = 32
 """Operands that a kernel joins: each has loops of its own, and every two are compared."""
@@ -313,12 +314,9 @@ class CountInSteps(Rule):
 
 @dataclass(frozen=True)
 class Legalize(RulePass):
-    """Operations without a kernel of their own are written in those that have one.
+    """Operations without a kernel of their own are written in those that have one."""
 
-    multiplies_bf16: whether the target adds up products of bfloat16 in pairs.
-    """
-
-    multiplies_bf16: bool = False
+    capabilities: Capabilities = ORDINARY
 
     name = "legalize"
     is_required = True
@@ -341,6 +339,6 @@ class Legalize(RulePass):
     )
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
-        widen = WidenProducts(self.multiplies_bf16)
+        widen = WidenProducts(self.capabilities)
         rules = [widen if rule is WidenProducts else rule() for rule in self.rules]
         return apply_rules(self.name, rules, rewriter, options)

@@ -53,6 +53,7 @@ from explorer.passes.analysis.matching import (
     require_single_use,
     weight_name,
 )
+from explorer.targets.capabilities import ORDINARY, Capabilities
 
 PRODUCTS = (ConvOp, MatMulOp)
 PAIR = 2
@@ -71,14 +72,14 @@ class WidenProducts(Rule):
     products; constants are widened at once. Pays because the tiled kernels for f32 serve for them.
     """
 
-    multiplies_bf16: bool = False
+    capabilities: Capabilities = ORDINARY
     matches = PRODUCTS
 
     def rewrite(self, op: ConvOp | MatMulOp, rewriter: RecordedRewriter) -> None:
         own = element_type_of(op.output)
         if arithmetic_type(own) == own:
             return
-        if self.multiplies_bf16 and _is_product_of_pairs(op, rewriter):
+        if self.capabilities.multiplies_bf16 and _is_product_of_pairs(op, rewriter):
             return
         names = [name for name, _ in op.get_irdl_definition().operands]
         present = {name: getattr(op, name) for name in names}

@@ -21,18 +21,14 @@ from explorer.passes.quantize.rules.split_signs import SplitSigns
 from explorer.passes.quantize.rules.unpack_weights import UnpackWeights
 from explorer.passes.quantize.rules.weight_pairs import PairWeights
 from explorer.passes.quantize.rules.zero_points import CenterFilters, FoldZeroPoint
+from explorer.targets.capabilities import ORDINARY, Capabilities
 
 
 @dataclass(frozen=True)
 class FuseQuantization(RulePass):
-    """Quantization, dequantization and requantization become the ends of other operations.
+    """Quantization, dequantization and requantization become the ends of other operations."""
 
-    multiplies_pairs: whether the target adds up products of bytes in pairs of 16 bits;
-    splits_signs: whether it does so with instructions for absolute values of bytes.
-    """
-
-    multiplies_pairs: bool = False
-    splits_signs: bool = False
+    capabilities: Capabilities = ORDINARY
 
     name = "fuse-quantization"
     rules = (
@@ -49,8 +45,8 @@ class FuseQuantization(RulePass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         rules = [rule() for rule in self.rules if rule not in (PairWeights, SplitSigns)]
         rewrites = apply_rules(self.name, rules, rewriter, options)
-        if self.multiplies_pairs:
+        if self.capabilities.multiplies_pairs:
             rewrites += apply_rules(self.name, [PairWeights()], rewriter, options)
-        if self.splits_signs:
+        if self.capabilities.splits_signs:
             rewrites += apply_rules(self.name, [SplitSigns()], rewriter, options)
         return rewrites

@@ -1,0 +1,30 @@
+"""What programs of a backend can do on a target: the record that passes and their rules ask.
+
+    capabilities = backend.capabilities(target, lanes)
+    top_pipeline(sizes, capabilities=capabilities)
+
+A rule that pays only where the device has an instruction for it asks for that instruction here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """By default kernels of loops on a processor that multiplies bytes by an instruction."""
+
+    fuses_attention: bool = True
+    """Whether one kernel computes softmax(q k) v: its tasks have memory of their own for rows of
+    scores."""
+    multiplies_pairs: bool = False
+    """Whether products of bytes are added up in pairs of 16 bits, for want of better ones."""
+    splits_signs: bool = False
+    """Whether such pairs take the sizes of weights, and flip bits for their signs: vectors of 256
+    bits have instructions for absolute values of bytes."""
+    multiplies_bf16: bool = False
+    """Whether an instruction adds two products of bfloat16 to a sum of float32."""
+
+
+ORDINARY = Capabilities()

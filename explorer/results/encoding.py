@@ -85,7 +85,7 @@ def _decoder(kind: Any) -> Decoder:
         return _mapping(arguments[1])
     if kind is float:
         return _decode_float
-    if kind is Any:
+    if kind is Any or kind is object:
         return lambda data: data
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _record(kind)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from explorer.results.accuracy import AccuracyReport
 from explorer.results.constraints import ConstraintRecord
+from explorer.results.encoding import from_json
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
 from explorer.results.knobs import Knob
@@ -21,6 +24,8 @@ from explorer.results.runs.tuning import CostEstimate, KernelSearch
 from explorer.results.source import SourceLine, SourceText
 
 TRACE_VERSION = 1
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +109,39 @@ class Trace:
     """How a float model was quantized; None where it was not, and in older traces."""
     ports: PortsRecord | None = None
     """What limits its hot loops on a core; None where nobody asked, and in older traces."""
+    parts: Mapping[str, object] = field(default_factory=dict)
+    """Records of further kinds by name; `part` reads one."""
+
+    def part(self, name: str, kind: type[Record]) -> Record | None:
+        """The record of that name, or None; ValueError where a file holds something else."""
+        found = self.parts.get(name)
+        if found is None or isinstance(found, kind):
+            return found
+        return from_json(kind, found, name)
 
     @property
     def source_language(self) -> str:
         """`language`; of a trace without, what its target says."""
         return self.language or ("OpenCL C" if self.target.startswith("opencl") else "C")
+
+
+class MadeParts(Mapping[str, object]):
+    """Parts of a trace, each made when it is first read, and kept."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], object]]) -> None:
+        self._makers = dict(makers)
+        self._made: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers

@@ -96,6 +96,13 @@ PARTS: Mapping[str, TracePart] = {
 }
 
 
+def part_named(name: str) -> TracePart:
+    """Of `PARTS`, or the record of that name in `Trace.parts`."""
+    return PARTS.get(name) or TracePart(
+        is_in=lambda trace: name in trace.parts, noun=f"record of its {name}", advice=_AGAIN
+    )
+
+
 LATE_PARTS = frozenset({"accuracy", "counted", "float", "profile", "program", "steps"})
 """What arrives when a page is open already: kernels, errors and times."""
 

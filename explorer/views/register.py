@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from explorer.views import faces
 from explorer.views.catalog import constraints, insights, kernels, layers, program
-from explorer.views.needs import PARTS
+from explorer.views.needs import part_named
 from explorer.views.view import JAVASCRIPT, Pane, View
 
 if TYPE_CHECKING:
@@ -291,8 +291,11 @@ def tabs_payload(trace: Trace, views: Sequence[View]) -> list[Json]:
 
 def _missing(view: View, trace: Trace) -> Json:
     """[name, noun, advice] of the first part that the view needs and the trace lacks."""
-    name = next((name for name in view.needs if not PARTS[name].is_in(trace)), None)
-    return None if name is None else [name, PARTS[name].noun, PARTS[name].advice]
+    for name in view.needs:
+        part = part_named(name)
+        if not part.is_in(trace):
+            return [name, part.noun, part.advice]
+    return None
 
 
 def module_name(pane: Pane) -> str:

@@ -14,6 +14,8 @@ JSON and for the page; a number is formatted once, by the format of its column (
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +30,7 @@ from explorer.views.numbers import (
     format_percent,
     format_seconds,
 )
-from explorer.views.theme import Look
+from explorer.views.theme import BLUE, LIGHT, VERMILLION, Look, mix
 
 Value = str | int | float | bool | None
 """None is a number that nobody knows, written `–`, or no text."""
@@ -216,6 +218,33 @@ class ChartSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """A picture of numbers, a pixel each, with its meaning in words."""
+
+    title: str
+    width: int
+    height: int
+    pixels: bytes
+    """Row by row: 0 the most negative number, 128 zero, 255 the most positive one."""
+
+    def png(self) -> str:
+        """A PNG as a `data:` address: vermillion for what is negative, blue for what is positive.
+
+        Raises:
+            ValueError: when there are more or fewer pixels than the size says.
+        """
+        from PIL import Image
+
+        picture = Image.frombytes("P", (self.width, self.height), self.pixels)
+        ends = (VERMILLION, BLUE)
+        shades = (mix(LIGHT.background, ends[i >= 128], abs(i - 128) / 128) for i in range(256))
+        picture.putpalette(bytes.fromhex("".join(shade[1:] for shade in shades)))
+        content = io.BytesIO()
+        picture.save(content, "PNG", optimize=True)
+        return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Section:
     """Parts under a heading."""
 
@@ -229,7 +258,7 @@ class Section:
     """Whether the page draws it; not where the pane has a richer form of its own."""
 
 
-Part = TableSpec | Facts | Text | ChartSpec | Section
+Part = TableSpec | Facts | Text | ChartSpec | ImageSpec | Section
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.views.needs import LATE_PARTS, PARTS, TracePart
+from explorer.views.needs import LATE_PARTS, TracePart, part_named
 
 if TYPE_CHECKING:
     from explorer.results import Trace
@@ -134,7 +134,7 @@ class View:
 
     def missing(self, trace: Trace) -> TracePart | None:
         """The first part that it needs and the trace lacks; None where all is there."""
-        parts = (PARTS[name] for name in self.needs)
+        parts = map(part_named, self.needs)
         return next((part for part in parts if not part.is_in(trace)), None)
 
 

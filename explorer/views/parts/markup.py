@@ -210,9 +210,15 @@ def bar(share: float, colour: str, width: int = 120) -> str:
 def picture(svg: str, width: float, description: str) -> str:
     """An SVG as an image: at its own size, smaller where the cell is narrower."""
     data = base64.b64encode(svg.encode("utf-8")).decode("ascii")
+    return image(f"data:image/svg+xml;base64,{data}", width, description)
+
+
+def image(address: str, width: float, description: str) -> str:
+    """An image of a `data:` address; pixels of small ones stay sharp."""
     return (
-        f'<img alt="{escape(description)}" src="data:image/svg+xml;base64,{data}" '
-        f'style="display:block;margin:8px 0 0 0;width:{width:.0f}px;max-width:100%;height:auto">'
+        f'<img alt="{escape(description)}" src="{escape(address)}" style="display:block;'
+        f"margin:8px 0 0 0;width:{width:.0f}px;max-width:100%;height:auto;"
+        'image-rendering:pixelated">'
     )
 
 

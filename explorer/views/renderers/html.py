@@ -12,6 +12,7 @@ from explorer.views.parts.markup import (
     code,
     escape,
     fold,
+    image,
     note,
     paragraph,
     picture,
@@ -26,6 +27,7 @@ from explorer.views.specification import (
     ChartSpec,
     Column,
     Facts,
+    ImageSpec,
     Label,
     Line,
     Part,
@@ -35,6 +37,9 @@ from explorer.views.specification import (
     Text,
 )
 from explorer.views.theme import LIGHT
+
+PIXEL = 6
+"""Width of a pixel of an `ImageSpec`, in pixels of the screen."""
 
 
 def html_of(specification: Specification) -> str:
@@ -63,6 +68,8 @@ def _part(part: Part) -> str:
         return paragraph(glyph + escape(part.text), quiet=part.is_quiet)
     if isinstance(part, ChartSpec):
         return picture(svg_of(part), part.width, part.title)
+    if isinstance(part, ImageSpec):
+        return image(part.png(), PIXEL * part.width, part.title)
     if part.is_folded:
         return fold(part.title, _body(part.parts))
     return section(part.title) + _body(part.parts)

@@ -16,6 +16,7 @@ from explorer.views.specification import (
     ChartSpec,
     Column,
     Facts,
+    ImageSpec,
     Label,
     Line,
     Link,
@@ -82,6 +83,8 @@ def _part(part: Part) -> Json:
             "height": part.height,
             "marks": [_mark(mark) for mark in part.marks],
         }
+    if isinstance(part, ImageSpec):
+        return {"kind": "image", "title": part.title, "source": part.png(), "width": part.width}
     return {
         "kind": "section",
         "title": part.title,
@@ -135,4 +138,4 @@ def _plain(part: Part) -> Json:
         return part.text
     if isinstance(part, Section):
         return {part.title: [_plain(inner) for inner in part.parts]}
-    return {"chart": part.title}
+    return {"picture": part.title}

@@ -5,6 +5,7 @@ import {element, emptyState, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {launchesOf} from "../measures/launches.js";
 
+const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
 
@@ -64,6 +65,11 @@ const DRAW = {
     node: element("p", {class: quiet ? "quiet-text" : ""}, glyphOf(look), text),
   }),
   chart: drawChart,
+  image: (_, {title, source, width}) => {
+    const node = element("img", {class: "pixels", alt: title, title, src: source});
+    node.style.width = `${PIXEL * width}px`;
+    return {node};
+  },
   section(app, {title, folded, operations, parts}, gestures) {
     const {nodes, refresh} = drawParts(app, parts, gestures);
     if (!folded) return {node: section(title, nodes), refresh};

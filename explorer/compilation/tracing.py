@@ -8,7 +8,10 @@ from explorer.compilation.compiled import Compiled
 from explorer.errors import ModelError
 from explorer.importers import SourceModel, SourceValue
 from explorer.importers.format import format_named
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.program import Snapshot
+from explorer.ir.structure import walk_inside
+from explorer.ir.top.data import WeightOp
 from explorer.ir.types import ELEMENT_TYPES, format_shape
 from explorer.processor import processor_family
 from explorer.references.interface import reference_of
@@ -19,10 +22,11 @@ from explorer.results import (
     PortsRecord,
     ProfileRecord,
     Trace,
+    weights,
 )
 from explorer.results.deferring import Later, deferring
 from explorer.results.source import source_lines
-from explorer.results.trace import SnapshotRecord
+from explorer.results.trace import MadeParts, SnapshotRecord
 
 
 def make_trace(
@@ -71,7 +75,28 @@ def make_trace(
         costs=compiled.costs(profile.threads) if profile and with_code else (),
         quantization=compiled.quantization,
         ports=ports,
+        parts=MadeParts({weights.PART: lambda: _weights(compiled.passes[0].after)}),
     )
+
+
+def _weights(imported: Snapshot) -> weights.WeightsRecord:
+    """Every weight that an operation reads, once."""
+    readers: dict[str, str] = {}
+    for op in walk_inside(imported.program):
+        if isinstance(op, WeightOp) and (reader := _reader(op)) is not None:
+            readers.setdefault(op.weight.data, identity_of(reader))
+    return weights.WeightsRecord.of(
+        (name, reader, imported.weights[name]) for name, reader in readers.items()
+    )
+
+
+def _reader(op: TopOperation) -> TopOperation | None:
+    """The first operation that computes with a result: those that only move it are passed."""
+    use = next(iter(op.results[0].uses), None)
+    if use is None or not isinstance(use.operation, TopOperation):
+        return None
+    reader = use.operation
+    return (_reader(reader) or reader) if reader.FAMILY == "movement" else reader
 
 
 def snapshot_record(snapshot: Snapshot) -> SnapshotRecord:

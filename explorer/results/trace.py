@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from explorer.results.accuracy import AccuracyReport
 from explorer.results.constraints import ConstraintRecord
-from explorer.results.encoding import from_json
+from explorer.results.encoding import from_json, to_json
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
 from explorer.results.knobs import Knob
@@ -126,7 +126,7 @@ class Trace:
 
 
 class MadeParts(Mapping[str, object]):
-    """Parts of a trace, each made when it is first read, and kept."""
+    """Parts of a trace, each made when it is first read, and kept. They equal those of a file."""
 
     def __init__(self, makers: Mapping[str, Callable[[], object]]) -> None:
         self._makers = dict(makers)
@@ -145,3 +145,10 @@ class MadeParts(Mapping[str, object]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._makers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return to_json(self) == to_json(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  (as a dict)

@@ -109,4 +109,5 @@ LATE_PARTS = frozenset({"accuracy", "counted", "float", "profile", "program", "s
 
 def parts_of(trace: Trace) -> dict[str, bool]:
     """Of every part, whether it is there."""
-    return {name: part.is_in(trace) for name, part in PARTS.items()}
+    known = {name: part.is_in(trace) for name, part in PARTS.items()}
+    return {**known, **dict.fromkeys(trace.parts, True)}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from explorer.views import faces
-from explorer.views.catalog import constraints, insights, kernels, layers, program
+from explorer.views.catalog import constraints, insights, kernels, layers, program, weights
 from explorer.views.needs import part_named
 from explorer.views.view import JAVASCRIPT, Pane, View
 
@@ -184,6 +184,7 @@ VIEWS: tuple[View, ...] = (
     layers.VIEW,
     program.VIEW,
     kernels.VIEW,
+    weights.VIEW,
     View(
         name="ports",
         title="what limits every hot loop on the ports of a core",

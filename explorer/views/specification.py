@@ -184,6 +184,18 @@ class Rect:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Bars of equal width from left to right, which stand on `base`."""
+
+    x: float
+    base: float
+    step: float
+    """Width of a bar and of the gap after it, which takes one unit."""
+    heights: tuple[float, ...]
+    role: str = "accent"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Line:
     """A line through points."""
 
@@ -204,7 +216,7 @@ class Label:
     role: str = "quiet"
 
 
-Mark = Rect | Line | Label
+Mark = Rect | Bars | Line | Label
 
 
 @dataclass(frozen=True, kw_only=True)

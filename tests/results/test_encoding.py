@@ -22,12 +22,15 @@ from explorer.results import (
 from explorer.results.encoding import from_json, to_json
 from explorer.results.program import Tap
 from explorer.results.trace import SnapshotRecord
+from explorer.results.weights import WeightsRecord, WeightTensor
 
 RECORDS = sorted(
     {
         *(k for k in vars(results).values() if isinstance(k, type) and dataclasses.is_dataclass(k)),
         SnapshotRecord,
         Tap,
+        WeightsRecord,
+        WeightTensor,
     },
     key=lambda kind: kind.__name__,
 )
@@ -56,7 +59,7 @@ def values(kind: object, above: tuple[object, ...] = ()) -> st.SearchStrategy:
     above: the records that it stands in.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is str:
+    if kind is str or kind is object:  # a part of a trace, whatever it is, stays as JSON
         return st.text(max_size=5)
     if kind is float:
         return st.floats(allow_nan=False)

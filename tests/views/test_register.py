@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import explorer
@@ -29,6 +30,7 @@ from explorer.results.runs.sensitivity import (
     Quality,
     TensorSensitivity,
 )
+from explorer.results.weights import PART, WeightsRecord
 from explorer.views import register
 from explorer.views.needs import PARTS
 from explorer.views.page import export_page
@@ -52,7 +54,7 @@ def test_names_tabs_and_keys_are_used_once():
 @pytest.mark.parametrize("view", register.VIEWS, ids=lambda view: view.name)
 def test_a_view_has_a_title_a_face_and_asks_for_known_parts(view: View):
     assert view.title and (view.has_faces or view.pane)
-    assert {*view.needs, *view.uses} <= PARTS.keys()
+    assert {*view.needs, *view.uses} <= {*PARTS, PART}
 
 
 @pytest.mark.parametrize("view", register.shown_views(register.VIEWS), ids=lambda view: view.name)
@@ -97,6 +99,7 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         operators=(operator,),
         quantization=quantization,
         ports=ports,
+        parts={PART: WeightsRecord.of([(mark, mark, np.ones((2, 3)))])},
     )
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)
@@ -196,7 +199,7 @@ def test_a_view_more_has_a_tab_and_a_key_in_a_saved_page(
     page = watched.page
     page.goto(path.as_uri())
     page.wait_for_selector(".node")
-    page.keyboard.press("i")
+    page.keyboard.press("O")
     table = page.locator(".dock table[aria-label='kinds of operations']")
     table.wait_for()
     last = trace.snapshots[-1].graph.nodes

@@ -23,13 +23,14 @@ from explorer.views.parts.markup import (
 from explorer.views.renderers.text import alignment, rows_left_out, shown_columns
 from explorer.views.specification import (
     FORMATS,
+    Bars,
     Cell,
     ChartSpec,
     Column,
     Facts,
     ImageSpec,
-    Label,
     Line,
+    Mark,
     Part,
     Rect,
     Specification,
@@ -96,10 +97,15 @@ def _cell(spec: TableSpec, cell: Cell, column: Column) -> str:
     return html if cell.share is None else html + bar(cell.share, LIGHT.accent)
 
 
-def _mark(mark: Rect | Line | Label) -> str:
+def _mark(mark: Mark) -> str:
     colour = mark.role if mark.role.startswith("#") else getattr(LIGHT, mark.role)
     if isinstance(mark, Rect):
         return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour)
+    if isinstance(mark, Bars):
+        return "".join(
+            svg.rect(mark.x + i * mark.step, mark.base - height, mark.step - 1, height, fill=colour)
+            for i, height in enumerate(mark.heights)
+        )
     if isinstance(mark, Line):
         return svg.polyline(mark.points, fill="none", stroke=colour)
     return svg.text(mark.x, mark.y, mark.text, fill=colour, text_anchor=mark.anchor)

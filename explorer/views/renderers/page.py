@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from explorer.views.payload.text import Json
 from explorer.views.specification import (
     FORMATS,
+    Bars,
     Cell,
     ChartSpec,
     Column,
     Facts,
     ImageSpec,
-    Label,
     Line,
     Link,
+    Mark,
     Part,
     Rect,
     Section,
@@ -121,7 +122,9 @@ def _value(value: object) -> Json:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _mark(mark: Rect | Line | Label) -> Json:
+def _mark(mark: Mark) -> Json:
+    if isinstance(mark, Bars):
+        return ["bars", mark.x, mark.base, mark.step, list(mark.heights), mark.role]
     if isinstance(mark, Rect):
         return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
     if isinstance(mark, Line):

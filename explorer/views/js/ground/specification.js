@@ -78,7 +78,11 @@ const DRAW = {
       node,
       refresh() {
         const marked = launchesOf(app);
-        if (operations.length) node.open = operations.some((name) => marked.has(name));
+        const isOpen = operations.some((name) => marked.has(name));
+        if (operations.length && isOpen !== node.open) {
+          node.open = isOpen;
+          if (isOpen) node.scrollIntoView({block: "nearest"});
+        }
         refresh();
       },
     };
@@ -165,6 +169,13 @@ function drawChart(app, {title, width, height, marks}) {
     if (kind === "text") {
       const [x, y, text, anchor, role] = mark;
       return shape("text", {x, y, "text-anchor": anchor, style: `fill: ${paint(role)}`}, text);
+    }
+    if (kind === "bars") {
+      const [x, base, step, heights, role] = mark;
+      const style = `fill: ${paint(role)}`;
+      return heights.map((height, place) =>
+        shape("rect", {x: x + place * step, y: base - height, width: step - 1, height, style}),
+      );
     }
     const [id, about] = mark.slice(-2);
     const hover = about ? shape("title", {}, about) : null;

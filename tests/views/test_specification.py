@@ -1,0 +1,150 @@
+"""Specifications as text, HTML, JSON and data of the page."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from explorer.results import Trace
+from explorer.results.weights import PART, WeightsRecord
+from explorer.views.catalog.weights import weights
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.page import json_of, page_of
+from explorer.views.renderers.text import text_of
+from explorer.views.specification import (
+    Bars,
+    Cell,
+    ChartSpec,
+    Column,
+    Facts,
+    Label,
+    Line,
+    Link,
+    Rect,
+    Row,
+    Section,
+    Specification,
+    TableSpec,
+    Text,
+)
+from explorer.views.theme import EQUAL
+
+HOSTILE = "<script>\x1b[31m\u202e"
+TABLE = TableSpec(
+    title="layers",
+    columns=(
+        Column(key="name", title="name", format="name"),
+        Column(key="cycles", title="cycles", format="count"),
+        Column(key="share", title="share", format="percent", is_for_page=True),
+        Column(key="empty", title="empty", format="error"),
+    ),
+    rows=(
+        Row(cells={"name": HOSTILE, "cycles": 1234, "share": 0.5}, operations=("conv_1",)),
+        Row(
+            cells={"name": Cell(value="b", look=EQUAL, exact="exact"), "cycles": None},
+            link=Link(dock="memory", selection="pool"),
+        ),
+        Row(cells={"name": "c", "cycles": Cell(value=float("nan"), text="?", share=0.25)}),
+    ),
+    max_rows=2,
+)
+CHART = ChartSpec(
+    title=HOSTILE,
+    width=10,
+    height=5,
+    marks=(
+        Rect(x=0, y=0, width=1, height=2, id=HOSTILE, title=HOSTILE),
+        Bars(x=0, base=5, step=2, heights=(0, 4.5)),
+        Line(points=((0, 0), (1.5, 2)), role="#d55e00"),
+        Label(x=0, y=5, text=HOSTILE),
+    ),
+)
+WHOLE = Specification(
+    title="Title",
+    subtitle="2 of 3",
+    parts=(
+        TABLE,
+        Facts(rows=(("device", HOSTILE),)),
+        Text(text="a sentence", look=EQUAL),
+        Section(title="open", parts=(CHART,)),
+        Section(title="closed", parts=(Text(text="inside"),), is_folded=True),
+        Section(title="static", parts=(), is_for_page=False),
+    ),
+)
+
+
+def test_text_lines_up_and_leaves_out_what_has_no_value():
+    lines = text_of(WHOLE, 100).splitlines()
+    assert lines[0] == "2 of 3" and "\x1b" not in "".join(lines)
+    assert lines[1].split() == ["name", "cycles"]
+    assert lines[2].split()[-1] == "1,234" and lines[3].split() == [EQUAL.glyph, "b", "–"]
+    assert lines[4].strip() == "and 1 more"
+    assert f"{EQUAL.glyph} a sentence" in lines[6] and "inside" not in "".join(lines)
+
+
+def test_html_is_harmless_and_folds():
+    html = html_of(WHOLE)
+    assert "<script" not in html and "share" not in html.split("</table>")[0]
+    assert "<details" in html and 'src="data:image/svg+xml;base64,' in html
+
+
+def test_the_page_gets_values_to_sort_by_and_their_text():
+    table, facts, _, opened, closed = page_of(WHOLE)["parts"]
+    first, second, third = table["rows"]
+    assert first == [[["conv_1"], None], HOSTILE, [1234, "1,234"], [0.5, "50 %"], [None, "–"]]
+    assert second[0][1]["selection"] == "pool"
+    assert second[1] == ["b", "b", "exact", [EQUAL.name, EQUAL.glyph, EQUAL.title]]
+    assert third[2] == [None, "?", None, None, 0.25]
+    assert facts["rows"] == [["device", HOSTILE]]
+    assert opened["parts"][0]["marks"][2] == ["line", [[0, 0], [1.5, 2]], "#d55e00", "", ""]
+    assert closed["folded"]
+
+
+def test_json_has_the_values_alone():
+    table, facts, *_ = json_of(WHOLE)["parts"]
+    assert table[0] == {"name": HOSTILE, "cycles": 1234, "share": 0.5, "empty": None}
+    assert facts == {"device": HOSTILE}
+
+
+def test_a_format_that_is_unknown_is_an_error():
+    column = Column(key="a", title="a", format="furlongs")
+    with pytest.raises(KeyError, match="furlongs"):
+        TableSpec(title="", columns=(column,), rows=()).text(Cell(value=1), column)
+
+
+# -- weights ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weighted(trace: Trace) -> Trace:
+    array = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
+    record = WeightsRecord.of([(HOSTILE, "conv_1", array), ("bias", "conv_3", np.zeros(3))])
+    return replace(trace, parts={PART: record})
+
+
+def test_weights_of_a_damaged_file_have_no_picture(weighted: Trace):
+    record = weighted.part(PART, WeightsRecord)
+    assert record is not None
+    damaged = replace(record.tensors[0], pixels="!", counts=())
+    short = replace(record.tensors[1], picture=(1, 4))
+    broken = replace(weighted, parts={PART: replace(record, tensors=(damaged, short))})
+    assert "image/png" in html_of(weights(weighted))
+    assert "image/png" not in html_of(weights(broken))
+    with pytest.raises(ValueError, match="weights"):
+        replace(weighted, parts={PART: {"tensors": 3}}).part(PART, WeightsRecord)
+
+
+@pytest.mark.browser
+def test_the_weights_of_the_selected_operation_are_open(opened: Any, weighted: Trace):
+    watched = opened(weighted, link="pass=2&dock=weights")
+    page = watched.page
+    table = page.locator(".dock table[aria-label='weights']")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(page.locator(".dock details[open]")).to_have_count(0)
+    table.locator("tbody tr").first.click()
+    expect(page.locator(".dock details[open] img")).to_be_visible()
+    assert page.locator(".dock details[open] .chart rect").count() > 10
+    expect(table.locator("tbody tr").first).to_have_class("marked")
+    assert watched.is_clean(), watched

@@ -1,7 +1,6 @@
 """Operations of a quantized program as layers.
 
     read_operation(op, weights, machine) the layers that compute it: ReadLayer(layer, reads)
-    is_read_through(op)                  whether those that read it read what it is made of
     read_layers(snapshot)                all of a program: layers, and what is refused, with reasons
 
 Products, sums over positions, requantizations, sums of two scales, maxima, functions by table, the
@@ -17,18 +16,15 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
 from explorer.ir.requantization import ratio_of
 from explorer.ir.structure import operations, value_name
-from explorer.ir.top.casting import BitcastOp, CastOp
-from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.ir.top.elementwise import BinaryOp
+from explorer.ir.top.data import WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
-from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.transpose import TransposeOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
@@ -39,29 +35,26 @@ from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.reductions.reduction import ReduceOp
 from explorer.ir.types import static_shape
 from explorer.npu.averages import average
-from explorer.npu.computed import Step, copy, is_read_as_matrix, is_swap, matrix_product, swap
+from explorer.npu.computed import Step, copy, is_swap, matrix_product, swap
 from explorer.npu.elementwise import ElementwiseOperand
 from explorer.npu.fixed_points import factor, fixed_point_layers, scaled_layer
+from explorer.npu.fusion import is_read_through, stays
 from explorer.npu.layer import Layer, LayerError
 from explorer.npu.moves import (
     MOVES,
-    flattened_picture,
-    is_joined_as_it_is,
     is_unmoved,
     move_layers,
     origin,
 )
-from explorer.npu.network_values import are_same_bytes, stored_form, width_problem
+from explorer.npu.network_values import stored_form, width_problem
 from explorer.npu.normalization import normalization
 from explorer.npu.pieces import merged, over_pictures
 from explorer.npu.products import Values, offset_of, product, quantized, rescaled, summed
 from explorer.npu.softmax import softmax
 from explorer.npu.sums import (
     arithmetic_behind,
-    is_of_sums,
     numbers_behind,
     sums_behind,
-    takes_sums,
 )
 from explorer.npu.windows import WindowLayer
 from explorer.targets.npu.machine import Machine
@@ -116,40 +109,6 @@ def read_layers(snapshot: Snapshot) -> FoundLayers:
 def _is_at_the_ends(op: TopOperation) -> bool:
     """Between floats and integers, which the host converts."""
     return op.name in ("top.quantize", "top.dequantize", "top.weight", "top.return")
-
-
-def stays(op: TopOperation) -> bool:
-    """Whether nothing has to be computed for it: weights, the return, views of the same bytes."""
-    if isinstance(op, WeightOp | ReturnOp):
-        return True
-    return op.is_view and are_same_bytes(op.operands[0], op.results[0])
-
-
-def is_read_through(op: TopOperation) -> bool:
-    """Whether nobody needs its result as it is: those that read it read what it is made of."""
-    users = [use.operation for use in op.results[0].uses]
-    if is_read_as_matrix(op):
-        return True
-    if isinstance(op, MOVES) and not stays(op):
-        return bool(users) and not any(_needs_moved(user, op) for user in users)
-    if isinstance(op, (BinaryOp, BitcastOp, CastOp, ReduceOp, ConvOp, MatMulOp, *MOVES)):
-        return bool(users) and all(takes_sums(user) for user in users) and is_of_sums(op)
-    return False
-
-
-def _needs_moved(user: Operation, op: TopOperation) -> bool:
-    """Whether it reads what was moved, rather than move it on or take it as a window."""
-    if isinstance(user, MatMulOp) and user.operands[0] is op.results[0]:
-        return flattened_picture(op.results[0], {}) is None
-    if is_swap(user) and isinstance(user, TransposeOp) and not stays(user):
-        return is_read_as_matrix(user) or not is_unmoved(user.output)
-    if isinstance(user, ConcatOp):
-        return is_joined_as_it_is(user, op.results[0])
-    if not isinstance(user, MOVES) or user.operands[0] is not op.results[0]:
-        return True
-    if stays(user):
-        return any(_needs_moved(use.operation, user) for use in user.results[0].uses)
-    return False
 
 
 # ------------------------------------------------------------------------------------ by operation

@@ -26,8 +26,9 @@ from explorer.npu import (
     compile_layer,
     predict,
 )
+from explorer.npu.fusion import is_read_through, stays
 from explorer.npu.network_values import stored_form
-from explorer.npu.reading import is_read_through, read_layers, read_operation, stays
+from explorer.npu.reading import read_layers, read_operation
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.checking import check_program

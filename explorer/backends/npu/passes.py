@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
@@ -31,20 +31,21 @@ from explorer.ir.dialects.npu import (
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import TopOperation, identity_of, set_identity, to_attribute
 from explorer.ir.origins import sources_of
-from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import operations, value_name
-from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, PLANS, value_offsets
 from explorer.memory.side_by_side import side_by_side
+from explorer.npu.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
 from explorer.npu.layer import LayerError
 from explorer.npu.network import tiles_of
 from explorer.npu.network_cost import LayerSteps
 from explorer.npu.network_fields import described
-from explorer.npu.reading import ReadLayer, is_read_through, stays, view_problem
+from explorer.npu.reading import ReadLayer, view_problem
 from explorer.npu.stream import barrier
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
@@ -71,13 +72,16 @@ class TileLayers(Pass):
         problems: list[str] = []
         own = functions_on(rewriter.module, self.machine.name)
         for function in own:
+            choice = _Choice(self.machine, events, options, problems)
             ops = [op for op in function.body.block.ops if isinstance(op, TopOperation)]
-            computed = [op for op in ops if not self._is_idle(op, problems)]
+            computed = [op for op in ops if not choice.is_idle(op)]
             for op in computed:
                 try:
                     self._lower(op, rewriter, events)
                 except LayerError as error:
                     problems.append(_problem(op, error.message))
+            if not problems:
+                choice.fuse(function, rewriter)
             _erase_unused(function, rewriter)
         if not own and not _has_integers(rewriter.module):
             raise UnsupportedError(
@@ -94,19 +98,6 @@ class TileLayers(Pass):
                 "first: explorer calibrate, then --quantize",
             )
         return events.rewrites
-
-    def _is_idle(self, op: TopOperation, problems: list[str]) -> bool:
-        """Whether no layer computes it: it stays as it is, others read through it, or it is a
-        problem, which is added."""
-        try:
-            if not stays(op):
-                return is_read_through(op)
-            problem = view_problem(op, self.machine)
-        except LayerError as error:
-            problem = error.message
-        if problem:
-            problems.append(_problem(op, problem))
-        return True
 
     def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
         found = self.lowered.of(op, rewriter.weights)
@@ -165,6 +156,55 @@ class TileLayers(Pass):
         )
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """Which operations of a function have no layer of their own."""
+
+    machine: Machine
+    events: EventLog
+    options: RewriteOptions
+    problems: list[str]
+    fused: dict[Operation, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """The rule, and who reads it, of operations that are to be read through."""
+
+    def is_idle(self, op: TopOperation) -> bool:
+        """Whether no layer computes it: it stays as it is, others read through it, or it is a
+        problem, which is added."""
+        try:
+            if not stays(op):
+                return self._is_fused(op)
+            self.fused[op] = VIEWED, readers_of(op)  # in case that nothing reads it in the end
+            problem = view_problem(op, self.machine)
+        except LayerError as error:
+            problem = error.message
+        if problem:
+            self.problems.append(_problem(op, problem))
+        return True
+
+    def _is_fused(self, op: TopOperation) -> bool:
+        found = fusion_of(op)
+        if found is None:
+            return False
+        reason = found.reason
+        if not reason and self.options.decision(self.events.address(found.rule, op)) is False:
+            reason = OVERRIDDEN
+        if reason:
+            self.events.decline(found.rule, op, reason, EXPLANATIONS[found.rule])
+        else:
+            self.fused[op] = found.rule, found.readers
+        return not reason
+
+    def fuse(self, function: func.FuncOp, rewriter: RecordedRewriter) -> None:
+        """Erases what layers have read through, the last one first, each as an event."""
+        for op in reversed(list(function.body.block.ops)):
+            if not _is_unused(op) or isinstance(op, WeightOp):
+                continue
+            rule, readers = self.fused[op]
+            text = f"{', '.join(readers)}: {EXPLANATIONS[rule]}"
+            with self.events.rewrite(rule, op, text):
+                rewriter.erase(op)
+
+
 def _problem(op: TopOperation, reason: str) -> str:
     """Why an operation is no layer, by its name and its source nodes."""
     return f"{identity_of(op)} (from {', '.join(sources_of(op))}): {reason}"
@@ -180,11 +220,16 @@ def _has_integers(module: ModuleOp) -> bool:
 
 
 def _erase_unused(function: func.FuncOp, rewriter: RecordedRewriter) -> None:
-    """Weights that are constants of layers now, and what layers have read through."""
+    """Weights that are constants of layers now."""
     for op in reversed(list(function.body.block.ops)):
-        is_idle = isinstance(op, TopOperation) and not isinstance(op, NpuOperation | ReturnOp)
-        if is_idle and not any(result.uses for result in op.results):
+        if _is_unused(op):
             rewriter.erase(op)
+
+
+def _is_unused(op: Operation) -> bool:
+    """Whether nothing reads an operation that is none of the machine's."""
+    is_own = not isinstance(op, TopOperation) or isinstance(op, NpuOperation | ReturnOp)
+    return not is_own and not any(result.uses for result in op.results)
 
 
 @dataclass(frozen=True)

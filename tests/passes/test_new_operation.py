@@ -320,8 +320,8 @@ def test_its_gradient_is_found_backwards():
     z = program.add("z", DistanceOp, [y, program.weight("goal", np.arange(3))])
     build = Build(program.weights, Knowledge(program.weights), program.block)
     operations = [value.owner for value in (d, y, z)]
-    (slope,) = gradients_of(z, [x], operations, build)  # pyright: ignore[reportArgumentType]
-    working = program.returning(slope)
+    (slope,) = gradients_of(build.expr(z), [build.expr(x)], operations, build)  # pyright: ignore[reportArgumentType]
+    working = program.returning(slope.value)
     point = np.array([[0.5, 3, 1], [2, 2, 7]], np.float32)
     entry = entry_function(working.module)
     (found,), _ = evaluate_function(entry, working.weights, [point])

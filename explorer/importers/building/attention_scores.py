@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Size
+from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr, Size
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.shapes import RangeOp
@@ -26,23 +26,23 @@ from explorer.ir.top.shapes import RangeOp
 class Mixed:
     """What attention makes: (batch, heads, rows, columns), and its scores where they are wanted."""
 
-    values: SSAValue
-    scores: SSAValue | None = None
+    values: Expr
+    scores: Expr | None = None
     """(batch, heads, rows, total), with all that is added but unmasked, before the softmax."""
-    weights: SSAValue | None = None
+    weights: Expr | None = None
     """The same after it."""
 
 
 def attend(
-    query: SSAValue,
-    key: SSAValue,
-    value: SSAValue,
+    query: Expr,
+    key: Expr,
+    value: Expr,
     build: Build,
     scale: float = 0.0,
-    mask: SSAValue | None = None,
-    bias: SSAValue | None = None,
+    mask: Expr | None = None,
+    bias: Expr | None = None,
     softcap: float = 0.0,
-    sink: SSAValue | None = None,
+    sink: Expr | None = None,
     has_scores: bool = False,
 ) -> Mixed:
     """softmax(capped(scale * query key^T) + bias, masked) value; a scale of 0 is 1 / sqrt(size).
@@ -55,10 +55,10 @@ def attend(
         mixed = build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
         return Mixed(mixed)
     heads, shared = build.sizes(query, [1], "heads")[0], build.sizes(key, [1], "heads")[0]
-    apart: list[Size] = [Axis(query, 0), shared, heads // max(shared, 1), Axis(query, 2), size]
+    apart: list[Size] = [query.dim(0), shared, heads // max(shared, 1), query.dim(2), size]
     turned = build.transpose(build.unsqueeze(key, [2]), [0, 1, 2, 4, 3])
     products = build.matmul(build.reshape(query, apart), turned)
-    scores = build.reshape(products, [Axis(query, 0), heads, Axis(query, 2), Axis(key, 2)])
+    scores = build.reshape(products, [query.dim(0), heads, query.dim(2), key.dim(2)])
     scores = build.scaled(scores, scale)
     if softcap:
         scores = build.scaled(build.unary("tanh", build.scaled(scores, 1 / softcap)), softcap)
@@ -68,13 +68,13 @@ def attend(
     if mask is not None:
         masked = build.select(mask, scores, build.scalar_like(-np.inf, scores))
     weights = _softmax(masked, sink, build)
-    grouped = build.reshape(weights, [*apart[:4], Axis(key, 2)])
+    grouped = build.reshape(weights, [*apart[:4], key.dim(2)])
     mixed = build.matmul(grouped, build.unsqueeze(value, [2]))
-    values = build.reshape(mixed, [Axis(query, 0), heads, Axis(query, 2), Axis(value, 3)])
+    values = build.reshape(mixed, [query.dim(0), heads, query.dim(2), value.dim(3)])
     return Mixed(values, scores, weights)
 
 
-def _softmax(scores: SSAValue, sink: SSAValue | None, build: Build) -> SSAValue:
+def _softmax(scores: Expr, sink: Expr | None, build: Build) -> Expr:
     """Along the last axis; with a sink, the shares of the keys only."""
     if sink is None:
         return build.value(SoftmaxOp, [scores], axis=3, logarithm=False)
@@ -88,7 +88,7 @@ def _softmax(scores: SSAValue, sink: SSAValue | None, build: Build) -> SSAValue:
 # -- positions -----------------------------------------------------------------------------------
 
 
-def counted(value: SSAValue, axis: int, build: Build) -> SSAValue:
+def counted(value: Expr, axis: int, build: Build) -> Expr:
     """0, 1, 2 ... for each element of an axis, i64."""
     size = build.size(value, axis)
     if size is not None:
@@ -96,7 +96,7 @@ def counted(value: SSAValue, axis: int, build: Build) -> SSAValue:
     return counted_to(length(value, axis, build), build)
 
 
-def counted_to(limit: SSAValue, build: Build) -> SSAValue:
+def counted_to(limit: Expr, build: Build) -> Expr:
     """0 to limit - 1, i64."""
     known = build.knowledge.integers(limit)
     if known is not None:
@@ -105,12 +105,12 @@ def counted_to(limit: SSAValue, build: Build) -> SSAValue:
     return build.value(RangeOp, [zero, limit, one])
 
 
-def length(value: SSAValue, axis: int, build: Build) -> SSAValue:
+def length(value: Expr, axis: int, build: Build) -> Expr:
     """The size of an axis as a number, i64."""
-    return build.reshape(build.shape_vector([Axis(value, axis)]), [])
+    return build.reshape(build.shape_vector([value.dim(axis)]), [])
 
 
-def causal(query: SSAValue, key: SSAValue, past: SSAValue | None, build: Build) -> SSAValue:
+def causal(query: Expr, key: Expr, past: Expr | None, build: Build) -> Expr:
     """(rows, total): true for keys that do not come after the query.
 
     The first query stands behind the rows of `past`, which are the first keys; at 0 without it.

@@ -11,15 +11,15 @@ soon as they stand in the table of all candidates.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp
 
 
-def decoded(deltas: SSAValue, priors: SSAValue, code: str, border: float, build: Build) -> SSAValue:
+def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) -> Expr:
     """Boxes out of what was predicted of each prior box, by the code of SSD: CORNER, CENTER_SIZE
     or CORNER_SIZE. border: 1 where a box of pixels ends at its last pixel, else 0.
 
@@ -43,23 +43,23 @@ def decoded(deltas: SSAValue, priors: SSAValue, code: str, border: float, build:
     return build.concat(ends, build.rank(deltas) - 1)
 
 
-def clipped(boxes: SSAValue, least: SSAValue, most: SSAValue, build: Build) -> SSAValue:
+def clipped(boxes: Expr, least: Expr, most: Expr, build: Build) -> Expr:
     """Within corners of (x, y, x, y)."""
     return build.binary("max", build.binary("min", boxes, most), least)
 
 
-def best(boxes: SSAValue, scores: SSAValue, most: int, build: Build) -> tuple[SSAValue, SSAValue]:
+def best(boxes: Expr, scores: Expr, most: int, build: Build) -> tuple[Expr, Expr]:
     """The boxes (G, K, 4) of the K best scores (G, K), best first."""
     groups, count = build.sizes(scores, [0, 1], "the best boxes")
     number = count if most < 0 else min(most, count)
-    chosen = build.operation(TopKOp, [scores], k=number, axis=1, largest=True)
-    places = build.expand(build.unsqueeze(chosen.indices, [2]), [groups, number, 4])
-    return build.value(GatherElementsOp, [boxes, places], axis=1), chosen.values
+    chosen, indices = build.values(TopKOp, [scores], k=number, axis=1, largest=True)
+    places = build.expand(build.unsqueeze(indices, [2]), [groups, number, 4])
+    return build.value(GatherElementsOp, [boxes, places], axis=1), chosen
 
 
 def kept(
-    boxes: SSAValue, scores: SSAValue, overlap: float, threshold: float, border: float, build: Build
-) -> SSAValue:
+    boxes: Expr, scores: Expr, overlap: float, threshold: float, border: float, build: Build
+) -> Expr:
     """Scores (G, K) with -inf for boxes (G, K, 4) that overlap a better one of their group too
     much, or whose score is not above the threshold. A box that ends before it begins is empty."""
     groups, count = build.sizes(scores, [0, 1], "boxes that overlap")
@@ -83,9 +83,9 @@ def kept(
     return build.reshape(made, [groups, count])
 
 
-def _last(x: SSAValue, begin: int, end: int, build: Build) -> SSAValue:
+def _last(x: Expr, begin: int, end: int, build: Build) -> Expr:
     return build.slice(x, build.rank(x) - 1, begin, end)
 
 
-def _sum(a: SSAValue, b: SSAValue, factor: SSAValue, build: Build) -> SSAValue:
+def _sum(a: Expr, b: Expr, factor: Expr, build: Build) -> Expr:
     return build.binary("add", a, build.binary("mul", b, factor))

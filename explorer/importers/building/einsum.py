@@ -16,23 +16,23 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Size, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr, Size
 
 
 @dataclass(frozen=True)
 class _Term:
     """A value with a label for each axis."""
 
-    value: SSAValue
+    value: Expr
     labels: tuple[str, ...]
 
     def axis(self, label: str) -> int:
         return self.labels.index(label)
 
 
-def einsum(equation: str, operands: Sequence[SSAValue], build: Build) -> SSAValue:
+def einsum(equation: str, operands: Sequence[Expr], build: Build) -> Expr:
     """What the equation says of the operands. ValueError where it does not fit them."""
     inputs, output = _equation(equation, [build.rank(operand) for operand in operands])
     terms = [
@@ -87,7 +87,7 @@ def _diagonal(term: _Term, build: Build) -> _Term:
         rows, columns = build.sizes(moved, [-2, -1], "a diagonal")
         if rows != columns:
             raise ValueError(f"label {label!r} has the sizes {rows} and {columns}")
-        sizes: list[Size] = [Axis(moved, axis) for axis in range(len(order))]
+        sizes: list[Size] = [moved.dim(axis) for axis in range(len(order))]
         flat = build.reshape(moved, [*sizes, rows * columns])
         diagonal = build.gather(flat, np.arange(rows) * (rows + 1), len(order))
         term = _Term(diagonal, (*(term.labels[a] for a in order), label))
@@ -122,13 +122,13 @@ def _product(left: _Term, right: _Term, needed: set[str], build: Build) -> _Term
     a = _matrix(left, batch, rows, inner, build)
     b = _matrix(right, batch, inner, columns, build)
     product = build.matmul(a, b)
-    outer: list[Size] = [Axis(product, axis) for axis in range(len(batch))]
-    sizes = [Axis(left.value, left.axis(label)) for label in rows]
-    sizes += [Axis(right.value, right.axis(label)) for label in columns]
+    outer: list[Size] = [product.dim(axis) for axis in range(len(batch))]
+    sizes = [left.value.dim(left.axis(label)) for label in rows]
+    sizes += [right.value.dim(right.axis(label)) for label in columns]
     return _Term(build.reshape(product, [*outer, *sizes]), labels)
 
 
-def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> SSAValue:
+def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> Expr:
     """The term with the axes of `labels`, new ones of size 1 for "", and others behind."""
     present = [label for label in labels if label]
     moved = build.transpose(term.value, [term.axis(label) for label in present])
@@ -139,21 +139,21 @@ def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> 
 
 def _matrix(
     term: _Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str], build: Build
-) -> SSAValue:
+) -> Expr:
     """The term as (batch..., rows, columns), the labels of each merged into one axis."""
     order = [term.axis(label) for label in (*batch, *rows, *columns)]
     moved = build.transpose(term.value, order)
     if len(rows) == 1 and len(columns) == 1:
         return moved
-    sizes: list[Size] = [Axis(moved, axis) for axis in range(len(batch))]
+    sizes: list[Size] = [moved.dim(axis) for axis in range(len(batch))]
     for begin, count in ((len(batch), len(rows)), (len(batch) + len(rows), len(columns))):
         sizes.append(_merged_size(moved, begin, count, -1 not in sizes, build))
     return build.reshape(moved, sizes)
 
 
-def _merged_size(x: SSAValue, begin: int, count: int, can_infer: bool, build: Build) -> Size:
+def _merged_size(x: Expr, begin: int, count: int, can_infer: bool, build: Build) -> Size:
     if count == 1:
-        return Axis(x, begin)
+        return x.dim(begin)
     found = [build.size(x, axis) for axis in range(begin, begin + count)]
     known = [size for size in found if size is not None]
     if len(known) == len(found):

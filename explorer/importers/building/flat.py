@@ -6,7 +6,7 @@
 
     def relu(node, operands, build):              a converter: its docstring stands in the rewrite
         \"\"\"max(x, 0)\"\"\"
-        return build.unary("relu", operands[0])
+        return operands[0].relu()
 
 Nodes stand in an order in which each follows what it needs. A name that no node makes is an input
 or one of `model.constants`.
@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block
 
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.decomposition import decomposition, explained, explanations
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
 from explorer.importers.building.source_program import SourceBuilder, end
@@ -44,7 +45,6 @@ from explorer.ir.types import (
     QuantizedType,
     format_shape,
     is_static,
-    shape_of,
     tensor_type,
 )
 from explorer.ir.weights import Weights
@@ -70,7 +70,7 @@ class FileNode:
     """Where it stands in what the model was made of: a line of a program."""
 
 
-Convert = Callable[[FileNode, Sequence[SSAValue | None], Build], SSAValue | Sequence[SSAValue]]
+Convert = Callable[[FileNode, Sequence[Expr | None], Build], Expr | Sequence[Expr]]
 """The values of a node's results, in the form that the file says; None stands for an operand that
 is left out. Raises `Unsupported` with the reason for what cannot be expressed."""
 
@@ -149,7 +149,7 @@ class FlatGraph:
         convert = self.converters.get(node.operator)
         if convert is None:
             return self._unknown(node.operator)
-        operands: list[SSAValue | None] = []
+        operands: list[Expr | None] = []
         for name in node.inputs:
             value = self._value(name, program, found, model) if name else None
             if name and value is None and found.problems:
@@ -160,7 +160,7 @@ class FlatGraph:
         program.begin(node.name)
         try:
             made = convert(node, operands, program.build)
-            results = [made] if isinstance(made, SSAValue) else list(made)
+            results = [made] if isinstance(made, Expr) else list(made)
             _check(results, node)
         except Unsupported as unsupported:
             return f"{node.operator}: {unsupported}"
@@ -170,7 +170,7 @@ class FlatGraph:
             if is_examined:
                 return words.split("\n")[0]
             # It may be the names of sizes that do not fit: what the node is shows at known ones.
-            if not all(is_static(value) for value in operands if value is not None):
+            if not all(is_static(value.type) for value in operands if value is not None):
                 first = words.split("\n")[0]
                 return f"{node.operator}: {first} (give symbolic dimensions a size)"
             message = f"{node.operator} does not fit its operands: {words}"
@@ -183,7 +183,7 @@ class FlatGraph:
 
     def _value(
         self, name: str, program: ProgramBuilder, found: _Converted, model: SourceModel
-    ) -> SSAValue | None:
+    ) -> Expr | None:
         """A tensor's value; constants become operations when they are first used."""
         if name not in found.values and name in model.constants:
             array = model.constants[name]
@@ -241,7 +241,7 @@ class FlatGraph:
 @dataclass
 class _Converted:
     weights: Weights
-    values: dict[str, SSAValue]
+    values: dict[str, Expr]
     problems: dict[str, str] = field(default_factory=dict)
     microseconds: dict[str, float] = field(default_factory=dict)
     module: ModuleOp | None = None
@@ -258,11 +258,11 @@ def _kind(name: str, found: _Converted, model: SourceModel) -> Attribute:
     return tensor_type(ELEMENT_TYPES[declared.element_type], declared.shape)
 
 
-def _check(results: Sequence[SSAValue], node: FileNode) -> None:
+def _check(results: Sequence[Expr], node: FileNode) -> None:
     for value in results:
-        check_rank(len(shape_of(value)), f"the result of {node.operator}", node.name)
-        if prod(s for s in shape_of(value) if isinstance(s, int) and s) > MOST_ELEMENTS:
-            shape = format_shape(shape_of(value))
+        check_rank(len(value.shape), f"the result of {node.operator}", node.name)
+        if prod(s for s in value.shape if isinstance(s, int) and s) > MOST_ELEMENTS:
+            shape = format_shape(value.shape)
             raise ValueError(f"a result of shape {shape}, more than {MOST_ELEMENTS:,} elements")
 
 

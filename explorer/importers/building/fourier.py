@@ -14,9 +14,9 @@ Reference: Cooley and Tukey, "An Algorithm for the Machine Calculation of Comple
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Size, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr, Size
 
 LONGEST_TRANSFORM = 2048
 """Points that one matrix transforms; it has four times their square elements."""
@@ -25,8 +25,8 @@ LONGEST_PART = 256
 
 
 def transformed(
-    x: SSAValue, axis: int, points: int, onesided: bool, inverse: bool, build: Build
-) -> SSAValue:
+    x: Expr, axis: int, points: int, onesided: bool, inverse: bool, build: Build
+) -> Expr:
     """The transform along an axis; its inverse is divided by the number of points.
 
     x: parts (1 real, or 2) in the last axis. Shorter or longer ones are filled up or cut off.
@@ -52,19 +52,17 @@ def transformed(
     return build.transpose(result, [order.index(a) for a in range(rank)])
 
 
-def _product(x: SSAValue, matrix: np.ndarray, build: Build) -> SSAValue:
+def _product(x: Expr, matrix: np.ndarray, build: Build) -> Expr:
     """(..., size, parts) times (size * parts, bins, numbers): (..., bins, numbers)."""
     rows, *result = matrix.shape
-    outer = [Axis(x, axis) for axis in range(build.rank(x) - 2)]
+    outer = [x.dim(axis) for axis in range(build.rank(x) - 2)]
     flat = build.reshape(x, [*(outer or [1]), rows])
     stored = build.weight(np.ascontiguousarray(matrix.reshape(rows, -1)))
     product = build.matmul(flat, build.cast(stored, build.dtype(x)))
     return build.reshape(product, [*outer, *result])
 
 
-def _long_transform(
-    x: SSAValue, points: int, onesided: bool, inverse: bool, build: Build
-) -> SSAValue:
+def _long_transform(x: Expr, points: int, onesided: bool, inverse: bool, build: Build) -> Expr:
     """x: (..., size up to the points, parts). The same result as that of the one matrix."""
     if inverse and onesided:
         x = _mirrored(x, points, build)
@@ -81,7 +79,7 @@ def _long_transform(
     return result
 
 
-def _mirrored(x: SSAValue, points: int, build: Build) -> SSAValue:
+def _mirrored(x: Expr, points: int, build: Build) -> Expr:
     """One side of a spectrum, (..., bins, parts), with the other: its conjugate, backwards."""
     last = build.rank(x) - 1
     size, parts = build.sizes(x, [last - 1, last], "a Fourier transform")
@@ -96,7 +94,7 @@ def _mirrored(x: SSAValue, points: int, build: Build) -> SSAValue:
     return build.binary("mul", both, build.weight(sign.astype(build.dtype(x))))
 
 
-def _in_parts(x: SSAValue, points: int, inverse: bool, build: Build) -> SSAValue:
+def _in_parts(x: Expr, points: int, inverse: bool, build: Build) -> Expr:
     """(..., points, parts) -> (..., points, 2), not divided by the number of points.
 
     Of points a b: point number b i + j goes into bin i' of the transform j over a points, is turned
@@ -112,23 +110,23 @@ def _in_parts(x: SSAValue, points: int, inverse: bool, build: Build) -> SSAValue
             f"a transform over {points} points, a prime number above {LONGEST_TRANSFORM}"
         )
     b, rank = points // a, build.rank(x)
-    outer: list[Size] = [Axis(x, axis) for axis in range(rank - 2)]
+    outer: list[Size] = [x.dim(axis) for axis in range(rank - 2)]
     swap = [*range(rank - 2), rank - 1, rank - 2, rank]
-    apart = build.reshape(x, [*outer, a, b, Axis(x, rank - 1)])
+    apart = build.reshape(x, [*outer, a, b, x.dim(rank - 1)])
     first = _in_parts(build.transpose(apart, swap), a, inverse, build)
     turned = _turned(first, np.outer(np.arange(b), np.arange(a)) / points, inverse, build)
     second = _in_parts(build.transpose(turned, swap), b, inverse, build)
     return build.reshape(build.transpose(second, swap), [*outer, points, 2])
 
 
-def _turned(x: SSAValue, turns: np.ndarray, inverse: bool, build: Build) -> SSAValue:
+def _turned(x: Expr, turns: np.ndarray, inverse: bool, build: Build) -> Expr:
     """(..., b, a, 2) times exp(-2 pi i turns), or its conjugate."""
     angle = (2 if inverse else -2) * np.pi * turns[..., np.newaxis]
     cosine, sine = (build.weight(f(angle).astype(build.dtype(x))) for f in (np.cos, np.sin))
     last = build.rank(x) - 1
     real, imaginary = (build.slice(x, last, part, part + 1) for part in range(2))
 
-    def combined(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
+    def combined(kind: str, left: Expr, right: Expr) -> Expr:
         products = build.binary("mul", real, left), build.binary("mul", imaginary, right)
         return build.binary(kind, *products)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from xdsl.ir import OpResult, SSAValue
 
+from explorer.importers.building.expr import Value, plain
 from explorer.ir.operation import TopOperation
 from explorer.ir.sizes.dimensions import dimension_of, plus, reshaped, sum_of
 from explorer.ir.top.data import WeightOp
@@ -51,10 +52,11 @@ class Knowledge:
         self.specialized: set[str] = set()
         """Inputs whose assumed contents were asked for."""
 
-    def array(self, value: SSAValue | None) -> np.ndarray | None:
+    def array(self, value: Value | None) -> np.ndarray | None:
         """The value's contents; None where they depend on an input or are too large to compute."""
         if value is None:
             return None
+        value = plain(value)
         if value not in self._arrays:
             self._arrays[value] = self._find(value)
         return self._arrays[value]
@@ -63,20 +65,21 @@ class Knowledge:
         """Says which of the model's inputs a value is."""
         self._inputs[value] = name
 
-    def needed(self, value: SSAValue | None) -> np.ndarray | None:
+    def needed(self, value: Value | None) -> np.ndarray | None:
         """As `array`, for what the program's shapes depend on: assumed contents count."""
         known = self.array(value)
         if known is not None or value is None or not self._assumed:
             return known
+        value = plain(value)
         if value not in self._needed:
             assumed = self._assumed_contents(value)
             found = self._compute(value, self.needed) if assumed is None else assumed
             self._needed[value] = found
         return self._needed[value]
 
-    def depend_on_inputs_of(self, value: SSAValue) -> None:
+    def depend_on_inputs_of(self, value: Value) -> None:
         """The program is right only for certain contents of the inputs that decide a value."""
-        pending, seen = [value], set[SSAValue]()
+        pending, seen = [plain(value)], set[SSAValue]()
         while pending:
             found = pending.pop()
             if found in seen:
@@ -87,14 +90,18 @@ class Knowledge:
             elif isinstance(found, OpResult):
                 pending.extend(found.op.operands)
 
-    def integers(self, value: SSAValue | None) -> list[int] | None:
+    def integers(self, value: Value | None) -> list[int] | None:
         array = self.needed(value)
         return None if array is None else [int(i) for i in array.reshape(-1)]
 
-    def sizes(self, value: SSAValue | None) -> list[Dim] | None:
+    def sizes(self, value: Value | None) -> list[Dim] | None:
         """The contents of a vector: numbers, or expressions where they are computed from sizes."""
         known = self.integers(value)
-        return list(known) if known is not None else self._contents.sizes(value)
+        return (
+            list(known)
+            if known is not None
+            else self._contents.sizes(None if value is None else plain(value))
+        )
 
     def result_shapes(self, op: TopOperation) -> list[Shape] | None:
         """Shapes that follow from the contents of operands; None where they do not."""

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region
 
 from explorer.errors import UnsupportedError
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr, all_plain, plain
 from explorer.importers.building.identifiers import argument_name, stem_of
 from explorer.importers.building.knowledge import Knowledge
 from explorer.importers.building.limits import check_size
@@ -47,7 +48,6 @@ from explorer.ir.top.requirements import requirements
 from explorer.ir.types import (
     ELEMENT_TYPES,
     QuantizedType,
-    element_type_of,
     numpy_dtype,
     tensor_type,
 )
@@ -67,20 +67,20 @@ class ProgramBuilder:
         self.build = Build(self.weights, self.knowledge, Block())
         self.names = Names()
 
-    def inputs(self, left_out: Iterable[str] = ()) -> dict[str, SSAValue]:
+    def inputs(self, left_out: Iterable[str] = ()) -> dict[str, Expr]:
         """The program's arguments by the model's names, without those that are no tensors here.
 
         ModelError for an input that does not fit into this machine's memory.
         """
         block, taken = self.build.block, set[str]()
-        found: dict[str, SSAValue] = {}
+        found: dict[str, Expr] = {}
         for value in self.model.inputs:
             if value.name in left_out:
                 continue
             argument = block.insert_arg(self._type(value), len(block.args))
             argument.name_hint = argument_name(value.name, taken)
             taken.add(argument.name_hint)
-            found[value.name] = argument
+            found[value.name] = self.build.expr(argument)
             self.knowledge.add_input(argument, value.name)
         self.names = Names(taken)
         return found
@@ -102,7 +102,7 @@ class ProgramBuilder:
         """What is built from now on is made for a node of the model; for none where it is empty."""
         self.build.source, self.build.created = node, []
 
-    def constant(self, name: str, array: np.ndarray, kind: QuantizedType | None = None) -> SSAValue:
+    def constant(self, name: str, array: np.ndarray, kind: QuantizedType | None = None) -> Expr:
         """A weight of the model; of quantized numbers where `kind` says what its integers mean."""
         self.begin("")
         value = self.build.weight(array, name, kind)
@@ -117,14 +117,15 @@ class ProgramBuilder:
         self,
         node: str,
         operator: str,
-        results: Mapping[str, SSAValue],
+        results: Mapping[str, Expr],
         origins: Mapping[str, Origin | None] | None = None,
     ) -> None:
         """Ends a node: names what was made for it, and says which tensors of the model its results
         are. `origins`: in which form, where it is another than the model's; None: in none."""
         created = set(self.build.created)
         self.identify_all(node, operator, list(results.values()))
-        for name, value in results.items():
+        for name, result in results.items():
+            value = plain(result)
             if not isinstance(value, OpResult) or not name:
                 continue
             if value.op in created:
@@ -134,11 +135,12 @@ class ProgramBuilder:
                 # Nothing was computed (Identity): the operation before it stands for this node too.
                 value.op.location = location_of([*sources_of(value.op), node])
 
-    def identify_all(self, node: str, operator: str, results: Sequence[SSAValue]) -> None:
+    def identify_all(self, node: str, operator: str, results: Sequence[Expr]) -> None:
+        final = set(all_plain(results))
         for op in self.build.created:
             if IDENTITY in op.attributes:  # of a nested graph
                 continue
-            is_final = any(result in results for result in op.results)
+            is_final = any(result in final for result in op.results)
             self.identify(op, node if is_final else "", operator)
 
     def identify(self, op: Operation, node: str, operator: str) -> None:
@@ -151,22 +153,23 @@ class ProgramBuilder:
             label = op.label() if isinstance(op, TopOperation) else op.name
             set_identity(op, self.names.fresh(stem_of(label.split(" ")[0], "value")))
 
-    def returned(self, result: SSAValue) -> SSAValue:
+    def returned(self, result: Expr) -> Expr:
         """What the program returns of a result: of quantized numbers their stored integers."""
-        if not isinstance(result, OpResult) or not is_quantized(element_type_of(result)):
+        made = plain(result)
+        if not isinstance(made, OpResult) or not is_quantized(result.element_type):
             return result
         self.begin("")
         stored = as_stored(result, self.build)
         (op,) = self.build.created
-        op.location = result.op.location
-        set_origins(op, [origin_of(result)])
+        op.location = made.op.location
+        set_origins(op, [origin_of(made)])
         self.identify(op, "", "")
         return stored
 
-    def module(self, results: Mapping[str, SSAValue]) -> ModuleOp:
+    def module(self, results: Mapping[str, Expr]) -> ModuleOp:
         """The whole program. `results`: what it returns, by the names of its outputs."""
         block = self.build.block
-        block.add_op(ReturnOp.make([list(results.values())], []))
+        block.add_op(ReturnOp.make([all_plain(results.values())], []))
         types = [a.type for a in block.args], [r.type for r in results.values()]
         function = func.FuncOp("main", types, Region(block))
         function.attributes[DEVICE] = StringAttr("host")

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.quantization.blocks import DequantizeBlocksOp
 from explorer.ir.types import (
     QuantizedType,
     element_type_from_numpy,
-    element_type_of,
-    shape_of,
     stored_type,
     tensor_type,
 )
@@ -53,30 +52,30 @@ def type_of_numbers(
         return None
 
 
-def as_quantized(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+def as_quantized(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """The value's integers as numbers of a quantized type; a constant is one from the start."""
-    if element_type_of(x) == kind:
+    if x.element_type == kind:
         return x
     if isinstance(x.owner, WeightOp):
-        result = tensor_type(kind, shape_of(x))
-        return build.append(WeightOp.make([], [result], weight=x.owner.weight)).output
+        result = tensor_type(kind, x.shape)
+        return build.results(WeightOp.make([], [result], weight=x.owner.weight))[0]
     return build.value(BitcastOp, [x], to=kind)
 
 
 def dequantized_blocks(
-    x: SSAValue, scale: SSAValue, zero: SSAValue | None, axis: int, block: int, build: Build
-) -> SSAValue:
+    x: Expr, scale: Expr, zero: Expr | None, axis: int, block: int, build: Build
+) -> Expr:
     """Real numbers of integers with parameters for every `block` of them along an axis."""
-    storage = element_type_of(x)
+    storage = x.element_type
     if not isinstance(storage, IntegerType):
         raise ValueError(f"blocks of {storage}; integers expected")
     typed = as_quantized(x, QuantizedType.in_blocks(storage, axis, block), build)
     return build.value(DequantizeBlocksOp, [typed, scale, zero])
 
 
-def as_stored(x: SSAValue, build: Build) -> SSAValue:
+def as_stored(x: Expr, build: Build) -> Expr:
     """The integers of quantized numbers; other values as they are."""
-    kind = element_type_of(x)
+    kind = x.element_type
     return build.value(BitcastOp, [x], to=stored_type(kind)) if is_quantized(kind) else x
 
 

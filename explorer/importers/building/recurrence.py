@@ -16,25 +16,23 @@ from typing import Protocol
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Region, SSAValue
 
-from explorer.importers.building.build import Axis, Build
-from explorer.ir.top.control import LoopOp
-from explorer.ir.top.data import ReturnOp
+from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.types import tensor_type
 
 LONGEST_UNROLLED = 64
 """Steps; more of them would make more operations than anybody reads."""
 
-Activation = Callable[[Build, SSAValue], SSAValue]
-State = Sequence[SSAValue]
+Activation = Callable[[Build, Expr], Expr]
+State = Sequence[Expr]
 
 
 class Factor(Protocol):
     """Weights (inputs, outputs), in whatever numbers."""
 
-    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+    def times(self, build: Build, x: Expr, bias: Expr | None = None) -> Expr:
         """x @ weights + bias"""
         ...
 
@@ -43,9 +41,9 @@ class Factor(Protocol):
 class RealFactor:
     """Weights that are real numbers."""
 
-    value: SSAValue
+    value: Expr
 
-    def times(self, build: Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+    def times(self, build: Build, x: Expr, bias: Expr | None = None) -> Expr:
         return build.matmul(x, self.value, bias)
 
 
@@ -57,9 +55,9 @@ class Direction:
     hidden: int
     recurrence: Sequence[Factor]
     """Of all gates together, (hidden, gates * hidden); of a GRU's new gate on its own."""
-    recurrence_bias: SSAValue
+    recurrence_bias: Expr
     """(hidden): that of a GRU's new gate, which belongs inside the reset."""
-    peepholes: SSAValue | None
+    peepholes: Expr | None
     """(3 * hidden): of the gates i, o and f of an LSTM."""
     activations: Sequence[Activation]
     clip: float | None
@@ -67,27 +65,27 @@ class Direction:
     is_coupled: bool
     """The forget gate of an LSTM is 1 - i."""
 
-    def gate(self, x: SSAValue, index: int) -> SSAValue:
+    def gate(self, x: Expr, index: int) -> Expr:
         """One gate of (batch, gates * hidden), or of (gates * hidden)."""
         axis = self.build.rank(x) - 1
         return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
 
-    def activate(self, index: int, x: SSAValue) -> SSAValue:
+    def activate(self, index: int, x: Expr) -> Expr:
         if self.clip is not None:
             x = self.build.unary("clip", x, -self.clip, self.clip)
         return self.activations[index](self.build, x)
 
-    def with_peephole(self, gate: SSAValue, index: int, cell: SSAValue) -> SSAValue:
+    def with_peephole(self, gate: Expr, index: int, cell: Expr) -> Expr:
         if self.peepholes is None:
             return gate
         seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
         return self.build.binary("add", gate, seen)
 
 
-Step = Callable[[Direction, SSAValue, State], State]
+Step = Callable[[Direction, Expr, State], State]
 
 
-def lstm_step(d: Direction, x: SSAValue, state: State) -> State:
+def lstm_step(d: Direction, x: Expr, state: State) -> State:
     """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
     build, (h, c) = d.build, state
     gates = build.binary("add", x, d.recurrence[0].times(build, h))
@@ -102,7 +100,7 @@ def lstm_step(d: Direction, x: SSAValue, state: State) -> State:
     return [build.binary("mul", o, d.activations[2](build, c)), c]
 
 
-def gru_step(d: Direction, x: SSAValue, state: State) -> State:
+def gru_step(d: Direction, x: Expr, state: State) -> State:
     """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
     build, (h,), size = d.build, state, d.hidden
     both, new = d.recurrence
@@ -117,7 +115,7 @@ def gru_step(d: Direction, x: SSAValue, state: State) -> State:
     return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
 
 
-def rnn_step(d: Direction, x: SSAValue, state: State) -> State:
+def rnn_step(d: Direction, x: Expr, state: State) -> State:
     build, (h,) = d.build, state
     return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
 
@@ -128,11 +126,11 @@ def rnn_step(d: Direction, x: SSAValue, state: State) -> State:
 def run_layer(
     direction: Direction,
     step: Step,
-    projected: SSAValue,
+    projected: Expr,
     state: State,
-    valid: SSAValue | None,
+    valid: Expr | None,
     is_backwards: bool,
-) -> tuple[SSAValue, State]:
+) -> tuple[Expr, State]:
     """All h as (sequence, batch, hidden), and the last states as (batch, hidden).
 
     projected: what the input gives to the gates, (sequence, batch, gates * hidden). valid: which
@@ -146,15 +144,15 @@ def run_layer(
 def _unrolled(
     direction: Direction,
     step: Step,
-    projected: SSAValue,
+    projected: Expr,
     state: State,
-    valid: SSAValue | None,
+    valid: Expr | None,
     is_backwards: bool,
-) -> tuple[SSAValue, State]:
+) -> tuple[Expr, State]:
     """Every step as operations of its own."""
     build = direction.build
     (length,) = build.sizes(projected, [0], "a recurrent layer")
-    rows: dict[int, SSAValue] = {}
+    rows: dict[int, Expr] = {}
     for index in reversed(range(length)) if is_backwards else range(length):
         x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
         mask = None
@@ -168,36 +166,35 @@ def _unrolled(
 def _looped(
     direction: Direction,
     step: Step,
-    projected: SSAValue,
+    projected: Expr,
     state: State,
-    valid: SSAValue | None,
+    valid: Expr | None,
     is_backwards: bool,
-) -> tuple[SSAValue, State]:
+) -> tuple[Expr, State]:
     """As `_unrolled`, with one body for all steps."""
     build = direction.build
     length = build.size(projected, 0)
-    count = build.reshape(build.shape_vector([Axis(projected, 0)]), [])
+    count = build.reshape(build.shape_vector([projected.dim(0)]), [])
     last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
     with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
-        number, *present = block.args
-        number.name_hint = "step"
+        number, *present = build.arguments(block)
+        number.value.name_hint = "step"
         for name, argument in zip(("h", "c"), present, strict=False):
-            argument.name_hint = name
+            argument.value.name_hint = name
         place = build.binary("sub", last, number) if is_backwards else number
         x = build.value(GatherOp, [projected, place], axis=0)
         mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
-        following, row = _stepped(direction, step, x, list(present), mask)
-        block.add_op(ReturnOp.make([[*following, row]], []))
-    op = LoopOp.make_with_body(
-        Region(block), state, 1, trip_count=length, count=count if length is None else None
+        following, row = _stepped(direction, step, x, present, mask)
+        body = build.end(block, [*following, row])
+    *states, rows = build.loop(
+        body, state, 1, trip_count=length, count=count if length is None else None
     )
-    *states, rows = build.append(op).results
     return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
 
 
 def _stepped(
-    direction: Direction, step: Step, x: SSAValue, state: State, mask: SSAValue | None
-) -> tuple[State, SSAValue]:
+    direction: Direction, step: Step, x: Expr, state: State, mask: Expr | None
+) -> tuple[State, Expr]:
     """The next states and the row of the output; beyond a sequence's end nothing changes."""
     build = direction.build
     following = step(direction, x, state)

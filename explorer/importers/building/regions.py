@@ -7,15 +7,15 @@ PSROIPooling              its mean, in the bin's own channel      Dai et al., "R
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.indexing import GatherOp
 
 
 def max_region_pool(
-    x: SSAValue, regions: SSAValue, bins: tuple[int, int], scale: float, build: Build
-) -> SSAValue:
+    x: Expr, regions: Expr, bins: tuple[int, int], scale: float, build: Build
+) -> Expr:
     """(N, C, H, W), regions (R, 5)  ->  (R, C, height, width).
 
     Every region, in whole pixels with both its ends, is divided into bins that may share rows and
@@ -36,8 +36,8 @@ def max_region_pool(
 
 
 def mean_region_pool(
-    x: SSAValue, regions: SSAValue, outputs: int, bins: int, scale: float, build: Build
-) -> SSAValue:
+    x: Expr, regions: Expr, outputs: int, bins: int, scale: float, build: Build
+) -> Expr:
     """(N, outputs * bins * bins, H, W), regions (R, 5)  ->  (R, outputs, bins, bins).
 
     Bin (i, j) of an output is the mean of channel (output, i, j) over the bin's pixels, 0 where it
@@ -62,7 +62,7 @@ def mean_region_pool(
     return build.binary("div", total, build.unsqueeze(area, [1]))
 
 
-def images_of(x: SSAValue, regions: SSAValue, build: Build) -> SSAValue:
+def images_of(x: Expr, regions: Expr, build: Build) -> Expr:
     """For each region its image; the only one there is stays, for all of them."""
     if build.size(x, 0) == 1:
         return x
@@ -70,7 +70,7 @@ def images_of(x: SSAValue, regions: SSAValue, build: Build) -> SSAValue:
     return build.value(GatherOp, [x, numbers], axis=0)
 
 
-def _inside(begin: SSAValue, end: SSAValue, size: int, build: Build) -> SSAValue:
+def _inside(begin: Expr, end: Expr, size: int, build: Build) -> Expr:
     """Which pixels a bin has: (R, bins, size)."""
     pixels = build.weight(np.arange(size, dtype=build.dtype(begin)))
     behind = build.binary("less_equal", build.unsqueeze(begin, [2]), pixels)
@@ -79,8 +79,8 @@ def _inside(begin: SSAValue, end: SSAValue, size: int, build: Build) -> SSAValue
 
 
 def _max_bins(
-    regions: SSAValue, first: int, bins: int, scale: float, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    regions: Expr, first: int, bins: int, scale: float, build: Build
+) -> tuple[Expr, Expr]:
     """Begins and ends along an axis, in pixels: (R, bins). Columns `first` and two behind hold the
     region's ends."""
     ends = [
@@ -98,8 +98,8 @@ def _max_bins(
 
 
 def _mean_bins(
-    regions: SSAValue, first: int, bins: int, scale: float, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    regions: Expr, first: int, bins: int, scale: float, build: Build
+) -> tuple[Expr, Expr]:
     """As `_max_bins`, of regions that are whole pixels of the picture before they are scaled."""
     begin, end = (_rounded(build.slice(regions, 1, at, at + 1), build) for at in (first, first + 2))
     end = build.binary("add", end, build.scalar_like(1, end))
@@ -113,12 +113,12 @@ def _mean_bins(
     return found[0], found[1]
 
 
-def _numbers(bins: int, regions: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+def _numbers(bins: int, regions: Expr, build: Build) -> tuple[Expr, Expr]:
     numbers = np.arange(bins + 1, dtype=build.dtype(regions))
     return build.weight(numbers[:-1]), build.weight(numbers[1:])
 
 
-def _rounded(x: SSAValue, build: Build) -> SSAValue:
+def _rounded(x: Expr, build: Build) -> Expr:
     """To the next whole number, ties away from zero."""
     size = build.unary(
         "floor", build.binary("add", build.unary("abs", x), build.scalar_like(0.5, x))

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.identifiers import argument_name, identifier
 from explorer.importers.model import SourceModel
 from explorer.ir.dialects.source import ConstantOp, NodeOp, ReturnOp
@@ -49,8 +50,9 @@ class SourceBuilder:
     def constant(self, name: str, kind: Attribute, weight: object = None) -> ConstantOp:
         """A tensor that the file holds. `weight`: what it became in the converted program."""
         op = ConstantOp.create(result_types=[kind], properties={"tensor": StringAttr(name)})
-        if isinstance(weight, OpResult) and identity_of(weight.op) in self._weights:
-            set_identity(op, identity_of(weight.op))
+        made = weight.owner if isinstance(weight, Expr) else None
+        if isinstance(made, Operation) and identity_of(made) in self._weights:
+            set_identity(op, identity_of(made))
         else:
             set_identity(op, self.unused(f"model_{identifier(name)}"))
         return op

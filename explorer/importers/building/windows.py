@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -69,8 +69,8 @@ class Window:
 
 
 def conv(
-    x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, group: int, build: Build
-) -> SSAValue:
+    x: Expr, weight: Expr, bias: Expr | None, window: Window, group: int, build: Build
+) -> Expr:
     return build.value(
         ConvOp,
         [x, weight, bias, None],
@@ -82,14 +82,14 @@ def conv(
 
 
 def transposed_conv(
-    x: SSAValue,
-    weight: SSAValue,
-    bias: SSAValue | None,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
     window: Window,
     extra: Sequence[int],
     group: int,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """A convolution with mirrored filters over the input with zeros between its elements.
 
     weight: (C, M / group, window...). extra: elements more at the ends of the result.
@@ -132,7 +132,7 @@ def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
     return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))
 
 
-def _mirrored_in_a_run(weight: SSAValue, group: int, build: Build) -> SSAValue:
+def _mirrored_in_a_run(weight: Expr, group: int, build: Build) -> Expr:
     """The same of filters that are computed."""
     known = build.sizes(weight, range(build.rank(weight)), "a transposed convolution")
     channels, per_group, *sizes = known
@@ -148,12 +148,12 @@ def _mirrored_in_a_run(weight: SSAValue, group: int, build: Build) -> SSAValue:
 
 def pooled(
     kind: str,
-    x: SSAValue,
+    x: Expr,
     window: Window,
     surplus: Sequence[int],
     includes_padding: bool | None,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """surplus: elements behind the end pads that rounding sizes up adds."""
     ends = [end + more for end, more in zip(window.ends, surplus, strict=True)]
     return build.value(
@@ -169,8 +169,8 @@ def pooled(
 
 
 def average_pooled(
-    x: SSAValue, window: Window, surplus: Sequence[int], counts_padding: bool, build: Build
-) -> SSAValue:
+    x: Expr, window: Window, surplus: Sequence[int], counts_padding: bool, build: Build
+) -> Expr:
     """What rounding sizes up adds at the end never counts, what the pads add counts if asked.
 
     Where both meet, the pads become elements of the input first.
@@ -185,9 +185,7 @@ def average_pooled(
     return pooled("average", x, unpadded, surplus, False, build)
 
 
-def power_pooled(
-    x: SSAValue, p: float, window: Window, surplus: Sequence[int], build: Build
-) -> SSAValue:
+def power_pooled(x: Expr, p: float, window: Window, surplus: Sequence[int], build: Build) -> Expr:
     """(sum of |x|^p over the window)^(1/p); the sum is the average times the window's size.
 
     Powers of narrow floats are f32: that of the largest f16 is none of f16's numbers.
@@ -197,7 +195,7 @@ def power_pooled(
     return build.cast(root, build.dtype(x))
 
 
-def power_of(x: SSAValue, p: float, build: Build) -> SSAValue:
+def power_of(x: Expr, p: float, build: Build) -> Expr:
     """|x|^p"""
     if p == 2:
         return build.binary("mul", x, x)
@@ -205,7 +203,7 @@ def power_of(x: SSAValue, p: float, build: Build) -> SSAValue:
     return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
 
 
-def root_of(x: SSAValue, p: float, build: Build) -> SSAValue:
+def root_of(x: Expr, p: float, build: Build) -> Expr:
     """x^(1/p)"""
     if p == 2:
         return build.unary("sqrt", x)

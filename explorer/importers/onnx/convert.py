@@ -27,6 +27,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.files import damage_of
 from explorer.importers.building.build import Undecided, discard
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.identifiers import stem_of
 from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
@@ -57,7 +58,6 @@ from explorer.importers.onnx.program.structures import (
 from explorer.importers.onnx.schemas import check_node
 from explorer.ir.types import (
     format_shape,
-    shape_of,
 )
 from explorer.ir.weights import Weights
 
@@ -214,7 +214,7 @@ class _Import:
         return self.program.module(dict(ports)), self.weights
 
     def _returned(self, result: Imported) -> Imported:
-        return self.program.returned(result) if isinstance(result, SSAValue) else result
+        return self.program.returned(result) if isinstance(result, Expr) else result
 
     # -- graphs ----------------------------------------------------------------------------------
     def _nodes(self, nodes: Sequence[NodeProto]) -> None:
@@ -272,11 +272,11 @@ class _Import:
                 raise
             raise _not_converted(proto.op_type, called, error) from error
         for value in (tensor for r in results if r is not None for tensor in tensors_of(r)):
-            check_rank(len(shape_of(value)), f"the result of {node.operator}", node.name)
-            sizes = [size for size in shape_of(value) if isinstance(size, int)]
+            check_rank(len(value.shape), f"the result of {node.operator}", node.name)
+            sizes = [size for size in value.shape if isinstance(size, int)]
             if prod(size for size in sizes if size) > MOST_ELEMENTS:
                 raise ModelError(
-                    f"the result of {node.operator} has shape {format_shape(shape_of(value))}, "
+                    f"the result of {node.operator} has shape {format_shape(value.shape)}, "
                     f"more than {MOST_ELEMENTS:,} elements",
                     node=node.name,
                     hint="the file may be damaged",
@@ -310,7 +310,7 @@ class _Import:
         made = {
             name: value
             for name, value in zip(node.results, results, strict=False)
-            if isinstance(value, OpResult) and name
+            if isinstance(value, Expr) and isinstance(value.value, OpResult) and name
         }
         is_outermost = self.scope.outer is None
         origins = {n: self.blocks().origin(n, v) for n, v in made.items() if is_outermost}
@@ -369,8 +369,10 @@ class _Import:
         if len(arguments) != len(graph.input):
             raise ValueError(f"{len(arguments)} arguments for {len(graph.input)} inputs of a graph")
         for declared, argument in zip(graph.input, arguments, strict=True):
-            if isinstance(argument, BlockArgument) and argument.name_hint is None:
-                argument.name_hint = self.program.names.fresh(stem_of(declared.name, "argument"))
+            if isinstance(argument, Expr) and _is_unnamed(argument.value):
+                argument.value.name_hint = self.program.names.fresh(
+                    stem_of(declared.name, "argument")
+                )
             self.scope.values[declared.name] = self.arguments[declared.name] = argument
         problems = len(self.problems)
         made = list(created)
@@ -381,7 +383,7 @@ class _Import:
         found = [self._operand(output.name, "a nested graph") for output in graph.output]
         build.source, build.created = source, made
         results = [
-            as_stored(r, build) if isinstance(r, SSAValue) else r for r in found if r is not None
+            as_stored(r, build) if isinstance(r, Expr) else r for r in found if r is not None
         ]
         self.scope = outer
         if len(self.problems) > problems or len(results) != len(found):
@@ -501,6 +503,10 @@ def _not_converted(operator: str, called: str, error: Exception) -> ModelError:
         node=called,
         hint="check the sizes given to symbolic dimensions; else the file is damaged",
     )
+
+
+def _is_unnamed(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and value.name_hint is None
 
 
 def _first_line(error: Exception) -> str:

@@ -19,10 +19,11 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from explorer.errors import ExplorerError, ModelError, UnsupportedError
 from explorer.importers.building.code_points import SUFFIX
+from explorer.importers.building.expr import Expr, all_plain
 from explorer.importers.model import SourceModel
 from explorer.importers.onnx.file.reading import from_proto
 from explorer.importers.onnx.file.string_inputs import PLACES
@@ -39,9 +40,6 @@ from explorer.ir.types import (
     ELEMENT_TYPES,
     Dim,
     element_type_from_numpy,
-    element_type_of,
-    numpy_dtype,
-    shape_of,
     tensor_type,
 )
 from explorer.ir.weights import Weights
@@ -78,17 +76,17 @@ def late_node(
     if any(a.HasField("g") or a.graphs for a in proto.attribute):
         return None
     operands = [o for o in node.operands if o is not None]
-    if not all(isinstance(o, SSAValue | StringTensor) for o in operands):
+    if not all(isinstance(o, Expr | StringTensor) for o in operands):
         return None
     tensors = [tensor for o in operands for tensor in tensors_of(o)]
-    if any(is_quantized(element_type_of(t)) for t in tensors):
+    if any(is_quantized(t.element_type) for t in tensors):
         return None
     meaning = LateNode.of(node, proto, opsets, to_top)
     types = meaning.result_types()
     if types is None:
         return None
     op = LateNodeOp.create(
-        operands=tensors,
+        operands=all_plain(tensors),
         result_types=types,
         properties={
             "operator": StringAttr(node.operator),
@@ -97,7 +95,7 @@ def late_node(
     )
     results = [
         StringTensor(result) if name.endswith(SUFFIX) else result
-        for name, result in zip(meaning.outputs, build.append(op).results, strict=True)
+        for name, result in zip(meaning.outputs, build.results(op), strict=True)
     ]
     made = iter(results)
     return [next(made) if name else None for name in proto.output]
@@ -260,9 +258,9 @@ def _form_of(array: np.ndarray, kind: int) -> TensorForm:
 
 def _form_of_value(value: Imported) -> TensorForm:
     if isinstance(value, StringTensor):
-        return TensorProto.STRING, shape_of(value.codes)[:-1]
-    assert isinstance(value, SSAValue)
-    return helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value))), shape_of(value)
+        return TensorProto.STRING, value.codes.shape[:-1]
+    assert isinstance(value, Expr)
+    return helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
 
 
 def _tensor(name: str, kind: int) -> str:

@@ -17,11 +17,10 @@ from typing import Any
 
 import onnx
 from xdsl.dialects.builtin import i1
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.nodes import Node
-from explorer.importers.onnx.program.structures import Imported
-from explorer.ir.types import element_type_of, numpy_dtype, stored_type
+from explorer.ir.types import stored_type
 
 _BOOL = "tensor(bool)"
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
@@ -32,11 +31,13 @@ def check_node(node: Node) -> None:
     schema = _schema(node.operator, node.domain, node.opset)
     if schema is None:
         return
-    _check_count("inputs", node.operands, schema.min_input, schema.max_input)
-    _check_count("outputs", node.results, schema.min_output, schema.max_output)
-    types: dict[str, tuple[int, SSAValue]] = {}
+    given = [operand is not None for operand in node.operands]
+    _check_count("inputs", given, schema.min_input, schema.max_input)
+    named = [bool(name) for name in node.results]
+    _check_count("outputs", named, schema.min_output, schema.max_output)
+    types: dict[str, tuple[int, Expr]] = {}
     for index, operand in enumerate(node.operands):
-        if not isinstance(operand, SSAValue) or not schema.inputs:
+        if not isinstance(operand, Expr) or not schema.inputs:
             continue
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         _check_boolean(index, operand, formal)
@@ -50,29 +51,27 @@ def check_node(node: Node) -> None:
             )
 
 
-def _check_count(
-    what: str, present: Sequence[Imported | str | None], least: int, most: int
-) -> None:
+def _check_count(what: str, present: Sequence[bool], least: int, most: int) -> None:
     """Optional ones at the end count only where they are given."""
-    count = max((i + 1 for i, one in enumerate(present) if one not in (None, "")), default=0)
+    count = max((i + 1 for i, is_given in enumerate(present) if is_given), default=0)
     if not least <= count <= most:
         expected = f"{least}" if least == most else f"{least} to {most}"
         raise ValueError(f"{count} {what}; it takes {expected}")
 
 
-def _check_boolean(index: int, operand: SSAValue, formal: Any) -> None:  # Any: onnx has no stubs
+def _check_boolean(index: int, operand: Expr, formal: Any) -> None:  # Any: onnx has no stubs
     taken = [t for t in formal.types if t.startswith("tensor(")]
-    if element_type_of(operand) == i1 and taken and _BOOL not in taken:
+    if operand.element_type == i1 and taken and _BOOL not in taken:
         names = ", ".join(sorted(t.removeprefix("tensor(").rstrip(")") for t in taken))
         raise ValueError(f"operand {index} has elements of type bool; it takes {names}")
 
 
-def _type(value: SSAValue) -> object:
-    return stored_type(element_type_of(value))
+def _type(value: Expr) -> object:
+    return stored_type(value.element_type)
 
 
-def _name(value: SSAValue) -> str:
-    return numpy_dtype(element_type_of(value)).name
+def _name(value: Expr) -> str:
+    return value.dtype.name
 
 
 @cache

@@ -19,6 +19,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.identifiers import identifier
 from explorer.importers.building.source_program import SourceBuilder, end
 from explorer.importers.model import SourceModel
@@ -182,7 +183,7 @@ class _Builder(SourceBuilder):
         """Of a tensor: as the import found it; what that leaves open is as the file says."""
         declared = scope.declared.get(name)
         said = None if declared is None else _declared_type(declared)
-        if isinstance(found, SSAValue) and isinstance(found.type, TensorType):
+        if isinstance(found, Expr) and isinstance(found.type, TensorType):
             return _merged(found.type, said)
         if isinstance(found, TensorSequence | OptionalValue | StringTensor | LabeledRows):
             return SourceValueType(StringAttr(_structure_words(found)))
@@ -275,9 +276,9 @@ def _typed_words(data_type: int, shape: Shape | None) -> str:
 
 def _structure_words(value: TensorSequence | OptionalValue | StringTensor | LabeledRows) -> str:
     if isinstance(value, LabeledRows):
-        return f"a map for each row, {format_shape(shape_of(value.numbers))}"
+        return f"a map for each row, {format_shape(value.numbers.shape)}"
     if isinstance(value, StringTensor):
-        return _typed_words(TensorProto.STRING, shape_of(value.codes)[:-1])
+        return _typed_words(TensorProto.STRING, value.codes.shape[:-1])
     if isinstance(value, TensorSequence):
         return f"sequence of {len(value.elements)}"
     inside = len(tensors_of(value))

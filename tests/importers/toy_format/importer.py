@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import FileNode, FlatGraph
 from explorer.importers.format import Importer
 from explorer.importers.model import (
@@ -20,31 +20,31 @@ from explorer.importers.model import (
     SourceValue,
 )
 
-Operands = Sequence[SSAValue | None]
+Operands = Sequence[Expr | None]
 FAMILIES = {"dense": "convolution", "relu": "elementwise", "add": "elementwise"}
 
 
-def dense(node: FileNode, operands: Operands, build: Build) -> SSAValue:
+def dense(node: FileNode, operands: Operands, build: Build) -> Expr:
     """x·w + b"""
     x, w, b = operands
     assert x is not None and w is not None
-    if build.rank(w) != 2:
-        raise Unsupported(f"a weight of rank {build.rank(w)}")
+    if w.rank != 2:
+        raise Unsupported(f"a weight of rank {w.rank}")
     return build.matmul(x, w, b)
 
 
-def relu(node: FileNode, operands: Operands, build: Build) -> SSAValue:
+def relu(node: FileNode, operands: Operands, build: Build) -> Expr:
     """max(x, 0)"""
     (x,) = operands
     assert x is not None
-    return build.unary("relu", x)
+    return x.relu()
 
 
-def add(node: FileNode, operands: Operands, build: Build) -> SSAValue:
+def add(node: FileNode, operands: Operands, build: Build) -> Expr:
     """The sum of both operands."""
     left, right = operands
     assert left is not None and right is not None
-    return build.binary("add", left, right)
+    return left + right
 
 
 CONVERTERS = {"dense": dense, "relu": relu, "add": add}

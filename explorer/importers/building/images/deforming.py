@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build
+from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.sampling import sampled, taps_of
 
 
@@ -42,15 +42,15 @@ class Places:
 
 
 def deformed(
-    x: SSAValue,
-    weight: SSAValue,
-    offset: SSAValue,
-    mask: SSAValue | None,
-    bias: SSAValue | None,
+    x: Expr,
+    weight: Expr,
+    offset: Expr,
+    mask: Expr | None,
+    bias: Expr | None,
     window: Places,
     group_counts: tuple[int, int],
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """The convolution; mask (N, groups * window, out...) weighs what the window's places read.
 
     group_counts: of the convolution's channels, and of channels with offsets of their own.
@@ -60,7 +60,7 @@ def deformed(
     channels, *sizes = build.sizes(x, range(1, 2 + rank), "a deformed convolution")
     out = build.sizes(offset, range(2, 2 + rank), "a deformed convolution")
     places = window.of_elements(out).astype(build.dtype(x))
-    area, batch, share = prod(out), Axis(x, 0), channels // parts
+    area, batch, share = prod(out), x.dim(0), channels // parts
     moved = build.reshape(offset, [batch, parts, count, rank, area])
     columns = []
     for part in range(parts):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.ir.top.interpolation import InterpolateOp
 from explorer.ir.top.support.taps import Taps, without_zeros
 
@@ -13,7 +13,7 @@ _NUDGE = 1e-6
 """More than float64 loses in an interpolation of whole numbers: 2.9999999999 is 3."""
 
 
-def whole(y: SSAValue, dtype: np.dtype, rounds: bool, build: Build) -> SSAValue:
+def whole(y: Expr, dtype: np.dtype, rounds: bool, build: Build) -> Expr:
     """Interpolated whole numbers (f64) in their type, within its range.
 
     Rounded with halves away from zero, or truncated; in either case the number that is meant
@@ -29,7 +29,7 @@ def whole(y: SSAValue, dtype: np.dtype, rounds: bool, build: Build) -> SSAValue:
     return build.cast(build.unary("clip", y, float(info.min), float(highest)), dtype)
 
 
-def interpolate(x: SSAValue, axis: int, taps: Taps, build: Build) -> SSAValue:
+def interpolate(x: Expr, axis: int, taps: Taps, build: Build) -> Expr:
     """The axis of x, a float, interpolated."""
     taps = without_zeros(taps)
     kind = np.float64 if build.dtype(x) == np.float64 else np.float32

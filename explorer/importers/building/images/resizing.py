@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.interpolation import interpolate, whole
 from explorer.ir.top.support.taps import Taps, without_zeros
 
@@ -52,7 +52,7 @@ class Manner:
     """Whether bytes are multiplied by weights of 16 bits, and rounded after each axis."""
 
 
-def resized(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
+def resized(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     """x with some axes in other sizes."""
     if not axes or build.is_float(x) or manner.mode == "nearest":
         return _by_axes(x, axes, manner, build)
@@ -62,7 +62,7 @@ def resized(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Bui
     return whole(y, build.dtype(x), manner.mode == "cubic" or manner.antialias, build)
 
 
-def _by_axes(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
+def _by_axes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     for axis in sorted(axes, key=_turn):
         places = _coordinates(axis, manner.coordinates)
         if manner.mode == "nearest":
@@ -179,7 +179,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
 # -- whole numbers ---------------------------------------------------------------------------------
 
 
-def _of_bytes(x: SSAValue, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> SSAValue:
+def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     """The last axis first; sums of weights of 16 bits are exact in f32, halves are rounded up.
 
     Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp, separable interpolation of uint8.

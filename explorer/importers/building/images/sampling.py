@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.interpolation import whole
 from explorer.ir.top.indexing import GatherNdOp
 
@@ -30,8 +30,8 @@ _KEYS = -0.75
 class Taps:
     """The pixels of one axis that each point needs: places and weights, both (N, points, taps)."""
 
-    places: SSAValue
-    weights: SSAValue
+    places: Expr
+    weights: Expr
     size: int
     """Pixels of the axis."""
     count: int
@@ -39,7 +39,7 @@ class Taps:
 
 
 def taps_of(
-    positions: SSAValue, size: int, mode: str, border: str, align_corners: bool, build: Build
+    positions: Expr, size: int, mode: str, border: str, align_corners: bool, build: Build
 ) -> Taps:
     """positions: (N, points) in pixels of an axis with `size` of them, floating point.
 
@@ -78,14 +78,14 @@ def taps_of(
     return Taps(build.cast(inside, np.int64), weights, size, count)
 
 
-def masked(taps: Taps, positions: SSAValue, low: float, high: float, build: Build) -> Taps:
+def masked(taps: Taps, positions: Expr, low: float, high: float, build: Build) -> Taps:
     """Points outside of [low, high] on this axis weigh nothing."""
     mask = build.unsqueeze(_is_inside(positions, low, high, build), [2])
     weights = build.select(mask, taps.weights, build.scalar_like(0, taps.weights))
     return Taps(taps.places, weights, taps.size, taps.count)
 
 
-def sampled(x: SSAValue, taps: Sequence[Taps], build: Build) -> SSAValue:
+def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
     """x: (N, C, spatial...), taps of every spatial axis  ->  (N, C, points).
 
     Whole numbers are rounded once, within the range of their type.
@@ -99,7 +99,7 @@ def sampled(x: SSAValue, taps: Sequence[Taps], build: Build) -> SSAValue:
     return whole(result, build.dtype(x), True, build) if is_whole else result
 
 
-def tap_values(x: SSAValue, taps: Sequence[Taps], build: Build) -> tuple[SSAValue, SSAValue]:
+def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]:
     """What stands at all taps, (N, points, taps, C), and their weights, (N, points, taps)."""
     places, weights, count = taps[0].places, taps[0].weights, taps[0].count
     for axis in taps[1:]:
@@ -109,22 +109,22 @@ def tap_values(x: SSAValue, taps: Sequence[Taps], build: Build) -> tuple[SSAValu
         shares = build.unsqueeze(weights, [3]), build.unsqueeze(axis.weights, [2])
         weights = build.binary("mul", *shares)
         count *= axis.count
-        sizes = [Axis(places, 0), Axis(places, 1), count]
+        sizes = [places.dim(0), places.dim(1), count]
         places, weights = build.reshape(places, sizes), build.reshape(weights, sizes)
     pixels = prod(axis.size for axis in taps)
-    flat = build.reshape(x, [Axis(x, 0), Axis(x, 1), pixels])
+    flat = build.reshape(x, [x.dim(0), x.dim(1), pixels])
     by_pixel = build.transpose(flat, [0, 2, 1])
     coordinates = build.unsqueeze(places, [3])
     return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
 
 
-def _is_inside(positions: SSAValue, low: float, high: float, build: Build) -> SSAValue:
+def _is_inside(positions: Expr, low: float, high: float, build: Build) -> Expr:
     above = build.binary("greater_equal", positions, build.scalar_like(low, positions))
     below = build.binary("less_equal", positions, build.scalar_like(high, positions))
     return build.binary("and", above, below)
 
 
-def _mirrored(positions: SSAValue, low: float, high: float, build: Build) -> SSAValue:
+def _mirrored(positions: Expr, low: float, high: float, build: Build) -> Expr:
     """Positions outside of [low, high] reflected at its ends, as often as it takes.
 
     With t = |x - low| modulo twice the length: low + length - |t - length|.
@@ -138,11 +138,11 @@ def _mirrored(positions: SSAValue, low: float, high: float, build: Build) -> SSA
     return build.binary("sub", build.scalar_like(high, positions), folded)
 
 
-def _plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+def _plus(x: Expr, number: float, build: Build) -> Expr:
     return build.binary("add", x, build.scalar_like(number, x)) if number else x
 
 
-def _cubic_weights(share: SSAValue, build: Build) -> SSAValue:
+def _cubic_weights(share: Expr, build: Build) -> Expr:
     """Weights (N, points, 4) of the pixels before, at and behind a point: powers by a matrix.
 
     Keys, "Cubic convolution interpolation for digital image processing", 1981.

@@ -14,10 +14,10 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building import boxes
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.file.prototxt import Message
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.importers.caffe.layers.windows import pair
@@ -29,7 +29,7 @@ _CODES = ("", "CORNER", "CENTER_SIZE", "CORNER_SIZE")
 _NEVER = -float(np.finfo(np.float32).max)
 
 
-def prior_box(node: CaffeNode, build: Build) -> SSAValue:
+def prior_box(node: CaffeNode, build: Build) -> Expr:
     """Boxes of each size and form around every pixel, as shares of the image; and variances."""
     layer = build.sizes(node.operand(0), [2, 3], "prior boxes")
     image = build.sizes(node.operand(1), [2, 3], "prior boxes")
@@ -77,7 +77,7 @@ def _sizes(own: Message) -> Iterator[tuple[float, float]]:
             yield size * math.sqrt(ratio), size / math.sqrt(ratio)
 
 
-def detection_output(node: CaffeNode, build: Build) -> SSAValue:
+def detection_output(node: CaffeNode, build: Build) -> Expr:
     """Boxes out of predictions, but for those that a better one of the same class hides."""
     own, nms = node.own, node.own.message("nms_param")
     images = build.sizes(node.operand(0), [0], "a detection")[0]
@@ -107,7 +107,7 @@ def detection_output(node: CaffeNode, build: Build) -> SSAValue:
 
 def _decoded(
     node: CaffeNode, count: int, images: int, labels: list[int], border: float, build: Build
-) -> SSAValue:
+) -> Expr:
     """For each image and class all boxes: (N, labels, P, 4)."""
     own = node.own
     is_shared = own.is_set("share_location", True)
@@ -128,19 +128,19 @@ def _decoded(
     return build.expand(found, [images, len(labels), count, 4]) if is_shared else found
 
 
-def _prior(node: CaffeNode, row: int, count: int, build: Build) -> SSAValue:
+def _prior(node: CaffeNode, row: int, count: int, build: Build) -> Expr:
     """Corners of the prior boxes, or their variances."""
     return build.reshape(build.slice(node.operand(2), 1, row, row + 1), [1, 1, count, 4])
 
 
-def _of_labels(x: SSAValue, labels: list[int], classes: int, build: Build) -> SSAValue:
+def _of_labels(x: Expr, labels: list[int], classes: int, build: Build) -> Expr:
     """All classes along axis 1 but the background."""
     return x if len(labels) == classes else build.gather(x, np.array(labels), 1)
 
 
 def _rows(
-    found: SSAValue, scores: SSAValue, images: int, labels: list[int], most: int, build: Build
-) -> SSAValue:
+    found: Expr, scores: Expr, images: int, labels: list[int], most: int, build: Build
+) -> Expr:
     """The best of all classes, by image, class and score; one row of -1 for each image where there
     is none at all."""
     per_class = build.sizes(scores, [1], "a detection")[0]
@@ -178,7 +178,7 @@ def _rows(
     return build.reshape(made, [1, 1, -1, 7])
 
 
-def proposal(node: CaffeNode, build: Build) -> list[SSAValue]:
+def proposal(node: CaffeNode, build: Build) -> list[Expr]:
     """The best boxes that may hold something, and their scores; zeros behind the last one."""
     own = node.own
     images, channels, height, width = build.sizes(node.operand(0), range(4), "proposals")
@@ -219,9 +219,7 @@ def _anchors(own: Message) -> np.ndarray:
     return np.concatenate([low, low + sizes - 1], 1)
 
 
-def _large(
-    found: SSAValue, scores: SSAValue, picture: SSAValue, least: float, build: Build
-) -> SSAValue:
+def _large(found: Expr, scores: Expr, picture: Expr, least: float, build: Build) -> Expr:
     """Scores with the least number for boxes that are smaller than pixels of the picture."""
     ends = [build.slice(found, 2, at, at + 2) for at in (2, 0)]
     size = build.binary("sub", *ends)
@@ -231,7 +229,7 @@ def _large(
     return build.select(is_large, scores, build.scalar_like(_NEVER, scores))
 
 
-def _proposed(found: SSAValue, scores: SSAValue, most: int, build: Build) -> list[SSAValue]:
+def _proposed(found: Expr, scores: Expr, most: int, build: Build) -> list[Expr]:
     count = build.sizes(scores, [1], "proposals")[0]
     number = min(most, count)
     chosen = build.operation(TopKOp, [scores], k=number, axis=1, largest=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 
 
-def unary(node: CaffeNode, build: Build) -> SSAValue:
+def unary(node: CaffeNode, build: Build) -> Expr:
     """A function of each element."""
     return build.unary(_UNARY[node.operator], node.operand(0))
 
@@ -22,7 +22,7 @@ def unary(node: CaffeNode, build: Build) -> SSAValue:
 _UNARY = {"AbsVal": "abs", "BNLL": "softplus", "Sigmoid": "sigmoid", "TanH": "tanh"}
 
 
-def relu(node: CaffeNode, build: Build) -> SSAValue:
+def relu(node: CaffeNode, build: Build) -> Expr:
     """max(x, 0), or negative_slope * x below zero."""
     slope = node.own.number("negative_slope", 0.0)
     if slope:
@@ -30,12 +30,12 @@ def relu(node: CaffeNode, build: Build) -> SSAValue:
     return build.unary("relu", node.operand(0))
 
 
-def relu6(node: CaffeNode, build: Build) -> SSAValue:
+def relu6(node: CaffeNode, build: Build) -> Expr:
     """x kept within 0 and 6."""
     return build.unary("clip", node.operand(0), 0.0, 6.0)
 
 
-def clip(node: CaffeNode, build: Build) -> SSAValue:
+def clip(node: CaffeNode, build: Build) -> Expr:
     """x kept within `min` and `max`."""
     if not node.own.has("min") or not node.own.has("max"):
         raise ValueError("min or max is missing")
@@ -43,12 +43,12 @@ def clip(node: CaffeNode, build: Build) -> SSAValue:
     return build.unary("clip", node.operand(0), low, high)
 
 
-def elu(node: CaffeNode, build: Build) -> SSAValue:
+def elu(node: CaffeNode, build: Build) -> Expr:
     """x, or alpha * (e^x - 1) below zero."""
     return build.unary("elu", node.operand(0), node.own.number("alpha", 1.0))
 
 
-def swish(node: CaffeNode, build: Build) -> SSAValue:
+def swish(node: CaffeNode, build: Build) -> Expr:
     """x / (1 + e^(-beta x))"""
     x = node.operand(0)
     return build.binary("mul", x, build.unary("sigmoid", build.scaled(x, _beta(node))))
@@ -58,7 +58,7 @@ def _beta(node: CaffeNode) -> float:
     return node.own.number("beta", 1.0)
 
 
-def prelu(node: CaffeNode, build: Build) -> SSAValue:
+def prelu(node: CaffeNode, build: Build) -> Expr:
     """x, or the slope of its channel times x below zero."""
     x = node.operand(0)
     channels = build.sizes(x, [1], "slopes for channels")[0]
@@ -67,7 +67,7 @@ def prelu(node: CaffeNode, build: Build) -> SSAValue:
     return build.binary("prelu", x, _along(slope, 1, x, build))
 
 
-def power(node: CaffeNode, build: Build) -> SSAValue:
+def power(node: CaffeNode, build: Build) -> Expr:
     """(shift + scale * x)^power"""
     exponent = node.own.number("power", 1.0)
     base = _affine(node, build)
@@ -76,13 +76,13 @@ def power(node: CaffeNode, build: Build) -> SSAValue:
     return build.binary("pow", base, build.scalar_like(exponent, base))
 
 
-def exp(node: CaffeNode, build: Build) -> SSAValue:
+def exp(node: CaffeNode, build: Build) -> Expr:
     """base^(shift + scale * x); without a base e."""
     base = node.own.number("base", -1.0)
     return build.unary("exp", build.scaled(_affine(node, build), _logarithm(base)))
 
 
-def log(node: CaffeNode, build: Build) -> SSAValue:
+def log(node: CaffeNode, build: Build) -> Expr:
     """The logarithm of shift + scale * x to a base; without one the natural one."""
     base = node.own.number("base", -1.0)
     return build.scaled(build.unary("log", _affine(node, build)), 1 / _logarithm(base))
@@ -96,14 +96,14 @@ def _logarithm(base: float) -> float:
     return math.log(base)
 
 
-def threshold(node: CaffeNode, build: Build) -> SSAValue:
+def threshold(node: CaffeNode, build: Build) -> Expr:
     """1 where x is larger than the threshold, else 0."""
     x = node.operand(0)
     limit = build.scalar_like(node.own.number("threshold", 0.0), x)
     return build.cast(build.binary("greater", x, limit), np.float32)
 
 
-def eltwise(node: CaffeNode, build: Build) -> SSAValue:
+def eltwise(node: CaffeNode, build: Build) -> Expr:
     """The sum of all operands with coefficients, their product, or the largest."""
     kind = enum_of(node.own.word("operation", "SUM"), ("PROD", "SUM", "MAX"))
     values, factors = node.bottoms, node.own.numbers("coeff")
@@ -124,14 +124,14 @@ def eltwise(node: CaffeNode, build: Build) -> SSAValue:
     return result
 
 
-def axpy(node: CaffeNode, build: Build) -> SSAValue:
+def axpy(node: CaffeNode, build: Build) -> Expr:
     """a * x + y, with one a for each channel. Of SENet."""
     a, x, y = node.operand(0), node.operand(1), node.operand(2)
     factors = build.reshape(a, [*build.all_sizes(x)[:2], *[1] * (build.rank(x) - 2)])
     return build.binary("add", build.binary("mul", x, factors), y)
 
 
-def scale(node: CaffeNode, build: Build) -> SSAValue:
+def scale(node: CaffeNode, build: Build) -> Expr:
     """x times the second operand or weights along some axes, and a bias."""
     x = node.operand(0)
     first = 0 if len(node.bottoms) > 1 else 1
@@ -143,14 +143,14 @@ def scale(node: CaffeNode, build: Build) -> SSAValue:
     return y
 
 
-def bias(node: CaffeNode, build: Build) -> SSAValue:
+def bias(node: CaffeNode, build: Build) -> Expr:
     """x plus the second operand or weights along some axes."""
     x = node.operand(0)
     shift, axis, _ = _parameter(node, x, build)
     return build.binary("add", x, _along(shift, axis, x, build))
 
 
-def _parameter(node: CaffeNode, x: SSAValue, build: Build) -> tuple[SSAValue, int, list[int]]:
+def _parameter(node: CaffeNode, x: Expr, build: Build) -> tuple[Expr, int, list[int]]:
     """What stands along axes of x: its value, the first axis, sizes."""
     rank = build.rank(x)
     axis = build.axis(node.own.integer("axis", 1), rank)
@@ -165,7 +165,7 @@ def _parameter(node: CaffeNode, x: SSAValue, build: Build) -> tuple[SSAValue, in
     return node.weight(0, shape, build), axis, shape
 
 
-def _along(value: SSAValue, axis: int, x: SSAValue, build: Build) -> SSAValue:
+def _along(value: Expr, axis: int, x: Expr, build: Build) -> Expr:
     """The value with sizes of 1 behind, so that its first axis is that axis of x."""
     behind = build.rank(x) - axis - build.rank(value)
     if behind < 0:
@@ -173,7 +173,7 @@ def _along(value: SSAValue, axis: int, x: SSAValue, build: Build) -> SSAValue:
     return build.reshape(value, [*build.all_sizes(value), *[1] * behind]) if behind else value
 
 
-def _affine(node: CaffeNode, build: Build) -> SSAValue:
+def _affine(node: CaffeNode, build: Build) -> Expr:
     """shift + scale * x"""
     y = build.scaled(node.operand(0), node.own.number("scale", 1.0))
     shift = node.own.number("shift", 0.0)

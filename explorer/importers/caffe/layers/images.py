@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode
 from explorer.ir.top.interpolation import InterpolateOp
 
 
-def interp(node: CaffeNode, build: Build) -> SSAValue:
+def interp(node: CaffeNode, build: Build) -> Expr:
     """Two taps along each of height and width; corners stand on corners. Of DeepLab."""
     y = node.operand(0)
     if node.own.integer("pad_beg", 0) or node.own.integer("pad_end", 0):
@@ -44,13 +44,13 @@ def _targets(node: CaffeNode, sizes: list[int]) -> list[int]:
     return targets
 
 
-def padding(node: CaffeNode, build: Build) -> SSAValue:
+def padding(node: CaffeNode, build: Build) -> Expr:
     """Zeros around an image, which files of the form V0 have as a layer."""
     x, pad = node.operand(0), node.own.integer("pad", 0)
     return build.padded(x, [0, 0, pad, pad], [0, 0, pad, pad])
 
 
-def reorg(node: CaffeNode, build: Build) -> SSAValue:
+def reorg(node: CaffeNode, build: Build) -> Expr:
     """A square of pixels as channels, in the order of Darknet, of which YOLO is: it takes the
     image for one with more channels than it has."""
     x, stride = node.operand(0), node.own.integer("stride", 2)

@@ -10,25 +10,25 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.ir.top.reductions.arg import ArgOp
 
 
-def identity(node: CaffeNode, build: Build) -> list[SSAValue]:
+def identity(node: CaffeNode, build: Build) -> list[Expr]:
     """The operand itself, as often as it is asked for."""
     return [node.operand(0)] * len(node.outputs)
 
 
-def concat(node: CaffeNode, build: Build) -> SSAValue:
+def concat(node: CaffeNode, build: Build) -> Expr:
     """All operands behind one another."""
     axis = node.own.integer("axis", node.own.integer("concat_dim", 1))
     return build.concat(node.bottoms, build.axis(axis, build.rank(node.operand(0))))
 
 
-def slice_(node: CaffeNode, build: Build) -> Sequence[SSAValue]:
+def slice_(node: CaffeNode, build: Build) -> Sequence[Expr]:
     """Parts of an axis between places, or of equal sizes."""
     x = node.operand(0)
     axis = build.axis(node.own.integer("axis", node.own.integer("slice_dim", 1)), build.rank(x))
@@ -44,7 +44,7 @@ def slice_(node: CaffeNode, build: Build) -> Sequence[SSAValue]:
     return [build.slice(x, axis, begin, end) for begin, end in pairwise(bounds)]
 
 
-def flatten(node: CaffeNode, build: Build) -> SSAValue:
+def flatten(node: CaffeNode, build: Build) -> Expr:
     """The axes from one to another as one."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -56,7 +56,7 @@ def flatten(node: CaffeNode, build: Build) -> SSAValue:
     return build.reshape(x, [*sizes[:first], -1, *sizes[last + 1 :]])
 
 
-def reshape(node: CaffeNode, build: Build) -> SSAValue:
+def reshape(node: CaffeNode, build: Build) -> Expr:
     """Elements in another shape, which may stand for some axes only."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -77,14 +77,14 @@ def reshape(node: CaffeNode, build: Build) -> SSAValue:
     return build.reshape(x, [*sizes[:first], *made, *sizes[end:]])
 
 
-def permute(node: CaffeNode, build: Build) -> SSAValue:
+def permute(node: CaffeNode, build: Build) -> Expr:
     """Axes in another order; those that are not named follow."""
     x, order = node.operand(0), node.own.integers("order")
     rest = [axis for axis in range(build.rank(x)) if axis not in order]
     return build.transpose(x, [*order, *rest])
 
 
-def crop(node: CaffeNode, build: Build) -> SSAValue:
+def crop(node: CaffeNode, build: Build) -> Expr:
     """A part of x as large as the second operand, from an axis on."""
     x, like = node.operand(0), node.operand(1)
     rank = build.rank(x)
@@ -103,7 +103,7 @@ def crop(node: CaffeNode, build: Build) -> SSAValue:
     return build.slices(x, bounds)
 
 
-def tile(node: CaffeNode, build: Build) -> SSAValue:
+def tile(node: CaffeNode, build: Build) -> Expr:
     """x as often behind itself as asked."""
     x, count = node.operand(0), node.own.integer("tiles", 0)
     if not 1 <= count <= _MOST_TILES:
@@ -114,7 +114,7 @@ def tile(node: CaffeNode, build: Build) -> SSAValue:
 _MOST_TILES = 4096
 
 
-def shuffle_channel(node: CaffeNode, build: Build) -> SSAValue:
+def shuffle_channel(node: CaffeNode, build: Build) -> Expr:
     """Channels of groups in turns."""
     x, group = node.operand(0), node.own.integer("group", 1)
     channels = build.sizes(x, [1], "a shuffle")[0]
@@ -124,7 +124,7 @@ def shuffle_channel(node: CaffeNode, build: Build) -> SSAValue:
     return build.gather(x, order, 1)
 
 
-def reduction(node: CaffeNode, build: Build) -> SSAValue:
+def reduction(node: CaffeNode, build: Build) -> Expr:
     """All axes from one on reduced, times a coefficient."""
     x = node.operand(0)
     kind = enum_of(node.own.word("operation", "SUM"), ("", *_REDUCTIONS))
@@ -136,7 +136,7 @@ def reduction(node: CaffeNode, build: Build) -> SSAValue:
 _REDUCTIONS = {"SUM": "sum", "ASUM": "l1", "SUMSQ": "sum_square", "MEAN": "mean"}
 
 
-def arg_max(node: CaffeNode, build: Build) -> SSAValue:
+def arg_max(node: CaffeNode, build: Build) -> Expr:
     """Where the largest element stands along an axis, as a float, or that element."""
     x = node.operand(0)
     if node.own.integer("top_k", 1) != 1:

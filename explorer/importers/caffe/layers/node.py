@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import FileNode
 from explorer.importers.caffe.file.network import Layer
 from explorer.importers.caffe.file.prototxt import Message
@@ -26,7 +26,7 @@ class CaffeNode(FileNode):
     """One layer of a net."""
 
     layer: Layer
-    given: Sequence[SSAValue | None] = ()
+    given: Sequence[Expr | None] = ()
     """The values of its bottoms, then its weights."""
 
     @property
@@ -35,10 +35,10 @@ class CaffeNode(FileNode):
         return self.layer.settings
 
     @property
-    def bottoms(self) -> list[SSAValue]:
+    def bottoms(self) -> list[Expr]:
         return [value for value in self.given[: len(self.layer.bottoms)] if value is not None]
 
-    def operand(self, index: int) -> SSAValue:
+    def operand(self, index: int) -> Expr:
         if index >= len(self.bottoms):
             raise ValueError(f"bottom {index} is missing")
         return self.bottoms[index]
@@ -47,7 +47,7 @@ class CaffeNode(FileNode):
     def weight_count(self) -> int:
         return len(self.given) - len(self.layer.bottoms)
 
-    def weight(self, index: int, shape: Sequence[int], build: Build) -> SSAValue:
+    def weight(self, index: int, shape: Sequence[int], build: Build) -> Expr:
         """Weights in a shape; files of old forms have sizes of 1 in front.
 
         Unsupported where they are missing, so that all such layers are named at once.
@@ -71,7 +71,7 @@ class CaffeNode(FileNode):
             raise ValueError(f"blob {index} has not the {count} numbers that are expected")
         return array.reshape(-1)
 
-    def _weight(self, index: int) -> SSAValue:
+    def _weight(self, index: int) -> Expr:
         at = len(self.layer.bottoms) + index
         value = self.given[at] if at < len(self.given) else None
         if value is None:

@@ -8,16 +8,16 @@ Normalize    x / sqrt(sum of squares + eps) * scale         of SSD
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import BatchNormOp, SoftmaxOp
 
 
-def batch_norm(node: CaffeNode, build: Build) -> SSAValue:
+def batch_norm(node: CaffeNode, build: Build) -> Expr:
     """(x - mean) / sqrt(variance + eps), with statistics divided by the factor that is stored."""
     x = node.operand(0)
     channels = build.sizes(x, [1], "statistics of channels")[0]
@@ -31,7 +31,7 @@ def batch_norm(node: CaffeNode, build: Build) -> SSAValue:
     return build.value(BatchNormOp, [x, *parameters], epsilon=node.own.number("eps", 1e-5))
 
 
-def lrn(node: CaffeNode, build: Build) -> SSAValue:
+def lrn(node: CaffeNode, build: Build) -> Expr:
     """x by a power of the sum of squares around it, across channels or within one."""
     x, size = node.operand(0), node.own.integer("local_size", 5)
     alpha, beta = node.own.number("alpha", 1.0), node.own.number("beta", 0.75)
@@ -59,7 +59,7 @@ def lrn(node: CaffeNode, build: Build) -> SSAValue:
 _REGIONS = ("ACROSS_CHANNELS", "WITHIN_CHANNEL")
 
 
-def mvn(node: CaffeNode, build: Build) -> SSAValue:
+def mvn(node: CaffeNode, build: Build) -> Expr:
     """x minus its mean, by its standard deviation, over images or over all channels."""
     x = node.operand(0)
     first = 1 if node.own.is_set("across_channels", False) else 2
@@ -75,7 +75,7 @@ def mvn(node: CaffeNode, build: Build) -> SSAValue:
     return build.binary("div", centered, build.binary("add", deviation, epsilon))
 
 
-def normalize(node: CaffeNode, build: Build) -> SSAValue:
+def normalize(node: CaffeNode, build: Build) -> Expr:
     """x by its length, over the whole image or over channels, times a scale for channels."""
     x = node.operand(0)
     channels, rank = build.sizes(x, [1], "scales of channels")[0], build.rank(x)
@@ -88,7 +88,7 @@ def normalize(node: CaffeNode, build: Build) -> SSAValue:
     return build.binary("mul", build.binary("div", x, length), scale)
 
 
-def softmax(node: CaffeNode, build: Build) -> SSAValue:
+def softmax(node: CaffeNode, build: Build) -> Expr:
     """exp(x) / sum(exp(x)) along an axis, that of channels unless said."""
     x = node.operand(0)
     axis = build.axis(node.own.integer("axis", 1), build.rank(x))

@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode
 from explorer.importers.caffe.layers.windows import pair
 from explorer.ir.top.pooling import PoolOp
@@ -22,7 +22,7 @@ from explorer.ir.top.pooling import PoolOp
 _KINDS = {"MAX": "max", "0": "max", "AVE": "average", "1": "average"}
 
 
-def pooling(node: CaffeNode, build: Build) -> SSAValue:
+def pooling(node: CaffeNode, build: Build) -> Expr:
     """The maximum or average of windows; sizes are rounded up."""
     x, word = node.operand(0), node.own.word("pool", "MAX")
     if word not in _KINDS:
@@ -72,14 +72,14 @@ def _positions(
 
 
 def _pooled(
-    x: SSAValue,
+    x: Expr,
     kind: str,
     sizes: Sequence[int],
     strides: Sequence[int],
     pads: Sequence[int],
     ends: Sequence[int],
     build: Build,
-) -> SSAValue:
+) -> Expr:
     begins, includes = list(pads), True
     if kind == "average" and any(end > pad for end, pad in zip(ends, pads, strict=True)):
         # The padding counts, what lies behind it does not.

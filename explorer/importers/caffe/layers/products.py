@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.caffe.layers.node import CaffeNode
 from explorer.importers.caffe.layers.windows import pair
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
 
 
-def convolution(node: CaffeNode, build: Build) -> SSAValue:
+def convolution(node: CaffeNode, build: Build) -> Expr:
     """A convolution of images; the filters of a depthwise one are each for a channel."""
     x = node.operand(0)
     channels, filters, group = _counts(node, x, build)
@@ -36,7 +36,7 @@ def convolution(node: CaffeNode, build: Build) -> SSAValue:
     )
 
 
-def deconvolution(node: CaffeNode, build: Build) -> SSAValue:
+def deconvolution(node: CaffeNode, build: Build) -> Expr:
     """A convolution with mirrored filters over the image with zeros between its pixels.
 
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
@@ -71,7 +71,7 @@ def deconvolution(node: CaffeNode, build: Build) -> SSAValue:
     return build.slices(y, cut) if cut else y
 
 
-def inner_product(node: CaffeNode, build: Build) -> SSAValue:
+def inner_product(node: CaffeNode, build: Build) -> Expr:
     """x times the transposed weights, and a bias; the axes from `axis` on are one."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -87,7 +87,7 @@ def inner_product(node: CaffeNode, build: Build) -> SSAValue:
     return y if axis == 1 else build.reshape(y, [*build.all_sizes(x)[:axis], results])
 
 
-def _counts(node: CaffeNode, x: SSAValue, build: Build) -> tuple[int, int, int]:
+def _counts(node: CaffeNode, x: Expr, build: Build) -> tuple[int, int, int]:
     """Channels, filters and groups."""
     if build.rank(x) != 4 or node.own.integer("axis", 1) != 1:
         raise Unsupported("of anything but images: four axes, channels second")
@@ -106,7 +106,7 @@ def _results(node: CaffeNode) -> int:
     return count
 
 
-def _bias(node: CaffeNode, count: int, build: Build) -> SSAValue | None:
+def _bias(node: CaffeNode, count: int, build: Build) -> Expr | None:
     has_one = node.own.is_set("bias_term", True)
     return node.weight(1, (count,), build) if has_one else None
 

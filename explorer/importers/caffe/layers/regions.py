@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.regions import max_region_pool, mean_region_pool
 from explorer.importers.caffe.layers.node import CaffeNode
 
 
-def roi_pooling(node: CaffeNode, build: Build) -> SSAValue:
+def roi_pooling(node: CaffeNode, build: Build) -> Expr:
     """The greatest of each bin of each region."""
     x, regions = _operands(node, build)
     bins = node.own.integer("pooled_h", 0), node.own.integer("pooled_w", 0)
@@ -18,7 +17,7 @@ def roi_pooling(node: CaffeNode, build: Build) -> SSAValue:
     return max_region_pool(x, regions, bins, node.own.number("spatial_scale", 1.0), build)
 
 
-def psroi_pooling(node: CaffeNode, build: Build) -> SSAValue:
+def psroi_pooling(node: CaffeNode, build: Build) -> Expr:
     """The mean of each bin of each region, in a channel of its own."""
     x, regions = _operands(node, build)
     outputs, bins = node.own.integer("output_dim", 0), node.own.integer("group_size", 0)
@@ -29,7 +28,7 @@ def psroi_pooling(node: CaffeNode, build: Build) -> SSAValue:
     return mean_region_pool(x, regions, outputs, bins, scale, build)
 
 
-def _operands(node: CaffeNode, build: Build) -> tuple[SSAValue, SSAValue]:
+def _operands(node: CaffeNode, build: Build) -> tuple[Expr, Expr]:
     """Images of four axes, and regions as rows of five numbers, whatever axes are around them."""
     x, regions = node.operand(0), node.operand(1)
     if build.rank(x) != 4:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.caffe.layers import (
     detection,
@@ -28,7 +27,7 @@ from explorer.importers.caffe.layers import (
 )
 from explorer.importers.caffe.layers.node import CaffeNode
 
-ConvertLayer = Callable[[CaffeNode, Build], SSAValue | Sequence[SSAValue]]
+ConvertLayer = Callable[[CaffeNode, Build], Expr | Sequence[Expr]]
 """A layer's results; `Unsupported` with the reason for what cannot be expressed."""
 
 
@@ -51,12 +50,10 @@ def _of_flat_graphs(convert: ConvertLayer) -> Convert:
     """The converter with its operands in the node; every result has a top."""
 
     @wraps(convert)
-    def converted(
-        node: FileNode, operands: Sequence[SSAValue | None], build: Build
-    ) -> Sequence[SSAValue]:
+    def converted(node: FileNode, operands: Sequence[Expr | None], build: Build) -> Sequence[Expr]:
         assert isinstance(node, CaffeNode), node
         made = convert(replace(node, given=tuple(operands)), build)
-        results = [made] if isinstance(made, SSAValue) else list(made)
+        results = [made] if isinstance(made, Expr) else list(made)
         if len(results) != len(node.outputs):
             raise ValueError(f"{len(node.outputs)} results are named; it has {len(results)}")
         return results

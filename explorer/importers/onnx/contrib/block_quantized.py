@@ -14,22 +14,20 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.quantized_types import dequantized_blocks
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.indexing import GatherOp
-from explorer.ir.types import element_type_of
 
 _TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtype(np.uint8)}
 """Of numbers with so many bits."""
 
 
 @converts("MatMulNBits", domain=MICROSOFT)
-def matmul_of_blocks(node: Node, build: Build) -> SSAValue:
+def matmul_of_blocks(node: Node, build: Build) -> Expr:
     """a (..., K) times a dequantized matrix of N columns, with a bias.
 
     `accuracy_level` permits to compute less exactly, of which no use is made.
@@ -52,7 +50,7 @@ def matmul_of_blocks(node: Node, build: Build) -> SSAValue:
     if zero is None:
         zero = build.weight(np.full((blocks, columns), 1 << (bits - 1), _TYPES[bits]))
     else:
-        is_packed = not isinstance(element_type_of(zero), AnyFloat)
+        is_packed = not isinstance(zero.element_type, AnyFloat)
         zero = _rows_first(zero, columns, blocks, bits if is_packed else 8, build)
     groups = node.optional(4)
     if groups is not None:  # each row says whose parameters it takes
@@ -65,7 +63,7 @@ def matmul_of_blocks(node: Node, build: Build) -> SSAValue:
 
 
 @converts("GatherBlockQuantized", domain=MICROSOFT)
-def gather_of_blocks(node: Node, build: Build) -> SSAValue:
+def gather_of_blocks(node: Node, build: Build) -> Expr:
     """Slices of a table by number, dequantized; those of an index outside are zeros."""
     data, indices, scale = (node.operand(index) for index in range(3))
     zero = node.optional(3)
@@ -86,7 +84,7 @@ def gather_of_blocks(node: Node, build: Build) -> SSAValue:
     flat = build.reshape(indices, [-1])
     is_inside, flat = _inside(flat, count, build)
 
-    def taken(x: SSAValue) -> SSAValue:
+    def taken(x: Expr) -> Expr:
         is_shared = build.size(x, gathered) == 1 != count
         return x if is_shared else build.value(GatherOp, [x, flat], axis=gathered)
 
@@ -111,7 +109,7 @@ def _bits(node: Node) -> int:
     return bits
 
 
-def _inside(indices: SSAValue, count: int, build: Build) -> tuple[SSAValue | None, SSAValue]:
+def _inside(indices: Expr, count: int, build: Build) -> tuple[Expr | None, Expr]:
     """Which indices lie inside of an axis (None: all), and the others moved into it."""
     known = build.knowledge.array(indices)
     if known is not None and np.all((-count <= known) & (known < count)):
@@ -123,7 +121,7 @@ def _inside(indices: SSAValue, count: int, build: Build) -> tuple[SSAValue | Non
     return build.binary("equal", moved, indices), moved
 
 
-def _rows_first(x: SSAValue, columns: int, rows: int, bits: int, build: Build) -> SSAValue:
+def _rows_first(x: Expr, columns: int, rows: int, bits: int, build: Build) -> Expr:
     """The numbers in (columns, bytes...), unpacked and without those behind the last row:
     (rows, columns)."""
     array = build.stored(x)
@@ -136,7 +134,7 @@ def _rows_first(x: SSAValue, columns: int, rows: int, bits: int, build: Build) -
     return build.transpose(build.slice(unpacked, 1, 0, rows), [1, 0])
 
 
-def _unpacked(packed: SSAValue, bits: int, build: Build) -> SSAValue:
+def _unpacked(packed: Expr, bits: int, build: Build) -> Expr:
     """(..., bytes) as (..., numbers)."""
     array = build.stored(packed)
     if array is not None:
@@ -146,7 +144,7 @@ def _unpacked(packed: SSAValue, bits: int, build: Build) -> SSAValue:
     last, shifts = build.rank(packed) - 1, np.arange(0, 8, bits, dtype=np.uint8)
     apart = build.binary("shift_right", build.unsqueeze(packed, [last + 1]), build.weight(shifts))
     parts = build.binary("bit_and", apart, build.scalar_like((1 << bits) - 1, packed))
-    outer: list[Size] = [Axis(packed, axis) for axis in range(last)]
+    outer: list[Size] = [packed.dim(axis) for axis in range(last)]
     (size,) = build.sizes(packed, [last], "packed numbers")
     return build.reshape(parts, [*outer, size * len(shifts)])
 

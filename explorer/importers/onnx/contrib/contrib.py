@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -16,23 +16,23 @@ MICROSOFT = "com.microsoft"
 
 
 @converts("Gelu", domain=MICROSOFT)
-def gelu(node: Node, build: Build) -> SSAValue:
+def gelu(node: Node, build: Build) -> Expr:
     return build.unary("gelu", node.operand(0))
 
 
 @converts("BiasGelu", domain=MICROSOFT)
-def bias_gelu(node: Node, build: Build) -> SSAValue:
+def bias_gelu(node: Node, build: Build) -> Expr:
     return build.unary("gelu", build.binary("add", node.operand(0), node.operand(1)))
 
 
 @converts("FastGelu", domain=MICROSOFT)
-def fast_gelu(node: Node, build: Build) -> SSAValue:
+def fast_gelu(node: Node, build: Build) -> Expr:
     x, bias = node.operand(0), node.optional(1)
     return build.unary("gelu_tanh", x if bias is None else build.binary("add", x, bias))
 
 
 @converts("QuickGelu", domain=MICROSOFT)
-def quick_gelu(node: Node, build: Build) -> SSAValue:
+def quick_gelu(node: Node, build: Build) -> Expr:
     """x * sigmoid(alpha * x)"""
     x = node.operand(0)
     scaled = build.scaled(x, node.number("alpha", 1.702))
@@ -40,7 +40,7 @@ def quick_gelu(node: Node, build: Build) -> SSAValue:
 
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
-def skip_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
+def skip_layer_normalization(node: Node, build: Build) -> Sequence[Expr | None]:
     """The sum of x, skip and bias, normalized over the last axis; the sum itself is result 3.
 
     The skip broadcasts to x. Narrow floats are computed with in f32. Results 1 and 2 (mean,
@@ -51,19 +51,19 @@ def skip_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue | No
 
 
 @converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
-def skip_rms_normalization(node: Node, build: Build) -> Sequence[SSAValue | None]:
+def skip_rms_normalization(node: Node, build: Build) -> Sequence[Expr | None]:
     """The same without a mean (RMS normalization) and without a shift."""
     return _skip_normalized(node, node.operand(2), None, node.optional(3), False, build)
 
 
 def _skip_normalized(
     node: Node,
-    scale: SSAValue,
-    shift: SSAValue | None,
-    bias: SSAValue | None,
+    scale: Expr,
+    shift: Expr | None,
+    bias: Expr | None,
     centered: bool,
     build: Build,
-) -> Sequence[SSAValue | None]:
+) -> Sequence[Expr | None]:
     x = node.operand(0)
     dtype = build.dtype(x)
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
@@ -84,7 +84,7 @@ def _skip_normalized(
 
 
 @converts("Affine")
-def affine(node: Node, build: Build) -> SSAValue:
+def affine(node: Node, build: Build) -> Expr:
     """alpha * x + beta"""
     x = build.scaled(node.operand(0), node.number("alpha", 1.0))
     beta = node.number("beta", 0.0)
@@ -92,7 +92,7 @@ def affine(node: Node, build: Build) -> SSAValue:
 
 
 @converts("ImageScaler")
-def image_scaler(node: Node, build: Build) -> SSAValue:
+def image_scaler(node: Node, build: Build) -> Expr:
     """scale * x + bias of the channel"""
     x = build.scaled(node.operand(0), node.number("scale", 1.0))
     bias = np.array(node.numbers("bias") or (0.0,), build.dtype(x))
@@ -100,7 +100,7 @@ def image_scaler(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Crop")
-def crop(node: Node, build: Build) -> SSAValue:
+def crop(node: Node, build: Build) -> Expr:
     """`border`: left, top, right, bottom; `scale`: height and width of what stays."""
     x = node.operand(0)
     left, top, right, bottom = node.integers("border") or (0, 0, 0, 0)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.operators.quantization import matmul_integer
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -24,13 +24,13 @@ MICROSOFT = "com.microsoft"
 
 
 @converts("DynamicQuantizeLinear", since=11)
-def dynamic_quantize(node: Node, build: Build) -> list[SSAValue]:
+def dynamic_quantize(node: Node, build: Build) -> list[Expr]:
     """The bytes, their scale and their zero point."""
-    return list(build.operation(DynamicQuantizeOp, [node.operand(0)]).results)
+    return build.values(DynamicQuantizeOp, [node.operand(0)])
 
 
 @converts("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(node: Node, build: Build) -> SSAValue:
+def matmul_integer_to_float(node: Node, build: Build) -> Expr:
     """(a, b, scale of a, of b, zero point of a, of b, bias); those of b may be one per column."""
     left, right = node.operand(0), node.operand(1)
     scales, zeros = (node.operand(2), node.operand(3)), (node.optional(4), node.optional(5))
@@ -38,7 +38,7 @@ def matmul_integer_to_float(node: Node, build: Build) -> SSAValue:
 
 
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(node: Node, build: Build) -> SSAValue:
+def dynamic_quantize_matmul(node: Node, build: Build) -> Expr:
     """(x, b, scale of b, zero point of b, bias)"""
     right = Quantized(node, node.operand(2), node.optional(3))
     return dynamic_product(node.operand(0), node.operand(1), right, node.optional(4), build)
@@ -49,32 +49,32 @@ class Quantized:
     """What the bytes of a matrix mean, and the node that multiplies them."""
 
     node: Node
-    scale: SSAValue
-    zero_point: SSAValue | None
+    scale: Expr
+    zero_point: Expr | None
 
 
 def dynamic_product(
-    x: SSAValue, matrix: SSAValue, means: Quantized, bias: SSAValue | None, build: Build
-) -> SSAValue:
+    x: Expr, matrix: Expr, means: Quantized, bias: Expr | None, build: Build
+) -> Expr:
     """x, quantized by its range, times a matrix of bytes, and a bias."""
-    left, scale, zero = build.operation(DynamicQuantizeOp, [x]).results
+    left, scale, zero = build.values(DynamicQuantizeOp, [x])
     operands = (left, matrix, zero, means.zero_point)
     return _scaled_product(means.node, operands, (scale, means.scale), bias, build)
 
 
 def _scaled_product(
     node: Node,
-    operands: tuple[SSAValue, SSAValue, SSAValue | None, SSAValue | None],
-    scales: tuple[SSAValue, SSAValue],
-    bias: SSAValue | None,
+    operands: tuple[Expr, Expr, Expr | None, Expr | None],
+    scales: tuple[Expr, Expr],
+    bias: Expr | None,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     if build.rank(scales[0]) and build.size(scales[0], 0) != 1:
         raise Unsupported("several scales of the first operand")
     sums = matmul_integer.convert(
         replace(node, operator="MatMulInteger", domain="", operands=operands), build
     )
-    assert isinstance(sums, SSAValue)
+    assert isinstance(sums, Expr)
     factor = build.binary("mul", build.reshape(scales[0], []), scales[1])
     real = build.binary("mul", build.cast(sums, np.float32), factor)
     return real if bias is None else build.binary("add", real, bias)

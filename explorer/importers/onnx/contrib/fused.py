@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.ir import SSAValue
-
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.operators.activations import activated, default_parameters
@@ -24,7 +23,7 @@ from explorer.importers.onnx.program.nodes import Node, converts
 
 
 @converts("FusedConv", domain=MICROSOFT)
-def fused_conv(node: Node, build: Build) -> SSAValue:
+def fused_conv(node: Node, build: Build) -> Expr:
     """The convolution, plus operand 3 where there is one, under the activation."""
     y = _one(conv.convert(replace(node, operands=node.operands[:3]), build))
     addend = node.optional(3)
@@ -34,7 +33,7 @@ def fused_conv(node: Node, build: Build) -> SSAValue:
 
 
 @converts("NhwcFusedConv", domain=MICROSOFT)
-def fused_conv_channels_last(node: Node, build: Build) -> SSAValue:
+def fused_conv_channels_last(node: Node, build: Build) -> Expr:
     """As FusedConv, with channels behind in all but the weight, which is (M, C / group, H, W)."""
     x, addend = channels_first(node.operand(0), build), node.optional(3)
     if addend is not None:
@@ -44,12 +43,12 @@ def fused_conv_channels_last(node: Node, build: Build) -> SSAValue:
 
 
 @converts("FusedGemm", domain=MICROSOFT)
-def fused_gemm(node: Node, build: Build) -> SSAValue:
+def fused_gemm(node: Node, build: Build) -> Expr:
     return _activated_by_name(_one(gemm.convert(node, build)), node, build)
 
 
 @converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
-def fused_matmul(node: Node, build: Build) -> SSAValue:
+def fused_matmul(node: Node, build: Build) -> Expr:
     left = _turned(node.operand(0), node, "A", build)
     right = _turned(node.operand(1), node, "B", build)
     product = _one(matmul.convert(replace(node, operands=(left, right)), build))
@@ -57,31 +56,31 @@ def fused_matmul(node: Node, build: Build) -> SSAValue:
 
 
 @converts("FusedMatMulActivation", domain=MICROSOFT)
-def fused_matmul_activation(node: Node, build: Build) -> SSAValue:
+def fused_matmul_activation(node: Node, build: Build) -> Expr:
     return _activated_by_name(_one(fused_matmul.convert(node, build)), node, build)
 
 
 @converts("BiasSoftmax", domain=MICROSOFT)
-def bias_softmax(node: Node, build: Build) -> SSAValue:
+def bias_softmax(node: Node, build: Build) -> Expr:
     """softmax(x + bias) over the axes from `axis` on as one; the bias broadcasts either way."""
     total = build.binary("add", node.operand(0), node.operand(1))
     return _one(flattening_softmax.convert(replace(node, operands=(total,)), build))
 
 
 @converts("BiasAdd", domain=MICROSOFT)
-def bias_add(node: Node, build: Build) -> SSAValue:
+def bias_add(node: Node, build: Build) -> Expr:
     """x + bias of the last axis + skip"""
     total = build.binary("add", node.operand(0), node.operand(1))
     return build.binary("add", total, node.operand(2))
 
 
-def activated_by_list(y: SSAValue, node: Node, build: Build) -> SSAValue:
+def activated_by_list(y: Expr, node: Node, build: Build) -> Expr:
     """y under the attribute `activation`, whose parameters stand in `activation_params`."""
     name = node.text("activation", "")
     return activated(y, name, node.numbers("activation_params") or (), build) if name else y
 
 
-def _activated_by_name(y: SSAValue, node: Node, build: Build) -> SSAValue:
+def _activated_by_name(y: Expr, node: Node, build: Build) -> Expr:
     """y under the attribute `activation`, whose parameters have attributes of their own."""
     name = node.text("activation", "")
     if not name:
@@ -93,7 +92,7 @@ def _activated_by_name(y: SSAValue, node: Node, build: Build) -> SSAValue:
     return activated(y, name, parameters, build)
 
 
-def _turned(x: SSAValue, node: Node, operand: str, build: Build) -> SSAValue:
+def _turned(x: Expr, node: Node, operand: str, build: Build) -> Expr:
     """A factor as the product needs it.
 
     (m, batches..., k) with `transBatch`, whose first axis goes behind the batches; with `trans` the
@@ -110,6 +109,6 @@ def _turned(x: SSAValue, node: Node, operand: str, build: Build) -> SSAValue:
     return build.transpose(x, order)
 
 
-def _one(result: object) -> SSAValue:
-    assert isinstance(result, SSAValue)
+def _one(result: object) -> Expr:
+    assert isinstance(result, Expr)
     return result

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.onnx.contrib.fused import fused_conv
 from explorer.importers.onnx.images.resize import resize
@@ -31,7 +31,7 @@ _POOLS: dict[str, Convert] = {
 
 
 @converts("ReorderInput", domain=NCHWC)
-def reorder_input(node: Node, build: Build) -> SSAValue:
+def reorder_input(node: Node, build: Build) -> Expr:
     """The tensor itself; `channels_last`: it has channels behind."""
     x = node.operand(0)
     x = channels_first(x, build) if node.integer("channels_last", 0) else x
@@ -43,7 +43,7 @@ def reorder_input(node: Node, build: Build) -> SSAValue:
 
 
 @converts("ReorderOutput", domain=NCHWC)
-def reorder_output(node: Node, build: Build) -> SSAValue:
+def reorder_output(node: Node, build: Build) -> Expr:
     """The first channels; `channels_last`: with channels behind."""
     _blocks(build)
     x, channels = node.operand(0), node.integer("channels")
@@ -55,7 +55,7 @@ def reorder_output(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Conv", domain=NCHWC)
-def blocked_conv(node: Node, build: Build) -> SSAValue:
+def blocked_conv(node: Node, build: Build) -> Expr:
     """Operand 3 is added before the activation, as in FusedConv."""
     x, bias = node.operand(0), node.optional(2)
     blocks, group = _blocks(build), node.integer("group", 1)
@@ -84,13 +84,13 @@ def blocked_conv(node: Node, build: Build) -> SSAValue:
 
 
 @converts(*_POOLS, domain=NCHWC)
-def blocked_pool(node: Node, build: Build) -> SSAValue:
+def blocked_pool(node: Node, build: Build) -> Expr:
     _blocks(build)
     return _one(_POOLS[node.operator](node, build))
 
 
 @converts("Upsample", domain=NCHWC)
-def blocked_upsample(node: Node, build: Build) -> SSAValue:
+def blocked_upsample(node: Node, build: Build) -> Expr:
     """ONNX's Resize by whole numbers; the nearest element is that before."""
     _blocks(build)
     scales = np.array(node.integers("scales") or (), np.float32)
@@ -111,7 +111,7 @@ def _blocks(build: Build) -> Blocks:
     return blocks
 
 
-def _one(result: object) -> SSAValue:
+def _one(result: object) -> Expr:
     (value,) = result if isinstance(result, list) else [result]
-    assert isinstance(value, SSAValue)
+    assert isinstance(value, Expr)
     return value

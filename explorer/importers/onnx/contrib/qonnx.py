@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
@@ -28,7 +28,7 @@ LEAST_OPSET, USUAL_OPSET = 9, 13
 
 
 @converts("Quant", "IntQuant", domain=DOMAINS)
-def quantize(node: Node, build: Build) -> SSAValue:
+def quantize(node: Node, build: Build) -> Expr:
     """Real numbers rounded to those that integers of some bits stand for.
 
     One signed bit is -1 or 1.
@@ -46,13 +46,13 @@ def quantize(node: Node, build: Build) -> SSAValue:
 
 
 @converts("BipolarQuant", domain=DOMAINS)
-def quantize_signs(node: Node, build: Build) -> SSAValue:
+def quantize_signs(node: Node, build: Build) -> Expr:
     """The scale with the sign of x; that of 0 is positive."""
     return build.binary("mul", _signs(node.operand(0), build), node.operand(1))
 
 
 @converts("Trunc", domain=DOMAINS)
-def truncate(node: Node, build: Build) -> SSAValue:
+def truncate(node: Node, build: Build) -> Expr:
     """(round(x / scale + zero point) / 2^n, rounded again), as a real number.
 
     With five operands n is how many bits less the result has, and it keeps the scale; with six or
@@ -78,7 +78,7 @@ def truncate(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Conv", "MaxPool", "AveragePool", "BatchNormalization", domain=CHANNELS_LAST)
-def channels_last(node: Node, build: Build) -> SSAValue:
+def channels_last(node: Node, build: Build) -> Expr:
     """The operator of ONNX, with the channels of x (and of a convolution's filters) moved."""
     moved = 2 if node.operator == "Conv" else 1
     operands = [
@@ -88,30 +88,30 @@ def channels_last(node: Node, build: Build) -> SSAValue:
     opset = node.opset if node.opset >= LEAST_OPSET else USUAL_OPSET
     plain = replace(node, domain="", opset=opset, operands=tuple(operands))
     result = build.graphs.convert(plain)[0]
-    if not isinstance(result, SSAValue):
+    if not isinstance(result, Expr):
         raise Unsupported(f"{node.operator} without a result")
     rank = build.rank(result)
     return build.transpose(result, [0, *range(2, rank), 1])
 
 
-def _channels_first(x: SSAValue, build: Build) -> SSAValue:
+def _channels_first(x: Expr, build: Build) -> Expr:
     rank = build.rank(x)
     return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
 
 
-def _clipped(x: SSAValue, bits: float, is_signed: bool, is_narrow: bool, build: Build) -> SSAValue:
+def _clipped(x: Expr, bits: float, is_signed: bool, is_narrow: bool, build: Build) -> Expr:
     """x within the range of integers of so many bits; a narrow one lacks a number."""
     low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
     high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
     return build.unary("clip", x, low, high)
 
 
-def _signs(x: SSAValue, build: Build) -> SSAValue:
+def _signs(x: Expr, build: Build) -> Expr:
     zero, one, minus = (build.scalar_like(number, x) for number in (0, 1, -1))
     return build.select(build.binary("greater_equal", x, zero), one, minus)
 
 
-def _rounded(x: SSAValue, mode: str, build: Build) -> SSAValue:
+def _rounded(x: Expr, mode: str, build: Build) -> Expr:
     """Whole numbers. UP and DOWN go away from and towards 0, and so do ties of HALF_UP and
     HALF_DOWN; ties of ROUND go to even numbers."""
     mode = mode.upper()

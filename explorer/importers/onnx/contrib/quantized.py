@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.onnx.operators.normalization import flattening_softmax, softmax
@@ -47,7 +47,7 @@ def contrib_dequantize(node: Node, build: Build) -> Imported | Sequence[Imported
 
 
 @converts("QLinearAdd", "QLinearMul", domain=MICROSOFT, knows_quantized=True)
-def qlinear_binary(node: Node, build: Build) -> SSAValue:
+def qlinear_binary(node: Node, build: Build) -> Expr:
     """(left, scale, zero point), (right, scale, zero point), then those of the result."""
     left, right = (_real(node, first, build) for first in (0, 3))
     kind = "add" if node.operator == "QLinearAdd" else "mul"
@@ -55,7 +55,7 @@ def qlinear_binary(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT, knows_quantized=True)
-def qlinear_unary(node: Node, build: Build) -> SSAValue:
+def qlinear_unary(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result."""
     x = _real(node, 0, build)
     if node.operator == "QLinearSigmoid":
@@ -66,7 +66,7 @@ def qlinear_unary(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT, knows_quantized=True)
-def qlinear_average(node: Node, build: Build) -> SSAValue:
+def qlinear_average(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result; `channels_last`: channels behind."""
     x = _real(node, 0, build)
     is_global = node.operator == "QLinearGlobalAveragePool"
@@ -76,20 +76,20 @@ def qlinear_average(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearConv", domain=MICROSOFT, knows_quantized=True)
-def qlinear_conv_in_layout(node: Node, build: Build) -> SSAValue:
+def qlinear_conv_in_layout(node: Node, build: Build) -> Expr:
     """ONNX's own where channels are first; the weight is (M, C / group, H, W) either way."""
     return _in_layout(qlinear_conv.convert, node, node.operand(0), build)
 
 
 @converts("NhwcMaxPool", domain=MICROSOFT, knows_quantized=True)
-def max_pool_channels_last(node: Node, build: Build) -> SSAValue:
+def max_pool_channels_last(node: Node, build: Build) -> Expr:
     """The largest stored number of a window is that of the largest real one."""
     last = replace(node, attributes={**node.attributes, "channels_last": 1})
     return _in_layout(max_pool.convert, last, node.operand(0), build)
 
 
 @converts("QLinearReduceMean", domain=MICROSOFT, knows_quantized=True)
-def qlinear_reduce_mean(node: Node, build: Build) -> SSAValue:
+def qlinear_reduce_mean(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result."""
     x = _real(node, 0, build)
     axes = node.integers("axes")
@@ -99,7 +99,7 @@ def qlinear_reduce_mean(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearSoftmax", domain=MICROSOFT, knows_quantized=True)
-def qlinear_softmax(node: Node, build: Build) -> SSAValue:
+def qlinear_softmax(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result; as Softmax of the attribute `opset` is."""
     x = _real(node, 0, build)
     convert = (softmax if node.integer("opset") >= 13 else flattening_softmax).convert
@@ -108,7 +108,7 @@ def qlinear_softmax(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearWhere", domain=MICROSOFT, knows_quantized=True)
-def qlinear_where(node: Node, build: Build) -> SSAValue:
+def qlinear_where(node: Node, build: Build) -> Expr:
     """condition, (x, scale, zero point), (y, scale, zero point), then those of the result."""
     chosen = build.select(node.operand(0), _real(node, 1, build), _real(node, 4, build))
     own = build.dtype(node.operand(1))
@@ -116,7 +116,7 @@ def qlinear_where(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearConcat", domain=MICROSOFT, knows_quantized=True)
-def qlinear_concat(node: Node, build: Build) -> SSAValue:
+def qlinear_concat(node: Node, build: Build) -> Expr:
     """The result's (scale, zero point), then (x, scale, zero point) of every part."""
     firsts = range(2, len(node.operands), 3)
     parts = [_real(node, first, build) for first in firsts]
@@ -125,7 +125,7 @@ def qlinear_concat(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QGemm", domain=MICROSOFT, knows_quantized=True)
-def qgemm(node: Node, build: Build) -> SSAValue:
+def qgemm(node: Node, build: Build) -> Expr:
     """alpha * (a b) + c: (a, scale, zero point), (b, scale, zero point), c in i32, and the
     result's (scale, zero point); without these the result is f32."""
     a, b, addend = node.operand(0), node.operand(3), node.optional(6)
@@ -151,7 +151,7 @@ def qgemm(node: Node, build: Build) -> SSAValue:
     return requantized(sums, _result_type(node, 7, build.dtype(node.operand(0)), build), build)
 
 
-def _in_layout(convert: Convert, node: Node, x: SSAValue, build: Build) -> SSAValue:
+def _in_layout(convert: Convert, node: Node, x: Expr, build: Build) -> Expr:
     """The node with x as operand 0, which has channels behind if `channels_last` says so."""
     is_last = node.integer("channels_last", 0)
     first = channels_first(x, build) if is_last else x
@@ -159,22 +159,20 @@ def _in_layout(convert: Convert, node: Node, x: SSAValue, build: Build) -> SSAVa
     return channels_last(y, build) if is_last else y
 
 
-def _one(result: Imported | Sequence[Imported | None]) -> SSAValue:
+def _one(result: Imported | Sequence[Imported | None]) -> Expr:
     """The only result of a node."""
     (value,) = [result] if isinstance(result, Imported) else result
-    assert isinstance(value, SSAValue)
+    assert isinstance(value, Expr)
     return value
 
 
-def _real(node: Node, first: int, build: Build) -> SSAValue:
+def _real(node: Node, first: int, build: Build) -> Expr:
     """Operand `first` with its scale and zero point as real numbers."""
     given = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
     return _one(dequantize.convert(_plain(node, given), build))
 
 
-def _stored(
-    y: SSAValue, node: Node, first: int, build: Build, own: np.dtype | None = None
-) -> SSAValue:
+def _stored(y: Expr, node: Node, first: int, build: Build, own: np.dtype | None = None) -> Expr:
     """Real numbers in the result's type: operand `first` is its scale, the zero point follows.
 
     own: the type where there is no zero point; that of operand 0 unless said.
@@ -185,7 +183,7 @@ def _stored(
     return _one(quantize.convert(_plain(node, (y, node.operand(first), zero)), build))
 
 
-def _plain(node: Node, operands: tuple[SSAValue | None, ...]) -> Node:
+def _plain(node: Node, operands: tuple[Expr | None, ...]) -> Node:
     """A node of ONNX's own QuantizeLinear or DequantizeLinear in the place of this one."""
     return replace(node, domain="", attributes={}, operands=operands)
 

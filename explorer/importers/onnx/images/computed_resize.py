@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import OpResult, SSAValue
 
-from explorer.importers.building.build import Axis, Undecided
+from explorer.importers.building.build import Undecided
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.interpolation import whole
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
@@ -43,13 +43,13 @@ class ComputedManner:
 
 
 def resize_by_data(
-    x: SSAValue,
-    vector: SSAValue,
+    x: Expr,
+    vector: Expr,
     is_scales: bool,
     axes: Sequence[int],
     manner: ComputedManner,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """`vector`: scales (f32) or sizes (i64) of the axes, contents unknown."""
     if build.shape(vector) != (len(axes),):
         raise ValueError(f"{build.shape(vector)} numbers for {len(axes)} axes")
@@ -67,7 +67,7 @@ def resize_by_data(
     return whole(result, build.dtype(x), manner.mode == "cubic", build)
 
 
-def _elements(vector: SSAValue, build: Build) -> list[Element | None]:
+def _elements(vector: Expr, build: Build) -> list[Element | None]:
     """The vector's elements, as far as they are known: of one that was joined, part by part."""
     (count,) = build.sizes(vector, [0], "a vector of sizes")
     contents = build.knowledge.needed(vector)
@@ -76,8 +76,9 @@ def _elements(vector: SSAValue, build: Build) -> list[Element | None]:
     sizes = None if build.is_float(vector) else build.knowledge.sizes(vector)
     if sizes is not None:
         return list(sizes)
-    if isinstance(vector, OpResult) and isinstance(vector.op, ConcatOp):
-        return [element for part in vector.op.operands for element in _elements(part, build)]
+    made = vector.owner
+    if isinstance(made, ConcatOp):
+        return [e for part in build.exprs(made.operands) for e in _elements(part, build)]
     return [None] * count
 
 
@@ -88,11 +89,9 @@ def _keeps_size(element: Element | None, size: Dim, is_scales: bool) -> bool:
 class _Computed:
     """One axis of x that is resized: all values are f32 of shape (1) but where it is said."""
 
-    def __init__(
-        self, x: SSAValue, axis: int, number: SSAValue, is_scale: bool, build: Build
-    ) -> None:
+    def __init__(self, x: Expr, axis: int, number: Expr, is_scale: bool, build: Build) -> None:
         self.x, self.axis, self.build = x, axis, build
-        self.size = build.cast(build.shape_vector([Axis(x, axis)]), np.float32)
+        self.size = build.cast(build.shape_vector([x.dim(axis)]), np.float32)
         if is_scale:
             self.scale = build.cast(number, np.float32)
             self.target = build.unary("floor", build.binary("mul", self.size, self.scale))
@@ -100,7 +99,7 @@ class _Computed:
             self.target = build.cast(number, np.float32)
             self.scale = build.binary("div", self.target, self.size)
 
-    def resized(self, manner: ComputedManner) -> SSAValue:
+    def resized(self, manner: ComputedManner) -> Expr:
         places = self._places(manner.coordinates)
         if manner.mode == "nearest":
             index = self.build.cast(self._inside(self._nearest(places, manner.nearest)), np.int64)
@@ -116,19 +115,19 @@ class _Computed:
         return self.build.value(InterpolateOp, operands, axis=self.axis)
 
     # -- arithmetic --------------------------------------------------------------------------------
-    def _number(self, value: float) -> SSAValue:
+    def _number(self, value: float) -> Expr:
         return self.build.weight(np.array([value], np.float32))
 
-    def _do(self, kind: str, left: SSAValue | float, right: SSAValue | float) -> SSAValue:
+    def _do(self, kind: str, left: Expr | float, right: Expr | float) -> Expr:
         values = [self._number(v) if isinstance(v, int | float) else v for v in (left, right)]
         return self.build.binary(kind, *values)
 
-    def _inside(self, positions: SSAValue) -> SSAValue:
+    def _inside(self, positions: Expr) -> Expr:
         """Positions of elements that there are."""
         return self._do("min", self._do("max", positions, 0.0), self._do("sub", self.size, 1.0))
 
     # -- where elements lie ------------------------------------------------------------------------
-    def _places(self, mode: str) -> SSAValue:
+    def _places(self, mode: str) -> Expr:
         """(size of the result): where each of its elements lies in the operand."""
         build, do = self.build, self._do
         bounds = [
@@ -156,7 +155,7 @@ class _Computed:
             return do("sub", do("add", center, half), 0.5)
         raise Undecided(f"coordinates {mode!r} of a size that the inputs decide")
 
-    def _nearest(self, places: SSAValue, mode: str) -> SSAValue:
+    def _nearest(self, places: Expr, mode: str) -> Expr:
         floor, ceil = (self.build.unary(kind, places) for kind in ("floor", "ceil"))
         if mode == "simple":  # of opsets before 11
             return self.build.select(self._do("less", self.scale, 1.0), ceil, floor)
@@ -169,7 +168,7 @@ class _Computed:
         raise Unsupported(f"nearest_mode {mode!r}")
 
     # -- taps: positions and weights, (size of the result, taps) -----------------------------------
-    def _linear(self, places: SSAValue) -> tuple[SSAValue, SSAValue]:
+    def _linear(self, places: Expr) -> tuple[Expr, Expr]:
         """Two neighbours. Where one of them would weigh nothing, both are the other one: a tap
         without weight is multiplied, too, and 0 times infinity is NaN."""
         build, do = self.build, self._do
@@ -182,7 +181,7 @@ class _Computed:
         weights = [do("sub", 1.0, part), part]
         return self._taps([low, high]), self._taps(weights)
 
-    def _cubic(self, places: SSAValue, manner: ComputedManner) -> tuple[SSAValue, SSAValue]:
+    def _cubic(self, places: Expr, manner: ComputedManner) -> tuple[Expr, Expr]:
         """Keys, "Cubic convolution interpolation for digital image processing", 1981."""
         build, do, a = self.build, self._do, manner.cubic_coefficient
         base = build.unary("floor", places)
@@ -206,5 +205,5 @@ class _Computed:
             table = do("div", table, build.reduce("sum", table, [1], keepdims=True))
         return self._inside(taps), table
 
-    def _taps(self, columns: Sequence[SSAValue]) -> SSAValue:
+    def _taps(self, columns: Sequence[Expr]) -> Expr:
         return self.build.concat([self.build.unsqueeze(column, [1]) for column in columns], 1)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Undecided
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.resizing import (
     CROPPING,
     Manner,
@@ -40,19 +40,19 @@ class _Request:
 
 
 @converts("Upsample", until=6)
-def upsample_height_and_width(node: Node, build: Build) -> SSAValue:
+def upsample_height_and_width(node: Node, build: Build) -> Expr:
     scales = [1.0, 1.0, node.number("height_scale"), node.number("width_scale")]
     return _resize(node.operand(0), _Request(scales, None), _legacy(node), build)
 
 
 @converts("Upsample", since=7, until=8)
-def upsample_by_attribute(node: Node, build: Build) -> SSAValue:
+def upsample_by_attribute(node: Node, build: Build) -> Expr:
     request = _Request(node.numbers("scales"), None)
     return _resize(node.operand(0), request, _legacy(node), build)
 
 
 @converts("Upsample", "Resize", since=9, until=10)
-def upsample(node: Node, build: Build) -> SSAValue:
+def upsample(node: Node, build: Build) -> Expr:
     x, scales = node.operand(0), build.knowledge.needed(node.operand(1))
     if scales is None:
         return _by_data(x, node.operand(1), True, range(build.rank(x)), _legacy(node), build)
@@ -60,7 +60,7 @@ def upsample(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Resize", since=11)
-def resize(node: Node, build: Build) -> SSAValue:
+def resize(node: Node, build: Build) -> Expr:
     """Either scales or sizes are given, for all axes or for `axes`."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -100,13 +100,13 @@ def resize(node: Node, build: Build) -> SSAValue:
 
 
 def _by_data(
-    x: SSAValue,
-    vector: SSAValue,
+    x: Expr,
+    vector: Expr,
     is_scales: bool,
     axes: Sequence[int],
     manner: Manner,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """`vector`: scales or sizes of the axes, which the inputs decide."""
     if manner.antialias:
         raise Undecided("antialias of a size that the inputs decide")
@@ -125,7 +125,7 @@ def _legacy(node: Node) -> Manner:
     return Manner(mode=node.text("mode", "nearest"), coordinates="asymmetric", nearest="simple")
 
 
-def _numbers(operand: SSAValue | None, build: Build) -> list[float] | None:
+def _numbers(operand: Expr | None, build: Build) -> list[float] | None:
     """Contents of the operand; None where it is left out, which an empty one also means."""
     if operand is None or build.shape(operand) == (0,):
         return None
@@ -154,13 +154,11 @@ def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) 
     return result
 
 
-def _resize(x: SSAValue, request: _Request, manner: Manner, build: Build) -> SSAValue:
+def _resize(x: Expr, request: _Request, manner: Manner, build: Build) -> Expr:
     return resized(x, _resized_axes(x, request, manner, build), manner, build)
 
 
-def _resized_axes(
-    x: SSAValue, request: _Request, manner: Manner, build: Build
-) -> list[ResizedAxis]:
+def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> list[ResizedAxis]:
     """The axes that change; symbolic ones must keep their size."""
     scales, sizes = request.scales, request.sizes
     given = sizes if sizes is not None else scales

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.deforming import Places, deformed
 from explorer.importers.building.images.sampling import masked, sampled, tap_values, taps_of
 from explorer.importers.building.limits import check_size
@@ -21,7 +20,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @converts("AffineGrid", since=20)
-def affine_grid(node: Node, build: Build) -> SSAValue:
+def affine_grid(node: Node, build: Build) -> Expr:
     """theta: (N, axes, axes + 1), a map from where pixels of the result are to where they are read.
 
     The places (last axis first, then 1) are a constant; their product with theta is the grid
@@ -49,7 +48,7 @@ def _centers(size: int, align: bool) -> np.ndarray:
 
 
 @converts("GridSample", since=16)
-def grid_sample(node: Node, build: Build) -> SSAValue:
+def grid_sample(node: Node, build: Build) -> Expr:
     """x: (N, C, spatial...), grid: (N, points..., axes), whose numbers reach from -1 to 1.
 
     The grid names the last axis first.
@@ -64,7 +63,7 @@ def grid_sample(node: Node, build: Build) -> SSAValue:
     mode = node.text("mode", "bilinear" if node.opset < 20 else "linear")
     border, align = node.text("padding_mode", "zeros"), bool(node.integer("align_corners", 0))
     known = build.sizes(x, range(2, 2 + rank), "GridSample")
-    points = build.reshape(grid, [Axis(grid, 0), -1, rank])
+    points = build.reshape(grid, [grid.dim(0), -1, rank])
     taps = []
     for axis, size in enumerate(known):
         number = rank - 1 - axis
@@ -80,11 +79,11 @@ def grid_sample(node: Node, build: Build) -> SSAValue:
             )
         )
     result = sampled(x, taps, build)
-    spatial = [Axis(grid, 1 + axis) for axis in range(rank)]
-    return build.cast(build.reshape(result, [Axis(x, 0), Axis(x, 1), *spatial]), dtype)
+    spatial = [grid.dim(1 + axis) for axis in range(rank)]
+    return build.cast(build.reshape(result, [x.dim(0), x.dim(1), *spatial]), dtype)
 
 
-def _pixels(place: SSAValue, size: int, align_corners: bool, build: Build) -> SSAValue:
+def _pixels(place: Expr, size: int, align_corners: bool, build: Build) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
     shifted = build.binary("add", place, build.scalar_like(1, place))
     if align_corners:
@@ -97,7 +96,7 @@ def _pixels(place: SSAValue, size: int, align_corners: bool, build: Build) -> SS
 
 
 @converts("RoiAlign", since=10)
-def roi_align(node: Node, build: Build) -> SSAValue:
+def roi_align(node: Node, build: Build) -> Expr:
     """(N, C, H, W), regions (R, 4) as x1 y1 x2 y2, their images (R)  ->  (R, C, height, width).
 
     Every region is divided into bins, and each bin is the mean (or the greatest) of points that
@@ -130,12 +129,12 @@ def roi_align(node: Node, build: Build) -> SSAValue:
         shares.append(share)
         counts.append(count)
     rows, columns = (size * count for size, count in zip(bins, counts, strict=True))
-    pooled = Axis(rois, 0), rows, columns
+    pooled = rois.dim(0), rows, columns
     rows_of = build.expand(build.unsqueeze(points[0], [2]), pooled)
     columns_of = build.expand(build.unsqueeze(points[1], [1]), pooled)
     taps = []
     for places, size in zip((rows_of, columns_of), sizes, strict=True):
-        flat = build.reshape(places, [Axis(rois, 0), rows * columns])
+        flat = build.reshape(places, [rois.dim(0), rows * columns])
         tap = taps_of(flat, size, "linear", "border", False, build)
         taps.append(masked(tap, flat, -1.0, float(size), build))
     own = build.value(GatherOp, [x, build.cast(images, np.int64)], axis=0)
@@ -148,24 +147,24 @@ def roi_align(node: Node, build: Build) -> SSAValue:
     else:
         raise Unsupported(f"mode {mode!r}")
     split = build.reshape(
-        mixed, [Axis(rois, 0), bins[0], counts[0], bins[1], counts[1], Axis(mixed, 2)]
+        mixed, [rois.dim(0), bins[0], counts[0], bins[1], counts[1], mixed.dim(2)]
     )
     return build.cast(_pooled(split, shares, mode, build), dtype)
 
 
-def _column(rois: SSAValue, column: int, scale: float, build: Build) -> SSAValue:
+def _column(rois: Expr, column: int, scale: float, build: Build) -> Expr:
     return build.scaled(build.slice(rois, 1, column, column + 1), scale)
 
 
-def _most(number: SSAValue, build: Build) -> int:
+def _most(number: Expr, build: Build) -> int:
     """The largest number of points per bin, where it is not given but follows from the regions."""
     counts = build.known(number, "sampling_ratio = 0: the number of points in a bin")
     return max(int(counts.max(initial=1)), 1)
 
 
 def _samples(
-    begin: SSAValue, step: SSAValue, number: SSAValue, bins: int, count: int, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    begin: Expr, step: Expr, number: Expr, bins: int, count: int, build: Build
+) -> tuple[Expr, Expr]:
     """Positions (R, bins * count) of points, and the share (R, count) of each in its bin's mean.
 
     begin, step: (R, 1), where the first bin begins and how long a bin is. Of `count` points a
@@ -181,11 +180,11 @@ def _samples(
     shifted = build.binary("add", begins, build.unsqueeze(inner, [1]))
     is_used = build.cast(build.binary("less", point, number), dtype)
     share = build.binary("div", is_used, divisor)
-    used = build.expand(share, [Axis(begin, 0), count])
-    return build.reshape(shifted, [Axis(begin, 0), bins * count]), used
+    used = build.expand(share, [begin.dim(0), count])
+    return build.reshape(shifted, [begin.dim(0), bins * count]), used
 
 
-def _pooled(points: SSAValue, shares: Sequence[SSAValue], mode: str, build: Build) -> SSAValue:
+def _pooled(points: Expr, shares: Sequence[Expr], mode: str, build: Build) -> Expr:
     """points: (R, height, rows per bin, width, columns per bin, C)  ->  (R, C, height, width)."""
     rows = build.unsqueeze(shares[0], [1, 3, 4, 5])
     columns = build.unsqueeze(shares[1], [1, 2, 3, 5])
@@ -203,7 +202,7 @@ def _pooled(points: SSAValue, shares: Sequence[SSAValue], mode: str, build: Buil
 
 
 @converts("DeformConv", since=19)
-def deformable_convolution(node: Node, build: Build) -> SSAValue:
+def deformable_convolution(node: Node, build: Build) -> Expr:
     """A convolution whose window's places are moved by computed offsets."""
     x, weight, offset = (node.operand(index) for index in range(3))
     window = window_of(

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import attend, causal, counted
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -28,7 +27,7 @@ LOWEST = -10000.0
 
 
 @converts("EmbedLayerNormalization", domain=MICROSOFT)
-def embed(node: Node, build: Build) -> Sequence[SSAValue | None]:
+def embed(node: Node, build: Build) -> Sequence[Expr | None]:
     """The sum of word, position and segment embeddings, normalized; the sum itself is result 2."""
     tokens, segments, words = node.operand(0), node.optional(1), node.operand(2)
     positions_table, segments_table = node.operand(3), node.optional(4)
@@ -52,7 +51,7 @@ def embed(node: Node, build: Build) -> Sequence[SSAValue | None]:
 
 
 @converts("Attention", domain=MICROSOFT)
-def attention(node: Node, build: Build) -> Sequence[SSAValue]:
+def attention(node: Node, build: Build) -> Sequence[Expr]:
     """Results: (batch, sequence, hidden), and with `past` (2, batch, heads, total, head)."""
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     past, extra = node.optional(4), node.optional(5)
@@ -81,7 +80,7 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
     if node.integer("unidirectional", 0):
         order = causal(query, key, earlier[0] if earlier else None, build)
     mixed = attend(query, key, value, build, node.number("scale", 0.0), order, added).values
-    result = build.reshape(build.transpose(mixed, [0, 2, 1, 3]), [Axis(x, 0), Axis(x, 1), sizes[2]])
+    result = build.reshape(build.transpose(mixed, [0, 2, 1, 3]), [x.dim(0), x.dim(1), sizes[2]])
     if len(node.results) < 2:
         return [result]
     present = build.concat([build.unsqueeze(key, [0]), build.unsqueeze(value, [0])], 0)
@@ -89,7 +88,7 @@ def attention(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("MultiHeadAttention", domain=MICROSOFT)
-def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
+def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     """Results: (batch, sequence, hidden), and the keys and values with those of the past."""
     heads = node.integer("num_heads")
     if any(node.optional(index) is not None for index in (8, 9)):
@@ -107,7 +106,7 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
     )
     (size,) = build.sizes(value, [3], "attention")
     rows = build.transpose(mixed.values, [0, 2, 1, 3])
-    result = build.reshape(rows, [Axis(query, 0), Axis(query, 2), heads * size])
+    result = build.reshape(rows, [query.dim(0), query.dim(2), heads * size])
     scores = mixed.scores
     if scores is not None and order is not None:
         lowest = build.scalar_like(np.finfo(build.dtype(scores)).min, scores)
@@ -115,7 +114,7 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
     return [result, key, value, scores]
 
 
-def _projected(node: Node, heads: int, build: Build) -> list[SSAValue]:
+def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
     """Queries, keys and values as (batch, heads, rows, size), from any of the packed forms."""
     query, key, value = node.operand(0), node.optional(1), node.optional(2)
     bias = node.optional(3)
@@ -129,7 +128,9 @@ def _projected(node: Node, heads: int, build: Build) -> list[SSAValue]:
         raise Unsupported("queries without keys and values")
     parts, first = [], 0
     for part in found:
-        if build.rank(part) == 4 and part in (key, value):  # projected and split before
+        if build.rank(part) == 4 and any(
+            part is v for v in (key, value)
+        ):  # projected and split before
             parts.append(part)
             continue
         (columns,) = build.sizes(part, [build.rank(part) - 1], "attention")
@@ -143,25 +144,25 @@ def _projected(node: Node, heads: int, build: Build) -> list[SSAValue]:
     return parts
 
 
-def _unpacked(packed: SSAValue, part: int, build: Build) -> SSAValue:
+def _unpacked(packed: Expr, part: int, build: Build) -> Expr:
     """One of the tensors that lie side by side in (batch, rows, heads, parts, size)."""
     return build.squeeze(build.slice(packed, 3, part, part + 1), [3])
 
 
-def _by_heads(x: SSAValue, heads: int, size: int, build: Build) -> SSAValue:
+def _by_heads(x: Expr, heads: int, size: int, build: Build) -> Expr:
     """(batch, rows, heads * size) as (batch, heads, rows, size)."""
     if build.rank(x) == 3:
-        x = build.reshape(x, [Axis(x, 0), Axis(x, 1), heads, size])
+        x = build.reshape(x, [x.dim(0), x.dim(1), heads, size])
     return build.transpose(x, [0, 2, 1, 3])
 
 
 def _bias(
     node: Node,
-    mask: SSAValue | None,
-    extra: SSAValue | None,
-    key: SSAValue,
+    mask: Expr | None,
+    extra: Expr | None,
+    key: Expr,
     build: Build,
-) -> SSAValue | None:
+) -> Expr | None:
     """What is added to the scores: what is given, and `mask_filter_value` for masked keys."""
     if mask is None:
         return extra
@@ -172,7 +173,7 @@ def _bias(
     return added if extra is None else build.binary("add", extra, added)
 
 
-def _mask(mask: SSAValue, key: SSAValue, build: Build) -> SSAValue:
+def _mask(mask: Expr, key: Expr, build: Build) -> Expr:
     """Where a key counts, in one of the forms that onnxruntime has.
 
     (batch, total)            positive there, as (batch, 1, 1, total)
@@ -192,7 +193,7 @@ def _mask(mask: SSAValue, key: SSAValue, build: Build) -> SSAValue:
         raise Unsupported(f"a mask of {size} numbers for a batch of {batch}")
     positions = counted(key, 2, build)
 
-    def per_batch(first: int) -> SSAValue:
+    def per_batch(first: int) -> Expr:
         part = mask
         if batch != size:
             assert isinstance(batch, int)

@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import attend, counted, counted_to, length
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.layers.rotary import rotate
 from explorer.importers.onnx.program.build import Build
@@ -34,7 +33,7 @@ _POSITIONS, _BIAS, _SINK, _KEY_SCALE, _VALUE_SCALE, _QUERY_NORM, _KEY_NORM, _NEW
 
 
 @converts("GroupQueryAttention", domain=MICROSOFT)
-def group_query_attention(node: Node, build: Build) -> Sequence[SSAValue | None]:
+def group_query_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     """Results: (batch, rows, hidden), the keys and values with those of the past, the scores."""
     _check_supported(node)
     heads, shared = node.integer("num_heads"), node.integer("kv_num_heads")
@@ -70,7 +69,7 @@ def group_query_attention(node: Node, build: Build) -> Sequence[SSAValue | None]
     )
     (size,) = build.sizes(value, [3], "attention")
     rows = build.transpose(mixed.values, [0, 2, 1, 3])
-    result = build.reshape(rows, [Axis(query, 0), Axis(query, 2), heads * size])
+    result = build.reshape(rows, [query.dim(0), query.dim(2), heads * size])
     scores = mixed.weights
     if wanted == 1 and mixed.scores is not None:
         scores = build.select(mask, mixed.scores, build.scalar_like(0, mixed.scores))
@@ -88,7 +87,7 @@ def _check_supported(node: Node) -> None:
         raise ValueError("a past needs keys and values")
 
 
-def _projected(node: Node, heads: int, shared: int, build: Build) -> list[SSAValue]:
+def _projected(node: Node, heads: int, shared: int, build: Build) -> list[Expr]:
     """Queries, keys and values as (batch, rows, heads, size)."""
     query, key, value = node.operand(_QUERY), node.optional(_KEY), node.optional(_VALUE)
     (columns,) = build.sizes(query, [2], "attention")
@@ -106,14 +105,12 @@ def _projected(node: Node, heads: int, shared: int, build: Build) -> list[SSAVal
         if columns != number * size:
             raise ValueError(f"{columns} columns for {number} heads of {size}")
     return [
-        build.reshape(part, [Axis(part, 0), Axis(part, 1), number, size])
+        build.reshape(part, [part.dim(0), part.dim(1), number, size])
         for part, number in zip(parts, numbers, strict=True)
     ]
 
 
-def _normalized(
-    node: Node, query: SSAValue, key: SSAValue, build: Build
-) -> tuple[SSAValue, SSAValue]:
+def _normalized(node: Node, query: Expr, key: Expr, build: Build) -> tuple[Expr, Expr]:
     """Each head divided by its root mean square, where there are weights for that."""
     found = []
     shared = node.number("qk_norm_epsilon", 1e-6)
@@ -130,35 +127,35 @@ def _normalized(
 class _Cache:
     """Where the rows of each sequence stand. Numbers are i64."""
 
-    def __init__(self, node: Node, query: SSAValue, build: Build) -> None:
+    def __init__(self, node: Node, query: Expr, build: Build) -> None:
         """query: (batch, rows, heads, size)."""
         self.node, self.query, self.build = node, query, build
 
     @cached_property
-    def lasts(self) -> SSAValue:
+    def lasts(self) -> Expr:
         """(batch, 1): the position of the last token of each sequence."""
         lengths = self.build.cast(self.node.operand(_LENGTHS), np.int64)
-        return self.build.reshape(lengths, [Axis(self.query, 0), 1])
+        return self.build.reshape(lengths, [self.query.dim(0), 1])
 
     @cached_property
-    def ends(self) -> SSAValue:
+    def ends(self) -> Expr:
         """(batch, 1): how many tokens each sequence has with the new ones."""
         return self.build.binary("add", self.lasts, self.build.weight(np.array(1, np.int64)))
 
     @cached_property
-    def total(self) -> SSAValue:
+    def total(self) -> Expr:
         """The most tokens of a sequence."""
         return self.build.cast(self.build.reshape(self.node.operand(_TOTAL), []), np.int64)
 
     @cached_property
-    def new(self) -> SSAValue | None:
+    def new(self) -> Expr | None:
         """(batch, 1): how many rows of each sequence are tokens, where not all of them are."""
         given = self.node.optional(_NEW)
         if given is None:
             return None
-        return self.build.reshape(self.build.cast(given, np.int64), [Axis(self.query, 0), 1])
+        return self.build.reshape(self.build.cast(given, np.int64), [self.query.dim(0), 1])
 
-    def _if_first(self, first: SSAValue, later: SSAValue) -> SSAValue:
+    def _if_first(self, first: Expr, later: Expr) -> Expr:
         """What holds for the first tokens of all sequences, or for later ones: where all are new,
         they are the first."""
         build = self.build
@@ -169,7 +166,7 @@ class _Cache:
         return later if known is not None else build.select(is_first, first, later)
 
     @cached_property
-    def begins(self) -> SSAValue:
+    def begins(self) -> Expr:
         """(batch, 1), or one number: where the new rows of each sequence stand.
 
         All begin at 0 where there is no past, or as many rows are new as there are in all.
@@ -182,13 +179,13 @@ class _Cache:
         return self._if_first(zero, behind)
 
     @cached_property
-    def rows(self) -> SSAValue:
+    def rows(self) -> Expr:
         """(batch or 1, rows): the position of each new row."""
         build = self.build
         return build.binary("add", self.begins, counted(self.query, 1, build))
 
     @property
-    def angles(self) -> SSAValue:
+    def angles(self) -> Expr:
         """(batch or 1, rows): the positions by which queries and keys are turned.
 
         The first tokens of all sequences are counted from the first position that is given.
@@ -204,7 +201,7 @@ class _Cache:
         return self._if_first(first, given)
 
     @cached_property
-    def capacity(self) -> SSAValue:
+    def capacity(self) -> Expr:
         """How many rows the past has."""
         past = self.node.optional(_PAST_KEY)
         if past is None:
@@ -212,7 +209,7 @@ class _Cache:
         return length(past, 2, self.build)
 
     @cached_property
-    def places(self) -> SSAValue:
+    def places(self) -> Expr:
         """0 to the number of rows that the new cache has."""
         limit = self.build.binary("max", self.total, self.capacity)
         if self.build.knowledge.sizes(limit) is None:
@@ -220,7 +217,7 @@ class _Cache:
         return counted_to(limit, self.build)
 
     @cached_property
-    def sources(self) -> SSAValue:
+    def sources(self) -> Expr:
         """(batch or 1, places): which row of past, new rows and a zero stands in each place."""
         build = self.build
         behind = build.binary("sub", self.places, self.begins)
@@ -232,7 +229,7 @@ class _Cache:
         places = build.expand(self.places, build.all_sizes(is_past))
         return build.select(is_past, places, build.binary("add", new, self.capacity))
 
-    def updated(self, new: SSAValue, past: SSAValue | None) -> SSAValue:
+    def updated(self, new: Expr, past: Expr | None) -> Expr:
         """new: (batch, heads, rows, size). With the past of each sequence in front of it, and zeros
         behind both."""
         build = self.build
@@ -244,15 +241,15 @@ class _Cache:
             sizes = [size for part in parts if (size := build.size(part, 2)) is not None]
             if len(sizes) == len(parts) and np.array_equal(known, [np.arange(sum(sizes))]):
                 return build.concat(parts, 2)
-        row = [Axis(new, 0), Axis(new, 1), 1, Axis(new, 3)]
+        row = [new.dim(0), new.dim(1), 1, new.dim(3)]
         rows = build.concat([*parts, build.expand(build.scalar_like(0, new), row)], 2)
         if build.size(sources, 0) == 1:
             return build.value(GatherOp, [rows, build.squeeze(sources, [0])], axis=2)
-        sizes = [Axis(new, 0), Axis(new, 1), Axis(sources, 1), Axis(new, 3)]
+        sizes = [new.dim(0), new.dim(1), sources.dim(1), new.dim(3)]
         each = build.expand(build.unsqueeze(sources, [1, 3]), sizes)
         return build.value(GatherElementsOp, [rows, each], axis=2)
 
-    def mask(self) -> SSAValue:
+    def mask(self) -> Expr:
         """(batch, 1, rows or 1, places): true for the keys that a query sees.
 
         Rows behind the last token of a sequence see what that token sees, as in onnxruntime.
@@ -269,7 +266,7 @@ class _Cache:
         return build.unsqueeze(is_seen, [1])
 
 
-def _widened(bias: SSAValue | None, key: SSAValue, build: Build) -> SSAValue | None:
+def _widened(bias: Expr | None, key: Expr, build: Build) -> Expr | None:
     """(..., total) with a column for every place of the cache; no query sees those behind."""
     if bias is None or build.shape(bias)[3] == build.shape(key)[2]:
         return bias

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building import build as building
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.recurrence import (
     Activation,
     Direction,
@@ -40,10 +39,10 @@ from explorer.ir.types import Shape, format_shape
 class _Bytes:
     """Weights of bytes, (inputs, outputs), that products quantize x for."""
 
-    value: SSAValue
+    value: Expr
     quantized: Quantized
 
-    def times(self, build: building.Build, x: SSAValue, bias: SSAValue | None = None) -> SSAValue:
+    def times(self, build: building.Build, x: Expr, bias: Expr | None = None) -> Expr:
         assert isinstance(build, Build), build
         return dynamic_product(x, self.value, self.quantized, bias, build)
 
@@ -69,25 +68,25 @@ _RNN = _Kind(rnn_step, (1,), ("Tanh",), (5,))
 
 
 @converts("LSTM", since=7)
-def lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+def lstm(node: Node, build: Build) -> Sequence[Expr]:
     """Results: all h, the last h, the last c."""
     return _layer(node, _LSTM, build)
 
 
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(node: Node, build: Build) -> Sequence[SSAValue]:
+def dynamic_quantize_lstm(node: Node, build: Build) -> Sequence[Expr]:
     """As LSTM, with weights of bytes; x, and h in every step, are quantized by their range."""
     return _layer(node, _LSTM, build, is_quantized=True)
 
 
 @converts("GRU", since=7)
-def gru(node: Node, build: Build) -> Sequence[SSAValue]:
+def gru(node: Node, build: Build) -> Sequence[Expr]:
     """Results: all h, the last h."""
     return _layer(node, _GRU, build)
 
 
 @converts("RNN", since=7)
-def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
+def rnn(node: Node, build: Build) -> Sequence[Expr]:
     """Results: all h, the last h."""
     return _layer(node, _RNN, build)
 
@@ -95,7 +94,7 @@ def rnn(node: Node, build: Build) -> Sequence[SSAValue]:
 # -- a layer -------------------------------------------------------------------------------------
 
 
-def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[SSAValue]:
+def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[Expr]:
     """All directions of a layer; with `layout = 1` the batch is everywhere the first axis.
 
     is_quantized: weights are bytes, (directions, inputs, gates * hidden), and their scales and zero
@@ -116,7 +115,7 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
     activations = _activations(node, kind, directions)
     valid = _validity(node, x, build)
     is_reverse = node.text("direction", "forward") == "reverse"
-    outputs: list[SSAValue] = []
+    outputs: list[Expr] = []
     finals: list[State] = []
     for index in range(directions):
         outer, inner = _biases(node.optional(3), index, kind, hidden, x, build)
@@ -155,7 +154,7 @@ def _check_layer(
     node: Node,
     kind: _Kind,
     sizes: tuple[int, int, int],
-    x: SSAValue,
+    x: Expr,
     build: Build,
     is_quantized: bool,
 ) -> None:
@@ -197,8 +196,8 @@ def _check_layer(
 
 
 def _slice_of(
-    value: SSAValue, index: int, change: Callable[[np.ndarray], np.ndarray] | None, build: Build
-) -> SSAValue:
+    value: Expr, index: int, change: Callable[[np.ndarray], np.ndarray] | None, build: Build
+) -> Expr:
     """One direction of a weight, perhaps transposed: a constant where the weight is one."""
     stored = build.stored(value)
     if stored is not None:
@@ -217,7 +216,7 @@ def _quantized(node: Node, weights: int, parameters: int, index: int, build: Bui
     return _Bytes(value, Quantized(node, scale, zero))
 
 
-def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build) -> list[SSAValue]:
+def _recurrence(r: Expr, index: int, kind: _Kind, hidden: int, build: Build) -> list[Expr]:
     """The transposed recurrence weights (hidden, gates * hidden) of one direction, in parts."""
     bounds = np.cumsum([0, *kind.parts]) * hidden
     ranges = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
@@ -232,8 +231,8 @@ def _recurrence(r: SSAValue, index: int, kind: _Kind, hidden: int, build: Build)
 
 
 def _biases(
-    given: SSAValue | None, index: int, kind: _Kind, hidden: int, x: SSAValue, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    given: Expr | None, index: int, kind: _Kind, hidden: int, x: Expr, build: Build
+) -> tuple[Expr, Expr]:
     """What is added to the input's product, and what belongs inside a GRU's reset.
 
     given: (directions, 2 * gates * hidden), those of W, then those of R.
@@ -257,21 +256,19 @@ def _biases(
     return build.binary("add", outer, inner), last
 
 
-def _peepholes(node: Node, index: int, build: Build) -> SSAValue | None:
+def _peepholes(node: Node, index: int, build: Build) -> Expr | None:
     given = node.optional(7)
     return None if given is None else _slice_of(given, index, None, build)
 
 
-def _initial(
-    given: SSAValue | None, index: int, hidden: int, x: SSAValue, build: Build
-) -> SSAValue:
+def _initial(given: Expr | None, index: int, hidden: int, x: Expr, build: Build) -> Expr:
     """The initial state (batch, hidden) of a direction; zero where it is not given."""
     if given is not None:
         return build.squeeze(build.slice(given, 0, index, index + 1), [0])
-    return build.expand(build.scalar_like(0, x), [Axis(x, 1), hidden])
+    return build.expand(build.scalar_like(0, x), [x.dim(1), hidden])
 
 
-def _validity(node: Node, x: SSAValue, build: Build) -> SSAValue | None:
+def _validity(node: Node, x: Expr, build: Build) -> Expr | None:
     """Which steps belong to which sequence, (sequence, batch, 1); None where all of them do."""
     lengths = node.optional(4)
     if lengths is None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -23,7 +22,7 @@ from explorer.ir.top.shapes import RangeOp
 
 
 @converts("RotaryEmbedding", since=23)
-def rotary_embedding(node: Node, build: Build) -> SSAValue:
+def rotary_embedding(node: Node, build: Build) -> Expr:
     """x: (batch, heads, rows, size), or (batch, rows, heads * size) with `num_heads`.
 
     The tables have a row for each position, which `position_ids` pick, or for each row of x.
@@ -35,14 +34,14 @@ def rotary_embedding(node: Node, build: Build) -> SSAValue:
 
 
 @converts("RotaryEmbedding", domain=MICROSOFT)
-def microsoft_rotary_embedding(node: Node, build: Build) -> SSAValue:
+def microsoft_rotary_embedding(node: Node, build: Build) -> Expr:
     """The same; a single position is that of the first row.
 
     `is_packed_batching` only permits more rows than the tables have, `scale` has no effect.
     """
     x, positions = node.operand(0), node.operand(1)
     if build.rank(positions) == 1:
-        rows = Axis(x, 1 if build.rank(x) == 3 else 2)
+        rows = x.dim(1 if build.rank(x) == 3 else 2)
         length = build.reshape(build.shape_vector([rows]), [])
         numbers = [build.weight(np.array(n, np.int64)) for n in (0, 1)]
         counted = build.value(RangeOp, [numbers[0], length, numbers[1]])
@@ -55,9 +54,7 @@ def microsoft_rotary_embedding(node: Node, build: Build) -> SSAValue:
     return _rotated(node, x, tables, heads, build)
 
 
-def _rotated(
-    node: Node, x: SSAValue, tables: Sequence[SSAValue], heads: int, build: Build
-) -> SSAValue:
+def _rotated(node: Node, x: Expr, tables: Sequence[Expr], heads: int, build: Build) -> Expr:
     """tables: cosines and sines, (batch, rows, half of what is turned)."""
     shape: list[Size] = build.all_sizes(x)
     is_flat = build.rank(x) == 3
@@ -77,9 +74,7 @@ def _rotated(
     return build.reshape(result, shape) if is_flat else result
 
 
-def rotate(
-    x: SSAValue, tables: Sequence[SSAValue], heads: int, interleaved: bool, build: Build
-) -> SSAValue:
+def rotate(x: Expr, tables: Sequence[Expr], heads: int, interleaved: bool, build: Build) -> Expr:
     """The first elements of the last axis turned, as many as the tables have, twice.
 
     x: (batch, rows, heads, size) or (batch, heads, rows, size), `heads` the axis of heads; tables:
@@ -93,7 +88,7 @@ def rotate(
     return result if part == size else build.concat([result, build.slice(x, 3, part, size)], 3)
 
 
-def _doubled(table: SSAValue, interleaved: bool, build: Build) -> SSAValue:
+def _doubled(table: Expr, interleaved: bool, build: Build) -> Expr:
     """Each number for both elements of its pair: side by side, or half a row apart."""
     if not interleaved:
         return build.concat([table, table], 2)

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.nodes import Unsupported
 
 _DEFAULTS: Mapping[str, Mapping[str, float]] = {
@@ -44,7 +43,7 @@ def default_parameters(name: str) -> Mapping[str, float]:
     return defaults
 
 
-def activated(x: SSAValue, name: str, parameters: Sequence[float], build: Build) -> SSAValue:
+def activated(x: Expr, name: str, parameters: Sequence[float], build: Build) -> Expr:
     """The activation of x; parameters that are missing at the end have their defaults."""
     defaults = tuple(default_parameters(name).values())
     if len(parameters) > len(defaults):

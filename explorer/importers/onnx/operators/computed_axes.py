@@ -12,14 +12,14 @@ How many axes there are must be known, since it decides the rank.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Undecided
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.ir.top.movement.reshape import ReshapeOp
 
 
-def unsqueeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
+def unsqueeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64, whose elements count in the result."""
     count, own = _count(axes, build), build.rank(x)
     rank = own + count
@@ -32,7 +32,7 @@ def unsqueeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
     return _reshaped(x, build.binary("add", build.binary("mul", sizes, is_old), is_new), build)
 
 
-def squeeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
+def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64. That they have size 1 shows when it runs."""
     count, own = _count(axes, build), build.rank(x)
     if count > own:
@@ -49,14 +49,14 @@ def squeeze_by_data(x: SSAValue, axes: SSAValue, build: Build) -> SSAValue:
     return _reshaped(x, build.reduce("sum", build.binary("mul", chosen, sizes), [1]), build)
 
 
-def _count(axes: SSAValue, build: Build) -> int:
+def _count(axes: Expr, build: Build) -> int:
     count = build.size(axes, 0) if build.rank(axes) == 1 else None
     if count is None:
         raise Undecided("how many axes there are depends on the inputs")
     return count
 
 
-def _is_among(axes: SSAValue, rank: int, build: Build) -> SSAValue:
+def _is_among(axes: Expr, rank: int, build: Build) -> Expr:
     """(rank) of 0 and 1: which axes of a tensor are listed, counted from either end."""
     zero = build.weight(np.zeros((), np.int64))
     behind = build.binary("add", axes, build.weight(np.array(rank)))
@@ -66,13 +66,13 @@ def _is_among(axes: SSAValue, rank: int, build: Build) -> SSAValue:
     return build.reduce("max", is_it, [1])
 
 
-def _before(marked: SSAValue, rank: int, build: Build) -> SSAValue:
+def _before(marked: Expr, rank: int, build: Build) -> Expr:
     """(rank): how many marked axes stand before each."""
     earlier = build.weight(np.tri(rank, k=-1, dtype=np.int64))
     return build.reduce("sum", build.binary("mul", earlier, build.unsqueeze(marked, [0])), [1])
 
 
-def _sizes_at(number: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+def _sizes_at(number: Expr, x: Expr, build: Build) -> Expr:
     """The sizes of x at numbers of axes; 0 behind the last."""
     own = build.rank(x)
     fits = build.binary("equal", build.unsqueeze(number, [1]), build.weight(np.arange(own)))
@@ -80,9 +80,9 @@ def _sizes_at(number: SSAValue, x: SSAValue, build: Build) -> SSAValue:
     return build.reduce("sum", build.binary("mul", build.cast(fits, np.int64), sizes), [1])
 
 
-def _numbers(numbers: list[int], build: Build) -> SSAValue:
+def _numbers(numbers: list[int], build: Build) -> Expr:
     return build.weight(np.array(numbers, np.int64))
 
 
-def _reshaped(x: SSAValue, sizes: SSAValue, build: Build) -> SSAValue:
+def _reshaped(x: Expr, sizes: Expr, build: Build) -> Expr:
     return build.value(ReshapeOp, [x, sizes], allow_zero=True)

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto
 from xdsl.dialects.builtin import i1, i64
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Region
 
 from explorer.errors import ModelError
-from explorer.importers.building.build import Axis, discard
+from explorer.importers.building.build import discard
+from explorer.importers.building.expr import Expr, all_plain
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported, form_of, tensors_of, with_tensors
-from explorer.ir.top.control import IfOp, LoopOp, merged_types
-from explorer.ir.top.data import ReturnOp
+from explorer.ir.top.control import merged_types
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.support.iterations import counted_iterations
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type
@@ -71,7 +71,7 @@ def _taken(node: Node, condition: bool) -> GraphProto:
     return node.graph("then_branch" if condition else "else_branch")
 
 
-def _both_branches(node: Node, condition: SSAValue, build: Build) -> list[Imported]:
+def _both_branches(node: Node, condition: Expr, build: Build) -> list[Imported]:
     then_region, then_results = build.region(node.graph("then_branch"))
     try:
         else_region, else_results = build.region(node.graph("else_branch"))
@@ -84,12 +84,12 @@ def _both_branches(node: Node, condition: SSAValue, build: Build) -> list[Import
             raise ValueError("its branches return sequences or optionals of different structure")
         if build.rank(condition):
             condition = build.reshape(condition, [])
-        op = IfOp.make_with_regions(condition, then_region, else_region)
+        made = build.branch(condition, then_region, else_region)
     except ValueError as error:
         discard(then_region.block)
         discard(else_region.block)
         raise Unsupported(f"which branch is taken depends on the inputs, and {error}") from error
-    return with_tensors(then_results, build.append(op).results)
+    return with_tensors(then_results, made)
 
 
 # -- Loop ----------------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ class _Loop:
     body: GraphProto
     states: tuple[Imported, ...]
     trips: int | None
-    count: SSAValue | None
-    condition: SSAValue | None
+    count: Expr | None
+    condition: Expr | None
 
     @property
     def scans(self) -> int:
@@ -119,7 +119,7 @@ def loop(node: Node, build: Build) -> Sequence[Imported]:
     trips = None if count is None else build.knowledge.integers(count)
     limit = None if trips is None else max(trips[0], 0)
     found = _Loop(node.graph("body"), states, limit, count, condition)
-    if all(isinstance(state, SSAValue) for state in states):
+    if all(isinstance(state, Expr) for state in states):
         in_region = build.graphs.attempt(lambda: _in_region(found, build))
         if not isinstance(in_region, Exception):
             return in_region
@@ -139,13 +139,13 @@ def _given(operands: Sequence[Imported | None]) -> tuple[Imported, ...]:
     return present
 
 
-def _scalar(value: SSAValue | None, build: Build) -> SSAValue | None:
+def _scalar(value: Expr | None, build: Build) -> Expr | None:
     return build.reshape(value, []) if value is not None and build.rank(value) else value
 
 
 def _in_region(found: _Loop, build: Build) -> list[Imported]:
     """The loop as an operation; its condition goes where it is always true."""
-    states = [state for state in found.states if isinstance(state, SSAValue)]
+    states = [state for state in found.states if isinstance(state, Expr)]
     flags = [tensor_type(i64, ()), tensor_type(i1, ())]
 
     def body(types: Sequence[Attribute]) -> tuple[Region, list[Imported]]:
@@ -157,12 +157,12 @@ def _in_region(found: _Loop, build: Build) -> list[Imported]:
 
     region, results = _settled(body, states, 1, trips_of)
     block, go_on = region.block, results[0]
-    assert isinstance(go_on, SSAValue) and block.last_op is not None
+    assert isinstance(go_on, Expr) and block.last_op is not None
     condition, trips = found.condition, found.trips
     counted = _iterations(found, region, build)
     if condition is not None and counted is not None:
         condition, trips = None, counted
-    goes_on = go_on is block.args[1] or build.knowledge.array(go_on) is not None
+    goes_on = go_on.value is block.args[1] or build.knowledge.array(go_on) is not None
     if condition is not None and goes_on:
         is_first, is_next = build.is_true(condition), build.knowledge.array(go_on)
         if is_first is False:
@@ -176,39 +176,24 @@ def _in_region(found: _Loop, build: Build) -> list[Imported]:
             discard(block)
             raise Unsupported("it has no end: neither a number of iterations nor a condition")
         if next(iter(block.args[1].uses), None) is not None:
-            block.args[1].replace_all_uses_with(build.weight(np.array(True)))
+            block.args[1].replace_all_uses_with(build.weight(np.array(True)).value)
         block.last_op.operands = block.last_op.operands[1:]
         block.erase_arg(block.args[1])
-    return _loop_operation(region, states, found.scans, trips, found.count, condition, build)
+    count = found.count if trips is None else None
+    return list(
+        build.loop(region, states, found.scans, trip_count=trips, count=count, condition=condition)
+    )
 
 
 def _iterations(found: _Loop, region: Region, build: Build) -> int | None:
     """How often the loop runs with that body; None where data decide."""
     if found.condition is None or (found.trips is None and found.count is not None):
         return found.trips
-    states = [state for state in found.states if isinstance(state, SSAValue)]
+    states = [state for state in found.states if isinstance(state, Expr)]
     contents = build.knowledge.array
-    return counted_iterations(region.block, found.condition, states, contents, found.trips)
-
-
-def _loop_operation(
-    region: Region,
-    states: Sequence[SSAValue],
-    scans: int,
-    trips: int | None,
-    count: SSAValue | None,
-    condition: SSAValue | None,
-    build: Build,
-) -> list[Imported]:
-    op = LoopOp.make_with_body(
-        region,
-        states,
-        scans,
-        trip_count=trips,
-        count=count if trips is None else None,
-        condition=condition,
+    return counted_iterations(
+        region.block, found.condition.value, all_plain(states), contents, found.trips
     )
-    return list(build.append(op).results)
 
 
 _MOST_BODIES = 8
@@ -218,7 +203,7 @@ size may turn out to change."""
 
 def _settled(
     make: Callable[[Sequence[Attribute]], tuple[Region, list[Imported]]],
-    states: Sequence[SSAValue],
+    states: Sequence[Expr],
     leading: int,
     trips_of: Callable[[Region], int | None],
 ) -> tuple[Region, list[Imported]]:
@@ -231,7 +216,7 @@ def _settled(
     for _ in range(_MOST_BODIES):
         region, results = make(types)
         try:
-            tensors = [result for result in results if isinstance(result, SSAValue)]
+            tensors = [result for result in results if isinstance(result, Expr)]
             if len(tensors) != len(results):
                 raise Unsupported("its body makes sequences or optionals")
             returned = [t.type for t in tensors[leading : leading + len(states)]]
@@ -256,7 +241,7 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
         structured = [
             name
             for name, state in zip(names, found.states, strict=True)
-            if not isinstance(state, SSAValue)
+            if not isinstance(state, Expr)
         ]
         raise Unsupported(
             f"the state {', '.join(structured)} is a sequence or an optional, and the number of "
@@ -264,12 +249,12 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
         )
     go_on: Imported | None = found.condition
     states = list(found.states)
-    rows: list[list[SSAValue]] = [[] for _ in range(found.scans)]
+    rows: list[list[Expr]] = [[] for _ in range(found.scans)]
     for number in itertools.count():
         if number == found.trips:
             break
         if found.condition is not None:
-            assert isinstance(go_on, SSAValue)
+            assert isinstance(go_on, Expr)
             is_next = build.is_true(go_on)
             if is_next is None:
                 raise Unsupported("whether it goes on depends on the inputs, and so do its results")
@@ -284,7 +269,7 @@ def _unrolled(found: _Loop, build: Build) -> list[Imported]:
         go_on, *results = build.inline(found.body, [index, flag, *states])
         states = results[: len(states)]
         for row, result in zip(rows, results[len(states) :], strict=True):
-            if not isinstance(result, SSAValue):
+            if not isinstance(result, Expr):
                 raise Unsupported("a row that is a sequence or an optional")
             row.append(result)
     if rows and not rows[0]:
@@ -296,12 +281,12 @@ def _is_long(trips: int | None) -> bool:
     return trips is not None and trips > LONGEST_UNROLLED
 
 
-def _no_rows(found: _Loop, build: Build) -> list[SSAValue]:
+def _no_rows(found: _Loop, build: Build) -> list[Expr]:
     """Empty tensors like the rows of a body that never runs."""
     flags = [build.weight(np.array(0, np.int64)), build.weight(np.array(True))]
     with build.inside(()) as block:
         results = build.inline(found.body, [*flags, *found.states])
-        rows = [r.type for r in results[1 + len(found.states) :] if isinstance(r, SSAValue)]
+        rows = [r.type for r in results[1 + len(found.states) :] if isinstance(r, Expr)]
     discard(block)
     empty = [
         np.zeros((0, *(s if isinstance(s, int) else 0 for s in shape_of(kind)))) for kind in rows
@@ -312,7 +297,7 @@ def _no_rows(found: _Loop, build: Build) -> list[SSAValue]:
     ]
 
 
-def _stacked(values: Sequence[SSAValue], axis: int, build: Build) -> SSAValue:
+def _stacked(values: Sequence[Expr], axis: int, build: Build) -> Expr:
     return build.concat([build.unsqueeze(value, [axis]) for value in values], axis)
 
 
@@ -371,36 +356,31 @@ def scan_batches(node: Node, build: Build) -> Sequence[Imported]:
     return [_stacked(values, 0, build) for values in zip(*results, strict=True)]
 
 
-def _scan(found: _Scan, operands: Sequence[SSAValue], build: Build) -> list[SSAValue]:
+def _scan(found: _Scan, operands: Sequence[Expr], build: Build) -> list[Expr]:
     scanned = len(found.input_axes)
     states, inputs = operands[: len(operands) - scanned], operands[len(operands) - scanned :]
     axes = [build.axis(a, build.rank(x)) for a, x in zip(found.input_axes, inputs, strict=True)]
     trips = build.size(inputs[0], axes[0])
-    count = build.reshape(build.shape_vector([Axis(inputs[0], axes[0])]), [])
+    count = build.reshape(build.shape_vector([inputs[0].dim(axes[0])]), [])
     last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
 
     def body(types: Sequence[Attribute]) -> tuple[Region, list[Imported]]:
         with build.inside([tensor_type(i64, ()), *types]) as block:
-            number, *present = block.args
-            number.name_hint = "iteration"
+            number, *present = build.arguments(block)
+            number.value.name_hint = "iteration"
             slices = [
                 _scanned(x, axis, build.binary("sub", last, number) if backwards else number, build)
                 for x, axis, backwards in zip(inputs, axes, found.input_directions, strict=True)
             ]
             results = build.inline(found.body, [*present, *slices])
-            block.add_op(ReturnOp.make([[t for r in results for t in tensors_of(r)]], []))
-        return Region(block), results
+            region = build.end(block, [t for r in results for t in tensors_of(r)])
+        return region, results
 
     region, results = _settled(body, states, 0, lambda _: trips)
     scans = len(results) - len(states)
-    op = LoopOp.make_with_body(
-        region,
-        states,
-        scans,
-        trip_count=trips,
-        count=count if trips is None else None,
+    found_results = build.loop(
+        region, states, scans, trip_count=trips, count=count if trips is None else None
     )
-    found_results = list(build.append(op).results)
     rows = found_results[len(states) :]
     turned = [
         _turned(row, axis, bool(backwards), build)
@@ -411,12 +391,12 @@ def _scan(found: _Scan, operands: Sequence[SSAValue], build: Build) -> list[SSAV
     return [*found_results[: len(states)], *turned]
 
 
-def _scanned(x: SSAValue, axis: int, number: SSAValue, build: Build) -> SSAValue:
+def _scanned(x: Expr, axis: int, number: Expr, build: Build) -> Expr:
     """One slice of an axis, which goes."""
     return build.value(GatherOp, [x, number], axis=axis)
 
 
-def _turned(rows: SSAValue, axis: int, is_backwards: bool, build: Build) -> SSAValue:
+def _turned(rows: Expr, axis: int, is_backwards: bool, build: Build) -> Expr:
     """The rows along another axis than the first, perhaps the last one first."""
     if is_backwards:
         rows = build.slices(rows, {0: (-1, -1, -1)})

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import CastOp, SelectOp
-from explorer.ir.types import element_type_from_numpy, element_type_of
+from explorer.ir.types import element_type_from_numpy
 
 # fmt: off
 _UNARY = {
@@ -35,22 +35,22 @@ _VARIADIC = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}
 
 
 @converts(*_UNARY)
-def unary(node: Node, build: Build) -> SSAValue:
+def unary(node: Node, build: Build) -> Expr:
     return build.unary(_UNARY[node.operator], node.operand(0))
 
 
 @converts("LeakyRelu")
-def leaky_relu(node: Node, build: Build) -> SSAValue:
+def leaky_relu(node: Node, build: Build) -> Expr:
     return build.unary("leaky_relu", node.operand(0), alpha=node.number("alpha", 0.01))
 
 
 @converts("Elu")
-def elu(node: Node, build: Build) -> SSAValue:
+def elu(node: Node, build: Build) -> Expr:
     return build.unary("elu", node.operand(0), alpha=node.number("alpha", 1.0))
 
 
 @converts("Celu", since=12)
-def celu(node: Node, build: Build) -> SSAValue:
+def celu(node: Node, build: Build) -> Expr:
     """alpha * elu(x / alpha), as ONNX's own function has it; with a scalar, which keeps rank 0."""
     x, alpha = node.operand(0), node.number("alpha", 1.0)
     scaled = build.binary("div", x, build.scalar_like(alpha, x)) if alpha != 1 else x
@@ -58,7 +58,7 @@ def celu(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Selu", since=6)
-def selu(node: Node, build: Build) -> SSAValue:
+def selu(node: Node, build: Build) -> Expr:
     """gamma * elu(x, alpha); the defaults are Klambauer et al., 2017."""
     alpha = node.number("alpha", 1.67326319217681884765625)
     gamma = node.number("gamma", 1.05070102214813232421875)
@@ -66,7 +66,7 @@ def selu(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Shrink", since=9)
-def shrink(node: Node, build: Build) -> SSAValue:
+def shrink(node: Node, build: Build) -> Expr:
     """x + bias below -lambd, x - bias above lambd, 0 between. Of integers it is computed in floats
     that hold them, as in onnxruntime, for -lambd is no unsigned number."""
     x = node.operand(0)
@@ -85,31 +85,31 @@ def shrink(node: Node, build: Build) -> SSAValue:
 
 
 @converts("HardSigmoid")
-def hard_sigmoid(node: Node, build: Build) -> SSAValue:
+def hard_sigmoid(node: Node, build: Build) -> Expr:
     alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
     return build.unary("hard_sigmoid", node.operand(0), alpha, beta)
 
 
 @converts("Gelu")
-def gelu(node: Node, build: Build) -> SSAValue:
+def gelu(node: Node, build: Build) -> Expr:
     is_tanh = node.text("approximate", "none") == "tanh"
     return build.unary("gelu_tanh" if is_tanh else "gelu", node.operand(0))
 
 
 @converts("Mish")
-def mish(node: Node, build: Build) -> SSAValue:
+def mish(node: Node, build: Build) -> Expr:
     """x * tanh(softplus(x))"""
     x = node.operand(0)
     return build.binary("mul", x, build.unary("tanh", build.unary("softplus", x)))
 
 
 @converts(*_BINARY, since=7)
-def binary(node: Node, build: Build) -> SSAValue:
+def binary(node: Node, build: Build) -> Expr:
     return build.binary(_BINARY[node.operator], node.operand(0), node.operand(1))
 
 
 @converts(*_BINARY, "Pow", "PRelu", until=6)
-def legacy_binary(node: Node, build: Build) -> SSAValue:
+def legacy_binary(node: Node, build: Build) -> Expr:
     """Before opset 7 the right operand is aligned at `axis`, and only if `broadcast` is set."""
     left, right = node.operand(0), node.operand(1)
     if node.operator == "PRelu":
@@ -122,7 +122,7 @@ def legacy_binary(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Pow", since=7)
-def power(node: Node, build: Build) -> SSAValue:
+def power(node: Node, build: Build) -> Expr:
     base, exponent = node.operand(0), node.operand(1)
     if build.is_float(exponent) and not build.is_float(base):
         wide = build.binary("pow", build.cast(base, build.dtype(exponent)), exponent)
@@ -131,20 +131,20 @@ def power(node: Node, build: Build) -> SSAValue:
 
 
 @converts("PRelu", since=7)
-def prelu(node: Node, build: Build) -> SSAValue:
+def prelu(node: Node, build: Build) -> Expr:
     x, slope = node.operand(0), node.operand(1)
     return build.binary("prelu", x, slope)
 
 
 @converts("Mod", since=10)
-def modulo(node: Node, build: Build) -> SSAValue:
+def modulo(node: Node, build: Build) -> Expr:
     """`fmod = 1` has the dividend's sign (C), else the result has the divisor's (Python)."""
     kind = "fmod" if node.integer("fmod", 0) else "mod"
     return build.binary(kind, node.operand(0), node.operand(1))
 
 
 @converts("BitShift", since=11)
-def shift(node: Node, build: Build) -> SSAValue:
+def shift(node: Node, build: Build) -> Expr:
     direction = node.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"attribute direction is {direction!r}; LEFT or RIGHT expected")
@@ -152,13 +152,13 @@ def shift(node: Node, build: Build) -> SSAValue:
 
 
 @converts("IsInf", since=10)
-def is_infinite(node: Node, build: Build) -> SSAValue:
+def is_infinite(node: Node, build: Build) -> Expr:
     positive, negative = (node.integer(f"detect_{sign}", 1) for sign in ("positive", "negative"))
     return build.unary("is_infinite", node.operand(0), float(positive), float(negative))
 
 
 @converts(*_VARIADIC)
-def variadic(node: Node, build: Build) -> SSAValue:
+def variadic(node: Node, build: Build) -> Expr:
     operands = node.given()
     if not operands:
         raise ValueError("no operand")
@@ -169,12 +169,12 @@ def variadic(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Where", since=9)
-def where(node: Node, build: Build) -> SSAValue:
+def where(node: Node, build: Build) -> Expr:
     return build.value(SelectOp, [node.operand(0), node.operand(1), node.operand(2)])
 
 
 @converts("Cast")
-def cast(node: Node, build: Build) -> SSAValue:
+def cast(node: Node, build: Build) -> Expr:
     target = node.attributes.get("to")
     if isinstance(target, str):  # before opset 6 a name: "FLOAT"
         target = onnx.TensorProto.DataType.Value(target.upper())
@@ -186,14 +186,14 @@ def cast(node: Node, build: Build) -> SSAValue:
 
 
 @converts("CastLike", since=15)
-def cast_like(node: Node, build: Build) -> SSAValue:
+def cast_like(node: Node, build: Build) -> Expr:
     return _cast(node.operand(0), build.dtype(node.operand(1)), node, build)
 
 
-def _cast(x: SSAValue, dtype: np.dtype, node: Node, build: Build) -> SSAValue:
+def _cast(x: Expr, dtype: np.dtype, node: Node, build: Build) -> Expr:
     """`saturate` and `round_mode` say what becomes of numbers that do not fit a float8."""
     target = element_type_from_numpy(dtype)
-    if element_type_of(x) == target:
+    if x.element_type == target:
         return x
     rounding = node.text("round_mode", "up") if "round_mode" in node.attributes else None
     saturate = None if node.integer("saturate", 1) else False
@@ -201,20 +201,20 @@ def _cast(x: SSAValue, dtype: np.dtype, node: Node, build: Build) -> SSAValue:
 
 
 @converts("BitCast", since=26)
-def bitcast(node: Node, build: Build) -> SSAValue:
+def bitcast(node: Node, build: Build) -> Expr:
     target = element_type_from_numpy(dtype_of(node.integer("to"), "the result"))
     return build.value(BitcastOp, [node.operand(0)], to=target)
 
 
 @converts("Clip", until=10)
-def clip_by_attributes(node: Node, build: Build) -> SSAValue:
+def clip_by_attributes(node: Node, build: Build) -> Expr:
     low = node.number("min", -math.inf) if "min" in node.attributes else None
     high = node.number("max", math.inf) if "max" in node.attributes else None
     return _clip(node.operand(0), low, high, build)
 
 
 @converts("Clip", since=11)
-def clip(node: Node, build: Build) -> SSAValue:
+def clip(node: Node, build: Build) -> Expr:
     """Bounds that are weights become properties."""
     x, low, high = node.operand(0), node.optional(1), node.optional(2)
     stored_low, stored_high = build.stored(low), build.stored(high)
@@ -227,7 +227,7 @@ def clip(node: Node, build: Build) -> SSAValue:
     return x if high is None else build.binary("min", x, high)
 
 
-def _clip(x: SSAValue, low: float | None, high: float | None, build: Build) -> SSAValue:
+def _clip(x: Expr, low: float | None, high: float | None, build: Build) -> Expr:
     if low is not None and high is not None and build.is_float(x):
         return build.unary("clip", x, float(low), float(high))
     if low == 0 and high is None:
@@ -237,7 +237,7 @@ def _clip(x: SSAValue, low: float | None, high: float | None, build: Build) -> S
     return x if high is None else build.binary("min", x, build.scalar_like(high, x))
 
 
-def _per_channel(slope: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+def _per_channel(slope: Expr, x: Expr, build: Build) -> Expr:
     """One slope per channel of (N, C, ...)."""
     if build.rank(slope) != 1 or build.size(slope, 0) == 1:
         return slope

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size, Undecided
+from explorer.importers.building.build import Undecided
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.onnx.operators.computed_axes import squeeze_by_data, unsqueeze_by_data
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -25,12 +25,12 @@ _BEYOND_ANY_AXIS = 10**8
 
 
 @converts("Reshape", until=4)
-def reshape_by_attribute(node: Node, build: Build) -> SSAValue:
+def reshape_by_attribute(node: Node, build: Build) -> Expr:
     return _reshape(node.operand(0), node.integers("shape") or (), False, build)
 
 
 @converts("Reshape", since=5)
-def reshape(node: Node, build: Build) -> SSAValue:
+def reshape(node: Node, build: Build) -> Expr:
     x, target = node.operand(0), node.operand(1)
     allow_zero = bool(node.integer("allowzero", 0))
     sizes = build.stored(target)
@@ -42,7 +42,7 @@ def reshape(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Flatten")
-def flatten(node: Node, build: Build) -> SSAValue:
+def flatten(node: Node, build: Build) -> Expr:
     """Two axes: what is before `axis`, and the rest."""
     x = node.operand(0)
     shape = build.shape(x)
@@ -54,17 +54,17 @@ def flatten(node: Node, build: Build) -> SSAValue:
             size = int(np.prod(known, dtype=np.int64))
             return build.reshape(x, [-1, size] if position else [size, -1])
     if axis == 1:
-        return build.reshape(x, [Axis(x, 0), -1])
+        return build.reshape(x, [x.dim(0), -1])
     raise Undecided(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
 
 
 @converts("Squeeze", until=12)
-def squeeze_by_attribute(node: Node, build: Build) -> SSAValue:
+def squeeze_by_attribute(node: Node, build: Build) -> Expr:
     return _squeeze(node.operand(0), node.integers("axes"), build)
 
 
 @converts("Squeeze", since=13)
-def squeeze(node: Node, build: Build) -> SSAValue:
+def squeeze(node: Node, build: Build) -> Expr:
     x, axes = node.operand(0), node.optional(1)
     if axes is None:
         return _squeeze(x, None, build)
@@ -73,32 +73,32 @@ def squeeze(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Unsqueeze", until=12)
-def unsqueeze_by_attribute(node: Node, build: Build) -> SSAValue:
+def unsqueeze_by_attribute(node: Node, build: Build) -> Expr:
     return build.unsqueeze(node.operand(0), node.integers("axes") or ())
 
 
 @converts("Unsqueeze", since=13)
-def unsqueeze(node: Node, build: Build) -> SSAValue:
+def unsqueeze(node: Node, build: Build) -> Expr:
     x, axes = node.operand(0), node.operand(1)
     listed = build.knowledge.integers(axes)
     return unsqueeze_by_data(x, axes, build) if listed is None else build.unsqueeze(x, listed)
 
 
 @converts("Transpose")
-def transpose(node: Node, build: Build) -> SSAValue:
+def transpose(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     order = node.integers("perm") or tuple(reversed(range(build.rank(x))))
     return build.transpose(x, order)
 
 
 @converts("DepthToSpace")
-def depth_to_space(node: Node, build: Build) -> SSAValue:
+def depth_to_space(node: Node, build: Build) -> Expr:
     """Channels become blocks of pixels: DCR counts the block first, CRD the channel."""
     x, block = node.operand(0), node.integer("blocksize")
     channels, height, width = build.sizes(x, [1, 2, 3], "DepthToSpace")
     if block < 1 or channels % block**2:
         raise ValueError(f"{channels} channels are no blocks of {block} x {block}")
-    outer, batch = channels // block**2, Axis(x, 0)
+    outer, batch = channels // block**2, x.dim(0)
     if node.text("mode", "DCR") == "DCR":
         split = build.reshape(x, [batch, block, block, outer, height, width])
         moved = build.transpose(split, [0, 3, 4, 1, 5, 2])
@@ -109,31 +109,31 @@ def depth_to_space(node: Node, build: Build) -> SSAValue:
 
 
 @converts("SpaceToDepth")
-def space_to_depth(node: Node, build: Build) -> SSAValue:
+def space_to_depth(node: Node, build: Build) -> Expr:
     """Blocks of pixels become channels, which count the block first (DCR) or the channel (CRD)."""
     x, block = node.operand(0), node.integer("blocksize")
     channels, height, width = build.sizes(x, [1, 2, 3], "SpaceToDepth")
     if block < 1 or height % block or width % block:
         raise ValueError(f"{height} x {width} pixels are no blocks of {block} x {block}")
-    rows, columns, batch = height // block, width // block, Axis(x, 0)
+    rows, columns, batch = height // block, width // block, x.dim(0)
     split = build.reshape(x, [batch, channels, rows, block, columns, block])
     is_block_first = node.text("mode", "DCR") == "DCR"
     moved = build.transpose(split, [0, 3, 5, 1, 2, 4] if is_block_first else [0, 1, 3, 5, 2, 4])
     return build.reshape(moved, [batch, channels * block**2, rows, columns])
 
 
-def _reshape(x: SSAValue, sizes: Sequence[int], allow_zero: bool, build: Build) -> SSAValue:
+def _reshape(x: Expr, sizes: Sequence[int], allow_zero: bool, build: Build) -> Expr:
     """0 stands for the operand's size, unless `allow_zero`."""
     rank = build.rank(x)
     if any(size == 0 and axis >= rank for axis, size in enumerate(sizes)) and not allow_zero:
         raise ValueError(f"shape {list(sizes)} copies a size that the operand does not have")
     chosen: list[Size] = [
-        Axis(x, axis) if size == 0 and not allow_zero else size for axis, size in enumerate(sizes)
+        x.dim(axis) if size == 0 and not allow_zero else size for axis, size in enumerate(sizes)
     ]
     return build.reshape(x, chosen)
 
 
-def _squeeze(x: SSAValue, axes: Sequence[int] | None, build: Build) -> SSAValue:
+def _squeeze(x: Expr, axes: Sequence[int] | None, build: Build) -> Expr:
     """Without axes all of size 1 go."""
     if axes is None:
         known = build.sizes(x, range(build.rank(x)), "a squeeze without axes")
@@ -148,25 +148,25 @@ def _squeeze(x: SSAValue, axes: Sequence[int] | None, build: Build) -> SSAValue:
 
 
 @converts("Concat")
-def concat(node: Node, build: Build) -> SSAValue:
+def concat(node: Node, build: Build) -> Expr:
     operands = node.given()
     axis = build.axis(node.integer("axis", 1), build.rank(operands[0]))
     return build.concat(operands, axis)
 
 
 @converts("Split", until=12)
-def split_by_attribute(node: Node, build: Build) -> Sequence[SSAValue]:
+def split_by_attribute(node: Node, build: Build) -> Sequence[Expr]:
     return _split(node, node.integers("split"), build)
 
 
 @converts("Split", since=13)
-def split(node: Node, build: Build) -> Sequence[SSAValue]:
+def split(node: Node, build: Build) -> Sequence[Expr]:
     sizes = node.optional(1)
     return _split(node, None if sizes is None else build.integers(sizes, "the sizes"), build)
 
 
 @converts("Slice", until=9)
-def slice_by_attributes(node: Node, build: Build) -> SSAValue:
+def slice_by_attributes(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     starts, stops = node.integers("starts") or (), node.integers("ends") or ()
     axes = node.integers("axes") or tuple(range(len(starts)))
@@ -174,7 +174,7 @@ def slice_by_attributes(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Slice", since=10)
-def slice_by_operands(node: Node, build: Build) -> SSAValue:
+def slice_by_operands(node: Node, build: Build) -> Expr:
     x, starts, stops, steps = (node.optional(index) for index in (0, 1, 2, 4))
     if x is None or starts is None or stops is None:
         raise ValueError("an operand is missing")
@@ -192,27 +192,27 @@ def slice_by_operands(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Gather")
-def gather(node: Node, build: Build) -> SSAValue:
+def gather(node: Node, build: Build) -> Expr:
     x, indices = node.operand(0), node.operand(1)
     axis = build.axis(node.integer("axis", 0), build.rank(x))
     return build.value(GatherOp, [x, indices], axis=axis)
 
 
 @converts("GatherElements", since=11)
-def gather_elements(node: Node, build: Build) -> SSAValue:
+def gather_elements(node: Node, build: Build) -> Expr:
     x, indices = node.operand(0), node.operand(1)
     axis = build.axis(node.integer("axis", 0), build.rank(x))
     return build.value(GatherElementsOp, [x, indices], axis=axis)
 
 
 @converts("GatherND", since=11)
-def gather_nd(node: Node, build: Build) -> SSAValue:
+def gather_nd(node: Node, build: Build) -> Expr:
     operands = [node.operand(0), node.operand(1)]
     return build.value(GatherNdOp, operands, batch_dims=node.integer("batch_dims", 0))
 
 
 @converts("Trilu", since=14)
-def triangle(node: Node, build: Build) -> SSAValue:
+def triangle(node: Node, build: Build) -> Expr:
     """A constant mask chooses between the operand and zero."""
     x, shift = node.operand(0), node.optional(1)
     (offset,) = [0] if shift is None else build.integers(shift, "the diagonal")
@@ -222,7 +222,7 @@ def triangle(node: Node, build: Build) -> SSAValue:
     return build.value(SelectOp, [build.weight(mask), x, build.scalar_like(0, x)])
 
 
-def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[SSAValue]:
+def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
     axis = build.axis(node.integer("axis", 0), build.rank(x))
     if sizes is None:
@@ -243,13 +243,13 @@ def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[SS
 
 
 def _slice(
-    x: SSAValue,
+    x: Expr,
     starts: Sequence[int],
     stops: Sequence[int],
     axes: Sequence[int],
     steps: Sequence[int],
     build: Build,
-) -> SSAValue:
+) -> Expr:
     bounds = {}
     for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
         axis = build.axis(axis, build.rank(x))
@@ -279,13 +279,13 @@ def _backward_stop(stop: int, size: int | None) -> int:
 
 
 @converts("Pad", until=10)
-def pad_by_attributes(node: Node, build: Build) -> SSAValue:
+def pad_by_attributes(node: Node, build: Build) -> Expr:
     amounts = node.integers("pads") or node.integers("paddings") or ()
     return _pad(node, amounts, node.number("value", 0.0), build)
 
 
 @converts("Pad", since=11)
-def pad(node: Node, build: Build) -> SSAValue:
+def pad(node: Node, build: Build) -> Expr:
     x, amounts = node.operand(0), node.operand(1)
     fill, axes = node.optional(2), node.optional(3)
     value = 0.0 if fill is None else build.known(fill, "the value of a pad").item()
@@ -310,7 +310,7 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int, build: Build
     return [*begins, *ends]
 
 
-def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAValue:
+def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr:
     """Negative amounts cut; modes other than `constant` gather, axis by axis."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -339,7 +339,7 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> SSAV
     return build.padded(x, [max(n, 0) for n in low], [max(n, 0) for n in high], value)
 
 
-def _bordered(x: SSAValue, axis: int, mode: str, low: int, high: int, build: Build) -> SSAValue:
+def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) -> Expr:
     """Elements of the axis itself before and behind it.
 
     Where its size is not known they are counted from its ends, once around at most: the gathers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building import windows
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.windows import Window
 from explorer.importers.onnx.operators.windows import window_of
 from explorer.importers.onnx.program.build import Build
@@ -16,7 +16,7 @@ from explorer.ir.top.determinant import DeterminantOp
 
 
 @converts("Conv")
-def conv(node: Node, build: Build) -> SSAValue:
+def conv(node: Node, build: Build) -> Expr:
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = build.sizes(weight, range(2, build.rank(weight)), "a convolution")
     window = window_of(node, x, sizes, build)
@@ -24,7 +24,7 @@ def conv(node: Node, build: Build) -> SSAValue:
 
 
 @converts("ConvTranspose")
-def conv_transpose(node: Node, build: Build) -> SSAValue:
+def conv_transpose(node: Node, build: Build) -> Expr:
     """A convolution with mirrored filters over the input with zeros between its elements."""
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = build.sizes(weight, range(2, build.rank(weight)), "a transposed convolution")
@@ -33,7 +33,7 @@ def conv_transpose(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Gemm")
-def gemm(node: Node, build: Build) -> SSAValue:
+def gemm(node: Node, build: Build) -> Expr:
     """alpha * A B + beta * C; C is a bias where it is a vector as long as the rows.
 
     Before opset 7 C broadcasts only if asked; where it fits, both mean the same. Integers with a
@@ -48,9 +48,7 @@ def gemm(node: Node, build: Build) -> SSAValue:
     return build.cast(_scaled_product(node, left, right, addend, build), dtype)
 
 
-def _scaled_product(
-    node: Node, left: SSAValue, right: SSAValue, addend: SSAValue | None, build: Build
-) -> SSAValue:
+def _scaled_product(node: Node, left: Expr, right: Expr, addend: Expr | None, build: Build) -> Expr:
     if node.integer("transA", 0):
         left = build.transpose(left, [1, 0])
     if node.integer("transB", 0):
@@ -66,7 +64,7 @@ def _scaled_product(
 
 
 @converts("MatMul")
-def matmul(node: Node, build: Build) -> SSAValue:
+def matmul(node: Node, build: Build) -> Expr:
     """As NumPy: a vector is a row on the left and a column on the right."""
     left, right = node.operand(0), node.operand(1)
     rows, columns = build.rank(left), build.rank(right)
@@ -80,12 +78,12 @@ def matmul(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Det", since=11)
-def determinant(node: Node, build: Build) -> SSAValue:
+def determinant(node: Node, build: Build) -> Expr:
     return build.value(DeterminantOp, [node.operand(0)])
 
 
 def _transposed_window(
-    node: Node, x: SSAValue, sizes: tuple[int, ...], build: Build
+    node: Node, x: Expr, sizes: tuple[int, ...], build: Build
 ) -> tuple[Window, tuple[int, ...]]:
     """The window with the pads that give the demanded output, and `output_padding`."""
     rank = len(sizes)

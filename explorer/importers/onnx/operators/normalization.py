@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Undecided
+from explorer.importers.building.build import Undecided
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -30,7 +30,7 @@ def identity(node: Node, build: Build) -> Sequence[Imported | None]:
 
 
 @converts("Dropout", until=11)
-def dropout(node: Node, build: Build) -> SSAValue:
+def dropout(node: Node, build: Build) -> Expr:
     """Nothing is dropped in execution. What the mask then holds is not defined: there is none."""
     if node.opset < 7 and not node.integer("is_test", 0):
         raise Unsupported("is_test is not set: this is a model for training")
@@ -38,7 +38,7 @@ def dropout(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Dropout", since=12)
-def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
+def dropout_by_operand(node: Node, build: Build) -> Sequence[Expr]:
     """With `training_mode` the mask comes from the attribute `seed`, as in ONNX's reference."""
     x = node.operand(0)
     ratio = 0.5
@@ -65,7 +65,7 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[SSAValue]:
     return [build.scaled(kept, 1 / (1 - ratio)), mask]
 
 
-def _dropout_by_data(node: Node, build: Build) -> Sequence[SSAValue]:
+def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:
     """Whether anything is dropped, or how much, is an input: the mask is computed."""
     if "seed" not in node.attributes:
         raise Undecided("training_mode depends on the inputs, without a seed")
@@ -85,7 +85,7 @@ def _dropout_by_data(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("BatchNormalization")
-def batch_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+def batch_normalization(node: Node, build: Build) -> Sequence[Expr]:
     if node.opset < 7 and not node.integer("is_test", 0):
         raise Unsupported("is_test is not set: this is a model for training")
     if not node.integer("spatial", 1):
@@ -99,8 +99,8 @@ def batch_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 def _train_batch_norm(
-    operands: Sequence[SSAValue], epsilon: float, momentum: float, build: Build
-) -> Sequence[SSAValue]:
+    operands: Sequence[Expr], epsilon: float, momentum: float, build: Build
+) -> Sequence[Expr]:
     """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
     x, scale, shift, running_mean, running_variance = operands
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
@@ -116,7 +116,7 @@ def _train_batch_norm(
     return [y, *moved]
 
 
-def _statistics(x: SSAValue, axes: Sequence[int], build: Build) -> tuple[SSAValue, SSAValue]:
+def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr]:
     """Mean and variance along axes, which stay with size 1."""
     mean = build.value(ReduceOp, [x], kind="mean", axes=axes, keepdims=True)
     centered = build.binary("sub", x, mean)
@@ -125,7 +125,7 @@ def _statistics(x: SSAValue, axes: Sequence[int], build: Build) -> tuple[SSAValu
 
 
 @converts("SimplifiedLayerNormalization")
-def simplified_layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+def simplified_layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     """onnxruntime's own, under ONNX's domain: x / sqrt(mean of squares + epsilon) * scale.
 
     Result 1, where it is wanted: 1 / the root, in f32.
@@ -143,7 +143,7 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[SSAValu
 
 
 @converts("LayerNormalization")
-def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
+def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32;
     of f64 they are computed in f64 and rounded."""
     x, scale, shift = node.operand(0), node.optional(1), node.optional(2)
@@ -158,27 +158,27 @@ def layer_normalization(node: Node, build: Build) -> Sequence[SSAValue]:
     return [y, *(build.cast(value, np.float32) for value in statistics)]
 
 
-def _inverse_root(x: SSAValue, epsilon: float, build: Build) -> SSAValue:
+def _inverse_root(x: Expr, epsilon: float, build: Build) -> Expr:
     """1 / sqrt(x + epsilon)"""
     raised = build.binary("add", x, build.scalar_like(epsilon, x))
     return build.unary("reciprocal", build.unary("sqrt", raised))
 
 
 @converts("InstanceNormalization")
-def instance_normalization(node: Node, build: Build) -> SSAValue:
+def instance_normalization(node: Node, build: Build) -> Expr:
     operands = [node.operand(index) for index in range(3)]
     return build.value(InstanceNormOp, operands, epsilon=node.number("epsilon", 1e-5))
 
 
 @converts("GroupNormalization", since=18)
-def group_normalization(node: Node, build: Build) -> SSAValue:
+def group_normalization(node: Node, build: Build) -> Expr:
     """Each group of channels by its own mean and variance, the latter in two passes.
 
     Scale and shift belong to groups before opset 21, to channels from it on.
     """
     x, scale, shift = (node.operand(index) for index in range(3))
     groups, epsilon = node.integer("num_groups"), node.number("epsilon", 1e-5)
-    rows = build.reshape(x, [Axis(x, 0), groups, -1])
+    rows = build.reshape(x, [x.dim(0), groups, -1])
     y = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
     is_of_groups = node.opset < 21
     if not is_of_groups:
@@ -190,7 +190,7 @@ def group_normalization(node: Node, build: Build) -> SSAValue:
 
 
 @converts("MeanVarianceNormalization", since=9)
-def mean_variance_normalization(node: Node, build: Build) -> SSAValue:
+def mean_variance_normalization(node: Node, build: Build) -> Expr:
     """(x - mean) / (deviation + 1e-9), the variance in two passes, in f32 at least."""
     x = node.operand(0)
     wide = build.wide(x)
@@ -203,7 +203,7 @@ def mean_variance_normalization(node: Node, build: Build) -> SSAValue:
 
 
 @converts("LRN")
-def local_response_normalization(node: Node, build: Build) -> SSAValue:
+def local_response_normalization(node: Node, build: Build) -> Expr:
     return build.value(
         LocalResponseNormOp,
         [node.operand(0)],
@@ -215,14 +215,14 @@ def local_response_normalization(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Softmax", "LogSoftmax", since=13)
-def softmax(node: Node, build: Build) -> SSAValue:
+def softmax(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
     return build.value(SoftmaxOp, [x], axis=axis, logarithm=node.operator == "LogSoftmax")
 
 
 @converts("Softmax", "LogSoftmax", until=12)
-def flattening_softmax(node: Node, build: Build) -> SSAValue:
+def flattening_softmax(node: Node, build: Build) -> Expr:
     """Before opset 13 the axes from `axis` on are normalized as one."""
     x = node.operand(0)
     shape = build.shape(x)

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building import regions as regions_of
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.windows import (
     Window,
     average_pooled,
@@ -25,7 +24,7 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("MaxPool")
-def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
+def max_pool(node: Node, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
     window, surplus = _window(node, x, build)
     empty = _without_windows(x, window, build)
@@ -38,12 +37,12 @@ def max_pool(node: Node, build: Build) -> Sequence[SSAValue]:
     return [y, _flat_position(position, x, node.integer("storage_order", 0), build)]
 
 
-def _flat_position(position: SSAValue, x: SSAValue, by_columns: int, build: Build) -> SSAValue:
+def _flat_position(position: Expr, x: Expr, by_columns: int, build: Build) -> Expr:
     """Positions in their plane as positions in the whole tensor; planes by columns if asked."""
     batch, channels, *plane = build.sizes(x, range(build.rank(x)), "positions of maxima")
     if by_columns:
         # The last axis varies slowest: its digit of the position gets the largest weight.
-        total: SSAValue | None = None
+        total: Expr | None = None
         rest, weight = position, math.prod(plane)
         for size in reversed(plane):
             weight //= size
@@ -60,7 +59,7 @@ def _flat_position(position: SSAValue, x: SSAValue, by_columns: int, build: Buil
 
 
 @converts("LpPool")
-def lp_pool(node: Node, build: Build) -> SSAValue:
+def lp_pool(node: Node, build: Build) -> Expr:
     """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
     window, surplus = _window(node, x, build)
@@ -69,7 +68,7 @@ def lp_pool(node: Node, build: Build) -> SSAValue:
 
 
 @converts("GlobalLpPool")
-def global_lp_pool(node: Node, build: Build) -> SSAValue:
+def global_lp_pool(node: Node, build: Build) -> Expr:
     x, p = node.operand(0), node.number("p", 2)
     axes = list(range(2, build.rank(x)))
     powers = power_of(build.wide(x), p, build)
@@ -78,7 +77,7 @@ def global_lp_pool(node: Node, build: Build) -> SSAValue:
 
 
 @converts("AveragePool")
-def average_pool(node: Node, build: Build) -> SSAValue:
+def average_pool(node: Node, build: Build) -> Expr:
     """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
     window, surplus = _window(node, x, build)
@@ -90,13 +89,13 @@ def average_pool(node: Node, build: Build) -> SSAValue:
 
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(node: Node, build: Build) -> SSAValue:
+def global_pool(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     kind = "max" if node.operator == "GlobalMaxPool" else "mean"
     return build.value(ReduceOp, [x], kind=kind, axes=list(range(2, build.rank(x))), keepdims=True)
 
 
-def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, ...]]:
+def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]:
     """The window, and what `ceil_mode` adds behind the end pads.
 
     As onnxruntime divides, a window that lacks less than a stride of elements has a place, too.
@@ -114,7 +113,7 @@ def _window(node: Node, x: SSAValue, build: Build) -> tuple[Window, tuple[int, .
     )
 
 
-def _without_windows(x: SSAValue, window: Window, build: Build) -> SSAValue | None:
+def _without_windows(x: Expr, window: Window, build: Build) -> Expr | None:
     """The empty result where a window lacks a stride of elements, but not two; None elsewhere.
 
     Where it lacks more, onnxruntime refuses the model.
@@ -124,7 +123,7 @@ def _without_windows(x: SSAValue, window: Window, build: Build) -> SSAValue | No
     pairs = list(zip(lacking, window.strides, strict=True))
     if not any(n >= stride for n, stride in pairs) or any(n >= 2 * stride for n, stride in pairs):
         return None
-    shape: list[Size] = [Axis(x, 0), Axis(x, 1)]
+    shape: list[Size] = [x.dim(0), x.dim(1)]
     for axis, (lack, stride) in enumerate(pairs):
         (size,) = build.sizes(x, [2 + axis], "an empty result")
         padded = size + window.begins[axis] + window.ends[axis]
@@ -134,7 +133,7 @@ def _without_windows(x: SSAValue, window: Window, build: Build) -> SSAValue | No
 
 
 @converts("MaxRoiPool")
-def max_region_pool(node: Node, build: Build) -> SSAValue:
+def max_region_pool(node: Node, build: Build) -> Expr:
     """The greatest of each bin of each region."""
     x, regions = node.operand(0), node.operand(1)
     bins = node.integers("pooled_shape")

@@ -24,9 +24,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
 )
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Size
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.quantized_types import (
     as_quantized,
     as_stored,
@@ -44,7 +43,6 @@ from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp, Req
 from explorer.ir.types import (
     QuantizedType,
     element_type_from_numpy,
-    element_type_of,
     stored_type,
 )
 
@@ -53,7 +51,7 @@ NARROW = (Float32Type(), Float16Type(), BFloat16Type())
 
 
 @converts("QuantizeLinear", since=10)
-def quantize(node: Node, build: Build) -> SSAValue:
+def quantize(node: Node, build: Build) -> Expr:
     """Real numbers to quantized ones.
 
     The division is in `precision`, else in the wider of both types; narrow floats in f32.
@@ -66,7 +64,7 @@ def quantize(node: Node, build: Build) -> SSAValue:
         dtype = dtype_of(node.integer("output_dtype"), "the result")
     kind = _typed(node, x, scale, zero_point, dtype, build)
     is_single = node.integer("precision", 0) in (0, TensorProto.FLOAT)
-    if kind is not None and is_single and element_type_of(x) in NARROW and dtype.itemsize <= 2:
+    if kind is not None and is_single and x.element_type in NARROW and dtype.itemsize <= 2:
         return build.value(QuantizeOp, [x], to=kind)
     precision = np.dtype(np.float64 if np.float64 in (build.dtype(x), build.dtype(scale)) else "f4")
     if node.integer("precision", 0):
@@ -82,7 +80,7 @@ def quantize(node: Node, build: Build) -> SSAValue:
 
 
 @converts("DequantizeLinear", since=10, knows_quantized=True)
-def dequantize(node: Node, build: Build) -> SSAValue:
+def dequantize(node: Node, build: Build) -> Expr:
     """Quantized numbers to real ones.
 
     In f32 (f64 where the scale is), rounded to the scale's type or `output_dtype` at the end. Zero
@@ -99,12 +97,12 @@ def dequantize(node: Node, build: Build) -> SSAValue:
     x = as_stored(x, build)
     wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
     block = node.integer("block_size", 0)
-    if block and isinstance(element_type_of(x), IntegerType):
+    if block and isinstance(x.element_type, IntegerType):
         axis = build.axis(node.integer("axis", 1), build.rank(x))
         real = dequantized_blocks(x, build.cast(scale, wide), zero_point, axis, block, build)
         return build.cast(real, dtype)
     real = build.cast(x, wide)
-    if zero_point is not None and isinstance(element_type_of(x), IntegerType):
+    if zero_point is not None and isinstance(x.element_type, IntegerType):
         zero = build.cast(_aligned(zero_point, node, x, build), wide)
         real = build.binary("sub", real, zero)
     aligned = _aligned(build.cast(scale, wide), node, x, build)
@@ -113,9 +111,9 @@ def dequantize(node: Node, build: Build) -> SSAValue:
 
 def _typed(
     node: Node,
-    x: SSAValue,
-    scale: SSAValue,
-    zero_point: SSAValue | None,
+    x: Expr,
+    scale: Expr,
+    zero_point: Expr | None,
     dtype: np.dtype,
     build: Build,
 ) -> QuantizedType | None:
@@ -129,7 +127,7 @@ def _typed(
     return quantized_type(scale, zero_point, dtype, build, axis)
 
 
-def _quantized(x: SSAValue, zero: SSAValue | None, dtype: np.dtype, build: Build) -> SSAValue:
+def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype, build: Build) -> Expr:
     """x, already divided by its scale, as integers of the type."""
     if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
         raise Unsupported(f"quantization to {dtype}")
@@ -149,7 +147,7 @@ def integer_range(dtype: np.dtype) -> tuple[int, int]:
     return (0, 2**bits - 1) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _aligned(parameter: SSAValue, node: Node, x: SSAValue, build: Build) -> SSAValue:
+def _aligned(parameter: Expr, node: Node, x: Expr, build: Build) -> Expr:
     """A scale or zero point in a form that broadcasts to x."""
     rank = build.rank(x)
     if build.rank(parameter) == 0:
@@ -163,12 +161,12 @@ def _aligned(parameter: SSAValue, node: Node, x: SSAValue, build: Build) -> SSAV
     return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - axis - 1)])
 
 
-def _repeated(parameter: SSAValue, axis: int, block: int, x: SSAValue, build: Build) -> SSAValue:
+def _repeated(parameter: Expr, axis: int, block: int, x: Expr, build: Build) -> Expr:
     """Each slice along the axis `block` times; the last block may be cut off."""
     blocks, size = build.sizes(parameter, [axis], "blocks")[0], build.sizes(x, [axis], "blocks")[0]
     if not (blocks - 1) * block < size <= blocks * block:
         raise ValueError(f"{blocks} blocks of {block} for {size} slices")
-    sizes: list[Size] = [Axis(parameter, a) for a in range(build.rank(parameter))]
+    sizes: list[Size] = [parameter.dim(a) for a in range(build.rank(parameter))]
     apart = build.unsqueeze(parameter, [axis + 1])
     wide = build.expand(apart, [*sizes[: axis + 1], block, *sizes[axis + 1 :]])
     joined = build.reshape(wide, [*sizes[:axis], blocks * block, *sizes[axis + 1 :]])
@@ -176,7 +174,7 @@ def _repeated(parameter: SSAValue, axis: int, block: int, x: SSAValue, build: Bu
 
 
 @converts("ConvInteger", since=10)
-def conv_integer(node: Node, build: Build) -> SSAValue:
+def conv_integer(node: Node, build: Build) -> Expr:
     """The sums of products, as i32; both scales are 1."""
     x, weight = node.operand(0), node.operand(1)
     weight_zero = node.optional(3)
@@ -193,7 +191,7 @@ def conv_integer(node: Node, build: Build) -> SSAValue:
 
 
 @converts("MatMulInteger", since=10)
-def matmul_integer(node: Node, build: Build) -> SSAValue:
+def matmul_integer(node: Node, build: Build) -> Expr:
     """Zero points of the left are one per row, of the right one per column, or single numbers."""
     left, right, left_zero, right_zero = (
         node.operand(0),
@@ -211,8 +209,8 @@ def matmul_integer(node: Node, build: Build) -> SSAValue:
 
 
 def _unscaled(
-    node: Node, left: SSAValue, right: SSAValue, right_axis: int, build: Build
-) -> tuple[SSAValue, SSAValue] | None:
+    node: Node, left: Expr, right: Expr, right_axis: int, build: Build
+) -> tuple[Expr, Expr] | None:
     """The operands as quantized numbers of scale 1; None where zero points are not constant."""
     typed = []
     for x, zero, axis in ((left, node.optional(2), -1), (right, node.optional(3), right_axis)):
@@ -220,7 +218,7 @@ def _unscaled(
         if zeros is None or zeros.ndim > 1 or (zeros.size > 1 and axis < 0):
             return None
         numbers = zeros.reshape(-1).astype(np.int64).tolist()
-        storage = element_type_of(x)
+        storage = x.element_type
         assert isinstance(storage, IntegerType)
         kind = QuantizedType.get(
             storage, [1.0] * len(numbers), numbers, axis if len(numbers) > 1 else -1
@@ -231,7 +229,7 @@ def _unscaled(
 
 
 @converts("QLinearConv", since=10, knows_quantized=True)
-def qlinear_conv(node: Node, build: Build) -> SSAValue:
+def qlinear_conv(node: Node, build: Build) -> Expr:
     """The convolution of integers, rescaled at the end."""
     typed = quantized_operands(node, 0, build)
     if typed is not None:
@@ -253,7 +251,7 @@ def qlinear_conv(node: Node, build: Build) -> SSAValue:
 
 
 @converts("QLinearMatMul", since=10, knows_quantized=True)
-def qlinear_matmul(node: Node, build: Build) -> SSAValue:
+def qlinear_matmul(node: Node, build: Build) -> Expr:
     """The product of matrices of integers, rescaled at the end."""
     typed = quantized_operands(node, build.rank(node.operand(3)) - 1, build)
     if typed is not None:
@@ -276,7 +274,7 @@ def qlinear_matmul(node: Node, build: Build) -> SSAValue:
 class TypedOperands:
     """The two operands of a product in their quantized types, and the type of its result."""
 
-    operands: tuple[SSAValue, SSAValue]
+    operands: tuple[Expr, Expr]
     result: QuantizedType
 
 
@@ -302,7 +300,7 @@ def quantized_operands(node: Node, right_axis: int, build: Build) -> TypedOperan
     return TypedOperands(operands, result)
 
 
-def requantized(sums: SSAValue, to: QuantizedType, build: Build) -> SSAValue:
+def requantized(sums: Expr, to: QuantizedType, build: Build) -> Expr:
     """Sums in a narrow type, as onnxruntime computes it: passes may choose another scheme."""
     return build.value(RequantizeOp, [sums], by=RequantizationAttr.get(to))
 
@@ -314,7 +312,7 @@ _WHOLE = QuantizedType.get(_I32, [1.0], [0])
 
 
 @converts("RequantShift")
-def requantize_by_shift(node: Node, build: Build) -> SSAValue:
+def requantize_by_shift(node: Node, build: Build) -> Expr:
     """clip(floor((x * factor + offset) / div + 1/2)): integers by integers, as Deeploy has it.
 
     Scherer et al., "Deeploy: Enabling Energy-Efficient Deployment of Small Language Models on
@@ -328,7 +326,7 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     low = -levels / 2 if is_signed else 0.0
     limits = (low, low + levels - 1)
     sums = None
-    if levels <= 256 and low == int(low) and element_type_of(x) == Float32Type():
+    if levels <= 256 and low == int(low) and x.element_type == Float32Type():
         sums = _whole_sums(x, build.stored(factor), build.stored(offset), divisor, build)
     if sums is None:
         scaled = build.binary("add", build.binary("mul", x, factor), offset)
@@ -337,16 +335,16 @@ def requantize_by_shift(node: Node, build: Build) -> SSAValue:
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
     by = RequantizationAttr.get(kind, BY_SHIFT, (int(limits[0]), int(limits[1])))
     stored = build.value(RequantizeOp, [sums], by=by)
-    return build.value(DequantizeOp, [stored], to=element_type_of(x))
+    return build.value(DequantizeOp, [stored], to=x.element_type)
 
 
 def _whole_sums(
-    x: SSAValue,
+    x: Expr,
     factor: np.ndarray | None,
     offset: np.ndarray | None,
     divisor: float,
     build: Build,
-) -> SSAValue | None:
+) -> Expr | None:
     """Whole numbers of 32 bits whose scale is factor / divisor; None where that says no type."""
     if factor is None or offset is None or not factor.size:
         return None
@@ -376,27 +374,27 @@ def _whole_sums(
     return as_quantized(moved, QuantizedType.get(_I32, [1 / divisor], [0]), build)
 
 
-def _centered(x: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
+def _centered(x: Expr, zero: Expr | None, build: Build) -> Expr:
     """Stored integers minus their zero point, as i32."""
     wide = build.cast(x, np.int32)
     return wide if zero is None else build.binary("sub", wide, build.cast(zero, np.int32))
 
 
-def _per_row(parameter: SSAValue, build: Build) -> SSAValue:
+def _per_row(parameter: Expr, build: Build) -> Expr:
     """A vector with one number per row of a matrix; single numbers as they are."""
     if build.rank(parameter) != 1 or build.size(parameter, 0) == 1:
         return parameter
     return build.unsqueeze(parameter, [1])
 
 
-def _per_filter(parameter: SSAValue, rank: int, build: Build) -> SSAValue:
+def _per_filter(parameter: Expr, rank: int, build: Build) -> Expr:
     """A vector over the first of `rank` axes."""
     if build.rank(parameter) == 0 or build.size(parameter, 0) == 1:
         return build.reshape(parameter, []) if build.rank(parameter) else parameter
     return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - 1)])
 
 
-def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Build) -> SSAValue:
+def _requantized(y: Expr, scale: Expr, node: Node, first: int, build: Build) -> Expr:
     """y * scale / result scale, as integers; operand `first` is the result's scale."""
     result_scale, zero = node.operand(first), node.operand(first + 1)
     factor = build.binary("div", scale, result_scale)
@@ -404,8 +402,8 @@ def _requantized(y: SSAValue, scale: SSAValue, node: Node, first: int, build: Bu
     return _quantized(real, zero, build.dtype(zero), build)
 
 
-def _one(result: Imported | Sequence[Imported | None]) -> SSAValue:
-    assert isinstance(result, SSAValue)
+def _one(result: Imported | Sequence[Imported | None]) -> Expr:
+    assert isinstance(result, Expr)
     return result
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
@@ -21,14 +21,14 @@ from explorer.ir.top.reductions.arg import ArgOp
 
 
 @converts("RandomUniform", "RandomNormal")
-def random_tensor(node: Node, build: Build) -> SSAValue:
+def random_tensor(node: Node, build: Build) -> Expr:
     data_type = node.integer("dtype", onnx.TensorProto.FLOAT)
     dtype = dtype_of(data_type, "the result")
     return _drawn(node, node.integers("shape") or (), dtype, build)
 
 
 @converts("RandomUniformLike", "RandomNormalLike")
-def random_like(node: Node, build: Build) -> SSAValue:
+def random_like(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     dtype = build.dtype(x)
     if "dtype" in node.attributes:
@@ -38,7 +38,7 @@ def random_like(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Multinomial", since=7)
-def multinomial(node: Node, build: Build) -> SSAValue:
+def multinomial(node: Node, build: Build) -> Expr:
     """Classes drawn by logarithms of their weights: the best of log(weight) + Gumbel noise."""
     x, count = node.operand(0), node.integer("sample_size", 1)
     rows, classes = build.sizes(x, [0, 1], "Multinomial")
@@ -49,7 +49,7 @@ def multinomial(node: Node, build: Build) -> SSAValue:
     return build.cast(best, dtype_of(data_type, "the result"))
 
 
-def _drawn(node: Node, shape: Sequence[int], dtype: np.dtype, build: Build) -> SSAValue:
+def _drawn(node: Node, shape: Sequence[int], dtype: np.dtype, build: Build) -> Expr:
     check_size(shape, 8, "a random tensor", node.name)
     generator = _generator(node)
     if node.operator.startswith("RandomUniform"):

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
@@ -33,27 +33,27 @@ _OTHERS = tuple(operator for operator in _KINDS if operator != "ReduceSum")
 
 
 @converts("ReduceSum", until=12)
-def sum_by_attribute(node: Node, build: Build) -> SSAValue:
+def sum_by_attribute(node: Node, build: Build) -> Expr:
     return _reduce(node, node.integers("axes"), build)
 
 
 @converts(*_OTHERS, until=17)
-def reduce_by_attribute(node: Node, build: Build) -> SSAValue:
+def reduce_by_attribute(node: Node, build: Build) -> Expr:
     return _reduce(node, node.integers("axes"), build)
 
 
 @converts("ReduceSum", since=13)
-def sum_by_operand(node: Node, build: Build) -> SSAValue:
+def sum_by_operand(node: Node, build: Build) -> Expr:
     return _reduce(node, _axes_operand(node, build), build)
 
 
 @converts(*_OTHERS, since=18)
-def reduce_by_operand(node: Node, build: Build) -> SSAValue:
+def reduce_by_operand(node: Node, build: Build) -> Expr:
     return _reduce(node, _axes_operand(node, build), build)
 
 
 @converts("ArgMax", "ArgMin")
-def find_extremum(node: Node, build: Build) -> SSAValue:
+def find_extremum(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     return build.value(
         ArgOp,
@@ -66,7 +66,7 @@ def find_extremum(node: Node, build: Build) -> SSAValue:
 
 
 @converts("CumSum", "CumProd", since=11)
-def cumulative(node: Node, build: Build) -> SSAValue:
+def cumulative(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     (axis,) = build.integers(node.operand(1), "the axis")
     return build.value(
@@ -80,19 +80,19 @@ def cumulative(node: Node, build: Build) -> SSAValue:
 
 
 @converts("TopK", until=9)
-def top_k_by_attribute(node: Node, build: Build) -> Sequence[SSAValue]:
+def top_k_by_attribute(node: Node, build: Build) -> Sequence[Expr]:
     return _top_k(node, node.integer("k"), build)
 
 
 @converts("TopK", since=10)
-def top_k(node: Node, build: Build) -> Sequence[SSAValue]:
+def top_k(node: Node, build: Build) -> Sequence[Expr]:
     """Sorted always, which also satisfies `sorted = 0`."""
     (count,) = build.integers(node.operand(1), "the number k")
     return _top_k(node, count, build)
 
 
 @converts("Hardmax", since=13)
-def hardmax(node: Node, build: Build) -> SSAValue:
+def hardmax(node: Node, build: Build) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     x = node.operand(0)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
@@ -100,7 +100,7 @@ def hardmax(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Hardmax", until=12)
-def flattening_hardmax(node: Node, build: Build) -> SSAValue:
+def flattening_hardmax(node: Node, build: Build) -> Expr:
     """Before opset 13 the axes from `axis` on are one."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -110,7 +110,7 @@ def flattening_hardmax(node: Node, build: Build) -> SSAValue:
     return build.reshape(_hardmax(flat, 1, build), build.all_sizes(x))
 
 
-def _hardmax(x: SSAValue, axis: int, build: Build) -> SSAValue:
+def _hardmax(x: Expr, axis: int, build: Build) -> Expr:
     (size,) = build.sizes(x, [axis], "hardmax")
     best = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
     shape = [size if a == axis else 1 for a in range(build.rank(x))]
@@ -119,7 +119,7 @@ def _hardmax(x: SSAValue, axis: int, build: Build) -> SSAValue:
 
 
 @converts("LpNormalization")
-def lp_normalization(node: Node, build: Build) -> SSAValue:
+def lp_normalization(node: Node, build: Build) -> Expr:
     """x / norm(x) along an axis; 0 where the norm is 0."""
     x = node.operand(0)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
@@ -136,11 +136,11 @@ def _norm_kind(node: Node) -> str:
     return f"l{p}"
 
 
-def _top_k(node: Node, count: int, build: Build) -> Sequence[SSAValue]:
+def _top_k(node: Node, count: int, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
     axis = build.axis(node.integer("axis", -1), build.rank(x))
     largest = bool(node.integer("largest", 1))
-    return build.operation(TopKOp, [x], k=count, axis=axis, largest=largest).results
+    return build.values(TopKOp, [x], k=count, axis=axis, largest=largest)
 
 
 def _axes_operand(node: Node, build: Build) -> Sequence[int] | None:
@@ -148,7 +148,7 @@ def _axes_operand(node: Node, build: Build) -> Sequence[int] | None:
     return None if operand is None else build.integers(operand, "the list of axes")
 
 
-def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> SSAValue:
+def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> Expr:
     """No axes mean all, or each element by itself with `noop_with_empty_axes`."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -162,9 +162,7 @@ def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> SSAValue:
     return _reduced(node, x, build.axes(axes, rank), keepdims, build)
 
 
-def _reduced(
-    node: Node, x: SSAValue, axes: Sequence[int], keepdims: bool, build: Build
-) -> SSAValue:
+def _reduced(node: Node, x: Expr, axes: Sequence[int], keepdims: bool, build: Build) -> Expr:
     """Roots and logarithms of integers are computed in f64 and truncated, as in onnxruntime. The
     mean of integers is one of their type, where their sum may be none: it is added up in i64."""
     kind = _KINDS[node.operator]
@@ -182,7 +180,7 @@ def _reduced(
     return build.cast(y, dtype)
 
 
-def _largest_exponentials(x: SSAValue, axes: Sequence[int], build: Build) -> SSAValue:
+def _largest_exponentials(x: Expr, axes: Sequence[int], build: Build) -> Expr:
     """m + log(n) of integers, truncated: the maximum, and how often it stands there.
 
     In integers, as onnxruntime adds them up, exp(x - m) is 0 for all smaller ones.

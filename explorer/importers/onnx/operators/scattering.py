@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -15,13 +14,13 @@ from explorer.ir.top.indexing import GatherElementsOp, ScatterElementsOp, Scatte
 
 
 @converts("ScatterND", since=11)
-def scatter_nd(node: Node, build: Build) -> SSAValue:
+def scatter_nd(node: Node, build: Build) -> Expr:
     operands = [node.operand(index) for index in range(3)]
     return build.value(ScatterNdOp, operands, reduction=node.text("reduction", "none"))
 
 
 @converts("ScatterElements", "Scatter", since=9)
-def scatter_elements(node: Node, build: Build) -> SSAValue:
+def scatter_elements(node: Node, build: Build) -> Expr:
     x, indices, updates = (node.operand(index) for index in range(3))
     return build.value(
         ScatterElementsOp,
@@ -32,7 +31,7 @@ def scatter_elements(node: Node, build: Build) -> SSAValue:
 
 
 @converts("TensorScatter", since=24)
-def tensor_scatter(node: Node, build: Build) -> SSAValue:
+def tensor_scatter(node: Node, build: Build) -> Expr:
     """Rows written into a cache from a place on that each element of the batch has of its own."""
     cache, update, begin = node.operand(0), node.operand(1), node.optional(2)
     rank = build.rank(cache)
@@ -42,7 +41,7 @@ def tensor_scatter(node: Node, build: Build) -> SSAValue:
     shape[axis] = length
     places = build.weight(np.arange(length, dtype=np.int64).reshape(shape))
     if begin is not None:
-        first = build.reshape(build.cast(begin, np.int64), [Axis(begin, 0), *[1] * (rank - 1)])
+        first = build.reshape(build.cast(begin, np.int64), [begin.dim(0), *[1] * (rank - 1)])
         places = build.binary("add", places, first)
     if node.text("mode", "linear") == "circular":
         (size,) = build.sizes(cache, [axis], "a circular TensorScatter")
@@ -52,7 +51,7 @@ def tensor_scatter(node: Node, build: Build) -> SSAValue:
 
 
 @converts("ReverseSequence", since=10)
-def reverse_sequence(node: Node, build: Build) -> SSAValue:
+def reverse_sequence(node: Node, build: Build) -> Expr:
     """The first elements of each sequence backwards; element t is element length - 1 - t."""
     x, lengths = node.operand(0), node.operand(1)
     rank = build.rank(x)
@@ -61,7 +60,7 @@ def reverse_sequence(node: Node, build: Build) -> SSAValue:
     (size,) = build.sizes(x, [time], "ReverseSequence")
     steps = build.weight(_along(np.arange(size, dtype=np.int64), time, rank))
     ends = build.reshape(
-        build.cast(lengths, np.int64), [Axis(lengths, 0) if a == batch else 1 for a in range(rank)]
+        build.cast(lengths, np.int64), [lengths.dim(0) if a == batch else 1 for a in range(rank)]
     )
     mirrored = build.binary("sub", build.binary("sub", ends, build.scalar_like(1, ends)), steps)
     is_inside = build.binary("less", steps, ends)
@@ -72,7 +71,7 @@ def reverse_sequence(node: Node, build: Build) -> SSAValue:
 
 
 @converts("MaxUnpool", since=9)
-def max_unpool(node: Node, build: Build) -> SSAValue:
+def max_unpool(node: Node, build: Build) -> Expr:
     """Every element where its maximum stood, zero elsewhere; indices count in the whole result.
 
     Given a larger `output_shape`, what is new stands behind.
@@ -103,7 +102,7 @@ def max_unpool(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Col2Im", since=18)
-def columns_to_image(node: Node, build: Build) -> SSAValue:
+def columns_to_image(node: Node, build: Build) -> Expr:
     """The sum of overlapping blocks: (N, C * block, places) -> (N, C, image...)."""
     x = node.operand(0)
     image = build.integers(node.operand(1), "the image's shape")
@@ -133,7 +132,7 @@ def columns_to_image(node: Node, build: Build) -> SSAValue:
         raise ValueError(
             f"{channels} x {columns} are no blocks of {block} at {flat.shape[1]} places"
         )
-    outer, batch = channels // count, Axis(x, 0)
+    outer, batch = channels // count, x.dim(0)
     split = build.reshape(x, [batch, outer, count * columns])
     updates = build.transpose(split, [2, 0, 1])
     zeros = build.expand(build.scalar_like(0, x), [area, batch, outer])

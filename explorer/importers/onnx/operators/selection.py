@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.indexing import GatherOp
@@ -14,14 +13,14 @@ from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 
 
 @converts("NonZero", since=9)
-def nonzero(node: Node, build: Build) -> SSAValue:
+def nonzero(node: Node, build: Build) -> Expr:
     """A single number counts as a vector of one element."""
     x = node.operand(0)
     return build.value(NonZeroOp, [x if build.rank(x) else build.unsqueeze(x, [0])])
 
 
 @converts("Compress", since=9)
-def compress(node: Node, build: Build) -> SSAValue:
+def compress(node: Node, build: Build) -> Expr:
     """The elements of an axis (of the flattened operand without `axis`) that a mask keeps.
 
     Compress(x, [false, true, true])   ->   gather(x, nonzero([false, true, true]))
@@ -36,7 +35,7 @@ def compress(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Unique", since=11)
-def unique(node: Node, build: Build) -> Sequence[SSAValue]:
+def unique(node: Node, build: Build) -> Sequence[Expr]:
     """Without `axis` single elements of the flattened operand are compared."""
     x = node.operand(0)
     if "axis" in node.attributes:
@@ -44,11 +43,11 @@ def unique(node: Node, build: Build) -> Sequence[SSAValue]:
     else:
         x, axis = build.reshape(x, [-1]), 0
     is_sorted = bool(node.integer("sorted", 1))
-    return build.operation(UniqueOp, [x], axis=axis, is_sorted=is_sorted).results
+    return build.values(UniqueOp, [x], axis=axis, is_sorted=is_sorted)
 
 
 @converts("NonMaxSuppression", since=10)
-def non_max_suppression(node: Node, build: Build) -> SSAValue:
+def non_max_suppression(node: Node, build: Build) -> Expr:
     """Left out numbers: no box at all, every overlap, every score."""
     numbers = [node.optional(index) for index in (2, 3, 4)]
     limit, overlap, threshold = (

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import (
@@ -66,7 +66,7 @@ def at(node: Node, build: Build) -> Imported:
         found = _position(node, 1, len(elements), build)
         assert found is not None
         return elements[found]
-    tensors = [e for e in elements if isinstance(e, SSAValue)]
+    tensors = [e for e in elements if isinstance(e, Expr)]
     if not tensors or len({e.type for e in tensors}) != 1 or len(tensors) != len(elements):
         raise Unsupported("the position depends on the inputs, and the elements differ in shape")
     stacked = build.concat([build.unsqueeze(e, [0]) for e in tensors], 0)
@@ -74,7 +74,7 @@ def at(node: Node, build: Build) -> Imported:
 
 
 @converts("SequenceLength", since=11)
-def length(node: Node, build: Build) -> SSAValue:
+def length(node: Node, build: Build) -> Expr:
     return build.weight(np.array(len(node.sequence(0).elements), np.int64))
 
 
@@ -104,10 +104,10 @@ def split(node: Node, build: Build) -> TensorSequence:
 
 
 @converts("ConcatFromSequence", since=11)
-def concat(node: Node, build: Build) -> SSAValue:
+def concat(node: Node, build: Build) -> Expr:
     """Along an axis that is there, or along a new one."""
     present = node.sequence(0).elements
-    elements = [e for e in present if isinstance(e, SSAValue)]
+    elements = [e for e in present if isinstance(e, Expr)]
     if len(elements) < len(present):
         raise Unsupported("a sequence of strings")
     if not elements:
@@ -153,13 +153,13 @@ def get_element(node: Node, build: Build) -> Imported:
 
 
 @converts("OptionalHasElement", since=15)
-def has_element(node: Node, build: Build) -> SSAValue:
+def has_element(node: Node, build: Build) -> Expr:
     value = node.structure(0)
     content = value.content if isinstance(value, OptionalValue) else value
     return build.weight(np.array(content is not None))
 
 
-def _tensor(node: Node, index: int) -> SSAValue | StringTensor:
+def _tensor(node: Node, index: int) -> Expr | StringTensor:
     """An element of a sequence: numbers or strings."""
     value = node.structure(index)
     return value if isinstance(value, StringTensor) else node.operand(index)

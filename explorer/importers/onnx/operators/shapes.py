@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.program.build import Build
@@ -22,7 +22,7 @@ def constant(node: Node, build: Build) -> Imported:
 
 
 @converts("Shape")
-def shape(node: Node, build: Build) -> SSAValue:
+def shape(node: Node, build: Build) -> Expr:
     """From opset 15 on only axes `start` to `end`."""
     x = node.operand(0)
     rank = build.rank(x)
@@ -32,26 +32,26 @@ def shape(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Size")
-def size(node: Node, build: Build) -> SSAValue:
+def size(node: Node, build: Build) -> Expr:
     """The product of the sizes."""
     sizes = build.value(ShapeOp, [node.operand(0)])
     return build.value(ReduceOp, [sizes], kind="prod", axes=[0], keepdims=False)
 
 
 @converts("ConstantOfShape", since=9)
-def constant_of_shape(node: Node, build: Build) -> SSAValue:
+def constant_of_shape(node: Node, build: Build) -> Expr:
     tensor = node.tensor("value")
     number = np.zeros(1, np.float32) if tensor is None else read_tensor(tensor, None)
     return _filled(build.weight(number.reshape(())), node.operand(0), build)
 
 
 @converts("Expand", since=8)
-def expand(node: Node, build: Build) -> SSAValue:
+def expand(node: Node, build: Build) -> Expr:
     return _filled(node.operand(0), node.operand(1), build)
 
 
 @converts("Tile", until=5)
-def tile_axis(node: Node, build: Build) -> SSAValue:
+def tile_axis(node: Node, build: Build) -> Expr:
     """One axis repeated a number of times, both given as operands."""
     x = node.operand(0)
     (times,) = build.integers(node.operand(1), "how often to repeat")
@@ -60,7 +60,7 @@ def tile_axis(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Tile", since=6)
-def tile(node: Node, build: Build) -> SSAValue:
+def tile(node: Node, build: Build) -> Expr:
     """One axis after the other."""
     x = node.operand(0)
     repeats = build.integers(node.operand(1), "how often to repeat")
@@ -71,7 +71,7 @@ def tile(node: Node, build: Build) -> SSAValue:
     return x
 
 
-def _repeated(x: SSAValue, axis: int, times: int, build: Build) -> SSAValue:
+def _repeated(x: Expr, axis: int, times: int, build: Build) -> Expr:
     """x several times along an axis, which gets a new one before it to expand the operand along.
 
     (2, 3) three times along axis 1   ->   (2, 1, 3) -> (2, 3, 3) -> (2, 9)
@@ -91,7 +91,7 @@ def _repeated(x: SSAValue, axis: int, times: int, build: Build) -> SSAValue:
 
 
 @converts("EyeLike", since=9)
-def eye_like(node: Node, build: Build) -> SSAValue:
+def eye_like(node: Node, build: Build) -> Expr:
     """Ones on a diagonal of a matrix as large as the operand."""
     x = node.operand(0)
     rows, columns = build.sizes(x, [0, 1], "EyeLike")
@@ -103,14 +103,14 @@ def eye_like(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Range", since=11)
-def count(node: Node, build: Build) -> SSAValue:
+def count(node: Node, build: Build) -> Expr:
     """Vectors of one element are accepted as scalars, as everywhere else."""
     bounds = [node.operand(index) for index in range(3)]
     return build.value(RangeOp, [build.reshape(b, []) if build.rank(b) else b for b in bounds])
 
 
 @converts("OneHot", since=9)
-def one_hot(node: Node, build: Build) -> SSAValue:
+def one_hot(node: Node, build: Build) -> Expr:
     """Where index equals position the on value, else the off value; negative indices wrap."""
     indices, values = node.operand(0), node.operand(2)
     (depth,) = build.integers(node.operand(1), "the depth")
@@ -128,7 +128,7 @@ def one_hot(node: Node, build: Build) -> SSAValue:
     return build.value(SelectOp, [hits, on, off])
 
 
-def _filled(x: SSAValue, target: SSAValue, build: Build) -> SSAValue:
+def _filled(x: Expr, target: Expr, build: Build) -> Expr:
     """x expanded to a shape: a property where it is a weight, else an operand."""
     sizes = build.stored(target)
     if sizes is not None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.fourier import transformed
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of
@@ -18,19 +17,19 @@ from explorer.importers.onnx.program.nodes import Node, converts
 
 
 @converts("DFT", since=17, until=19)
-def transform_by_attribute(node: Node, build: Build) -> SSAValue:
+def transform_by_attribute(node: Node, build: Build) -> Expr:
     return _dft(node, node.integer("axis", 1), build)
 
 
 @converts("DFT", since=20)
-def transform(node: Node, build: Build) -> SSAValue:
+def transform(node: Node, build: Build) -> Expr:
     axis = node.optional(2)
     (chosen,) = [-2] if axis is None else build.integers(axis, "the axis")
     return _dft(node, chosen, build)
 
 
 @converts("STFT", since=17)
-def short_time_transform(node: Node, build: Build) -> SSAValue:
+def short_time_transform(node: Node, build: Build) -> Expr:
     """(batch, length, 1 or 2) -> (batch, frames, bins, 2): overlapping frames, each transformed.
 
     A signal (batch, length) is real, too.
@@ -53,12 +52,12 @@ def short_time_transform(node: Node, build: Build) -> SSAValue:
     begins = np.arange((length - size) // step + 1) * step
     frames = build.gather(signal, begins[:, np.newaxis] + np.arange(size), 1)
     if window is not None:
-        frames = build.binary("mul", frames, build.reshape(window, [Axis(window, 0), 1]))
+        frames = build.binary("mul", frames, build.reshape(window, [window.dim(0), 1]))
     return transformed(frames, 2, size, bool(node.integer("onesided", 1)), False, build)
 
 
 @converts("MelWeightMatrix", since=17)
-def mel_weights(node: Node, build: Build) -> SSAValue:
+def mel_weights(node: Node, build: Build) -> Expr:
     """Triangular filters, evenly spaced on the mel scale: (bins of the spectrum, mel bins)."""
     purposes = ("number of mel bins", "length of the transform", "sample rate", "lowest frequency")
     mels, points, rate, low, high = (
@@ -85,7 +84,7 @@ def mel_weights(node: Node, build: Build) -> SSAValue:
     return build.weight(matrix.astype(dtype_of(data_type, "the result")))
 
 
-def _dft(node: Node, axis: int, build: Build) -> SSAValue:
+def _dft(node: Node, axis: int, build: Build) -> Expr:
     x, given = node.operand(0), node.optional(1)
     axis = build.axis(axis, build.rank(x))
     inverse, onesided = bool(node.integer("inverse", 0)), bool(node.integer("onesided", 0))

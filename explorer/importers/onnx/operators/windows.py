@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.windows import Window
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 
 
-def window_of(node: Node, x: SSAValue, sizes: Sequence[int], build: Build) -> Window:
+def window_of(node: Node, x: Expr, sizes: Sequence[int], build: Build) -> Window:
     """The node's window over x (N, C, spatial...), `auto_pad` resolved."""
     rank = build.rank(x) - 2
     if not 1 <= rank <= 3:
@@ -50,7 +49,7 @@ def window_of(node: Node, x: SSAValue, sizes: Sequence[int], build: Build) -> Wi
     return Window(window.sizes, strides, dilations, begins, ends)
 
 
-def _same_padding(window: Window, axis: int, x: SSAValue, build: Build) -> int:
+def _same_padding(window: Window, axis: int, x: Expr, build: Build) -> int:
     """Pads of an axis together, so that the result has ceil(size / stride) positions."""
     stride, reach = window.strides[axis], window.reach(axis)
     if stride == 1:

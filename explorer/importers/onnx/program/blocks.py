@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import NodeProto, ValueInfoProto
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.ir.origins import Origin
 from explorer.ir.types import is_static, static_shape
 
@@ -54,14 +54,14 @@ class Blocks:
     problem: str = ""
     """Why they are not known."""
 
-    def origin(self, tensor: str, value: SSAValue) -> Origin | None:
+    def origin(self, tensor: str, value: Expr) -> Origin | None:
         """How `value`, an ordinary tensor, comes from the model's; None where sizes are open."""
         if tensor not in self.channels:
             return Origin(tensor)
         filled = self.filled.get(tensor)
-        if filled is None or not is_static(value):
+        if filled is None or not is_static(value.type):
             return None
-        batch, channels, *plane = static_shape(value)
+        batch, channels, *plane = static_shape(value.type)
         origin = Origin(tensor).then("reshape", [batch, filled // self.size, *plane, self.size])
         order = [0, 1, len(plane) + 2, *range(2, len(plane) + 2)]
         origin = origin.then("permute", order).then("reshape", [batch, filled, *plane])

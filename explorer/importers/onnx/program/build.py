@@ -12,14 +12,14 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from onnx import GraphProto, NodeProto
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Region
 
 from explorer.importers.building import build as building
 from explorer.importers.building.code_points import encoded, is_strings
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.blocks import Blocks
 from explorer.importers.onnx.program.node import Node
 from explorer.importers.onnx.program.structures import Imported, StringTensor, tensors_of
-from explorer.ir.top.data import ReturnOp
 
 Found = TypeVar("Found")
 
@@ -54,7 +54,7 @@ class Build(building.Build):
 
     graphs: GraphImporter = field(kw_only=True)
 
-    def contents(self, array: np.ndarray, name: str = "") -> SSAValue | StringTensor:
+    def contents(self, array: np.ndarray, name: str = "") -> Expr | StringTensor:
         """A constant of numbers or strings."""
         if is_strings(array):
             return StringTensor(self.weight(encoded(array, name), name))
@@ -72,6 +72,6 @@ class Build(building.Build):
         types: of the region's arguments, which are the graph's inputs.
         """
         with self.inside(types) as block:
-            results = self.inline(graph, block.args)
-            block.add_op(ReturnOp.make([[t for r in results for t in tensors_of(r)]], []))
-        return Region(block), results
+            results = self.inline(graph, self.arguments(block))
+            region = self.end(block, [t for r in results for t in tensors_of(r)])
+        return region, results

@@ -19,11 +19,6 @@ from explorer.importers.onnx.program.structures import (
     StringTensor,
     TensorSequence,
 )
-from explorer.ir.types import (
-    element_type_of,
-    numpy_dtype,
-    shape_of,
-)
 
 
 def function_body(node: Node, proto: NodeProto, types: Sequence[TypeProto]) -> FunctionProto | None:
@@ -52,10 +47,10 @@ def type_of_operand(value: Imported | None) -> TypeProto:
     if isinstance(value, LabeledRows):
         return TypeProto()  # no operator with a function takes maps
     if isinstance(value, StringTensor):
-        shape = list(shape_of(value.codes))[:-1]
+        shape = list(value.codes.shape)[:-1]
         return onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, shape)
-    data_type = onnx.helper.np_dtype_to_tensor_dtype(numpy_dtype(element_type_of(value)))
-    info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(shape_of(value)))
+    data_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    info: ValueInfoProto = onnx.helper.make_tensor_value_info("", data_type, list(value.shape))
     return info.type
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node
 from explorer.importers.onnx.program.structures import Imported
@@ -39,10 +39,12 @@ def with_one_type(node: Node, build: Build) -> Node:
         return replace(node, operands=tuple(operands))
     if node.operator not in OPERATORS:
         return node
-    values = [operand for operand in node.operands if isinstance(operand, SSAValue)]
+    values = [operand for operand in node.operands if isinstance(operand, Expr)]
     floats = [value for value in values if is_float_dtype(build.dtype(value))]
-    wide = dict(zip(floats, build.of_one_float(floats), strict=True)) if floats else {}
-    operands = (wide.get(o, o) if isinstance(o, SSAValue) else o for o in node.operands)
+    wide = iter(build.of_one_float(floats) if floats else [])
+    operands = (
+        next(wide) if isinstance(o, Expr) and is_float_dtype(o.dtype) else o for o in node.operands
+    )
     return replace(node, operands=tuple(operands))
 
 
@@ -56,9 +58,9 @@ def as_declared(
     schema: Any = onnx.defs.get_schema(node.operator, node.opset, node.domain)
     types: dict[str, np.dtype] = {}
     for operand, formal in zip(node.operands, schema.inputs, strict=False):
-        if isinstance(operand, SSAValue):
+        if isinstance(operand, Expr):
             types.setdefault(formal.type_str, build.dtype(operand))
     return [
-        build.cast(result, types[formal.type_str]) if isinstance(result, SSAValue) else result
+        build.cast(result, types[formal.type_str]) if isinstance(result, Expr) else result
         for result, formal in zip(results, schema.outputs, strict=False)
     ]

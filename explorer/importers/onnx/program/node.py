@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx
 from onnx import GraphProto, SparseTensorProto, TensorProto, TypeProto
-from xdsl.ir import SSAValue
 
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers.building.build import Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.structures import (
     Imported,
     LabeledRows,
@@ -46,14 +46,14 @@ class Node:
     """None for an optional operand that is left out."""
     results: tuple[str, ...]
 
-    def operand(self, index: int) -> SSAValue:
+    def operand(self, index: int) -> Expr:
         """A tensor that must be there."""
         value = self.optional(index)
         if value is None:
             raise ValueError(f"operand {index} is missing")
         return value
 
-    def optional(self, index: int) -> SSAValue | None:
+    def optional(self, index: int) -> Expr | None:
         """A tensor that may be left out."""
         value = self.structure(index)
         if isinstance(value, OptionalValue | TensorSequence):
@@ -64,7 +64,7 @@ class Node:
             raise Unsupported(f"operand {index} is a sequence of maps")
         return value
 
-    def strings(self, index: int) -> SSAValue:
+    def strings(self, index: int) -> Expr:
         """The code points of strings that must be there: (shape..., places)."""
         value = self.structure(index)
         if not isinstance(value, StringTensor):
@@ -84,7 +84,7 @@ class Node:
             raise ValueError(f"operand {index} is no sequence")
         return value
 
-    def given(self) -> list[SSAValue]:
+    def given(self) -> list[Expr]:
         """The operands of a variadic operator."""
         present = [self.optional(index) for index in range(len(self.operands))]
         return [value for value in present if value is not None]

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored, is_quantized, type_of_numbers
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node
 from explorer.importers.onnx.program.structures import Imported, tensors_of
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.types import QuantizedType
 
 MOVES = frozenset(
     ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Expand",
@@ -30,8 +31,8 @@ SCALE_TYPES = ("float32", "float16", "bfloat16")
 
 
 def quantized_type(
-    scale: SSAValue,
-    zero_point: SSAValue | None,
+    scale: Expr,
+    zero_point: Expr | None,
     dtype: np.dtype,
     build: Build,
     axis: int = -1,
@@ -54,7 +55,7 @@ def quantized_type(
 def with_suited_operands(node: Node, knows_quantized: bool, build: Build) -> Node:
     """The node with stored integers for quantized operands that its converter does not know."""
     present = [o for o in node.operands if o is not None]
-    kinds = [element_type_of(v) for o in present for v in tensors_of(o)]
+    kinds = [v.element_type for o in present for v in tensors_of(o)]
     if knows_quantized or not any(is_quantized(kind) for kind in kinds):
         return node
     if node.operator in MOVES and not node.domain and _keep(node, kinds):
@@ -74,4 +75,4 @@ def _keep(node: Node, kinds: Sequence[Attribute]) -> bool:
 
 def _stored_parts(value: Imported | None, build: Build) -> Imported | None:
     """Sequences and optionals hold stored integers already: what made them knew no others."""
-    return as_stored(value, build) if isinstance(value, SSAValue) else value
+    return as_stored(value, build) if isinstance(value, Expr) else value

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.code_points import SUFFIX
+from explorer.importers.building.expr import Expr
 
 
 @dataclass(frozen=True)
@@ -34,30 +33,30 @@ class TensorSequence:
 class OptionalValue:
     """What may be there or not; which of them is known."""
 
-    content: SSAValue | TensorSequence | StringTensor | LabeledRows | None
+    content: Expr | TensorSequence | StringTensor | LabeledRows | None
 
 
 @dataclass(frozen=True)
 class StringTensor:
     """Strings: (shape..., places) of i32, the code points of each filled up with zeros."""
 
-    codes: SSAValue
+    codes: Expr
 
 
 @dataclass(frozen=True)
 class LabeledRows:
     """A sequence of maps from labels to numbers, all with the same labels."""
 
-    numbers: SSAValue
+    numbers: Expr
     """(rows, labels)"""
-    labels: SSAValue | StringTensor
+    labels: Expr | StringTensor
     """(labels), i64 or strings"""
 
 
 LABELS = ".labels"
 """What the labels of an output are called, behind its own name."""
 
-Imported = SSAValue | TensorSequence | OptionalValue | StringTensor | LabeledRows
+Imported = Expr | TensorSequence | OptionalValue | StringTensor | LabeledRows
 """What a tensor name of an ONNX graph may stand for."""
 
 Form = tuple[str, tuple["Form", ...]]
@@ -74,7 +73,7 @@ def form_of(value: Imported) -> Form:
     return ("strings" if isinstance(value, StringTensor) else "tensor"), ()
 
 
-def tensors_of(value: Imported) -> list[SSAValue]:
+def tensors_of(value: Imported) -> list[Expr]:
     """All tensors in a structure, in order."""
     if isinstance(value, TensorSequence):
         return [tensor for element in value.elements for tensor in tensors_of(element)]
@@ -85,13 +84,13 @@ def tensors_of(value: Imported) -> list[SSAValue]:
     return [value.codes] if isinstance(value, StringTensor) else [value]
 
 
-def with_tensors(like: Sequence[Imported], tensors: Sequence[SSAValue]) -> list[Imported]:
+def with_tensors(like: Sequence[Imported], tensors: Sequence[Expr]) -> list[Imported]:
     """Values of the same forms whose tensors are others."""
     remaining = iter(tensors)
     return [_rebuilt(value, remaining) for value in like]
 
 
-def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
+def named_tensors(name: str, value: Imported) -> list[tuple[str, Expr]]:
     """The tensors of an output under names of their own: `name.0`, `name.1` ... of a sequence,
     `name` and `name.labels` of maps."""
     if isinstance(value, TensorSequence):
@@ -109,7 +108,7 @@ def named_tensors(name: str, value: Imported) -> list[tuple[str, SSAValue]]:
     return [(name, value)]
 
 
-def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
+def _rebuilt(value: Imported, tensors: Iterator[Expr]) -> Imported:
     if isinstance(value, TensorSequence):
         return TensorSequence(tuple(_rebuilt(element, tensors) for element in value.elements))
     if isinstance(value, OptionalValue):
@@ -120,6 +119,6 @@ def _rebuilt(value: Imported, tensors: Iterator[SSAValue]) -> Imported:
         return OptionalValue(content)
     if isinstance(value, LabeledRows):
         numbers, labels = next(tensors), _rebuilt(value.labels, tensors)
-        assert isinstance(labels, SSAValue | StringTensor)
+        assert isinstance(labels, Expr | StringTensor)
         return LabeledRows(numbers, labels)
     return StringTensor(next(tensors)) if isinstance(value, StringTensor) else next(tensors)

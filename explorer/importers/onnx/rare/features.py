@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import encoded, is_strings
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -23,7 +23,7 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("ArrayFeatureExtractor", domain=DOMAIN)
-def array_feature_extractor(node: Node, build: Build) -> SSAValue:
+def array_feature_extractor(node: Node, build: Build) -> Expr:
     """Columns by number; a vector is one row."""
     x, indices = node.operand(0), node.operand(1)
     if build.rank(x) == 1:
@@ -33,7 +33,7 @@ def array_feature_extractor(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Binarizer", domain=DOMAIN)
-def binarizer(node: Node, build: Build) -> SSAValue:
+def binarizer(node: Node, build: Build) -> Expr:
     """1 above the threshold, 0 elsewhere."""
     x = node.operand(0)
     threshold = build.scalar_like(node.number("threshold", 0.0), x)
@@ -41,7 +41,7 @@ def binarizer(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Scaler", domain=DOMAIN)
-def scaler(node: Node, build: Build) -> SSAValue:
+def scaler(node: Node, build: Build) -> Expr:
     """(x - offset) * scale, one number for all columns or one each."""
     x = build.cast(node.operand(0), np.float32)
     offset, scale = (
@@ -52,7 +52,7 @@ def scaler(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Normalizer", domain=DOMAIN)
-def normalizer(node: Node, build: Build) -> SSAValue:
+def normalizer(node: Node, build: Build) -> Expr:
     """Rows over their norm: the greatest element, the sum of absolute values, or the length. Rows
     whose norm is 0 stay as they are."""
     x, norm = build.cast(node.operand(0), np.float32), node.text("norm", "MAX")
@@ -71,7 +71,7 @@ def normalizer(node: Node, build: Build) -> SSAValue:
 
 
 @converts("Imputer", domain=DOMAIN)
-def imputer(node: Node, build: Build) -> SSAValue:
+def imputer(node: Node, build: Build) -> Expr:
     """Elements that stand for a missing one become the number of their column."""
     x = node.operand(0)
     if build.is_float(x):
@@ -106,7 +106,7 @@ def zip_map(node: Node, build: Build) -> LabeledRows:
 
 
 @converts("OneHotEncoder", domain=DOMAIN)
-def one_hot_encoder(node: Node, build: Build) -> SSAValue:
+def one_hot_encoder(node: Node, build: Build) -> Expr:
     """1 where an element, cut to a whole number, is the category, one more axis for these.
 
     An element of no category has zeros, also where `zeros` is 0 and onnxruntime stops the run. Of
@@ -128,7 +128,7 @@ def _is_last(categories: Sequence[int | str]) -> np.ndarray:
 
 
 @converts("OneHotEncoder", domain=DOMAIN, on_strings=True)
-def string_one_hot_encoder(node: Node, build: Build) -> SSAValue:
+def string_one_hot_encoder(node: Node, build: Build) -> Expr:
     """As of numbers, with categories that are strings."""
     codes, categories = node.strings(0), node.texts("cats_strings") or ()
     if not categories:
@@ -163,7 +163,7 @@ def string_label_encoder(node: Node, build: Build) -> Imported:
     return _labels(is_equal(apart, known, build), node, build)
 
 
-def _labels(is_key: SSAValue, node: Node, build: Build) -> Imported:
+def _labels(is_key: Expr, node: Node, build: Build) -> Imported:
     """is_key: (shape..., keys) -> the value of the first key that is one, (shape...)."""
     values, last = _table(node, "values"), build.rank(is_key) - 1
     if build.shape(is_key)[last] != values.size or not values.size:

@@ -16,16 +16,18 @@ and Walther, "Evaluating Derivatives", 2nd edition, chapter 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from onnx import GraphProto, NodeProto, ValueInfoProto
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Operation, SSAValue
 
+from explorer.importers.building.expr import Expr, all_plain, plain
 from explorer.importers.onnx.file.reading import subgraphs, walk
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.training import DOMAIN
-from explorer.ir.gradients import NotDifferentiable, unbroadcast
+from explorer.ir.gradients import GradientBuild, NotDifferentiable, unbroadcast
 from explorer.ir.interfaces import Differentiable
 from explorer.ir.operation import TopOperation
 from explorer.ir.top.data import WeightOp
@@ -33,7 +35,7 @@ from explorer.ir.types import element_type_of
 
 
 @converts("Gradient", domain=DOMAIN)
-def gradient(node: Node, build: Build) -> Sequence[SSAValue]:
+def gradient(node: Node, build: Build) -> Sequence[Expr]:
     """dy/dx for each of `xs`; what `zs` names is held. y counts as the sum of its elements."""
     xs, zs = node.texts("xs") or (), node.texts("zs") or ()
     leaves, values, y = (*xs, *zs), node.given(), node.text("y")
@@ -49,7 +51,7 @@ def gradient(node: Node, build: Build) -> Sequence[SSAValue]:
         output=[ValueInfoProto(name=y)],
     )
     (result,) = build.inline(graph, inputs)
-    if not isinstance(result, SSAValue) or not build.is_float(result):
+    if not isinstance(result, Expr) or not build.is_float(result):
         raise ValueError(f"{y!r} is no tensor of floats, so that it has no gradient")
     return gradients_of(result, inputs[: len(xs)], list(_operations_behind(last, build)), build)
 
@@ -98,16 +100,17 @@ def _operations_behind(last: Operation | None, build: Build) -> Iterator[TopOper
 
 
 def gradients_of(
-    y: SSAValue, xs: Sequence[SSAValue], operations: Sequence[TopOperation], build: Build
-) -> list[SSAValue]:
+    result: Expr, inputs: Sequence[Expr], operations: Sequence[TopOperation], build: Build
+) -> list[Expr]:
     """dy/dx by reverse accumulation; zeros where y does not depend on x."""
+    y, xs = result.value, all_plain(inputs)
     depends = set(xs)
     for op in operations:
         if not depends.isdisjoint(_uses(op)):
             depends.update(r for r in op.results if isinstance(element_type_of(r), AnyFloat))
-    gradients: dict[SSAValue, SSAValue] = {}
+    gradients: dict[SSAValue, Expr] = {}
     if y in depends:
-        gradients[y] = build.expand(build.scalar_like(1, y), build.all_sizes(y))
+        gradients[y] = result.constant(1).broadcast_to(result.all_sizes())
     for op in reversed(operations):
         given = [r for r in op.results if r in gradients]
         if not given or depends.isdisjoint(_uses(op)):
@@ -116,16 +119,18 @@ def gradients_of(
             if operand in depends:
                 part = _operand_gradient(op, index, gradients[given[0]], build)
                 known = gradients.get(operand)
-                gradients[operand] = part if known is None else build.binary("add", known, part)
-    return [gradients[x] if x in gradients else _zeros(x, build) for x in xs]
+                gradients[operand] = part if known is None else known + part
+    return [gradients[x.value] if x.value in gradients else _zeros(x) for x in inputs]
 
 
-def _operand_gradient(op: TopOperation, index: int, g: SSAValue, build: Build) -> SSAValue:
+def _operand_gradient(op: TopOperation, index: int, g: Expr, build: Build) -> Expr:
     """What a gradient of the only result gives to an operand, in the operand's shape."""
     if not isinstance(op, Differentiable) or len(op.results) > 1:
         raise Unsupported(f"the derivative of {op.name} ({op.label()}) is not known")
     try:
-        return unbroadcast(op.operand_gradient(index, g, build), op.operands[index], build)
+        plain_build = cast(GradientBuild, _PlainBuild(build))
+        gradient = op.operand_gradient(index, g.value, plain_build)
+        return build.expr(unbroadcast(gradient, op.operands[index], plain_build))
     except NotDifferentiable as error:
         words = str(error) or f"the derivative of {op.name} ({op.label()}) is not known"
         raise Unsupported(words) from None
@@ -137,5 +142,21 @@ def _uses(op: TopOperation) -> set[SSAValue]:
     return {operand for inner in op.walk() for operand in inner.operands}
 
 
-def _zeros(x: SSAValue, build: Build) -> SSAValue:
-    return build.expand(build.scalar_like(0, x), build.all_sizes(x))
+def _zeros(x: Expr) -> Expr:
+    return x.constant(0).broadcast_to(x.all_sizes())
+
+
+class _PlainBuild:
+    """The builder as rules of operations take it (`GradientBuild`): values without operators."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:  # any of the builder's methods
+        method = getattr(self._build, name)
+
+        def call(*arguments: Any, **settings: Any) -> Any:
+            made = method(*arguments, **settings)
+            return plain(made) if isinstance(made, Expr) else made
+
+        return call

@@ -9,8 +9,8 @@ Reference: ONNX operators, ai.onnx.ml 1.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -18,7 +18,7 @@ from explorer.importers.onnx.rare import scores
 
 
 @converts("LinearRegressor", domain=scores.DOMAIN)
-def linear_regressor(node: Node, build: Build) -> SSAValue:
+def linear_regressor(node: Node, build: Build) -> Expr:
     """x · coefficients^T + intercepts, one column for each target."""
     x = scores.rows_of(node, build)
     targets = node.integer("targets", 1)
@@ -47,8 +47,8 @@ def linear_classifier(node: Node, build: Build) -> list[Imported]:
 
 
 def _products(
-    x: SSAValue, node: Node, columns: int, intercepts: tuple[float, ...] | None, build: Build
-) -> SSAValue:
+    x: Expr, node: Node, columns: int, intercepts: tuple[float, ...] | None, build: Build
+) -> Expr:
     """(rows, columns)"""
     coefficients = np.array(node.numbers("coefficients") or (), np.float32)
     if columns < 1 or not coefficients.size or coefficients.size % columns:

@@ -13,9 +13,9 @@ erf^-1 by Winitzki's approximation ("A handy approximation for the error functio
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import encoded
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -39,7 +39,7 @@ def transform_of(node: Node) -> str:
     return name
 
 
-def transformed(scores: SSAValue, transform: str, build: Build) -> SSAValue:
+def transformed(scores: Expr, transform: str, build: Build) -> Expr:
     """(rows, scores), two of them at least."""
     if transform == "LOGISTIC":
         return build.unary("sigmoid", scores)
@@ -50,14 +50,14 @@ def transformed(scores: SSAValue, transform: str, build: Build) -> SSAValue:
     return probit(scores, build) if transform == "PROBIT" else scores
 
 
-def of_targets(values: SSAValue, transform: str, build: Build) -> SSAValue:
+def of_targets(values: Expr, transform: str, build: Build) -> Expr:
     """(rows, targets) of a regression. Of a single one onnxruntime takes nothing but PROBIT."""
     if build.size(values, 1) != 1:
         return transformed(values, transform, build)
     return probit(values, build) if transform == "PROBIT" else values
 
 
-def second_score(score: SSAValue, transform: str, is_share: bool, build: Build) -> SSAValue:
+def second_score(score: Expr, transform: str, is_share: bool, build: Build) -> Expr:
     """(rows, 1) of the second class -> (rows, 2). is_share: of a score between 0 and 1 the rest
     belongs to the first class; else it has the negative."""
     if transform == "PROBIT":
@@ -70,8 +70,8 @@ def second_score(score: SSAValue, transform: str, is_share: bool, build: Build) 
     return build.concat([first, score], 1)
 
 
-def probit(x: SSAValue, build: Build) -> SSAValue:
-    def number(value: float) -> SSAValue:
+def probit(x: Expr, build: Build) -> Expr:
+    def number(value: float) -> Expr:
         return build.scalar_like(value, x)
 
     y = build.binary("sub", build.scaled(x, 2.0), number(1.0))
@@ -87,7 +87,7 @@ def probit(x: SSAValue, build: Build) -> SSAValue:
     return build.scaled(signed, 2**0.5)
 
 
-def _softmax_zero(x: SSAValue, build: Build) -> SSAValue:
+def _softmax_zero(x: Expr, build: Build) -> Expr:
     greatest = build.reduce("max", x, [1], keepdims=True)
     powers = build.unary("exp", build.binary("sub", x, greatest))
     threshold = build.scalar_like(_NEARLY_ZERO, x)
@@ -107,26 +107,26 @@ def labels_of(node: Node, integers: str) -> np.ndarray:
     return np.array(strings, np.str_) if strings else np.array(numbers, np.int64)
 
 
-def chosen(index: SSAValue, labels: np.ndarray, build: Build) -> Imported:
+def chosen(index: Expr, labels: np.ndarray, build: Build) -> Imported:
     """The labels at positions (rows)."""
     if labels.dtype.kind == "U":
         return StringTensor(build.value(GatherOp, [build.weight(encoded(labels)), index], axis=0))
     return build.value(GatherOp, [build.weight(labels), index], axis=0)
 
 
-def greatest(scores: SSAValue, build: Build) -> SSAValue:
+def greatest(scores: Expr, build: Build) -> Expr:
     """The first position (rows) of the greatest of each row."""
     return build.value(ArgOp, [scores], kind="max", axis=1, keepdims=False, select_last=False)
 
 
-def above(scores: SSAValue, threshold: float, build: Build) -> SSAValue:
+def above(scores: Expr, threshold: float, build: Build) -> Expr:
     """(rows, 1) -> (rows): 1 where the score is above, else 0."""
     flat = build.squeeze(scores, [1])
     is_above = build.binary("greater", flat, build.scalar_like(threshold, flat))
     return build.cast(is_above, np.int64)
 
 
-def rows_of(node: Node, build: Build, keeps_double: bool = False) -> SSAValue:
+def rows_of(node: Node, build: Build, keeps_double: bool = False) -> Expr:
     """(rows, features) as floats; a vector is one row."""
     x = node.operand(0)
     if not (keeps_double and build.dtype(x) == np.float64):

@@ -11,8 +11,8 @@ Communications of the ACM 29, 1986 (parsing a regular language).
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.automata import Automaton, automaton
@@ -23,7 +23,7 @@ MOST_NUMBERS = 1 << 26
 
 
 @converts("RegexFullMatch", since=20, on_strings=True)
-def full_match(node: Node, build: Build) -> SSAValue:
+def full_match(node: Node, build: Build) -> Expr:
     """Booleans: whether the whole string is in the pattern's language."""
     codes = node.strings(0)
     machine = automaton(node.text("pattern"))
@@ -45,7 +45,7 @@ def full_match(node: Node, build: Build) -> SSAValue:
     return build.value(GatherOp, [build.weight(machine.accepted), state], axis=0)
 
 
-def _functions(codes: SSAValue, machine: Automaton, build: Build) -> SSAValue:
+def _functions(codes: Expr, machine: Automaton, build: Build) -> Expr:
     """(..., places, states): where each character leads from each state."""
     bounds = build.weight(machine.bounds.astype(np.int32))
     rank = build.rank(codes)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -38,9 +38,9 @@ class _Parts:
     counts: (strings) i64, the parts of each string.
     """
 
-    numbers: SSAValue
-    kept: SSAValue
-    counts: SSAValue
+    numbers: Expr
+    kept: Expr
+    counts: Expr
 
 
 @converts("StringSplit", since=20, on_strings=True)
@@ -68,7 +68,7 @@ def split(node: Node, build: Build) -> Sequence[Imported]:
     return [StringTensor(build.reshape(found, sizes)), build.reshape(parts.counts, shape)]
 
 
-def _words(rows: SSAValue, limit: int, build: Build) -> _Parts:
+def _words(rows: Expr, limit: int, build: Build) -> _Parts:
     """Parts are what stands between spaces; the last one that the limit allows goes to the end."""
     spaces = build.weight(np.array(space_codes(), np.int32))
     hits = build.binary("equal", build.unsqueeze(rows, [2]), spaces)
@@ -85,7 +85,7 @@ def _words(rows: SSAValue, limit: int, build: Build) -> _Parts:
     return _Parts(build.binary("min", numbers, last), kept, counts)
 
 
-def _between(delimiter: str, rows: SSAValue, limit: int, build: Build) -> _Parts:
+def _between(delimiter: str, rows: Expr, limit: int, build: Build) -> _Parts:
     """Parts are what stands between delimiters, which are found from the left."""
     ends = _delimiters(delimiter, rows, build)
     counted = _running(ends, build)
@@ -103,7 +103,7 @@ def _between(delimiter: str, rows: SSAValue, limit: int, build: Build) -> _Parts
     )
 
 
-def _delimiters(delimiter: str, rows: SSAValue, build: Build) -> SSAValue:
+def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
     """1 at the last character of each delimiter, of which no two overlap.
 
     From left to right: how many characters of the delimiter have been read is the state of an
@@ -144,9 +144,7 @@ def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
     return table
 
 
-def _placed(
-    rows: SSAValue, parts: _Parts, strings: int, count: int, width: int, build: Build
-) -> SSAValue:
+def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, build: Build) -> Expr:
     """(strings, count, width): the kept characters of each part, from its first place on."""
     place = build.expand(build.weight(np.arange(width)), [strings, width])
     is_first = _and_not(parts.kept, _previous(parts.kept, build), build)
@@ -170,33 +168,33 @@ def _placed(
 # -- rows of flags ---------------------------------------------------------------------------------
 
 
-def _flag(condition: SSAValue, build: Build) -> SSAValue:
+def _flag(condition: Expr, build: Build) -> Expr:
     return build.cast(condition, np.int64)
 
 
-def _and_not(a: SSAValue, b: SSAValue, build: Build) -> SSAValue:
+def _and_not(a: Expr, b: Expr, build: Build) -> Expr:
     return _flag(build.binary("greater", a, b), build)
 
 
-def _previous(x: SSAValue, build: Build) -> SSAValue:
+def _previous(x: Expr, build: Build) -> Expr:
     """Each row one place to the right, with 0 in front."""
     width = build.sizes(x, [1], "StringSplit")[0]
     return build.slice(build.padded(x, [0, 1], [0, 0]), 1, 0, width)
 
 
-def _following(x: SSAValue, build: Build) -> SSAValue:
+def _following(x: Expr, build: Build) -> Expr:
     """Each row one place to the left."""
     width = build.sizes(x, [1], "StringSplit")[0]
     return build.slice(build.padded(x, [0, 0], [0, 1]), 1, 1, width + 1)
 
 
-def _running(x: SSAValue, build: Build) -> SSAValue:
+def _running(x: Expr, build: Build) -> Expr:
     return build.value(CumulativeOp, [x], kind="sum", axis=1, exclusive=False, reverse=False)
 
 
-def _minus(x: SSAValue, number: int, build: Build) -> SSAValue:
+def _minus(x: Expr, number: int, build: Build) -> Expr:
     return build.binary("sub", x, build.weight(np.array(number, np.int64)))
 
 
-def _plus_one(number: int, build: Build) -> SSAValue:
+def _plus_one(number: int, build: Build) -> Expr:
     return build.weight(np.array(number + 1, np.int64))

@@ -17,9 +17,9 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.code_points import DOMAIN, LARGEST, encoded
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -44,7 +44,7 @@ def from_codes(node: Node, build: Build) -> StringTensor:
 
 
 @converts("ToCodes", domain=DOMAIN)
-def to_codes(node: Node, build: Build) -> SSAValue:
+def to_codes(node: Node, build: Build) -> Expr:
     """The code points of strings that are returned; zeros elsewhere."""
     return node.strings(0)
 
@@ -71,7 +71,7 @@ def measure(node: Node, build: Build) -> Sequence[Imported | None]:
 
 
 @converts("Equal", on_strings=True)
-def equal(node: Node, build: Build) -> SSAValue:
+def equal(node: Node, build: Build) -> Expr:
     a, b = of_one_width([node.strings(0), node.strings(1)], build)
     return is_equal(a, b, build)
 
@@ -118,7 +118,7 @@ def normalize(node: Node, build: Build) -> StringTensor:
     return StringTensor(rows if len(shape) == 1 else build.unsqueeze(rows, [0]))
 
 
-def _kept(rows: SSAValue, node: Node, build: Build) -> SSAValue:
+def _kept(rows: Expr, node: Node, build: Build) -> Expr:
     """Which rows stay, as (rows) booleans; the last one is there in case that no other is."""
     count = _sizes(rows, build)[0]
     words = sorted(set(node.texts("stopwords") or ()))
@@ -143,19 +143,19 @@ def _kept(rows: SSAValue, node: Node, build: Build) -> SSAValue:
 # -- what other operators on strings are made of ---------------------------------------------------
 
 
-def is_equal(a: SSAValue, b: SSAValue, build: Build) -> SSAValue:
+def is_equal(a: Expr, b: Expr, build: Build) -> Expr:
     """Booleans: whether strings of one width are equal; their shapes broadcast."""
     same = build.cast(build.binary("equal", a, b), np.int32)
     return build.cast(build.reduce("min", same, [build.rank(same) - 1]), np.bool_)
 
 
-def lengths(codes: SSAValue, build: Build) -> SSAValue:
+def lengths(codes: Expr, build: Build) -> Expr:
     """(shape..., 1) of i64."""
     used = build.binary("greater", codes, build.scalar_like(0, codes))
     return build.reduce("sum", build.cast(used, np.int64), [build.rank(codes) - 1], keepdims=True)
 
 
-def in_case(codes: SSAValue, action: str, build: Build) -> SSAValue:
+def in_case(codes: Expr, action: str, build: Build) -> Expr:
     """Code points in LOWER or UPPER case, one for one: a letter without such a form stays."""
     table = _cases(action)
     last = build.scalar_like(len(table) - 1, codes)
@@ -188,7 +188,7 @@ def _check_locale(name: str) -> None:
         raise Unsupported(f"the letter cases of {name!r}")
 
 
-def of_one_width(values: Sequence[SSAValue], build: Build) -> list[SSAValue]:
+def of_one_width(values: Sequence[Expr], build: Build) -> list[Expr]:
     """Strings with as many places each."""
     widths = [_sizes(v, build)[-1] for v in values]
     return [
@@ -197,14 +197,14 @@ def of_one_width(values: Sequence[SSAValue], build: Build) -> list[SSAValue]:
     ]
 
 
-def _fetched(rows: SSAValue, result: Imported | None, build: Build) -> Imported | None:
+def _fetched(rows: Expr, result: Imported | None, build: Build) -> Imported | None:
     """The strings with some numbers."""
-    if not isinstance(result, SSAValue):
+    if not isinstance(result, Expr):
         raise Unsupported("a sequence or an optional of strings")
     return StringTensor(build.value(GatherOp, [rows, result], axis=0))
 
 
-def _all_rows(values: Sequence[SSAValue], build: Build) -> SSAValue:
+def _all_rows(values: Sequence[Expr], build: Build) -> Expr:
     """(strings, places): all strings of some tensors, one behind the other."""
     wide = of_one_width(values, build)
     flat = [
@@ -213,7 +213,7 @@ def _all_rows(values: Sequence[SSAValue], build: Build) -> SSAValue:
     return build.concat(flat, 0)
 
 
-def _numbers(values: Sequence[StringTensor], build: Build) -> list[SSAValue]:
+def _numbers(values: Sequence[StringTensor], build: Build) -> list[Expr]:
     """For each tensor the rows of its strings in `_all_rows`, in its shape."""
     found, begin = [], 0
     for value in values:
@@ -224,9 +224,9 @@ def _numbers(values: Sequence[StringTensor], build: Build) -> list[SSAValue]:
     return found
 
 
-def _sizes(x: SSAValue, build: Build) -> list[int]:
+def _sizes(x: Expr, build: Build) -> list[int]:
     return build.sizes(x, range(build.rank(x)), "an operator on strings")
 
 
-def _number(number: int, build: Build) -> SSAValue:
+def _number(number: int, build: Build) -> Expr:
     return build.weight(np.array(number, np.int64))

@@ -17,14 +17,12 @@ from itertools import combinations
 
 import numpy as np
 from xdsl.dialects.builtin import i1, i64
-from xdsl.ir import Region, SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
 from explorer.importers.onnx.rare import scores
-from explorer.ir.top.control import LoopOp
-from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import tensor_type
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
@@ -37,7 +35,7 @@ MOST_COUPLED = 64
 
 
 @converts("SVMRegressor", domain=scores.DOMAIN)
-def svm_regressor(node: Node, build: Build) -> SSAValue:
+def svm_regressor(node: Node, build: Build) -> Expr:
     """k · coefficients + rho, or of a single class whether that is above 0, as 1 and -1.
 
     onnxruntime does not look at `post_transform`.
@@ -84,7 +82,7 @@ def svm_classifier(node: Node, build: Build) -> list[Imported]:
 
 
 def _linear(
-    x: SSAValue, node: Node, labels: np.ndarray, transform: str, build: Build
+    x: Expr, node: Node, labels: np.ndarray, transform: str, build: Build
 ) -> list[Imported]:
     """A score of each class; of two the second wins above 0, or 1/2 where no weight is negative."""
     coefficients = _numbers(node, "coefficients", labels.size)
@@ -105,7 +103,7 @@ def _linear(
     return [scores.chosen(index, labels, build), values]
 
 
-def _with_threshold(index: SSAValue, values: SSAValue, is_share: bool, build: Build) -> SSAValue:
+def _with_threshold(index: Expr, values: Expr, is_share: bool, build: Build) -> Expr:
     """The second class where the greatest score is high enough, else the class that has it."""
     greatest = build.reduce("max", values, [1], keepdims=False)
     kind, threshold = ("greater_equal", 0.5) if is_share else ("greater", 0.0)
@@ -116,7 +114,7 @@ def _with_threshold(index: SSAValue, values: SSAValue, is_share: bool, build: Bu
 # -- kernels and pairs -----------------------------------------------------------------------------
 
 
-def _kernels(x: SSAValue, node: Node, count: int, build: Build) -> SSAValue:
+def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
     """The kernel of each row and each vector, (rows, vectors)."""
     vectors = _numbers(node, "support_vectors", count)
     if vectors.size % count:
@@ -147,8 +145,8 @@ def _kernels(x: SSAValue, node: Node, count: int, build: Build) -> SSAValue:
 
 
 def _pair_scores(
-    x: SSAValue, node: Node, per_class: tuple[int, ...], build: Build
-) -> tuple[SSAValue, SSAValue]:
+    x: Expr, node: Node, per_class: tuple[int, ...], build: Build
+) -> tuple[Expr, Expr]:
     """(rows, pairs) as singles, and as the doubles that are compared with 0.
 
     Row j - 1 of the coefficients has those of class i against a later class j, row i those of class
@@ -169,7 +167,7 @@ def _pair_scores(
     return build.cast(precise, np.float32), precise
 
 
-def _winner(values: SSAValue, classes: int, build: Build) -> SSAValue:
+def _winner(values: Expr, classes: int, build: Build) -> Expr:
     """The first class (rows) of those that win most pairs; the later one wins at 0."""
     pairs = list(combinations(range(classes), 2))
     votes = np.zeros((2, len(pairs), classes), np.float32)
@@ -185,7 +183,7 @@ def _winner(values: SSAValue, classes: int, build: Build) -> SSAValue:
 # -- probabilities ---------------------------------------------------------------------------------
 
 
-def _pair_shares(values: SSAValue, node: Node, build: Build) -> SSAValue:
+def _pair_shares(values: Expr, node: Node, build: Build) -> Expr:
     """The probability (rows, pairs) of the first of two classes, never quite 0 or 1."""
     pairs = build.sizes(values, [1], "pairs of classes")[0]
     slopes, offsets = (_numbers(node, name, pairs)[:pairs] for name in ("prob_a", "prob_b"))
@@ -196,7 +194,7 @@ def _pair_shares(values: SSAValue, node: Node, build: Build) -> SSAValue:
     return build.unary("clip", rest, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
 
 
-def _coupled(shares: SSAValue, classes: int, build: Build) -> SSAValue:
+def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
     """Probabilities (rows, classes) that fit those of the pairs best.
 
     Each step minimizes p^T Q p in one p after the other; a row whose error is small stays.
@@ -210,8 +208,8 @@ def _coupled(shares: SSAValue, classes: int, build: Build) -> SSAValue:
         build.weight(np.full((1, classes), 1 / classes, np.float32)),
     )
     with build.inside([tensor_type(i64, ()), tensor_type(i1, ()), first.type]) as block:
-        p = block.args[2]
-        p.name_hint = "p"
+        p = build.arguments(block)[2]
+        p.value.name_hint = "p"
         gradient = build.squeeze(build.matmul(q, build.unsqueeze(p, [2])), [2])
         energy = build.reduce("sum", build.binary("mul", p, gradient), [1], keepdims=True)
         errors = build.unary("abs", build.binary("sub", gradient, energy))
@@ -221,15 +219,12 @@ def _coupled(shares: SSAValue, classes: int, build: Build) -> SSAValue:
         moved = _coupling_step(p, gradient, energy, q, diagonal, build)
         following = build.select(goes_on, moved, p)
         any_goes_on = build.reduce("max", goes_on, [0, 1], keepdims=False)
-        block.add_op(ReturnOp.make([[any_goes_on, following]], []))
+        body = build.end(block, [any_goes_on, following])
     condition = build.weight(np.array(True))
-    op = LoopOp.make_with_body(
-        Region(block), [first], 0, trip_count=COUPLING_STEPS, condition=condition
-    )
-    return build.append(op).results[0]
+    return build.loop(body, [first], trip_count=COUPLING_STEPS, condition=condition)[0]
 
 
-def _quadratic_form(shares: SSAValue, classes: int, build: Build) -> tuple[SSAValue, SSAValue]:
+def _quadratic_form(shares: Expr, classes: int, build: Build) -> tuple[Expr, Expr]:
     """Q (rows, classes, classes) and its diagonal (rows, classes).
 
     With r[i, j] the probability of i against j: Q[i, j] = -r[j, i] r[i, j], and Q[i, i] is the sum
@@ -251,13 +246,13 @@ def _quadratic_form(shares: SSAValue, classes: int, build: Build) -> tuple[SSAVa
 
 
 def _coupling_step(
-    p: SSAValue,
-    gradient: SSAValue,
-    energy: SSAValue,
-    q: SSAValue,
-    diagonal: SSAValue,
+    p: Expr,
+    gradient: Expr,
+    energy: Expr,
+    q: Expr,
+    diagonal: Expr,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """p after one step in each of the classes; gradient: Q p; energy: p^T Q p."""
     classes = build.sizes(p, [1], "classes")[0]
     for index in range(classes):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
@@ -29,7 +29,7 @@ class _Grams:
 
 
 @converts("TfIdfVectorizer", since=9)
-def count_sequences(node: Node, build: Build) -> SSAValue:
+def count_sequences(node: Node, build: Build) -> Expr:
     """x: (length) or (batch, length) of whole numbers  ->  (places) or (batch, places) of f32.
 
     mode: TF counts, IDF says by its weight that an entry occurs, TFIDF multiplies both.
@@ -82,14 +82,14 @@ def _windows(grams: _Grams, length: int, most_skips: int) -> Iterator[np.ndarray
             yield np.arange(begins)[:, np.newaxis] + np.arange(size) * distance
 
 
-def _occurrences(rows: SSAValue, windows: np.ndarray, grams: _Grams, build: Build) -> SSAValue:
+def _occurrences(rows: Expr, windows: np.ndarray, grams: _Grams, build: Build) -> Expr:
     """(batch, entries): in how many windows each entry stands."""
     found = build.unsqueeze(build.gather(rows, windows, 1), [2])
     hits = build.cast(build.binary("equal", found, build.weight(grams.tokens)), np.float32)
     return build.reduce("sum", build.reduce("min", hits, [3]), [1])
 
 
-def _weighted(total: SSAValue, node: Node, places: np.ndarray, build: Build) -> SSAValue:
+def _weighted(total: Expr, node: Node, places: np.ndarray, build: Build) -> Expr:
     mode = node.text("mode", "TF")
     if mode not in ("TF", "IDF", "TFIDF"):
         raise Unsupported(f"mode {mode!r}")

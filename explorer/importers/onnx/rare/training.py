@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.ir.top.elementwise import SelectOp
@@ -22,10 +21,10 @@ DOMAIN = "ai.onnx.preview.training"
 
 
 @converts("Adagrad", domain=DOMAIN)
-def adagrad(node: Node, build: Build) -> Sequence[SSAValue]:
+def adagrad(node: Node, build: Build) -> Sequence[Expr]:
     rate, step, groups = _groups(node, 3)
     epsilon, decay = node.number("epsilon", 1e-6), node.number("decay_factor", 0.0)
-    results: list[list[SSAValue]] = [[], []]
+    results: list[list[Expr]] = [[], []]
     for x, g, h in groups:
         gradient = _regularized(x, g, node, build)
         squares = build.binary("add", h, build.binary("mul", gradient, gradient))
@@ -38,12 +37,12 @@ def adagrad(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("Momentum", domain=DOMAIN)
-def momentum(node: Node, build: Build) -> Sequence[SSAValue]:
+def momentum(node: Node, build: Build) -> Sequence[Expr]:
     """In the first step (T = 0) beta is 1. `nesterov` looks one step ahead."""
     rate, step, groups = _groups(node, 3)
     alpha, beta = node.number("alpha"), node.number("beta")
     is_nesterov = node.text("mode", "standard") == "nesterov"
-    results: list[list[SSAValue]] = [[], []]
+    results: list[list[Expr]] = [[], []]
     for x, g, v in groups:
         gradient = _regularized(x, g, node, build)
         is_later = build.binary("greater", step, build.scalar_like(0, step))
@@ -61,11 +60,11 @@ def momentum(node: Node, build: Build) -> Sequence[SSAValue]:
 
 
 @converts("Adam", domain=DOMAIN)
-def adam(node: Node, build: Build) -> Sequence[SSAValue]:
+def adam(node: Node, build: Build) -> Sequence[Expr]:
     """Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1."""
     rate, step, groups = _groups(node, 4)
     alpha, beta = node.number("alpha", 0.9), node.number("beta", 0.999)
-    results: list[list[SSAValue]] = [[], [], []]
+    results: list[list[Expr]] = [[], [], []]
     for x, g, v, h in groups:
         gradient = _regularized(x, g, node, build)
         square = build.binary("mul", gradient, gradient)
@@ -81,9 +80,7 @@ def adam(node: Node, build: Build) -> Sequence[SSAValue]:
     return [value for kind in results for value in kind]
 
 
-def _corrected_rate(
-    rate: SSAValue, step: SSAValue, alpha: float, beta: float, build: Build
-) -> SSAValue:
+def _corrected_rate(rate: Expr, step: Expr, alpha: float, beta: float, build: Build) -> Expr:
     """R sqrt(1 - beta^T) / (1 - alpha^T) for T > 0: the states begin at zero."""
     one = build.scalar_like(1.0, rate)
     exponent = build.cast(step, build.dtype(rate))
@@ -94,7 +91,7 @@ def _corrected_rate(
     return build.value(SelectOp, [is_later, corrected, rate])
 
 
-def _groups(node: Node, count: int) -> tuple[SSAValue, SSAValue, list[tuple[SSAValue, ...]]]:
+def _groups(node: Node, count: int) -> tuple[Expr, Expr, list[tuple[Expr, ...]]]:
     """R, T, and for each weight its `count` tensors; all weights come first, then all gradients."""
     rate, step, *rest = node.given()
     if not rest or len(rest) % count:
@@ -104,10 +101,10 @@ def _groups(node: Node, count: int) -> tuple[SSAValue, SSAValue, list[tuple[SSAV
     return rate, step, list(zip(*kinds, strict=True))
 
 
-def _regularized(x: SSAValue, gradient: SSAValue, node: Node, build: Build) -> SSAValue:
+def _regularized(x: Expr, gradient: Expr, node: Node, build: Build) -> Expr:
     norm = node.number("norm_coefficient", 0.0)
     return build.binary("add", build.scaled(x, norm), gradient) if norm else gradient
 
 
-def _plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+def _plus(x: Expr, number: float, build: Build) -> Expr:
     return build.binary("add", x, build.scalar_like(number, x)) if number else x

@@ -13,9 +13,8 @@ something open, onnxruntime, core/providers/cpu/ml/tree_ensemble_aggregator.h.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -38,7 +37,7 @@ AGGREGATES = {"SUM": "sum", "AVERAGE": "mean", "MIN": "min", "MAX": "max"}
 
 
 @converts("TreeEnsembleRegressor", domain=scores.DOMAIN, until=4)
-def tree_ensemble_regressor(node: Node, build: Build) -> SSAValue:
+def tree_ensemble_regressor(node: Node, build: Build) -> Expr:
     """What the leaves of all trees say of each target, together."""
     x, targets = scores.rows_of(node, build, keeps_double=True), node.integer("n_targets", 1)
     name = node.text("aggregate_function", "SUM")
@@ -75,8 +74,8 @@ def tree_ensemble_classifier(node: Node, build: Build) -> list[Imported]:
 
 
 def _of_many(
-    total: SSAValue, reached: SSAValue, forest: Forest, base: np.ndarray, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    total: Expr, reached: Expr, forest: Forest, base: np.ndarray, build: Build
+) -> tuple[Expr, Expr]:
     """The class that wins and all scores. Without base values one that no leaf speaks of cannot."""
     count = forest.says.shape[1]
     if base.size not in (0, count):
@@ -90,18 +89,18 @@ def _of_many(
 
 
 def _of_two(
-    total: SSAValue,
+    total: Expr,
     forest: Forest,
     base: np.ndarray,
     transform: str,
     labels: np.ndarray,
     build: Build,
-) -> tuple[SSAValue, SSAValue, np.ndarray]:
+) -> tuple[Expr, Expr, np.ndarray]:
     """Which of two classes, its scores, and the labels to choose from."""
     has = [_always_says(forest, index) for index in (0, 1)]
     columns = [build.slice(total, 1, index, index + 1) for index in (0, 1)]
     nothing = build.weight(np.zeros((1, 1), build.dtype(total)))
-    zero = build.expand(nothing, [Axis(total, 0), 1])
+    zero = build.expand(nothing, [total.dim(0), 1])
     is_one, is_share = sum(has) == 1, bool((forest.table >= 0).all())
     numbers = [build.scalar_like(float(value), total) for value in base]
     if not is_one and labels.dtype.kind != "U":

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
@@ -63,7 +62,7 @@ class Forest:
 
 
 @converts("TreeEnsemble", domain=DOMAIN, since=5)
-def tree_ensemble(node: Node, build: Build) -> SSAValue:
+def tree_ensemble(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     targets = node.integer("n_targets", 1)
     forest = _read(node, build.dtype(x), targets)
@@ -75,9 +74,9 @@ def tree_ensemble(node: Node, build: Build) -> SSAValue:
     return _transformed(total, node.integer("post_transform", 0), build)
 
 
-def reached_leaves(x: SSAValue, forest: Forest, build: Build) -> SSAValue:
+def reached_leaves(x: Expr, forest: Forest, build: Build) -> Expr:
     """(rows, trees): the leaf that each row comes to in each tree."""
-    reached = build.expand(build.weight(forest.roots[np.newaxis]), [Axis(x, 0), len(forest.roots)])
+    reached = build.expand(build.weight(forest.roots[np.newaxis]), [x.dim(0), len(forest.roots)])
     for _ in range(forest.depth()):
         reached = _next(x, reached, forest, build)
     return reached
@@ -159,15 +158,15 @@ def _array(node: Node, name: str) -> np.ndarray:
     return read_tensor(tensor, None).reshape(-1)
 
 
-def _next(x: SSAValue, reached: SSAValue, forest: Forest, build: Build) -> SSAValue:
+def _next(x: Expr, reached: Expr, forest: Forest, build: Build) -> Expr:
     """The nodes one level below."""
 
-    def of(array: np.ndarray) -> SSAValue:
+    def of(array: np.ndarray) -> Expr:
         return build.value(GatherOp, [build.weight(array), reached], axis=0)
 
     value = build.value(GatherElementsOp, [x, of(forest.features)], axis=1)
     modes = np.concatenate([forest.modes, np.zeros(len(forest.yes) - len(forest.modes), np.int64)])
-    chosen: SSAValue | None = None
+    chosen: Expr | None = None
     for mode in np.unique(forest.modes):
         holds = _holds(int(mode), value, of, forest, build)
         chosen = (
@@ -181,8 +180,8 @@ def _next(x: SSAValue, reached: SSAValue, forest: Forest, build: Build) -> SSAVa
 
 
 def _holds(
-    mode: int, value: SSAValue, of: Callable[[np.ndarray], SSAValue], forest: Forest, build: Build
-) -> SSAValue:
+    mode: int, value: Expr, of: Callable[[np.ndarray], Expr], forest: Forest, build: Build
+) -> Expr:
     """Whether the nodes' condition of one mode holds."""
     if mode == MEMBER:
         equal = build.binary("equal", build.unsqueeze(value, [2]), of(forest.members))
@@ -195,7 +194,7 @@ def _holds(
     return build.binary(COMPARISONS[mode], value, split)
 
 
-def aggregated(reached: SSAValue, forest: Forest, kind: str, build: Build) -> SSAValue:
+def aggregated(reached: Expr, forest: Forest, kind: str, build: Build) -> Expr:
     """(rows, targets): what the trees say of each target together; 0 where none says anything."""
     weight = build.value(GatherOp, [build.weight(forest.table), reached], axis=0)
     if kind in ("sum", "mean"):
@@ -209,13 +208,13 @@ def aggregated(reached: SSAValue, forest: Forest, kind: str, build: Build) -> SS
     return build.select(is_none, build.scalar_like(0.0, total), total)
 
 
-def has_spoken(reached: SSAValue, forest: Forest, build: Build) -> SSAValue:
+def has_spoken(reached: Expr, forest: Forest, build: Build) -> Expr:
     """(rows, targets): whether any tree says something of the target."""
     says = build.value(GatherOp, [build.weight(forest.says.astype(np.int32)), reached], axis=0)
     return build.cast(build.reduce("max", says, [1]), np.bool_)
 
 
-def _transformed(x: SSAValue, transform: int, build: Build) -> SSAValue:
+def _transformed(x: Expr, transform: int, build: Build) -> Expr:
     """NONE, SOFTMAX and LOGISTIC."""
     if transform == 0:
         return x

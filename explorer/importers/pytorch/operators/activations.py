@@ -7,25 +7,25 @@ aten.softplus(x, beta=2)                softplus(2 x) / 2
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 
 
-def gelu(node: AtenNode, build: Build) -> SSAValue:
+def gelu(node: AtenNode, build: Build) -> Expr:
     """x times the normal distribution up to x, or its approximation by tanh."""
     kind = "gelu_tanh" if node.text("approximate") == "tanh" else "gelu"
     return build.unary(kind, node.operand("self"))
 
 
-def leaky_relu(node: AtenNode, build: Build) -> SSAValue:
+def leaky_relu(node: AtenNode, build: Build) -> Expr:
     """x, or a part of it where it is negative."""
     return build.unary("leaky_relu", node.operand("self"), node.number("negative_slope", 0.01))
 
 
-def random_leaky_relu(node: AtenNode, build: Build) -> SSAValue:
+def random_leaky_relu(node: AtenNode, build: Build) -> Expr:
     """Without training the slope is the middle of its bounds."""
     if node.flag("training"):
         raise Unsupported("a random slope: export the module in evaluation mode")
@@ -33,12 +33,12 @@ def random_leaky_relu(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("leaky_relu", node.operand("self"), slope)
 
 
-def noiseless_leaky_relu(node: AtenNode, build: Build) -> list[SSAValue]:
+def noiseless_leaky_relu(node: AtenNode, build: Build) -> list[Expr]:
     """The same, and the noise as it was."""
     return [random_leaky_relu(node, build), node.operand("noise")]
 
 
-def elu(node: AtenNode, build: Build) -> SSAValue:
+def elu(node: AtenNode, build: Build) -> Expr:
     """scale x, or scale alpha (exp(input_scale x) - 1) where x is negative."""
     x = node.operand("self")
     alpha, scale = node.number("alpha", 1.0), node.number("scale", 1.0)
@@ -50,42 +50,42 @@ def elu(node: AtenNode, build: Build) -> SSAValue:
     return build.scaled(build.select(is_above, x, negative), scale)
 
 
-def celu(node: AtenNode, build: Build) -> SSAValue:
+def celu(node: AtenNode, build: Build) -> Expr:
     """max(x, 0) + min(0, alpha (exp(x / alpha) - 1))"""
     x, alpha = node.operand("self"), node.number("alpha", 1.0)
     return build.scaled(build.unary("elu", build.scaled(x, 1 / alpha), 1.0), alpha)
 
 
-def selu(node: AtenNode, build: Build) -> SSAValue:
+def selu(node: AtenNode, build: Build) -> Expr:
     """Klambauer et al., "Self-Normalizing Neural Networks", 2017."""
     scaled = build.unary("elu", node.operand("self"), 1.6732632423543772)
     return build.scaled(scaled, 1.0507009873554805)
 
 
-def relu6(node: AtenNode, build: Build) -> SSAValue:
+def relu6(node: AtenNode, build: Build) -> Expr:
     """x, at least 0 and at most 6."""
     return _clipped(node.operand("self"), 0.0, 6.0, build)
 
 
-def hard_tanh(node: AtenNode, build: Build) -> SSAValue:
+def hard_tanh(node: AtenNode, build: Build) -> Expr:
     """x, kept between two numbers."""
     x = node.operand("self")
     return _clipped(x, node.scalar("min_val", -1.0), node.scalar("max_val", 1.0), build)
 
 
-def _clipped(x: SSAValue, low: float, high: float, build: Build) -> SSAValue:
+def _clipped(x: Expr, low: float, high: float, build: Build) -> Expr:
     if build.is_float(x):
         return build.unary("clip", x, low, high)
     x = build.binary("max", x, build.scalar_like(low, x))
     return build.binary("min", x, build.scalar_like(high, x))
 
 
-def hard_sigmoid(node: AtenNode, build: Build) -> SSAValue:
+def hard_sigmoid(node: AtenNode, build: Build) -> Expr:
     """(x + 3) / 6, at least 0 and at most 1."""
     return build.unary("hard_sigmoid", node.operand("self"), 1 / 6, 0.5)
 
 
-def softplus(node: AtenNode, build: Build) -> SSAValue:
+def softplus(node: AtenNode, build: Build) -> Expr:
     """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
     x = node.operand("self")
     beta, threshold = node.number("beta", 1.0), node.number("threshold", 20.0)
@@ -97,7 +97,7 @@ def softplus(node: AtenNode, build: Build) -> SSAValue:
     return build.select(is_above, x, smooth)
 
 
-def hard_shrink(node: AtenNode, build: Build) -> SSAValue:
+def hard_shrink(node: AtenNode, build: Build) -> Expr:
     """0 between -lambda and lambda, else x."""
     x, size = node.operand("self"), node.number("lambd", 0.5)
     is_kept = build.binary("greater", build.unary("abs", x), build.scalar_like(size, x))
@@ -105,20 +105,20 @@ def hard_shrink(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.unary("is_nan", x), x, kept)
 
 
-def soft_shrink(node: AtenNode, build: Build) -> SSAValue:
+def soft_shrink(node: AtenNode, build: Build) -> Expr:
     """x moved towards 0 by lambda, which it does not pass."""
     x, size = node.operand("self"), node.number("lambd", 0.5)
     return build.binary("sub", x, build.unary("clip", x, -size, size))
 
 
-def threshold(node: AtenNode, build: Build) -> SSAValue:
+def threshold(node: AtenNode, build: Build) -> Expr:
     """x above the threshold, else a value."""
     x = node.operand("self")
     limit, value = (build.scalar_like(node.scalar(name), x) for name in ("threshold", "value"))
     return build.select(build.binary("greater", x, limit), x, value)
 
 
-def prelu(node: AtenNode, build: Build) -> SSAValue:
+def prelu(node: AtenNode, build: Build) -> Expr:
     """x, or x times its channel's slope where it is negative."""
     x = node.operand("self" if node.has("self") else "input")
     slope = node.operand("weight")
@@ -131,7 +131,7 @@ def prelu(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("prelu", x, slope)
 
 
-def glu(node: AtenNode, build: Build) -> SSAValue:
+def glu(node: AtenNode, build: Build) -> Expr:
     """The first half of an axis times the sigmoid of the second."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, -1), build.rank(x))
@@ -143,7 +143,7 @@ def glu(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("mul", value, gate)
 
 
-def softmax(node: AtenNode, build: Build) -> SSAValue:
+def softmax(node: AtenNode, build: Build) -> Expr:
     """exp(x) / sum(exp(x)) along an axis, or its logarithm.
 
     Of `_safe_softmax` 0 where an axis has nothing but minus infinity.
@@ -163,14 +163,14 @@ def softmax(node: AtenNode, build: Build) -> SSAValue:
     return build.value(SoftmaxOp, [x], axis=axis, **properties)
 
 
-def dropout(node: AtenNode, build: Build) -> SSAValue:
+def dropout(node: AtenNode, build: Build) -> Expr:
     """Nothing happens where the module is evaluated."""
     if node.flag("train") and node.number("p", 0.5) > 0:
         raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")
     return node.operand("input" if node.has("input") else "self")
 
 
-def native_dropout(node: AtenNode, build: Build) -> list[SSAValue]:
+def native_dropout(node: AtenNode, build: Build) -> list[Expr]:
     """Nothing happens where the module is evaluated; all elements are kept."""
     if node.flag("train") and node.number("p", 0.5) > 0:
         raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")

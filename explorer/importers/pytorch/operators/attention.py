@@ -6,15 +6,15 @@ aten.scaled_dot_product_attention(q, k, v, attn_mask, is_causal=True)       top.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import causal
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.attention import AttentionOp
 
 
-def attention(node: AtenNode, build: Build) -> SSAValue:
+def attention(node: AtenNode, build: Build) -> Expr:
     """softmax(scale query key^T, masked) value; a mask is of truth values, or added.
 
     A query without a key that counts gets 0.
@@ -41,20 +41,20 @@ def attention(node: AtenNode, build: Build) -> SSAValue:
     return build.value(AttentionOp, operands, scale=scale, zero_masked=is_masked or None)
 
 
-def fused_attention(node: AtenNode, build: Build) -> list[SSAValue]:
+def fused_attention(node: AtenNode, build: Build) -> list[Expr]:
     """As it is after a program's decomposition: with results for the backward pass, unused here."""
     if any(name in node.used for name in node.call.results[1:] if name):
         raise Unsupported("what its backward pass needs")
     return [attention(node, build)]
 
 
-def _with_heads(x: SSAValue, build: Build) -> SSAValue:
+def _with_heads(x: Expr, build: Build) -> Expr:
     """(batch, heads, positions, size), as far as x has these axes."""
     missing = 4 - build.rank(x)
     return build.unsqueeze(x, range(missing)) if missing > 0 else x
 
 
-def _broadcast(tensors: list[SSAValue], build: Build) -> list[SSAValue]:
+def _broadcast(tensors: list[Expr], build: Build) -> list[Expr]:
     """The axes in front of the matrices in one shape."""
     leads = [tuple(build.sizes(t, range(build.rank(t) - 2), "attention")) for t in tensors]
     lead = list(np.broadcast_shapes(*leads))

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.special import (
     Formula,
     in_doubles,
@@ -38,7 +38,7 @@ def _harmonic(count: int) -> float:
     return math.fsum(1 / k for k in range(1, count + 1))
 
 
-def _near(x: SSAValue, order: int, sign: float, has_harmonics: bool, build: Build) -> SSAValue:
+def _near(x: Expr, order: int, sign: float, has_harmonics: bool, build: Build) -> Expr:
     """The sum of (sign x^2 / 4)^k / (k! (k + order)!), each times H_k + H_(k + order) if asked."""
     coefficients = []
     for k in range(_POWERS):
@@ -48,13 +48,13 @@ def _near(x: SSAValue, order: int, sign: float, has_harmonics: bool, build: Buil
     return polynomial(coefficients, build.scaled(square(x, build), 0.25), build)
 
 
-def _first(x: SSAValue, order: int, sign: float, build: Build) -> SSAValue:
+def _first(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """I (sign 1) or J (sign -1) near 0."""
     series = _near(x, order, sign, False, build)
     return build.binary("mul", series, build.scaled(x, 0.5)) if order else series
 
 
-def _second(x: SSAValue, order: int, sign: float, build: Build) -> SSAValue:
+def _second(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """K, or -pi / 2 Y, near 0: logarithms of x and the first kind."""
     logarithm = plus(build.unary("log", build.scaled(x, 0.5)), np.euler_gamma, build)
     main = build.binary("mul", logarithm, _first(x, order, sign, build))
@@ -76,17 +76,17 @@ def _expansion(order: int) -> list[float]:
     return found
 
 
-def _inverse_root(x: SSAValue, build: Build) -> SSAValue:
+def _inverse_root(x: Expr, build: Build) -> Expr:
     return build.unary("reciprocal", build.unary("sqrt", x))
 
 
-def _split(x: SSAValue, bound: float, build: Build) -> tuple[SSAValue, SSAValue]:
+def _split(x: Expr, bound: float, build: Build) -> tuple[Expr, Expr]:
     """What near and what far formulas may compute with."""
     limit = build.scalar_like(bound, x)
     return build.binary("min", x, limit), build.binary("max", x, limit)
 
 
-def _modified_first(order: int, is_scaled: bool, x: SSAValue, build: Build) -> SSAValue:
+def _modified_first(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     size = build.unary("abs", x)
     near, far = _split(size, _FAR, build)
     fading = build.unary("exp", build.unary("neg", near))
@@ -100,7 +100,7 @@ def _modified_first(order: int, is_scaled: bool, x: SSAValue, build: Build) -> S
     return build.binary("mul", value, build.unary("sign", x)) if order else value
 
 
-def _modified_second(order: int, is_scaled: bool, x: SSAValue, build: Build) -> SSAValue:
+def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     near, far = _split(x, _FAR_K, build)
     low = _second(near, order, 1.0, build)
     high = polynomial(_expansion(order), build.unary("reciprocal", far), build)
@@ -113,7 +113,7 @@ def _modified_second(order: int, is_scaled: bool, x: SSAValue, build: Build) -> 
     return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high, build), build)
 
 
-def _right_of_zero(x: SSAValue, limit: float, value: SSAValue, build: Build) -> SSAValue:
+def _right_of_zero(x: Expr, limit: float, value: Expr, build: Build) -> Expr:
     """The value; a limit at 0, and nothing left of it."""
     left = build.scalar_like(math.nan, x)
     is_zero = build.binary("equal", x, build.scalar_like(0, x))
@@ -121,7 +121,7 @@ def _right_of_zero(x: SSAValue, limit: float, value: SSAValue, build: Build) -> 
     return where_less(x, 0.0, left, value, build)
 
 
-def _waves(order: int, is_second: bool, x: SSAValue, build: Build) -> SSAValue:
+def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
     """J and Y far from 0: waves that fade with the root of x."""
     inverse = build.unary("reciprocal", x)
     even, odd = (
@@ -140,7 +140,7 @@ def _waves(order: int, is_second: bool, x: SSAValue, build: Build) -> SSAValue:
     return build.binary("mul", wave, root)
 
 
-def _bessel_first(order: int, x: SSAValue, build: Build) -> SSAValue:
+def _bessel_first(order: int, x: Expr, build: Build) -> Expr:
     size = build.unary("abs", x)
     near, far = _split(size, _FAR, build)
     low, high = _first(near, order, -1.0, build), _waves(order, False, far, build)
@@ -148,14 +148,14 @@ def _bessel_first(order: int, x: SSAValue, build: Build) -> SSAValue:
     return build.binary("mul", value, build.unary("sign", x)) if order else value
 
 
-def _bessel_second(order: int, x: SSAValue, build: Build) -> SSAValue:
+def _bessel_second(order: int, x: Expr, build: Build) -> Expr:
     near, far = _split(x, _FAR, build)
     low = build.scaled(_second(near, order, -1.0, build), -2 / math.pi)
     value = where_less(x, _FAR, low, _waves(order, True, far, build), build)
     return _right_of_zero(x, -math.inf, value, build)
 
 
-def _both_orders(name: str, formula: Callable[..., SSAValue], *settings: bool) -> dict:
+def _both_orders(name: str, formula: Callable[..., Expr], *settings: bool) -> dict:
     """{"i0": ..., "i1": ...} for "i#"."""
     return {name.replace("#", str(n)): partial(formula, n, *settings) for n in (0, 1)}
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import wraps
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.program import PARTS, Argument, ElementType, Ref
 from explorer.importers.pytorch.operators import (
     control,
@@ -48,7 +48,7 @@ from explorer.importers.pytorch.operators.unary import plain_name
 from explorer.importers.pytorch.operators.written import ConvertNode
 
 
-def zeros_of(x: SSAValue, build: Build) -> SSAValue:
+def zeros_of(x: Expr, build: Build) -> Expr:
     return filled(build.scalar_like(0, x), build.all_sizes(x), build)
 
 
@@ -62,7 +62,7 @@ _ADDED = ("self", "other", "value", "fill_value", "values", "src", "source")
 
 def of_parts(node: AtenNode, chosen: Mapping[str, int] | int, build: Build) -> AtenNode:
     """The call of real numbers: one part of each operand, the same or each its own."""
-    given: dict[str, SSAValue] = {}
+    given: dict[str, Expr] = {}
 
     def part_of(argument: Argument, name: str, part: int) -> Argument:
         if isinstance(argument, tuple):
@@ -92,15 +92,15 @@ def of_parts(node: AtenNode, chosen: Mapping[str, int] | int, build: Build) -> A
     return replace(node, step=step, given=given, types=types, complexes=frozenset())
 
 
-def _listed(made: SSAValue | Sequence[SSAValue]) -> list[SSAValue]:
-    return [made] if isinstance(made, SSAValue) else list(made)
+def _listed(made: Expr | Sequence[Expr]) -> list[Expr]:
+    return [made] if isinstance(made, Expr) else list(made)
 
 
 def by_parts(convert: ConvertNode) -> ConvertNode:
     """What moves numbers or adds them up: of either part."""
 
     @wraps(convert)
-    def converted(node: AtenNode, build: Build) -> list[SSAValue]:
+    def converted(node: AtenNode, build: Build) -> list[Expr]:
         made = [_listed(convert(of_parts(node, part, build), build)) for part in (0, 1)]
         return [joined(real, imaginary, build) for real, imaginary in zip(*made, strict=True)]
 
@@ -111,7 +111,7 @@ def of_real_part(convert: ConvertNode) -> ConvertNode:
     """What asks for sizes, which are those of a part."""
 
     @wraps(convert)
-    def converted(node: AtenNode, build: Build) -> SSAValue | Sequence[SSAValue]:
+    def converted(node: AtenNode, build: Build) -> Expr | Sequence[Expr]:
         return convert(of_parts(node, 0, build), build)
 
     return converted
@@ -121,7 +121,7 @@ def of_magnitude(convert: ConvertNode) -> ConvertNode:
     """What knows of numbers only how large they are."""
 
     @wraps(convert)
-    def converted(node: AtenNode, build: Build) -> SSAValue | Sequence[SSAValue]:
+    def converted(node: AtenNode, build: Build) -> Expr | Sequence[Expr]:
         inner = of_parts(node, 0, build)
         name = node.first()
         size = length_of(*pair_of(node.operand(name), build), build)
@@ -136,11 +136,11 @@ def product(convert: ConvertNode) -> ConvertNode:
     """(a + ib)(c + id) = ac - bd + i(ad + bc), of whatever is linear in each of two factors."""
 
     @wraps(convert)
-    def converted(node: AtenNode, build: Build) -> SSAValue:
+    def converted(node: AtenNode, build: Build) -> Expr:
         first, second = list(node.call.arguments)[:2]
         has_bias = node.has("bias")
 
-        def term(left: int, right: int, bias: int | None = None) -> SSAValue:
+        def term(left: int, right: int, bias: int | None = None) -> Expr:
             chosen = {first: left, second: right, "bias": bias or 0}
             inner = of_parts(node, chosen, build)
             if has_bias and bias is None:
@@ -165,7 +165,7 @@ def product(convert: ConvertNode) -> ConvertNode:
 # -- arithmetic ------------------------------------------------------------------------------------
 
 
-def divide(node: AtenNode, build: Build) -> SSAValue:
+def divide(node: AtenNode, build: Build) -> Expr:
     """The quotient of complex numbers, or by a real number."""
     if node.text("rounding_mode"):
         raise Unsupported("a rounded quotient of complex numbers")
@@ -181,7 +181,7 @@ def divide(node: AtenNode, build: Build) -> SSAValue:
 _PAIR = ("self", "other")
 
 
-def equal(node: AtenNode, build: Build) -> SSAValue:
+def equal(node: AtenNode, build: Build) -> Expr:
     """Whether both parts are equal, or that they are not."""
     found = [
         build.binary("equal", *promoted(of_parts(node, part, build), _PAIR, build))
@@ -191,7 +191,7 @@ def equal(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("not", both) if plain_name(node) in ("ne", "not_equal") else both
 
 
-def power(node: AtenNode, build: Build) -> SSAValue:
+def power(node: AtenNode, build: Build) -> Expr:
     """A small whole power, by products; or a root, or the reciprocal."""
     exponent = node.argument("exponent")
     z = pair_of(node.operand("self"), build)
@@ -209,7 +209,7 @@ def power(node: AtenNode, build: Build) -> SSAValue:
     return joined(*(found if exponent > 0 else reciprocal(*found, build)), build)
 
 
-def add_product(node: AtenNode, build: Build) -> SSAValue:
+def add_product(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times a product of matrices."""
     first, second = products.FACTORS[node.call.target.removeprefix("aten.")]
     beta, alpha = (node.number(name, 1.0) for name in ("beta", "alpha"))
@@ -217,7 +217,7 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     inner = [of_parts(node, part, build) for part in (0, 1)]
     (e, a, c), (f, b, d) = ([part.operand(name) for name in names] for part in inner)
 
-    def combined(kind: str, added: SSAValue, *factors: SSAValue) -> SSAValue:
+    def combined(kind: str, added: Expr, *factors: Expr) -> Expr:
         a, c, b, d = factors
         both = (products.matrix_product(*pair, build) for pair in ((a, c), (b, d)))
         product = build.scaled(build.binary(kind, *both), alpha)
@@ -229,33 +229,33 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
 # -- functions of one number -----------------------------------------------------------------------
 
 
-def function(node: AtenNode, build: Build) -> SSAValue:
+def function(node: AtenNode, build: Build) -> Expr:
     """A function of complex numbers, by those of their parts."""
     pair = pair_of(node.operand(node.first()), build)
     return joined(*FUNCTIONS[plain_name(node)](*pair, build), build)
 
 
-def magnitude(node: AtenNode, build: Build) -> SSAValue:
+def magnitude(node: AtenNode, build: Build) -> Expr:
     """How far from 0."""
     return length_of(*pair_of(node.operand("self"), build), build)
 
 
-def angle(node: AtenNode, build: Build) -> SSAValue:
+def angle(node: AtenNode, build: Build) -> Expr:
     """The angle, from -pi to pi."""
     return angle_of(*pair_of(node.operand("self"), build), build)
 
 
-def real(node: AtenNode, build: Build) -> SSAValue:
+def real(node: AtenNode, build: Build) -> Expr:
     """The real part."""
     return pair_of(node.operand("self"), build)[0]
 
 
-def imaginary(node: AtenNode, build: Build) -> SSAValue:
+def imaginary(node: AtenNode, build: Build) -> Expr:
     """The imaginary part."""
     return pair_of(node.operand("self"), build)[1]
 
 
-def is_of_parts(node: AtenNode, build: Build) -> SSAValue:
+def is_of_parts(node: AtenNode, build: Build) -> Expr:
     """Whether a part is none or infinite; `isfinite`: whether neither is; `isreal`: without one."""
     a, b = pair_of(node.operand("self"), build)
     kind = plain_name(node)
@@ -273,7 +273,7 @@ def is_of_parts(node: AtenNode, build: Build) -> SSAValue:
 # -- made and taken apart --------------------------------------------------------------------------
 
 
-def of_two(node: AtenNode, build: Build) -> SSAValue:
+def of_two(node: AtenNode, build: Build) -> Expr:
     """Complex numbers of their real and their imaginary part."""
     real, imaginary = promoted(node, ("real", "imag"), build)
     if build.shape(real) != build.shape(imaginary):
@@ -283,25 +283,25 @@ def of_two(node: AtenNode, build: Build) -> SSAValue:
     return joined(real, imaginary, build)
 
 
-def polar(node: AtenNode, build: Build) -> SSAValue:
+def polar(node: AtenNode, build: Build) -> Expr:
     """Complex numbers of their size and angle."""
     size, turn = promoted(node, ("abs", "angle"), build)
     return joined(*turned(size, turn, build), build)
 
 
-def as_it_is(node: AtenNode, build: Build) -> SSAValue:
+def as_it_is(node: AtenNode, build: Build) -> Expr:
     """Both parts as a last axis, which they are."""
     del build
     return node.operand(node.first())
 
 
-def hermitian(node: AtenNode, build: Build) -> SSAValue:
+def hermitian(node: AtenNode, build: Build) -> Expr:
     """Rows become columns, and numbers their conjugates."""
     (moved,) = _listed(by_parts(movement.matrix_transpose)(node, build))
     return joined(*FUNCTIONS["conj"](*pair_of(moved, build), build), build)
 
 
-def convert_type(node: AtenNode, build: Build) -> SSAValue:
+def convert_type(node: AtenNode, build: Build) -> Expr:
     """In another element type: a real number gets no imaginary part, or a complex one loses it."""
     x, kind = node.operand("self"), node.types[node.call.results[0]]
     dtype = dtype_of(kind.of_part.element_type)
@@ -311,7 +311,7 @@ def convert_type(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(x if kind.is_complex else pair_of(x, build)[0], dtype)
 
 
-def ones(node: AtenNode, build: Build) -> SSAValue:
+def ones(node: AtenNode, build: Build) -> Expr:
     """Real ones, which are complex numbers, too."""
     convert = creation.CONVERTERS[node.call.target.removeprefix("aten.")]
     (made,) = _listed(convert(of_parts(node, 0, build), build))

@@ -8,35 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.elementwise import angle_of, length_of
 from explorer.importers.pytorch.operators.unary import square
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.reshape import ReshapeOp
 
-Pair = tuple[SSAValue, SSAValue]
+Pair = tuple[Expr, Expr]
 """Real and imaginary part, without the last axis."""
-Function = Callable[[SSAValue, SSAValue, Build], Pair]
+Function = Callable[[Expr, Expr, Build], Pair]
 """Of a real and an imaginary part."""
 
 
-def pair_of(z: SSAValue, build: Build) -> Pair:
+def pair_of(z: Expr, build: Build) -> Pair:
     """Both parts; those that were joined before, where they were."""
     last = build.rank(z) - 1
     made = z.owner
     if isinstance(made, ConcatOp) and made.get("axis") == last and len(made.operands) == 2:
         real, imaginary = (value.owner for value in made.operands)
         if isinstance(real, ReshapeOp) and isinstance(imaginary, ReshapeOp):
-            found = real.operands[0], imaginary.operands[0]
-            if all(build.shape(value) == build.shape(z)[:last] for value in found):
-                return found
+            found = [build.expr(part.operands[0]) for part in (real, imaginary)]
+            if all(value.shape == z.shape[:last] for value in found):
+                return found[0], found[1]
     real, imaginary = (build.slice(z, last, part, part + 1) for part in (0, 1))
     return build.squeeze(real, [last]), build.squeeze(imaginary, [last])
 
 
-def joined(real: SSAValue, imaginary: SSAValue, build: Build) -> SSAValue:
+def joined(real: Expr, imaginary: Expr, build: Build) -> Expr:
     """Complex numbers of their parts."""
     axis = build.rank(real)
     return build.concat([build.unsqueeze(part, [axis]) for part in (real, imaginary)], axis)
@@ -47,9 +46,7 @@ def times(left: Pair, right: Pair, build: Build) -> Pair:
     return _combined("sub", a, c, b, d, build), _combined("add", a, d, b, c, build)
 
 
-def _combined(
-    kind: str, a: SSAValue, c: SSAValue, b: SSAValue, d: SSAValue, build: Build
-) -> SSAValue:
+def _combined(kind: str, a: Expr, c: Expr, b: Expr, d: Expr, build: Build) -> Expr:
     return build.binary(kind, build.binary("mul", a, c), build.binary("mul", b, d))
 
 
@@ -67,21 +64,21 @@ def over(left: Pair, right: Pair, build: Build) -> Pair:
     return real, imaginary
 
 
-def _exponential(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def _exponential(a: Expr, b: Expr, build: Build) -> Pair:
     size = build.unary("exp", a)
     return turned(size, b, build)
 
 
-def turned(size: SSAValue, angle: SSAValue, build: Build) -> Pair:
+def turned(size: Expr, angle: Expr, build: Build) -> Pair:
     cosine, sine = (build.binary("mul", size, build.unary(kind, angle)) for kind in ("cos", "sin"))
     return cosine, sine
 
 
-def _logarithm(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def _logarithm(a: Expr, b: Expr, build: Build) -> Pair:
     return build.unary("log", length_of(a, b, build)), angle_of(a, b, build)
 
 
-def square_root(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def square_root(a: Expr, b: Expr, build: Build) -> Pair:
     """t = sqrt((|z| + |a|) / 2) is the larger part, or the imaginary one where a < 0."""
     zero = build.scalar_like(0, a)
     halves = [build.scaled(v, 0.5) for v in (length_of(a, b, build), build.unary("abs", a))]
@@ -95,12 +92,12 @@ def square_root(a: SSAValue, b: SSAValue, build: Build) -> Pair:
     return real, build.select(is_left, signed, small)
 
 
-def reciprocal(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def reciprocal(a: Expr, b: Expr, build: Build) -> Pair:
     one, zero = build.scalar_like(1, a), build.scalar_like(0, a)
     return over((one, zero), (a, b), build)
 
 
-def _sign(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def _sign(a: Expr, b: Expr, build: Build) -> Pair:
     size, zero = length_of(a, b, build), build.scalar_like(0, a)
     is_zero = build.binary("equal", size, zero)
     real, imaginary = (
@@ -112,7 +109,7 @@ def _sign(a: SSAValue, b: SSAValue, build: Build) -> Pair:
 def _waves(first: str, second: str, factor: float = 1.0) -> Function:
     """Of a sum by the functions of both parts: sin(a + ib) = sin a cosh b + i cos a sinh b."""
 
-    def function(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+    def function(a: Expr, b: Expr, build: Build) -> Pair:
         (f, g), (h, k) = (kinds.split() for kinds in (first, second))
         real = build.binary("mul", build.unary(f, a), build.unary(g, b))
         imaginary = build.binary("mul", build.unary(h, a), build.unary(k, b))
@@ -125,7 +122,7 @@ def _quotient(above: Function, below: Function) -> Function:
     return lambda a, b, build: over(above(a, b, build), below(a, b, build), build)
 
 
-def _sigmoid(a: SSAValue, b: SSAValue, build: Build) -> Pair:
+def _sigmoid(a: Expr, b: Expr, build: Build) -> Pair:
     real, imaginary = _exponential(build.unary("neg", a), build.unary("neg", b), build)
     return reciprocal(build.binary("add", real, build.scalar_like(1, a)), imaginary, build)
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import Region, SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.program import Argument, Graph, Ref
 from explorer.importers.pytorch.file.versions import complex_values, versioned
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.ir.top.control import IfOp, LoopOp
-from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.shapes import ShapeOp
 
 
-def cond(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+def cond(node: AtenNode, build: Build) -> Sequence[Expr]:
     """One of two graphs, by a condition."""
     condition, if_true, if_false, operands = list(node.call.arguments.values())[:4]
     test = build.reshape(build.cast(_value(node, condition, build), np.bool_), [])
@@ -32,33 +30,30 @@ def cond(node: AtenNode, build: Build) -> Sequence[SSAValue]:
     for graph in (if_true, if_false):
         with build.inside([]) as block:
             results = _inline(node, _graph(graph), given, build)
-            block.add_op(ReturnOp.make([results], []))
-        regions.append(Region(block))
-    op = IfOp.make_with_regions(test, *regions)
-    return build.append(op).results
+            regions.append(build.end(block, results))
+    return build.branch(test, *regions)
 
 
-def while_loop(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+def while_loop(node: AtenNode, build: Build) -> Sequence[Expr]:
     """A graph again and again, for as long as another says so."""
     test, body, carried, others = list(node.call.arguments.values())[:4]
     states = [_value(node, state, build) for state in _listed(carried)]
     fixed = [_value(node, other, build) for other in _listed(others)]
 
-    def condition(values: Sequence[SSAValue]) -> SSAValue:
+    def condition(values: Sequence[Expr]) -> Expr:
         (found,) = _inline(node, _graph(test), [*values, *fixed], build)
         return build.reshape(build.cast(found, np.bool_), [])
 
     first = condition(states)
     number = build.weight(np.array(0, np.int64))
     with build.inside([number.type, first.type, *(state.type for state in states)]) as block:
-        present = list(block.args)[2:]
+        present = build.arguments(block)[2:]
         following = _inline(node, _graph(body), [*present, *fixed], build)
-        block.add_op(ReturnOp.make([[condition(following), *following]], []))
-    op = LoopOp.make_with_body(Region(block), states, 0, condition=first)
-    return build.append(op).results
+        region = build.end(block, [condition(following), *following])
+    return build.loop(region, states, condition=first)
 
 
-def scan(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+def scan(node: AtenNode, build: Build) -> Sequence[Expr]:
     """A graph for each row of tensors, with states that go round; its other results are rows."""
     body, carried, rows, others = list(node.call.arguments.values())[:4]
     states = [_value(node, state, build) for state in _listed(carried)]
@@ -68,20 +63,15 @@ def scan(node: AtenNode, build: Build) -> Sequence[SSAValue]:
     count = build.reshape(build.value(ShapeOp, [tables[0]], start=0, end=1), [])
     number = build.weight(np.array(0, np.int64))
     with build.inside([number.type, *(state.type for state in states)]) as block:
-        place, *present = block.args
+        place, *present = build.arguments(block)
         given = [build.value(GatherOp, [table, place], axis=0) for table in tables]
         results = _inline(node, _graph(body), [*present, *given, *fixed], build)
-        block.add_op(ReturnOp.make([results], []))
+        region = build.end(block, results)
     scans = len(results) - len(states)
-    op = LoopOp.make_with_body(
-        Region(block), states, scans, trip_count=length, count=None if length else count
-    )
-    return build.append(op).results
+    return build.loop(region, states, scans, trip_count=length, count=None if length else count)
 
 
-def _inline(
-    node: AtenNode, graph: Graph, given: Sequence[SSAValue], build: Build
-) -> list[SSAValue]:
+def _inline(node: AtenNode, graph: Graph, given: Sequence[Expr], build: Build) -> list[Expr]:
     """The results of a nested graph, made at the end of the current block."""
     values = dict(zip(graph.inputs, given, strict=True))
     flow = versioned(graph)
@@ -123,7 +113,7 @@ def _listed(argument: Argument) -> tuple[Argument, ...]:
     return argument if isinstance(argument, tuple) else (argument,)
 
 
-def _value(node: AtenNode, argument: Argument, build: Build) -> SSAValue:
+def _value(node: AtenNode, argument: Argument, build: Build) -> Expr:
     if isinstance(argument, Ref):
         return node.given[argument.name]
     if isinstance(argument, bool | int | float):

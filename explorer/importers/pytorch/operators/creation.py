@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Size, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.pytorch.file.program import Argument, Ref
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, constant_of
@@ -16,7 +16,7 @@ LARGEST_CONSTANT = 1 << 16
 """Elements; more are made in a run of one."""
 
 
-def filled(number: SSAValue, sizes: list[Size], build: Build) -> SSAValue:
+def filled(number: Expr, sizes: list[Size], build: Build) -> Expr:
     """A tensor of one number: a constant where it is small, else what broadcasts it."""
     stored = build.stored(number)
     if stored is not None and all(isinstance(size, int) for size in sizes):
@@ -26,32 +26,32 @@ def filled(number: SSAValue, sizes: list[Size], build: Build) -> SSAValue:
     return build.expand(number, sizes) if sizes else number
 
 
-def full(node: AtenNode, build: Build) -> SSAValue:
+def full(node: AtenNode, build: Build) -> Expr:
     """A tensor of one number."""
     number = node.argument("fill_value")
     return filled(_number(node, number, node.result_dtype(), build), node.sizes("size"), build)
 
 
-def full_like(node: AtenNode, build: Build) -> SSAValue:
+def full_like(node: AtenNode, build: Build) -> Expr:
     """A tensor of one number, with the shape of another."""
     x = node.operand("self")
     number = _number(node, node.argument("fill_value"), _dtype(node, x, build), build)
     return filled(number, _shape(x, build), build)
 
 
-def _number(node: AtenNode, found: Argument, dtype: np.dtype, build: Build) -> SSAValue:
+def _number(node: AtenNode, found: Argument, dtype: np.dtype, build: Build) -> Expr:
     if isinstance(found, Ref):
         value = build.cast(node.given[found.name], dtype)
         return build.reshape(value, []) if build.rank(value) else value
     return constant_of(found, "fill_value", dtype, build)
 
 
-def _dtype(node: AtenNode, x: SSAValue, build: Build) -> np.dtype:
+def _dtype(node: AtenNode, x: Expr, build: Build) -> np.dtype:
     asked = node.dtype()
     return build.dtype(x) if asked is None else asked
 
 
-def _shape(x: SSAValue, build: Build) -> list[Size]:
+def _shape(x: Expr, build: Build) -> list[Size]:
     known = [build.size(x, axis) for axis in range(build.rank(x))]
     return [
         size if size is not None else axis
@@ -59,14 +59,14 @@ def _shape(x: SSAValue, build: Build) -> list[Size]:
     ]
 
 
-def constant(node: AtenNode, build: Build) -> SSAValue:
+def constant(node: AtenNode, build: Build) -> Expr:
     """A tensor of zeros or of ones."""
     number = 1 if "ones" in node.call.target else 0
     zero = build.weight(np.array(number, node.result_dtype()))
     return filled(zero, node.sizes("size"), build)
 
 
-def constant_like(node: AtenNode, build: Build) -> SSAValue:
+def constant_like(node: AtenNode, build: Build) -> Expr:
     """A tensor of zeros or of ones, with the shape of another."""
     x = node.operand("self")
     number = 1 if "ones" in node.call.target else 0
@@ -74,13 +74,13 @@ def constant_like(node: AtenNode, build: Build) -> SSAValue:
     return filled(value, _shape(x, build), build)
 
 
-def scalar_tensor(node: AtenNode, build: Build) -> SSAValue:
+def scalar_tensor(node: AtenNode, build: Build) -> Expr:
     """A number as a tensor without axes."""
     name = node.first()
     return _number(node, node.argument(name), node.result_dtype(), build)
 
 
-def arange(node: AtenNode, build: Build) -> SSAValue:
+def arange(node: AtenNode, build: Build) -> Expr:
     """Numbers from start, each `step` above the one before, below end."""
     dtype = node.result_dtype()
     found = [
@@ -102,7 +102,7 @@ def _plain(argument: Argument) -> int | float:
     return argument
 
 
-def linspace(node: AtenNode, build: Build) -> SSAValue:
+def linspace(node: AtenNode, build: Build) -> Expr:
     """So many numbers from start to end, evenly apart, or their powers of a base."""
     dtype = node.result_dtype()
     if any(isinstance(node.argument(name), Ref) for name in ("start", "end")):
@@ -129,7 +129,7 @@ def _halves(steps: int) -> tuple[np.ndarray, np.ndarray]:
     return is_first, np.where(is_first, places, places - (steps - 1)).astype(np.float64)
 
 
-def _between(node: AtenNode, build: Build) -> SSAValue:
+def _between(node: AtenNode, build: Build) -> Expr:
     """The same, in doubles, of a start or an end that only a run knows."""
     start, end = (as_value(node, name, np.dtype(np.float64), build) for name in ("start", "end"))
     dtype, steps = node.result_dtype(), node.integer("steps", build)
@@ -145,14 +145,14 @@ def _between(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("pow", build.scalar_like(node.number("base", 10.0), numbers), numbers)
 
 
-def eye(node: AtenNode, build: Build) -> SSAValue:
+def eye(node: AtenNode, build: Build) -> Expr:
     """Ones on the diagonal, zeros elsewhere."""
     rows = node.integer("n", build)
     columns = node.integer("m", build, rows)
     return build.weight(np.eye(rows, columns, dtype=node.result_dtype()))
 
 
-def triangle_places(node: AtenNode, build: Build) -> SSAValue:
+def triangle_places(node: AtenNode, build: Build) -> Expr:
     """Rows and columns of the elements on and below, or above, a diagonal."""
     rows, columns = node.integer("row", build), node.integer("col", build)
     offset = node.integer("offset", build, 0)
@@ -160,7 +160,7 @@ def triangle_places(node: AtenNode, build: Build) -> SSAValue:
     return build.weight(np.array(places(rows, offset, columns)).astype(node.result_dtype()))
 
 
-def uninitialized(node: AtenNode, build: Build) -> SSAValue:
+def uninitialized(node: AtenNode, build: Build) -> Expr:
     """Memory that nobody wrote to: zeros, as good as anything."""
     if node.has("size"):
         return filled(build.weight(np.array(0, node.result_dtype())), node.sizes("size"), build)
@@ -168,7 +168,7 @@ def uninitialized(node: AtenNode, build: Build) -> SSAValue:
     return filled(build.weight(np.array(0, _dtype(node, x, build))), _shape(x, build), build)
 
 
-def copy(node: AtenNode, build: Build) -> SSAValue:
+def copy(node: AtenNode, build: Build) -> Expr:
     """Another tensor's numbers, in the type and shape of the first."""
     x, source = node.operand("self"), node.operand("src")
     source = build.cast(source, build.dtype(x))
@@ -179,7 +179,7 @@ def copy(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def fill(node: AtenNode, build: Build) -> SSAValue:
+def fill(node: AtenNode, build: Build) -> Expr:
     """One number everywhere."""
     x = node.operand("self")
     return filled(
@@ -187,19 +187,19 @@ def fill(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def zero(node: AtenNode, build: Build) -> SSAValue:
+def zero(node: AtenNode, build: Build) -> Expr:
     """Zeros everywhere."""
     x = node.operand("self")
     return filled(build.scalar_like(0, x), _shape(x, build), build)
 
 
-def random(node: AtenNode, build: Build) -> SSAValue:
+def random(node: AtenNode, build: Build) -> Expr:
     """Not what a program can be compared by."""
     del node, build
     raise Unsupported("random numbers")
 
 
-def one_hot(node: AtenNode, build: Build) -> SSAValue:
+def one_hot(node: AtenNode, build: Build) -> Expr:
     """1 at each number's place along a new last axis."""
     x, classes = node.operand("self"), node.integer("num_classes", build, -1)
     if classes < 0:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import (
     as_float,
@@ -27,7 +27,7 @@ from explorer.importers.pytorch.operators.unary import (
 )
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.elementwise import SelectOp
-from explorer.ir.types import element_type_from_numpy, element_type_of
+from explorer.ir.types import element_type_from_numpy
 
 # -- two operands ----------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _PAIR = ("self", "other")
 
 
-def binary(node: AtenNode, build: Build) -> SSAValue:
+def binary(node: AtenNode, build: Build) -> Expr:
     """Both in one element type."""
     left, right = promoted(node, _PAIR, build)
     kind = _BINARY[plain_name(node)]
@@ -65,32 +65,32 @@ def binary(node: AtenNode, build: Build) -> SSAValue:
     return build.binary(kind, left, right)
 
 
-def add(node: AtenNode, build: Build) -> SSAValue:
+def add(node: AtenNode, build: Build) -> Expr:
     """self + alpha other"""
     left, right = promoted(node, _PAIR, build)
     return _sum("add", left, right, node, build)
 
 
-def subtract(node: AtenNode, build: Build) -> SSAValue:
+def subtract(node: AtenNode, build: Build) -> Expr:
     """self - alpha other"""
     left, right = promoted(node, _PAIR, build)
     return _sum("sub", left, right, node, build)
 
 
-def reversed_subtract(node: AtenNode, build: Build) -> SSAValue:
+def reversed_subtract(node: AtenNode, build: Build) -> Expr:
     """other - alpha self"""
     left, right = promoted(node, _PAIR, build)
     return _sum("sub", right, left, node, build)
 
 
-def _sum(kind: str, left: SSAValue, right: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _sum(kind: str, left: Expr, right: Expr, node: AtenNode, build: Build) -> Expr:
     if build.dtype(left) == np.bool_:
         return build.binary("or" if kind == "add" else "xor", left, right)
     alpha = node.scalar("alpha", 1.0)
     return build.binary(kind, left, build.scaled(right, alpha))
 
 
-def divide(node: AtenNode, build: Build) -> SSAValue:
+def divide(node: AtenNode, build: Build) -> Expr:
     """The quotient, as it is or rounded: towards zero (`trunc`), downwards (`floor`)."""
     left, right = promoted(node, _PAIR, build)
     mode = node.text("rounding_mode")
@@ -101,13 +101,13 @@ def divide(node: AtenNode, build: Build) -> SSAValue:
     return _floor_divided(left, right, build)
 
 
-def floor_divide(node: AtenNode, build: Build) -> SSAValue:
+def floor_divide(node: AtenNode, build: Build) -> Expr:
     """The quotient, rounded downwards."""
     left, right = promoted(node, _PAIR, build)
     return _floor_divided(left, right, build)
 
 
-def _floor_divided(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
+def _floor_divided(left: Expr, right: Expr, build: Build) -> Expr:
     """a / b rounded downwards: by the remainder with the sign of b where numbers are floats."""
     if build.is_float(left):
         rest = build.binary("mod", left, right)
@@ -118,7 +118,7 @@ def _floor_divided(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
     return build.floor_quotient(left, right)
 
 
-def power(node: AtenNode, build: Build) -> SSAValue:
+def power(node: AtenNode, build: Build) -> Expr:
     """self ^ exponent"""
     dtype = common_dtype(node, ("self", "exponent"), build)
     if plain_name(node) == "float_power":
@@ -141,19 +141,19 @@ def power(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("pow", base, as_value(node, "exponent", dtype, build))
 
 
-def compare(node: AtenNode, build: Build) -> SSAValue:
+def compare(node: AtenNode, build: Build) -> Expr:
     """A comparison, true or false."""
     left, right = promoted(node, _PAIR, build)
     return build.binary(_COMPARISONS[plain_name(node)], left, right)
 
 
-def not_equal(node: AtenNode, build: Build) -> SSAValue:
+def not_equal(node: AtenNode, build: Build) -> Expr:
     """True where both differ."""
     left, right = promoted(node, _PAIR, build)
     return build.unary("not", build.binary("equal", left, right))
 
 
-def logical(node: AtenNode, build: Build) -> SSAValue:
+def logical(node: AtenNode, build: Build) -> Expr:
     """Of what is 0 or not."""
     operands = [
         build.cast(as_value(node, name, common_dtype(node, [name], build), build), np.bool_)
@@ -162,20 +162,20 @@ def logical(node: AtenNode, build: Build) -> SSAValue:
     return build.binary(_LOGICAL[plain_name(node)], *operands)
 
 
-def bitwise(node: AtenNode, build: Build) -> SSAValue:
+def bitwise(node: AtenNode, build: Build) -> Expr:
     """Bit by bit; truth values are one bit."""
     left, right = promoted(node, _PAIR, build)
     kind = _BITS[plain_name(node)]
     return build.binary(kind if build.dtype(left) == np.bool_ else f"bit_{kind}", left, right)
 
 
-def shift(node: AtenNode, build: Build) -> SSAValue:
+def shift(node: AtenNode, build: Build) -> Expr:
     """Bits moved to the left or to the right."""
     left, right = promoted(node, _PAIR, build)
     return build.binary(_SHIFTS[plain_name(node)], left, right)
 
 
-def number_or_other(node: AtenNode, build: Build) -> SSAValue:
+def number_or_other(node: AtenNode, build: Build) -> Expr:
     """The larger or the smaller; where one of them is not a number, the other."""
     left, right = promoted(node, _PAIR, build)
     kind = "max" if plain_name(node) == "fmax" else "min"
@@ -186,13 +186,13 @@ def number_or_other(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.unary("is_nan", right), left, result)
 
 
-def atan2(node: AtenNode, build: Build) -> SSAValue:
+def atan2(node: AtenNode, build: Build) -> Expr:
     """The angle of (other, self), from -pi to pi."""
     y, x = (as_float(value, build) for value in promoted(node, _PAIR, build))
     return angle_of(x, y, build)
 
 
-def angle_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
+def angle_of(x: Expr, y: Expr, build: Build) -> Expr:
     """The angle of (x, y), from -pi to pi."""
     zero = build.scalar_like(0, x)
     angle = build.unary("atan", build.binary("div", y, x))
@@ -206,13 +206,13 @@ def angle_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
     return build.select(is_vertical, quarter, angle)
 
 
-def hypot(node: AtenNode, build: Build) -> SSAValue:
+def hypot(node: AtenNode, build: Build) -> Expr:
     """The length of (self, other)."""
     left, right = promoted(node, _PAIR, build)
     return length_of(left, right, build)
 
 
-def next_after(node: AtenNode, build: Build) -> SSAValue:
+def next_after(node: AtenNode, build: Build) -> Expr:
     """The number next to self on the way to other; where both are equal, other.
 
     Bits of floats of one sign, as whole numbers, are in the order of their sizes.
@@ -227,8 +227,8 @@ def next_after(node: AtenNode, build: Build) -> SSAValue:
     grows = build.binary("equal", build.binary("less", x, y), build.binary("greater", x, zero))
     one, minus_one = build.scalar_like(1, bits), build.scalar_like(-1, bits)
     step = build.select(grows, one, minus_one)
-    moved = build.value(BitcastOp, [build.binary("add", bits, step)], to=element_type_of(x))
-    least = build.value(BitcastOp, [one], to=element_type_of(x))
+    moved = build.value(BitcastOp, [build.binary("add", bits, step)], to=x.element_type)
+    least = build.value(BitcastOp, [one], to=x.element_type)
     from_zero = build.select(build.binary("less", y, zero), build.unary("neg", least), least)
     found = build.select(build.binary("equal", x, zero), from_zero, moved)
     found = build.select(build.binary("equal", x, y), y, found)
@@ -236,18 +236,18 @@ def next_after(node: AtenNode, build: Build) -> SSAValue:
     return build.select(is_nan, build.binary("add", x, y), found)
 
 
-def length_of(x: SSAValue, y: SSAValue, build: Build) -> SSAValue:
+def length_of(x: Expr, y: Expr, build: Build) -> Expr:
     """The length of (x, y)."""
     return build.binary("hypot", x, y)
 
 
-def copy_sign(node: AtenNode, build: Build) -> SSAValue:
+def copy_sign(node: AtenNode, build: Build) -> Expr:
     """The size of self with the sign of other."""
     left, right = (as_float(value, build) for value in promoted(node, _PAIR, build))
     return build.binary("copy_sign", left, right)
 
 
-def x_log_y(node: AtenNode, build: Build) -> SSAValue:
+def x_log_y(node: AtenNode, build: Build) -> Expr:
     """self log(other), 0 where self is 0."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
     is_plus_one = plain_name(node).endswith("log1py")
@@ -258,13 +258,13 @@ def x_log_y(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.unary("is_nan", y), y, product)
 
 
-def log_add_exp(node: AtenNode, build: Build) -> SSAValue:
+def log_add_exp(node: AtenNode, build: Build) -> Expr:
     """log(e^self + e^other), or of powers of 2: the larger, and what the smaller adds to it."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
     return log_of_sum(x, y, math.log(2) if plain_name(node) == "logaddexp2" else 1.0, build)
 
 
-def log_of_sum(x: SSAValue, y: SSAValue, unit: float, build: Build) -> SSAValue:
+def log_of_sum(x: Expr, y: Expr, unit: float, build: Build) -> Expr:
     """log(e^x + e^y) / unit of x and y in units: that of base 2 is log 2."""
     distance = build.unary("abs", build.binary("sub", x, y))
     # softplus(-d) = log(1 + e^-d)
@@ -273,11 +273,11 @@ def log_of_sum(x: SSAValue, y: SSAValue, unit: float, build: Build) -> SSAValue:
     return build.select(build.binary("equal", x, y), _plus_log2(x, unit, build), result)
 
 
-def _plus_log2(x: SSAValue, unit: float, build: Build) -> SSAValue:
+def _plus_log2(x: Expr, unit: float, build: Build) -> Expr:
     return build.binary("add", x, build.scalar_like(math.log(2) / unit, x))
 
 
-def is_close(node: AtenNode, build: Build) -> SSAValue:
+def is_close(node: AtenNode, build: Build) -> Expr:
     """|self - other| <= atol + rtol |other|"""
     x, y = promoted(node, _PAIR, build)
     is_equal = build.binary("equal", x, y)
@@ -296,7 +296,7 @@ def is_close(node: AtenNode, build: Build) -> SSAValue:
     return result
 
 
-def heaviside(node: AtenNode, build: Build) -> SSAValue:
+def heaviside(node: AtenNode, build: Build) -> Expr:
     """0 below 0 and of NaN, `values` at 0, 1 above."""
     x, values = promoted(node, ("self", "values"), build)
     zero, one = build.scalar_like(0, x), build.scalar_like(1, x)
@@ -304,7 +304,7 @@ def heaviside(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.binary("equal", x, zero), values, step)
 
 
-def load_exponent(node: AtenNode, build: Build) -> SSAValue:
+def load_exponent(node: AtenNode, build: Build) -> Expr:
     """self 2^other"""
     x = as_float(node.operand("self"), build)
     power = build.binary(
@@ -316,7 +316,7 @@ def load_exponent(node: AtenNode, build: Build) -> SSAValue:
 # -- three operands --------------------------------------------------------------------------------
 
 
-def where(node: AtenNode, build: Build) -> SSAValue:
+def where(node: AtenNode, build: Build) -> Expr:
     """self where the condition holds, else other."""
     condition = build.cast(node.operand("condition"), np.bool_)
     if not node.has("self"):
@@ -325,7 +325,7 @@ def where(node: AtenNode, build: Build) -> SSAValue:
     return build.value(SelectOp, [condition, left, right])
 
 
-def clamp(node: AtenNode, build: Build) -> SSAValue:
+def clamp(node: AtenNode, build: Build) -> Expr:
     """self, at least min and at most max."""
     bounds = [name for name in ("min", "max") if node.has(name)]
     dtype = common_dtype(node, ["self", *bounds], build)
@@ -343,14 +343,14 @@ def clamp(node: AtenNode, build: Build) -> SSAValue:
     return x
 
 
-def lerp(node: AtenNode, build: Build) -> SSAValue:
+def lerp(node: AtenNode, build: Build) -> Expr:
     """self + weight (end - self)"""
     x, end = promoted(node, ("self", "end"), build)
     weight = as_value(node, "weight", build.dtype(x), build)
     return build.binary("add", x, build.binary("mul", weight, build.binary("sub", end, x)))
 
 
-def add_product(node: AtenNode, build: Build) -> SSAValue:
+def add_product(node: AtenNode, build: Build) -> Expr:
     """self + value tensor1 tensor2, or the quotient of both"""
     x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
     kind = "mul" if plain_name(node) == "addcmul" else "div"
@@ -358,7 +358,7 @@ def add_product(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("add", x, term)
 
 
-def masked_fill(node: AtenNode, build: Build) -> SSAValue:
+def masked_fill(node: AtenNode, build: Build) -> Expr:
     """value where the mask holds, else self."""
     x = node.operand("self")
     mask = build.cast(node.operand("mask"), np.bool_)

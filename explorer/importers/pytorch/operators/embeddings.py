@@ -9,10 +9,10 @@ Which rows a bag holds only a run decides, so that every bag chooses among all r
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherOp
@@ -23,7 +23,7 @@ _TINY = 1e-7
 """What PyTorch adds to a length before it divides by it."""
 
 
-def embedding_bag(node: AtenNode, build: Build) -> list[SSAValue]:
+def embedding_bag(node: AtenNode, build: Build) -> list[Expr]:
     """The sum, mean or maximum of the rows of each bag; zeros for one without rows."""
     node.require_unused(1, "what a backward pass of bags needs")
     weight, places = node.operand("weight"), node.operand("indices")
@@ -45,7 +45,7 @@ def embedding_bag(node: AtenNode, build: Build) -> list[SSAValue]:
     return [total]
 
 
-def _bags(node: AtenNode, places: SSAValue, build: Build) -> SSAValue:
+def _bags(node: AtenNode, places: Expr, build: Build) -> Expr:
     """(bags, places): whether the place is in the bag."""
     offsets = build.cast(node.operand("offsets"), np.int64)
     (count,) = build.sizes(offsets, [0], "bags")
@@ -69,7 +69,7 @@ def _bags(node: AtenNode, places: SSAValue, build: Build) -> SSAValue:
     return build.binary("and", is_in, build.unary("not", is_padding))
 
 
-def shortened(node: AtenNode, build: Build) -> SSAValue:
+def shortened(node: AtenNode, build: Build) -> Expr:
     """The table, with the rows that are taken no longer than a length."""
     table, places = node.operand("self"), node.operand("indices")
     longest = build.scalar_like(node.number("max_norm"), table)

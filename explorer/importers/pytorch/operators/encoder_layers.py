@@ -10,10 +10,10 @@ torch.compile's, have them. Tensors are (batch, positions, size).
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import Mixed, attend
-from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.reductions.normalization import LayerNormOp
 
@@ -21,7 +21,7 @@ _OF_POSITIONS, _OF_KEYS, _OF_ALL = range(3)
 """What a mask is for (`mask_type`): (rows, keys), (batch, keys), (batch, heads, rows, keys)."""
 
 
-def multi_head_attention(node: AtenNode, build: Build) -> list[SSAValue]:
+def multi_head_attention(node: AtenNode, build: Build) -> list[Expr]:
     """The result, and the weights of its sums: averaged over the heads, of each, or nothing."""
     operands = [node.operand(name) for name in ("query", "key", "value")]
     has_weights = node.flag("need_weights", True)
@@ -35,7 +35,7 @@ def multi_head_attention(node: AtenNode, build: Build) -> list[SSAValue]:
     return [y, build.reduce("mean", mixed.weights, [1], False)]
 
 
-def encoder_layer(node: AtenNode, build: Build) -> SSAValue:
+def encoder_layer(node: AtenNode, build: Build) -> Expr:
     """Attention and two linear layers, each added to what it takes, and normalized before or after.
 
     norm_first    x + f(norm(x))        else    norm(x + f(x))
@@ -43,11 +43,11 @@ def encoder_layer(node: AtenNode, build: Build) -> SSAValue:
     x = node.operand("src")
     heads = node.integer("num_heads", build)
 
-    def attended(v: SSAValue) -> SSAValue:
+    def attended(v: Expr) -> Expr:
         mixed = _mixed(node, [v, v, v], heads, False, build)
         return _linear(node, _joined(mixed.values, build), "proj", build)
 
-    def fed_forward(v: SSAValue) -> SSAValue:
+    def fed_forward(v: Expr) -> Expr:
         inner = build.unary("gelu" if node.flag("use_gelu") else "relu", _ffn(node, v, 1, build))
         return _ffn(node, inner, 2, build)
 
@@ -60,7 +60,7 @@ def encoder_layer(node: AtenNode, build: Build) -> SSAValue:
 
 
 def _mixed(
-    node: AtenNode, operands: list[SSAValue], heads: int, has_scores: bool, build: Build
+    node: AtenNode, operands: list[Expr], heads: int, has_scores: bool, build: Build
 ) -> Mixed:
     """What attention makes, (batch, heads, positions, size of a head)."""
     width = node.integer("embed_dim", build)
@@ -70,14 +70,14 @@ def _mixed(
         bounds = (number * width, (number + 1) * width)
         columns = build.transpose(build.slice(weight, 0, *bounds), [1, 0])
         y = build.matmul(x, columns, build.slice(bias, 0, *bounds))
-        apart = build.reshape(y, [Axis(y, 0), Axis(y, 1), heads, width // heads])
+        apart = build.reshape(y, [y.dim(0), y.dim(1), heads, width // heads])
         projected.append(build.transpose(apart, [0, 2, 1, 3]))
     query, key, value = projected
     mask = _counted_keys(node, build)
     return attend(query, key, value, build, mask=mask, has_scores=has_scores)
 
 
-def _counted_keys(node: AtenNode, build: Build) -> SSAValue | None:
+def _counted_keys(node: AtenNode, build: Build) -> Expr | None:
     """True where a key counts, with the axes of scores; a mask of torch's says where none does."""
     mask = node.optional("mask")
     if mask is None:
@@ -93,24 +93,24 @@ def _counted_keys(node: AtenNode, build: Build) -> SSAValue | None:
     raise Unsupported(f"a mask of kind {kind} with {build.rank(kept)} axes")
 
 
-def _joined(mixed: SSAValue, build: Build) -> SSAValue:
+def _joined(mixed: Expr, build: Build) -> Expr:
     """(batch, heads, positions, n) to (batch, positions, heads n)."""
     heads, size = build.sizes(mixed, [1, 3], "heads")
     turned = build.transpose(mixed, [0, 2, 1, 3])
-    return build.reshape(turned, [Axis(turned, 0), Axis(turned, 1), heads * size])
+    return build.reshape(turned, [turned.dim(0), turned.dim(1), heads * size])
 
 
-def _linear(node: AtenNode, x: SSAValue, name: str, build: Build) -> SSAValue:
+def _linear(node: AtenNode, x: Expr, name: str, build: Build) -> Expr:
     columns = build.transpose(node.operand(f"{name}_weight"), [1, 0])
     return build.matmul(x, columns, node.operand(f"{name}_bias"))
 
 
-def _ffn(node: AtenNode, x: SSAValue, number: int, build: Build) -> SSAValue:
+def _ffn(node: AtenNode, x: Expr, number: int, build: Build) -> Expr:
     columns = build.transpose(node.operand(f"ffn_weight_{number}"), [1, 0])
     return build.matmul(x, columns, node.operand(f"ffn_bias_{number}"))
 
 
-def _normalized(node: AtenNode, x: SSAValue, number: int, build: Build) -> SSAValue:
+def _normalized(node: AtenNode, x: Expr, number: int, build: Build) -> Expr:
     operands = [x, *(node.operand(f"norm_{part}_{number}") for part in ("weight", "bias"))]
     return build.value(LayerNormOp, operands, axis=2, epsilon=node.number("eps"))
 

@@ -8,14 +8,13 @@ weights, and one of these products is kept.
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 
 
-def grouped_product(node: AtenNode, build: Build) -> SSAValue:
+def grouped_product(node: AtenNode, build: Build) -> Expr:
     """(rows, n) by (groups, n, m); or as many matrices as there are groups, without ends."""
     names = list(node.call.arguments)
     x, weights = node.operand(names[0]), node.operand(names[1])
@@ -26,9 +25,7 @@ def grouped_product(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(product, node.dtype("out_dtype") or build.dtype(x))
 
 
-def _product_of_groups(
-    x: SSAValue, weights: SSAValue, ends: SSAValue | None, build: Build
-) -> SSAValue:
+def _product_of_groups(x: Expr, weights: Expr, ends: Expr | None, build: Build) -> Expr:
     if ends is None and build.rank(x) == 3:
         return build.matmul(x, weights)
     if ends is None or build.rank(x) != 2:

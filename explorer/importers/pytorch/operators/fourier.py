@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Size, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.fourier import transformed
 from explorer.importers.building.limits import check_size
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -27,7 +27,7 @@ _Axes = Sequence[tuple[int, int]]
 """Axes with the number of points over which each is transformed."""
 
 
-def in_parts(node: AtenNode, name: str, build: Build) -> SSAValue:
+def in_parts(node: AtenNode, name: str, build: Build) -> Expr:
     """An operand with its parts in the last axis: one of real numbers, two of complex ones."""
     x = node.operand(name)
     if node.is_complex(name):
@@ -38,7 +38,7 @@ def in_parts(node: AtenNode, name: str, build: Build) -> SSAValue:
 # -- whole axes ------------------------------------------------------------------------------------
 
 
-def transform(node: AtenNode, build: Build) -> SSAValue:
+def transform(node: AtenNode, build: Build) -> Expr:
     """Along one axis, two or all: of complex numbers (fft), of real ones (rfft), and back."""
     x = in_parts(node, "self", build)
     kind, axes = _kind(node), _axes(node, x, build)
@@ -60,7 +60,7 @@ def transform(node: AtenNode, build: Build) -> SSAValue:
     return _scaled(found, wanted / done, build)
 
 
-def decomposed(node: AtenNode, build: Build) -> SSAValue:
+def decomposed(node: AtenNode, build: Build) -> Expr:
     """The same with what it is divided by as a number: nothing, the root of the points, or them."""
     x = in_parts(node, "self", build)
     rank, target = build.rank(x) - 1, node.call.target
@@ -87,7 +87,7 @@ def _kind(node: AtenNode) -> str:
     return node.call.target.rsplit("fft_", 1)[1].rstrip("2n")
 
 
-def _axes(node: AtenNode, x: SSAValue, build: Build) -> _Axes:
+def _axes(node: AtenNode, x: Expr, build: Build) -> _Axes:
     """The axes of a call; numbers come of one side of a spectrum as (m - 1) 2, if none is asked."""
     rank, target = build.rank(x) - 1, node.call.target
     if target[-1] not in "2n":
@@ -107,16 +107,14 @@ def _axes(node: AtenNode, x: SSAValue, build: Build) -> _Axes:
     return found
 
 
-def _complex(x: SSAValue, axes: _Axes, is_back: bool, build: Build) -> tuple[SSAValue, float]:
+def _complex(x: Expr, axes: _Axes, is_back: bool, build: Build) -> tuple[Expr, float]:
     """Along all axes, and what it was multiplied by."""
     for axis, points in axes:
         x = transformed(x, axis, points, False, is_back, build)
     return x, 1 / prod(points for _, points in axes) if is_back else 1.0
 
 
-def _from_real(
-    x: SSAValue, axes: _Axes, build: Build, conjugate: bool = False
-) -> tuple[SSAValue, float]:
+def _from_real(x: Expr, axes: _Axes, build: Build, conjugate: bool = False) -> tuple[Expr, float]:
     """One side of a spectrum, along the last of the axes; conjugates of it, and back from them."""
     axis, points = axes[-1]
     found = transformed(x, axis, points, True, False, build)
@@ -125,9 +123,7 @@ def _from_real(
     return _complex(found, axes[:-1], conjugate, build)
 
 
-def _to_real(
-    x: SSAValue, axes: _Axes, build: Build, conjugate: bool = False
-) -> tuple[SSAValue, float]:
+def _to_real(x: Expr, axes: _Axes, build: Build, conjugate: bool = False) -> tuple[Expr, float]:
     """From one side of a spectrum along the last of the axes; or of its conjugates."""
     found, done = _complex(x, axes[:-1], not conjugate, build)
     if conjugate:
@@ -137,18 +133,18 @@ def _to_real(
     return build.squeeze(found, [build.rank(found) - 1]), done / points
 
 
-def _conjugate(x: SSAValue, build: Build) -> SSAValue:
+def _conjugate(x: Expr, build: Build) -> Expr:
     """Real numbers, of one part, are their own."""
     if build.size(x, build.rank(x) - 1) == 1:
         return x
     return build.binary("mul", x, build.weight(np.array([1, -1], build.dtype(x))))
 
 
-def _scaled(x: SSAValue, factor: float, build: Build) -> SSAValue:
+def _scaled(x: Expr, factor: float, build: Build) -> Expr:
     return x if abs(factor - 1) < 1e-12 else build.scaled(x, factor)
 
 
-def frequencies(node: AtenNode, build: Build) -> SSAValue:
+def frequencies(node: AtenNode, build: Build) -> Expr:
     """The frequency of each bin of a spectrum, or of one side of it."""
     count, step = node.integer("n", build), node.number("d", 1.0)
     is_one_side = "rfftfreq" in node.call.target
@@ -162,7 +158,7 @@ def frequencies(node: AtenNode, build: Build) -> SSAValue:
 # -- frames ----------------------------------------------------------------------------------------
 
 
-def short_time(node: AtenNode, build: Build) -> SSAValue:
+def short_time(node: AtenNode, build: Build) -> Expr:
     """Overlapping frames times a window, each transformed: (batch, bins, frames)."""
     if node.flag("align_to_window"):
         raise Unsupported("frames that begin with their window")
@@ -187,7 +183,7 @@ def short_time(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(found, [0]) if is_single else found
 
 
-def _window(node: AtenNode, length: int, build: Build) -> SSAValue | None:
+def _window(node: AtenNode, length: int, build: Build) -> Expr | None:
     """As long as a frame, with zeros on both sides; None where it is one everywhere."""
     if node.is_complex("window"):
         raise Unsupported("a complex window")
@@ -200,7 +196,7 @@ def _window(node: AtenNode, length: int, build: Build) -> SSAValue | None:
     return build.padded(given, [low], [length - own - low])
 
 
-def from_frames(node: AtenNode, build: Build) -> SSAValue:
+def from_frames(node: AtenNode, build: Build) -> Expr:
     """The signal whose frames have these spectra: their sum, by that of the squared windows."""
     x, length = node.operand("self"), node.integer("n_fft", build)
     step = node.integer("hop_length", build, length // 4)
@@ -231,7 +227,7 @@ def from_frames(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(found, [0]) if is_single else found
 
 
-def overlapped(frames: SSAValue, step: int, build: Build) -> SSAValue:
+def overlapped(frames: Expr, step: int, build: Build) -> Expr:
     """(batch, frames, length) -> (batch, signal): the sum of frames that begin `step` apart.
 
     A frame is cut into pieces of `step`; the pieces of one number, of all frames, lie behind one
@@ -239,9 +235,9 @@ def overlapped(frames: SSAValue, step: int, build: Build) -> SSAValue:
     """
     count, length = build.sizes(frames, [1, 2], "frames of a signal")
     pieces = -(-length // step)
-    batch: Size = Axis(frames, 0)
+    batch: Size = frames.dim(0)
     filled = build.padded(frames, [0, 0, 0], [0, 0, pieces * step - length])
-    total: SSAValue | None = None
+    total: Expr | None = None
     for number in range(pieces):
         piece = build.slice(filled, 2, number * step, (number + 1) * step)
         row = build.reshape(piece, [batch, count * step])

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import floor, prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Unsupported
+from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.resizing import Manner, ResizedAxis, resized
 from explorer.importers.building.images.sampling import sampled, taps_of
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -20,7 +20,7 @@ from explorer.ir.top.indexing import ScatterNdOp
 _CUBIC = -0.75
 
 
-def upsample(node: AtenNode, build: Build) -> SSAValue:
+def upsample(node: AtenNode, build: Build) -> Expr:
     """In another size: the nearest pixel, or what lies between pixels."""
     x = node.operand("input" if node.has("input") else "self")
     name = node.call.target.removeprefix("aten.").split(".")[0]
@@ -74,7 +74,7 @@ def _scales(node: AtenNode, rank: int) -> list[float | None]:
     return [node.number(name) if node.has(name) else None for name in names[rank]]
 
 
-def grid_sample(node: AtenNode, build: Build) -> SSAValue:
+def grid_sample(node: AtenNode, build: Build) -> Expr:
     """x: (N, C, spatial...), read at the places of a grid, whose numbers reach from -1 to 1 and
     name the last axis first."""
     x, grid = node.operand("input"), node.operand("grid")
@@ -83,18 +83,18 @@ def grid_sample(node: AtenNode, build: Build) -> SSAValue:
     border = ("zeros", "border", "reflection")[node.integer("padding_mode", build, 0)]
     is_aligned = node.flag("align_corners")
     known = build.sizes(x, range(2, 2 + rank), "reading at places")
-    points = build.reshape(grid, [Axis(grid, 0), -1, rank])
+    points = build.reshape(grid, [grid.dim(0), -1, rank])
     taps = []
     for axis, size in enumerate(known):
         number = rank - 1 - axis
         place = build.squeeze(build.slice(points, 2, number, number + 1), [2])
         pixels = _pixels(place, size, is_aligned, build)
         taps.append(taps_of(pixels, size, mode, border, is_aligned, build))
-    spatial = [Axis(grid, 1 + axis) for axis in range(rank)]
-    return build.reshape(sampled(x, taps, build), [Axis(x, 0), Axis(x, 1), *spatial])
+    spatial = [grid.dim(1 + axis) for axis in range(rank)]
+    return build.reshape(sampled(x, taps, build), [x.dim(0), x.dim(1), *spatial])
 
 
-def _pixels(place: SSAValue, size: int, is_aligned: bool, build: Build) -> SSAValue:
+def _pixels(place: Expr, size: int, is_aligned: bool, build: Build) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
     shifted = build.binary("add", place, build.scalar_like(1, place))
     if is_aligned:
@@ -126,7 +126,7 @@ def _pair(numbers: list[int]) -> tuple[int, int]:
     return (numbers[0], numbers[-1])
 
 
-def image_to_columns(node: AtenNode, build: Build) -> SSAValue:
+def image_to_columns(node: AtenNode, build: Build) -> Expr:
     """(N, C, H, W) -> (N, C * block, places): blocks of an image as columns."""
     x = node.operand("self")
     is_single = build.rank(x) == 3
@@ -136,13 +136,13 @@ def image_to_columns(node: AtenNode, build: Build) -> SSAValue:
     top, left = _pair(node.integers("padding", build, [0]))
     padded = build.padded(x, [0, 0, top, left], [0, 0, top, left])
     pixels = (image[0] + 2 * top) * (image[1] + 2 * left)
-    flat = build.reshape(padded, [Axis(x, 0), channels, pixels])  # of an empty batch, too
+    flat = build.reshape(padded, [x.dim(0), channels, pixels])  # of an empty batch, too
     columns = build.gather(flat, places, 2)
-    y = build.reshape(columns, [Axis(x, 0), channels * places.shape[0], places.shape[1]])
+    y = build.reshape(columns, [x.dim(0), channels * places.shape[0], places.shape[1]])
     return build.squeeze(y, [0]) if is_single else y
 
 
-def columns_to_image(node: AtenNode, build: Build) -> SSAValue:
+def columns_to_image(node: AtenNode, build: Build) -> Expr:
     """The sum of blocks that overlap: (N, C * block, places) -> (N, C, H, W)."""
     x = node.operand("self")
     is_single = build.rank(x) == 2
@@ -152,17 +152,17 @@ def columns_to_image(node: AtenNode, build: Build) -> SSAValue:
     channels = build.sizes(x, [1], "blocks")[0] // places.shape[0]
     top, left = _pair(node.integers("padding", build, [0]))
     padded = [image[0] + 2 * top, image[1] + 2 * left]
-    split = build.reshape(x, [Axis(x, 0), channels, places.size])
-    zeros = build.expand(build.scalar_like(0, x), [prod(padded), Axis(x, 0), channels])
+    split = build.reshape(x, [x.dim(0), channels, places.size])
+    zeros = build.expand(build.scalar_like(0, x), [prod(padded), x.dim(0), channels])
     updates = build.transpose(split, [2, 0, 1])
     indices = build.weight(places.reshape(-1, 1))
     summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
-    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [Axis(x, 0), channels, *padded])
+    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [x.dim(0), channels, *padded])
     y = build.slices(whole, {2: (top, top + image[0], 1), 3: (left, left + image[1], 1)})
     return build.squeeze(y, [0]) if is_single else y
 
 
-def affine_grid(node: AtenNode, build: Build) -> SSAValue:
+def affine_grid(node: AtenNode, build: Build) -> Expr:
     """theta: (N, axes, axes + 1), a map from where pixels are to where they are read."""
     theta = node.operand("theta")
     batch, _, *spatial = node.integers("size", build)

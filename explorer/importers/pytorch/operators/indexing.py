@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
@@ -27,12 +27,12 @@ from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.selection import NonZeroOp
 
 
-def embedding(node: AtenNode, build: Build) -> SSAValue:
+def embedding(node: AtenNode, build: Build) -> Expr:
     """Rows of a table."""
     return build.value(GatherOp, [node.operand("weight"), node.operand("indices")], axis=0)
 
 
-def index_select(node: AtenNode, build: Build) -> SSAValue:
+def index_select(node: AtenNode, build: Build) -> Expr:
     """The elements at some places of an axis."""
     x, places = node.operand("self"), node.operand("index")
     if not build.rank(x):
@@ -42,7 +42,7 @@ def index_select(node: AtenNode, build: Build) -> SSAValue:
     return build.value(GatherOp, [x, places], axis=axis)
 
 
-def gather(node: AtenNode, build: Build) -> SSAValue:
+def gather(node: AtenNode, build: Build) -> Expr:
     """Elements of an axis, at a place of its own for each of the result."""
     x, places = node.operand("self"), node.operand("index")
     if not build.rank(x):
@@ -55,7 +55,7 @@ def gather(node: AtenNode, build: Build) -> SSAValue:
     return build.value(GatherElementsOp, [x, places], axis=axis)
 
 
-def take_along(node: AtenNode, build: Build) -> SSAValue:
+def take_along(node: AtenNode, build: Build) -> Expr:
     """As gather, where the axes other than the one that is read broadcast."""
     x, places = node.operand("self"), node.operand("indices")
     if not node.has("dim"):
@@ -70,7 +70,7 @@ def take_along(node: AtenNode, build: Build) -> SSAValue:
     return build.value(GatherElementsOp, operands, axis=axis)
 
 
-def take(node: AtenNode, build: Build) -> SSAValue:
+def take(node: AtenNode, build: Build) -> Expr:
     """The elements at places of the tensor as a row."""
     return build.value(
         GatherOp, [build.reshape(node.operand("self"), [-1]), node.operand("index")], axis=0
@@ -80,7 +80,7 @@ def take(node: AtenNode, build: Build) -> SSAValue:
 # -- several axes ----------------------------------------------------------------------------------
 
 
-def index(node: AtenNode, build: Build) -> SSAValue:
+def index(node: AtenNode, build: Build) -> Expr:
     """Elements at places along some axes; their axes come where these stood, or first."""
     x = node.operand("self")
     places = _places(node.optional_tensors("indices"), x, build)
@@ -103,9 +103,9 @@ def index(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(found, order)
 
 
-def _places(listed: Sequence[SSAValue | None], x: SSAValue, build: Build) -> list[SSAValue | None]:
+def _places(listed: Sequence[Expr | None], x: Expr, build: Build) -> list[Expr | None]:
     """Places along each axis: masks as the places where they are true."""
-    found: list[SSAValue | None] = []
+    found: list[Expr | None] = []
     for places in listed:
         if places is None or build.dtype(places) not in (np.bool_, np.uint8):
             found.append(None if places is None else build.cast(places, np.int64))
@@ -121,8 +121,8 @@ def _places(listed: Sequence[SSAValue | None], x: SSAValue, build: Build) -> lis
 
 
 def _coordinates(
-    places: Sequence[SSAValue | None], axes: Sequence[int], build: Build
-) -> tuple[SSAValue, int]:
+    places: Sequence[Expr | None], axes: Sequence[int], build: Build
+) -> tuple[Expr, int]:
     """(places..., axes): the coordinates of each element, and how many axes the places have."""
     given = [p for axis in axes if (p := places[axis]) is not None]
     shapes = [build.shape(p) for p in given]
@@ -136,7 +136,7 @@ def _coordinates(
     return build.concat([build.unsqueeze(p, [rank]) for p in given], rank), rank
 
 
-def index_put(node: AtenNode, build: Build) -> SSAValue:
+def index_put(node: AtenNode, build: Build) -> Expr:
     """Values written, or added, at places along some axes."""
     x, values = node.operand("self"), node.operand("values")
     listed = node.optional_tensors("indices")
@@ -174,7 +174,7 @@ def index_put(node: AtenNode, build: Build) -> SSAValue:
 # -- parts that are replaced ----------------------------------------------------------------------
 
 
-def select_scatter(node: AtenNode, build: Build) -> SSAValue:
+def select_scatter(node: AtenNode, build: Build) -> Expr:
     """A tensor with the elements at one place of an axis replaced."""
     x, source = node.operand("self"), node.operand("src")
     axis = build.axis(node.integer("dim", build), build.rank(x))
@@ -183,15 +183,15 @@ def select_scatter(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def replaced_at(x: SSAValue, value: SSAValue, axis: int, place: int, build: Build) -> SSAValue:
+def replaced_at(x: Expr, value: Expr, axis: int, place: int, build: Build) -> Expr:
     (size,) = build.sizes(x, [axis], "a slice that is replaced")
     place += size if place < 0 else 0
     return replaced(x, build.unsqueeze(value, [axis]), axis, place, place + 1, 1, build)
 
 
 def replaced(
-    x: SSAValue, value: SSAValue, axis: int, start: int, stop: int, step: int, build: Build
-) -> SSAValue:
+    x: Expr, value: Expr, axis: int, start: int, stop: int, step: int, build: Build
+) -> Expr:
     """x with every step-th element from start to stop of an axis replaced."""
     (size,) = build.sizes(x, [axis], "a part that is replaced")
     start, stop, _ = slice(start, stop).indices(size)
@@ -211,7 +211,7 @@ def replaced(
     return build.concat(parts, axis)
 
 
-def slice_scatter(node: AtenNode, build: Build) -> SSAValue:
+def slice_scatter(node: AtenNode, build: Build) -> Expr:
     """A tensor with part of an axis replaced."""
     x, source = (
         node.operand("self"),
@@ -226,7 +226,7 @@ def slice_scatter(node: AtenNode, build: Build) -> SSAValue:
     return replaced(x, expanded(source, shape, build), axis, start, stop, step, build)
 
 
-def diagonal_scatter(node: AtenNode, build: Build) -> SSAValue:
+def diagonal_scatter(node: AtenNode, build: Build) -> Expr:
     """A tensor with a diagonal replaced."""
     x, source = (
         node.operand("self"),
@@ -240,8 +240,8 @@ def diagonal_scatter(node: AtenNode, build: Build) -> SSAValue:
 
 
 def replaced_diagonal(
-    x: SSAValue, source: SSAValue, offset: int, axes: Sequence[int], build: Build
-) -> SSAValue:
+    x: Expr, source: Expr, offset: int, axes: Sequence[int], build: Build
+) -> Expr:
     rank = build.rank(x)
     rest = [axis for axis in range(rank) if axis not in axes]
     order = [*rest, *axes]
@@ -263,7 +263,7 @@ def replaced_diagonal(
 # -- masks and sorted rows -------------------------------------------------------------------------
 
 
-def nonzero(node: AtenNode, build: Build) -> SSAValue:
+def nonzero(node: AtenNode, build: Build) -> Expr:
     """(count, axes): the coordinates of all elements other than 0."""
     x = node.operand("self")
     if not build.rank(x):  # a number has no coordinates, and may be there or not
@@ -272,7 +272,7 @@ def nonzero(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(build.value(NonZeroOp, [x]), [1, 0])
 
 
-def masked_select(node: AtenNode, build: Build) -> SSAValue:
+def masked_select(node: AtenNode, build: Build) -> Expr:
     """The elements where a mask is true, as a row."""
     x, mask = node.operand("self"), node.operand("mask")
     known = [
@@ -284,7 +284,7 @@ def masked_select(node: AtenNode, build: Build) -> SSAValue:
     return build.value(GatherOp, [x, positions], axis=0)
 
 
-def masked_scatter(node: AtenNode, build: Build) -> SSAValue:
+def masked_scatter(node: AtenNode, build: Build) -> Expr:
     """The elements of a row, one after another, where a mask is true."""
     x, mask, source = (node.operand(name) for name in ("self", "mask", "source"))
     known = [
@@ -301,7 +301,7 @@ def masked_scatter(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.cast(mask, np.bool_), build.reshape(taken, shape), x)
 
 
-def search_sorted(node: AtenNode, build: Build) -> SSAValue:
+def search_sorted(node: AtenNode, build: Build) -> Expr:
     """How many of the sorted bounds lie below each number."""
     is_bucket = "bucketize" in node.call.target
     bounds = node.operand("boundaries" if is_bucket else "sorted_sequence")

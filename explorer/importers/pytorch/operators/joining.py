@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Size
+from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import promoted_types
 from explorer.ir.top.movement.slices import TO_THE_END
 
 
-def cat(node: AtenNode, build: Build) -> SSAValue:
+def cat(node: AtenNode, build: Build) -> Expr:
     """Tensors one behind the other along an axis, in one element type."""
     tensors = _of_one_type(node, build)
     kept = [t for t in tensors if build.shape(t) != (0,)] or tensors[:1]
@@ -20,14 +20,14 @@ def cat(node: AtenNode, build: Build) -> SSAValue:
     return build.concat(kept, axis)
 
 
-def stack(node: AtenNode, build: Build) -> SSAValue:
+def stack(node: AtenNode, build: Build) -> Expr:
     """Tensors side by side along a new axis."""
     tensors = _of_one_type(node, build)
     axis = build.axis(node.integer("dim", build, 0), build.rank(tensors[0]) + 1)
     return build.concat([build.unsqueeze(t, [axis]) for t in tensors], axis)
 
 
-def stack_axis(node: AtenNode, build: Build) -> SSAValue:
+def stack_axis(node: AtenNode, build: Build) -> Expr:
     """Rows, columns or planes beside each other (hstack, vstack, dstack, column_stack)."""
     kind = node.call.target.removeprefix("aten.")
     tensors = _of_one_type(node, build)
@@ -37,7 +37,7 @@ def stack_axis(node: AtenNode, build: Build) -> SSAValue:
     return build.concat(full, axis)
 
 
-def _at_least(x: SSAValue, rank: int, kind: str, build: Build) -> SSAValue:
+def _at_least(x: Expr, rank: int, kind: str, build: Build) -> Expr:
     own = build.rank(x)
     if own >= rank:
         return x
@@ -51,13 +51,13 @@ def _at_least(x: SSAValue, rank: int, kind: str, build: Build) -> SSAValue:
     return build.reshape(x, [*sizes, 1])
 
 
-def at_least(node: AtenNode, build: Build) -> SSAValue:
+def at_least(node: AtenNode, build: Build) -> Expr:
     """With axes of size 1 until there are 1, 2 or 3."""
     rank = int(node.call.target.split("_")[1][0])
     return _at_least(node.operand("self"), rank, "", build)
 
 
-def meshgrid(node: AtenNode, build: Build) -> list[SSAValue]:
+def meshgrid(node: AtenNode, build: Build) -> list[Expr]:
     """Each vector along an axis of its own, repeated along those of the others."""
     tensors = [build.reshape(t, [-1]) for t in node.tensors("tensors")]
     swaps = node.text("indexing", "ij") == "xy" and len(tensors) > 1
@@ -71,7 +71,7 @@ def meshgrid(node: AtenNode, build: Build) -> list[SSAValue]:
     return found
 
 
-def diagonal_blocks(node: AtenNode, build: Build) -> SSAValue:
+def diagonal_blocks(node: AtenNode, build: Build) -> Expr:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     blocks = [_at_least(t, 2, "vstack", build) for t in _of_one_type(node, build)]
     widths = [build.sizes(block, [1], "blocks")[0] for block in blocks]
@@ -82,7 +82,7 @@ def diagonal_blocks(node: AtenNode, build: Build) -> SSAValue:
     return build.concat(rows, 0)
 
 
-def sum_to_size(node: AtenNode, build: Build) -> SSAValue:
+def sum_to_size(node: AtenNode, build: Build) -> Expr:
     """Summed along the axes that a shape would broadcast."""
     x, sizes = node.operand("self"), node.integers("size", build)
     extra = build.rank(x) - len(sizes)
@@ -91,13 +91,13 @@ def sum_to_size(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", x, axes, True)
 
 
-def all_at_least(node: AtenNode, build: Build) -> list[SSAValue]:
+def all_at_least(node: AtenNode, build: Build) -> list[Expr]:
     """Each tensor with axes of size 1 until there are 1, 2 or 3."""
     rank = int(node.call.target.split("_")[1][0])
     return [_at_least(tensor, rank, "", build) for tensor in node.tensors("tensors")]
 
 
-def _of_one_type(node: AtenNode, build: Build) -> list[SSAValue]:
+def _of_one_type(node: AtenNode, build: Build) -> list[Expr]:
     tensors = node.tensors("tensors")
     if not tensors:
         raise ValueError("no tensors to join")
@@ -107,7 +107,7 @@ def _of_one_type(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.cast(tensor, dtype) for tensor in tensors]
 
 
-def repeat(node: AtenNode, build: Build) -> SSAValue:
+def repeat(node: AtenNode, build: Build) -> Expr:
     """The whole tensor so many times along each axis."""
     x, counts = (
         node.operand("self"),
@@ -125,7 +125,7 @@ def repeat(node: AtenNode, build: Build) -> SSAValue:
     return x
 
 
-def repeat_each(node: AtenNode, build: Build) -> SSAValue:
+def repeat_each(node: AtenNode, build: Build) -> Expr:
     """Each element so many times, one behind the other."""
     x = node.operand("self")
     if not node.has("dim"):
@@ -143,7 +143,7 @@ def repeat_each(node: AtenNode, build: Build) -> SSAValue:
     return build.gather(x, np.repeat(np.arange(size), counts), axis)
 
 
-def flip(node: AtenNode, build: Build) -> SSAValue:
+def flip(node: AtenNode, build: Build) -> Expr:
     """Some axes backwards."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -154,7 +154,7 @@ def flip(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def roll(node: AtenNode, build: Build) -> SSAValue:
+def roll(node: AtenNode, build: Build) -> Expr:
     """Elements that leave an axis at its end come in at its beginning."""
     x = node.operand("self")
     shape = build.all_sizes(x)
@@ -172,7 +172,7 @@ def roll(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(x, shape) if flat else x
 
 
-def rotate(node: AtenNode, build: Build) -> SSAValue:
+def rotate(node: AtenNode, build: Build) -> Expr:
     """A plane of two axes, turned by quarters."""
     x, turns = node.operand("self"), node.integer("k", build, 1) % 4
     rank = build.rank(x)
@@ -180,7 +180,7 @@ def rotate(node: AtenNode, build: Build) -> SSAValue:
     order = list(range(rank))
     order[first], order[second] = second, first
 
-    def backwards(value: SSAValue, *axes: int) -> SSAValue:
+    def backwards(value: Expr, *axes: int) -> Expr:
         return build.slices(value, dict.fromkeys(axes, (-1, -TO_THE_END, -1)))
 
     if turns == 1:

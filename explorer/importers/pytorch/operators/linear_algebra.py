@@ -8,42 +8,41 @@ from __future__ import annotations
 
 import math
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.determinant import DeterminantOp
 
 
-def determinant(node: AtenNode, build: Build) -> SSAValue:
+def determinant(node: AtenNode, build: Build) -> Expr:
     """Of every matrix in the last two axes."""
     return build.value(DeterminantOp, [node.operand("A" if node.has("A") else "self")])
 
 
-def log_determinant(node: AtenNode, build: Build) -> SSAValue:
+def log_determinant(node: AtenNode, build: Build) -> Expr:
     """The logarithm of the determinant; nothing where it is negative."""
     return build.unary("log", determinant(node, build))
 
 
-def sign_and_logarithm(node: AtenNode, build: Build) -> list[SSAValue]:
+def sign_and_logarithm(node: AtenNode, build: Build) -> list[Expr]:
     """The determinant's sign, and the logarithm of its size."""
     found = determinant(node, build)
     return [build.unary("sign", found), build.unary("log", build.unary("abs", found))]
 
 
-def decomposed_determinant(node: AtenNode, build: Build) -> list[SSAValue]:
+def decomposed_determinant(node: AtenNode, build: Build) -> list[Expr]:
     """The determinant without the factors that PyTorch finds it by."""
     node.require_unused(1, "the factors of a matrix")
     return [determinant(node, build)]
 
 
-def decomposed_sign_and_logarithm(node: AtenNode, build: Build) -> list[SSAValue]:
+def decomposed_sign_and_logarithm(node: AtenNode, build: Build) -> list[Expr]:
     """Its sign and the logarithm of its size, without these factors."""
     node.require_unused(2, "the factors of a matrix")
     return sign_and_logarithm(node, build)
 
 
-def powers(node: AtenNode, build: Build) -> SSAValue:
+def powers(node: AtenNode, build: Build) -> Expr:
     """x^0, x^1, ... as a new last axis, as many as x has elements in its last or as asked for."""
     x = node.operand("x")
     x = x if build.rank(x) else build.reshape(x, [1])
@@ -56,9 +55,7 @@ def powers(node: AtenNode, build: Build) -> SSAValue:
     return build.concat([build.unsqueeze(column, [axis]) for column in columns], axis)
 
 
-def norm_of_lines(
-    x: SSAValue, order: float, axes: tuple[int, int], keeps: bool, build: Build
-) -> SSAValue:
+def norm_of_lines(x: Expr, order: float, axes: tuple[int, int], keeps: bool, build: Build) -> Expr:
     """The largest or least sum of sizes: of columns (1, -1) or of rows (infinity)."""
     summed, compared = axes if abs(order) == 1 else reversed(axes)
     if abs(order) != 1 and not math.isinf(order):

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.matrix_factors import (
     first_zero,
     lu_of,
@@ -32,12 +32,12 @@ _SQUARINGS, _DEGREE = 8, 16
 elements leave the singles."""
 
 
-def inverse(node: AtenNode, build: Build) -> SSAValue:
+def inverse(node: AtenNode, build: Build) -> Expr:
     """Of every matrix in the last two axes."""
     return inverted(node.operand(node.first()), build)
 
 
-def solve(node: AtenNode, build: Build) -> SSAValue:
+def solve(node: AtenNode, build: Build) -> Expr:
     """X of A X = B, or of X A = B (`left=False`). B may be a vector for each matrix."""
     matrix, right = node.operand("A"), node.operand("B")
     rank = build.rank(right)
@@ -48,7 +48,7 @@ def solve(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(found, [build.rank(found) - 1]) if is_vector else found
 
 
-def solve_triangular(node: AtenNode, build: Build) -> SSAValue:
+def solve_triangular(node: AtenNode, build: Build) -> Expr:
     """As `solve`, with one triangle of A, whose diagonal may count as ones."""
     name = "A" if node.has("A") else "self"
     matrix = triangle_of(node.operand(name), node.flag("upper"), build)
@@ -57,7 +57,7 @@ def solve_triangular(node: AtenNode, build: Build) -> SSAValue:
     return _solved(matrix, node.operand("B"), node.flag("left", True), build)
 
 
-def solve_triangular_of_old(node: AtenNode, build: Build) -> list[SSAValue]:
+def solve_triangular_of_old(node: AtenNode, build: Build) -> list[Expr]:
     """The solution, and the matrix as it was, for each right side."""
     right, given = _in_one_batch(node.operand("self"), node.operand("A"), build)
     matrix = triangle_of(given, node.flag("upper", True), build)
@@ -68,25 +68,25 @@ def solve_triangular_of_old(node: AtenNode, build: Build) -> list[SSAValue]:
     return [_solved(matrix, right, True, build), given]
 
 
-def cholesky_solve(node: AtenNode, build: Build) -> SSAValue:
+def cholesky_solve(node: AtenNode, build: Build) -> Expr:
     """X of L Lᵀ X = B."""
     factor = node.operand("input2" if node.has("input2") else "A")
     return _behind_factors(factor, node.operand("self"), node.flag("upper"), build)
 
 
-def cholesky_inverse(node: AtenNode, build: Build) -> SSAValue:
+def cholesky_inverse(node: AtenNode, build: Build) -> Expr:
     """The inverse of L Lᵀ."""
     factor = node.operand("self")
     return _behind_factors(factor, unit_like(factor, build), node.flag("upper"), build)
 
 
-def power(node: AtenNode, build: Build) -> SSAValue:
+def power(node: AtenNode, build: Build) -> Expr:
     """A product of n times the matrix, by squares; of its inverse for negative n."""
     x, n = node.operand("self"), node.integer("n", build)
     if not n:
         return unit_like(x, build)
     square, rest = (inverted(x, build) if n < 0 else x), abs(n)
-    result: SSAValue | None = None
+    result: Expr | None = None
     while rest:
         if rest % 2:
             result = square if result is None else build.matmul(result, square)
@@ -96,7 +96,7 @@ def power(node: AtenNode, build: Build) -> SSAValue:
     return result
 
 
-def exponential(node: AtenNode, build: Build) -> SSAValue:
+def exponential(node: AtenNode, build: Build) -> Expr:
     """1 + A + A A / 2 + ..., computed in doubles."""
     x = node.operand("self")
     small = build.scaled(build.cast(x, np.float64), 0.5**_SQUARINGS)
@@ -110,7 +110,7 @@ def exponential(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(result, build.dtype(x))
 
 
-def tensor_inverse(node: AtenNode, build: Build) -> SSAValue:
+def tensor_inverse(node: AtenNode, build: Build) -> Expr:
     """The inverse of the matrix whose rows are the first `ind` axes."""
     x, count = node.operand("self"), node.integer("ind", build, 2)
     sizes = build.sizes(x, range(build.rank(x)), "an inverse of a tensor")
@@ -119,7 +119,7 @@ def tensor_inverse(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(found, [*sizes[count:], *sizes[:count]])
 
 
-def tensor_solve(node: AtenNode, build: Build) -> SSAValue:
+def tensor_solve(node: AtenNode, build: Build) -> Expr:
     """x of A x = b, where A has b's axes in front and those of x behind them."""
     x, right = node.operand("self"), node.operand("other")
     rank = build.rank(x)
@@ -131,14 +131,14 @@ def tensor_solve(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(_solved(build.reshape(x, [rows, rows]), column, True, build), sizes)
 
 
-def inverse_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
+def inverse_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The inverse, and which pivot of the matrix is 0."""
     matrix = node.operand(node.first())
     factors, _ = lu_of(matrix, build)
     return [inverted(matrix, build), first_zero(factors, build)]
 
 
-def solve_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
+def solve_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The solution, and which pivot of the matrix is 0; in between the factors if asked for."""
     matrix = node.operand("A")
     factors, pivots = lu_of(matrix, build)
@@ -146,7 +146,7 @@ def solve_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
     return [solve(node, build), *between, first_zero(factors, build)]
 
 
-def lu_solve(node: AtenNode, build: Build) -> SSAValue:
+def lu_solve(node: AtenNode, build: Build) -> Expr:
     """X of P L U X = B, or of X P L U = B (`left=False`); of the transpose with `adjoint`."""
     is_old = node.has("LU_data")
     factors, pivots, right = (
@@ -162,18 +162,18 @@ def lu_solve(node: AtenNode, build: Build) -> SSAValue:
     return right
 
 
-def inverted(matrix: SSAValue, build: Build) -> SSAValue:
+def inverted(matrix: Expr, build: Build) -> Expr:
     return build.value(SolveOp, [matrix, unit_like(matrix, build)])
 
 
-def unit_like(matrix: SSAValue, build: Build) -> SSAValue:
+def unit_like(matrix: Expr, build: Build) -> Expr:
     """Ones on the diagonal of every matrix, zeros elsewhere."""
     (size,) = build.sizes(matrix, [build.rank(matrix) - 1], "a unit matrix")
     unit = build.weight(np.eye(size, dtype=build.dtype(matrix)))
     return expanded(unit, build.all_sizes(matrix), build)
 
 
-def _solved(matrix: SSAValue, right: SSAValue, is_left: bool, build: Build) -> SSAValue:
+def _solved(matrix: Expr, right: Expr, is_left: bool, build: Build) -> Expr:
     """The solution for matrices and right sides that broadcast."""
     if not is_left:
         turned = _solved(transposed(matrix, build), transposed(right, build), True, build)
@@ -181,7 +181,7 @@ def _solved(matrix: SSAValue, right: SSAValue, is_left: bool, build: Build) -> S
     return build.value(SolveOp, [*_in_one_batch(matrix, right, build)])
 
 
-def _in_one_batch(first: SSAValue, second: SSAValue, build: Build) -> list[SSAValue]:
+def _in_one_batch(first: Expr, second: Expr, build: Build) -> list[Expr]:
     """Matrices in the stack that both broadcast to."""
     batches = [build.shape(x)[:-2] for x in (first, second)]
     if batches[0] == batches[1]:
@@ -194,7 +194,7 @@ def _in_one_batch(first: SSAValue, second: SSAValue, build: Build) -> list[SSAVa
     ]
 
 
-def _behind_factors(factor: SSAValue, right: SSAValue, is_upper: bool, build: Build) -> SSAValue:
+def _behind_factors(factor: Expr, right: Expr, is_upper: bool, build: Build) -> Expr:
     lower = triangle_of(factor, is_upper, build)
     lower = transposed(lower, build) if is_upper else lower
     return _solved(transposed(lower, build), _solved(lower, right, True, build), True, build)

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import promoted
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -28,7 +28,7 @@ _LEAST_LOGARITHM = -100.0
 """Of a probability in `binary_cross_entropy`."""
 
 
-def _reduced(x: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _reduced(x: Expr, node: AtenNode, build: Build) -> Expr:
     """All losses, their average or their sum, as `reduction` says."""
     reduction = node.integer("reduction", build, _MEAN)
     if reduction == _NONE:
@@ -36,19 +36,19 @@ def _reduced(x: SSAValue, node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("mean" if reduction == _MEAN else "sum", x, range(build.rank(x)))
 
 
-def _plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+def _plus(x: Expr, number: float, build: Build) -> Expr:
     return build.binary("add", x, build.scalar_like(number, x))
 
 
-def _one_minus(x: SSAValue, build: Build) -> SSAValue:
+def _one_minus(x: Expr, build: Build) -> Expr:
     return build.binary("sub", build.scalar_like(1, x), x)
 
 
-def _is(x: SSAValue, number: float, build: Build) -> SSAValue:
+def _is(x: Expr, number: float, build: Build) -> Expr:
     return build.binary("equal", x, build.scalar_like(number, x))
 
 
-def _where(condition: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+def _where(condition: Expr, x: Expr, build: Build) -> Expr:
     """x, and 0 where the condition does not hold."""
     return build.select(condition, x, build.scalar_like(0, x))
 
@@ -56,15 +56,15 @@ def _where(condition: SSAValue, x: SSAValue, build: Build) -> SSAValue:
 # -- two tensors, element by element ---------------------------------------------------------------
 
 
-def _squares(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _squares(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     return square(build.binary("sub", x, y), build)
 
 
-def _distances(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     return build.unary("abs", build.binary("sub", x, y))
 
 
-def _smooth_distances(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _smooth_distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """d^2 / (2 beta) below beta, d - beta / 2 above."""
     beta, apart = node.number("beta", 1.0), _distances(x, y, node, build)
     if beta == 0:
@@ -74,7 +74,7 @@ def _smooth_distances(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) ->
     return build.select(is_near, near, _plus(apart, -beta / 2, build))
 
 
-def _huber(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _huber(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """d^2 / 2 below delta, delta (d - delta / 2) above."""
     delta, apart = node.number("delta", 1.0), _distances(x, y, node, build)
     near = build.scaled(square(apart, build), 0.5)
@@ -82,7 +82,7 @@ def _huber(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
     return build.select(is_near, near, build.scaled(_plus(apart, -delta / 2, build), delta))
 
 
-def _divergence(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _divergence(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """y (log y - x), 0 where y is; or e^y (y - x) where y is a logarithm already."""
     if node.flag("log_target"):
         return build.binary("mul", build.unary("exp", y), build.binary("sub", y, x))
@@ -91,12 +91,12 @@ def _divergence(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAVa
     return build.binary("sub", entropy, build.binary("mul", y, x))
 
 
-def _soft_margins(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _soft_margins(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """log(1 + e^(-x y))"""
     return build.unary("softplus", build.unary("neg", build.binary("mul", x, y)))
 
 
-def _hinges(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _hinges(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """x where y is 1, max(0, margin - x) where it is -1, both elsewhere."""
     margin = build.scalar_like(node.number("margin", 1.0), x)
     zero = build.scalar_like(0, x)
@@ -104,7 +104,7 @@ def _hinges(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
     return build.binary("add", far, build.select(_is(y, -1, build), zero, x))
 
 
-def _poisson(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _poisson(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """e^x - y x, or x - y log(x + eps); in full with Stirling's formula for log y!"""
     if node.flag("log_input", True):
         loss = build.binary("sub", build.unary("exp", x), build.binary("mul", y, x))
@@ -120,7 +120,7 @@ def _poisson(x: SSAValue, y: SSAValue, node: AtenNode, build: Build) -> SSAValue
     return build.binary("add", loss, term)
 
 
-_ELEMENTWISE: dict[str, Callable[[SSAValue, SSAValue, AtenNode, Build], SSAValue]] = {
+_ELEMENTWISE: dict[str, Callable[[Expr, Expr, AtenNode, Build], Expr]] = {
     "mse_loss": _squares,
     "l1_loss": _distances,
     "smooth_l1_loss": _smooth_distances,
@@ -132,14 +132,14 @@ _ELEMENTWISE: dict[str, Callable[[SSAValue, SSAValue, AtenNode, Build], SSAValue
 }
 
 
-def elementwise_loss(node: AtenNode, build: Build) -> SSAValue:
+def elementwise_loss(node: AtenNode, build: Build) -> Expr:
     """A function of each pair of elements."""
     x, y = promoted(node, ("input" if node.has("input") else "self", "target"), build)
     losses = _ELEMENTWISE[node.call.target.removeprefix("aten.")](x, y, node, build)
     return _reduced(losses, node, build)
 
 
-def binary_cross_entropy(node: AtenNode, build: Build) -> SSAValue:
+def binary_cross_entropy(node: AtenNode, build: Build) -> Expr:
     """-w (y log x + (1 - y) log(1 - x))"""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
     least = build.scalar_like(_LEAST_LOGARITHM, x)
@@ -151,7 +151,7 @@ def binary_cross_entropy(node: AtenNode, build: Build) -> SSAValue:
     return _reduced(loss if weight is None else build.binary("mul", loss, weight), node, build)
 
 
-def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> SSAValue:
+def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> Expr:
     """(1 - y) x + (1 + (p - 1) y) log(1 + e^-x), times a weight."""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
     positive = node.optional("pos_weight")
@@ -166,7 +166,7 @@ def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> SSAValue:
 # -- classes ---------------------------------------------------------------------------------------
 
 
-def cross_entropy(node: AtenNode, build: Build) -> SSAValue:
+def cross_entropy(node: AtenNode, build: Build) -> Expr:
     """x: (N, classes, ...) or (classes). Targets are classes, or a probability of each."""
     x, target = node.operand("self"), node.operand("target")
     axis = 0 if build.rank(x) == 1 else 1
@@ -185,15 +185,15 @@ def cross_entropy(node: AtenNode, build: Build) -> SSAValue:
     return _reduced(build.unary("neg", build.reduce("sum", product, [axis])), node, build)
 
 
-def negative_likelihood(node: AtenNode, build: Build) -> SSAValue:
+def negative_likelihood(node: AtenNode, build: Build) -> Expr:
     """What logarithms (N, classes, ...) are at their classes, negated."""
     x, target = node.operand("self"), node.operand("target")
     return _of_classes(x, target, 0 if build.rank(x) == 1 else 1, 0.0, node, build)
 
 
 def _of_classes(
-    x: SSAValue, target: SSAValue, axis: int, smoothing: float, node: AtenNode, build: Build
-) -> SSAValue:
+    x: Expr, target: Expr, axis: int, smoothing: float, node: AtenNode, build: Build
+) -> Expr:
     """-w x at each target, 0 where it is `ignore_index`; an average is one by weights."""
     is_ignored = _is(target, node.integer("ignore_index", build, -100), build)
     places = build.select(is_ignored, build.scalar_like(0, target), target)
@@ -224,7 +224,7 @@ def _of_classes(
     )
 
 
-def multi_margin(node: AtenNode, build: Build) -> SSAValue:
+def multi_margin(node: AtenNode, build: Build) -> Expr:
     """sum over other classes of max(0, margin - x at the target + x)^p, by their number."""
     x, target, weight = node.operand("self"), node.operand("target"), node.optional("weight")
     is_single = build.rank(x) < 2
@@ -246,7 +246,7 @@ def multi_margin(node: AtenNode, build: Build) -> SSAValue:
     return _reduced(build.squeeze(losses, [0]) if is_single else losses, node, build)
 
 
-def multi_label_margin(node: AtenNode, build: Build) -> SSAValue:
+def multi_label_margin(node: AtenNode, build: Build) -> Expr:
     """max(0, 1 - x at a target + x elsewhere), summed over all pairs, by the number of classes.
 
     Targets of a row end where the first negative one stands.
@@ -281,7 +281,7 @@ def multi_label_margin(node: AtenNode, build: Build) -> SSAValue:
 # -- distances of examples -------------------------------------------------------------------------
 
 
-def cosine_embedding(node: AtenNode, build: Build) -> SSAValue:
+def cosine_embedding(node: AtenNode, build: Build) -> Expr:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     x, y, target = (node.operand(name) for name in ("input1", "input2", "target"))
     axis = [1 if build.rank(target) else 0]
@@ -295,7 +295,7 @@ def cosine_embedding(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def margin_ranking(node: AtenNode, build: Build) -> SSAValue:
+def margin_ranking(node: AtenNode, build: Build) -> Expr:
     """max(0, margin - y (x1 - x2))"""
     first, second, target = promoted(node, ("input1", "input2", "target"), build)
     apart = build.binary("mul", target, build.binary("sub", second, first))
@@ -304,11 +304,11 @@ def margin_ranking(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def triplet_margin(node: AtenNode, build: Build) -> SSAValue:
+def triplet_margin(node: AtenNode, build: Build) -> Expr:
     """max(0, margin + the distance of what belongs together - that of what does not)"""
     anchor, positive, negative = promoted(node, ("anchor", "positive", "negative"), build)
 
-    def distance(x: SSAValue, y: SSAValue) -> SSAValue:
+    def distance(x: Expr, y: Expr) -> Expr:
         apart = _plus(build.binary("sub", x, y), node.number("eps", 1e-6), build)
         return p_norm(apart, node.number("p", 2.0), [build.rank(apart) - 1], False, build)
 

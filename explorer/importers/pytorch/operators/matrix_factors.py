@@ -9,44 +9,44 @@ Where a matrix has no factor of Cholesky there is NaN, and PyTorch raises an err
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
 
 
-def cholesky(node: AtenNode, build: Build) -> SSAValue:
+def cholesky(node: AtenNode, build: Build) -> Expr:
     """The lower triangular factor, or the upper one, of the triangle of that name."""
     x, is_upper = node.operand("self"), node.flag("upper")
     factor = build.value(CholeskyOp, [transposed(x, build) if is_upper else x])
     return transposed(factor, build) if is_upper else factor
 
 
-def cholesky_with_error(node: AtenNode, build: Build) -> list[SSAValue]:
+def cholesky_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The factor, and how many rows of it there are before the matrix is not positive."""
     factor = cholesky(node, build)
     is_missing = build.unary("is_nan", diagonal_of(factor, build))
     return [factor, _first_true(is_missing, build)]
 
 
-def lu_factor(node: AtenNode, build: Build) -> list[SSAValue]:
+def lu_factor(node: AtenNode, build: Build) -> list[Expr]:
     """Both factors in one matrix, the exchanged rows, and which pivot is 0."""
     _require_pivots(node)
     factors, pivots = lu_of(node.operand(node.first()), build)
     return [factors, pivots, first_zero(factors, build)]
 
 
-def lu(node: AtenNode, build: Build) -> list[SSAValue]:
+def lu(node: AtenNode, build: Build) -> list[Expr]:
     """P, L and U of A = P L U."""
     _require_pivots(node)
     factors, pivots = lu_of(node.operand("A"), build)
     return unpacked(factors, pivots, build)
 
 
-def lu_unpack(node: AtenNode, build: Build) -> list[SSAValue]:
+def lu_unpack(node: AtenNode, build: Build) -> list[Expr]:
     """P, L and U of both factors in one matrix."""
     if not (node.flag("unpack_data", True) and node.flag("unpack_pivots", True)):
         raise Unsupported("factors that are unpacked in part")
@@ -58,12 +58,12 @@ def _require_pivots(node: AtenNode) -> None:
         raise Unsupported("factors without pivots")
 
 
-def lu_of(matrix: SSAValue, build: Build) -> list[SSAValue]:
+def lu_of(matrix: Expr, build: Build) -> list[Expr]:
     """Both factors in one matrix, and the exchanged rows counted from 1."""
-    return list(build.operation(LuOp, [matrix]).results)
+    return build.values(LuOp, [matrix])
 
 
-def unpacked(factors: SSAValue, pivots: SSAValue, build: Build) -> list[SSAValue]:
+def unpacked(factors: Expr, pivots: Expr, build: Build) -> list[Expr]:
     rank = build.rank(factors)
     rows, columns = build.sizes(factors, [rank - 2, rank - 1], "factors")
     count = min(rows, columns)
@@ -75,7 +75,7 @@ def unpacked(factors: SSAValue, pivots: SSAValue, build: Build) -> list[SSAValue
     return [exchanged, with_unit_diagonal(lower, build), upper]
 
 
-def _order(pivots: SSAValue, rows: int, build: Build) -> SSAValue:
+def _order(pivots: Expr, rows: int, build: Build) -> Expr:
     """Which row came to each place when rows were exchanged one after the other."""
     rank = build.rank(pivots)
     (count,) = build.sizes(pivots, [rank - 1], "exchanged rows")
@@ -93,19 +93,19 @@ def _order(pivots: SSAValue, rows: int, build: Build) -> SSAValue:
     return order
 
 
-def diagonal_of(x: SSAValue, build: Build) -> SSAValue:
+def diagonal_of(x: Expr, build: Build) -> Expr:
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "a diagonal")
     flat = build.reshape(x, [*build.all_sizes(x)[: rank - 2], rows * columns])
     return build.gather(flat, np.arange(min(rows, columns)) * (columns + 1), rank - 2)
 
 
-def first_zero(factors: SSAValue, build: Build) -> SSAValue:
+def first_zero(factors: Expr, build: Build) -> Expr:
     diagonal = diagonal_of(factors, build)
     return _first_true(build.binary("equal", diagonal, build.scalar_like(0, diagonal)), build)
 
 
-def _first_true(found: SSAValue, build: Build) -> SSAValue:
+def _first_true(found: Expr, build: Build) -> Expr:
     """The place of the first of the last axis that is true, from 1 on; 0 where none is."""
     axis = build.rank(found) - 1
     (count,) = build.sizes(found, [axis], "a diagonal")
@@ -118,12 +118,12 @@ def _first_true(found: SSAValue, build: Build) -> SSAValue:
     return build.select(build.binary("equal", best, zero), zero, place)
 
 
-def transposed(x: SSAValue, build: Build) -> SSAValue:
+def transposed(x: Expr, build: Build) -> Expr:
     rank = build.rank(x)
     return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def triangle_of(x: SSAValue, is_upper: bool, build: Build) -> SSAValue:
+def triangle_of(x: Expr, is_upper: bool, build: Build) -> Expr:
     """One triangle of every matrix, with its diagonal."""
     rank = build.rank(x)
     sizes = build.sizes(x, [rank - 2, rank - 1], "a triangle")
@@ -131,7 +131,7 @@ def triangle_of(x: SSAValue, is_upper: bool, build: Build) -> SSAValue:
     return build.select(build.weight(kept), x, build.scalar_like(0, x))
 
 
-def with_unit_diagonal(x: SSAValue, build: Build) -> SSAValue:
+def with_unit_diagonal(x: Expr, build: Build) -> Expr:
     rows, columns = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "a diagonal")
     is_on = build.weight(np.eye(rows, columns, dtype=np.bool_))
     return build.select(is_on, build.scalar_like(1, x), x)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build, Size, Undecided, Unsupported
+from explorer.importers.building.build import Build, Undecided, Unsupported
+from explorer.importers.building.expr import Axis, Expr, Size
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.movement.slices import TO_THE_END
@@ -16,24 +16,24 @@ from explorer.ir.types import element_type_from_numpy
 # -- shapes ----------------------------------------------------------------------------------------
 
 
-def same(node: AtenNode, build: Build) -> SSAValue:
+def same(node: AtenNode, build: Build) -> Expr:
     """The tensor itself: what is copied has no meaning here."""
     del build
     return node.operand(node.first())
 
 
-def view(node: AtenNode, build: Build) -> SSAValue:
+def view(node: AtenNode, build: Build) -> Expr:
     """The same elements, in row-major order, under another shape."""
     sizes = node.sizes("size" if node.has("size") else "shape")
     return build.reshape(node.operand("self"), sizes)
 
 
-def view_as(node: AtenNode, build: Build) -> SSAValue:
+def view_as(node: AtenNode, build: Build) -> Expr:
     """The same elements under the shape of another tensor."""
     return build.reshape(node.operand("self"), build.all_sizes(node.operand("other")))
 
 
-def flatten(node: AtenNode, build: Build) -> SSAValue:
+def flatten(node: AtenNode, build: Build) -> Expr:
     """Some axes as one."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -44,7 +44,7 @@ def flatten(node: AtenNode, build: Build) -> SSAValue:
     return joined_axes(x, first, last, build)
 
 
-def joined_axes(x: SSAValue, first: int, last: int, build: Build) -> SSAValue:
+def joined_axes(x: Expr, first: int, last: int, build: Build) -> Expr:
     """The axes from the first to the last as one."""
     sizes = build.all_sizes(x)
     known = [build.size(x, axis) for axis in range(first, last + 1)]
@@ -53,7 +53,7 @@ def joined_axes(x: SSAValue, first: int, last: int, build: Build) -> SSAValue:
     return build.reshape(x, [*sizes[:first], middle, *sizes[last + 1 :]])
 
 
-def unflatten(node: AtenNode, build: Build) -> SSAValue:
+def unflatten(node: AtenNode, build: Build) -> Expr:
     """One axis as several."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), build.rank(x))
@@ -61,7 +61,7 @@ def unflatten(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(x, [*sizes[:axis], *node.sizes("sizes"), *sizes[axis + 1 :]])
 
 
-def squeeze(node: AtenNode, build: Build) -> SSAValue:
+def squeeze(node: AtenNode, build: Build) -> Expr:
     """Without axes of size 1: all of them, or some."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -70,28 +70,28 @@ def squeeze(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(x, axes) if axes else x
 
 
-def unsqueeze(node: AtenNode, build: Build) -> SSAValue:
+def unsqueeze(node: AtenNode, build: Build) -> Expr:
     """A new axis of size 1."""
     return build.unsqueeze(node.operand("self"), [node.integer("dim", build)])
 
 
-def expand(node: AtenNode, build: Build) -> SSAValue:
+def expand(node: AtenNode, build: Build) -> Expr:
     """Repeated along axes of size 1 and new leading ones; -1 keeps a size."""
     x, sizes = node.operand("self"), node.sizes("size")
     missing = len(sizes) - build.rank(x)
     kept = [
-        Axis(x, axis - missing) if isinstance(size, int) and size == -1 else size
+        x.dim(axis - missing) if isinstance(size, int) and size == -1 else size
         for axis, size in enumerate(sizes)
     ]
     return expanded(x, kept, build)
 
 
-def expand_as(node: AtenNode, build: Build) -> SSAValue:
+def expand_as(node: AtenNode, build: Build) -> Expr:
     """Repeated to the shape of another tensor."""
     return expanded(node.operand("self"), build.all_sizes(node.operand("other")), build)
 
 
-def expanded(x: SSAValue, sizes: Sequence[Size], build: Build) -> SSAValue:
+def expanded(x: Expr, sizes: Sequence[Size], build: Build) -> Expr:
     """x itself where it has the shape already."""
     known = build.all_sizes(x)
     if len(known) == len(sizes) and all(
@@ -103,7 +103,7 @@ def expanded(x: SSAValue, sizes: Sequence[Size], build: Build) -> SSAValue:
     return build.expand(x, sizes)
 
 
-def broadcast_all(node: AtenNode, build: Build) -> list[SSAValue]:
+def broadcast_all(node: AtenNode, build: Build) -> list[Expr]:
     """Tensors in the shape that all of them broadcast to."""
     tensors = node.tensors("tensors")
     shapes = [build.sizes(t, range(build.rank(t)), "a common shape") for t in tensors]
@@ -111,7 +111,7 @@ def broadcast_all(node: AtenNode, build: Build) -> list[SSAValue]:
     return [expanded(t, shape, build) for t in tensors]
 
 
-def transpose(node: AtenNode, build: Build) -> SSAValue:
+def transpose(node: AtenNode, build: Build) -> Expr:
     """Two axes change places."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -124,27 +124,27 @@ def transpose(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(x, order)
 
 
-def matrix_transpose(node: AtenNode, build: Build) -> SSAValue:
+def matrix_transpose(node: AtenNode, build: Build) -> Expr:
     """Rows become columns: the last two axes change places."""
     x = node.operand("self")
     rank = build.rank(x)
     return x if rank < 2 else build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def reversed_axes(node: AtenNode, build: Build) -> SSAValue:
+def reversed_axes(node: AtenNode, build: Build) -> Expr:
     """All axes in the opposite order."""
     x = node.operand("self")
     return build.transpose(x, list(reversed(range(build.rank(x)))))
 
 
-def permute(node: AtenNode, build: Build) -> SSAValue:
+def permute(node: AtenNode, build: Build) -> Expr:
     """Axes in another order."""
     x = node.operand("self")
     rank = build.rank(x)
     return build.transpose(x, [build.axis(a, rank) for a in node.integers("dims", build)])
 
 
-def move_axes(node: AtenNode, build: Build) -> SSAValue:
+def move_axes(node: AtenNode, build: Build) -> Expr:
     """Some axes at other places; the rest keep their order."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -156,7 +156,7 @@ def move_axes(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(x, order)
 
 
-def half_turned(node: AtenNode, build: Build) -> SSAValue:
+def half_turned(node: AtenNode, build: Build) -> Expr:
     """What stands first along axes comes to their middle, or back: halves change places."""
     x = node.operand("self")
     axes = node.integers("dim", build, range(build.rank(x)))
@@ -170,7 +170,7 @@ def half_turned(node: AtenNode, build: Build) -> SSAValue:
 # -- padding ---------------------------------------------------------------------------------------
 
 
-def pad(node: AtenNode, build: Build) -> SSAValue:
+def pad(node: AtenNode, build: Build) -> Expr:
     """Elements around: of a value, or copies of what is inside. Pads begin with the last axis."""
     x, pads = node.operand("self"), node.integers("pad" if node.has("pad") else "padding", build)
     target = node.call.target.removeprefix("aten.")
@@ -214,7 +214,7 @@ def _copied(size: int, low: int, high: int, mode: str) -> np.ndarray:
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def pixel_shuffle(node: AtenNode, build: Build) -> SSAValue:
+def pixel_shuffle(node: AtenNode, build: Build) -> Expr:
     """Channels become blocks of pixels."""
     x, block = node.operand("self"), node.integer("upscale_factor", build)
     rank = build.rank(x)
@@ -226,7 +226,7 @@ def pixel_shuffle(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(moved, [*rest, channels // block**2, height * block, width * block])
 
 
-def pixel_unshuffle(node: AtenNode, build: Build) -> SSAValue:
+def pixel_unshuffle(node: AtenNode, build: Build) -> Expr:
     """Blocks of pixels become channels."""
     x, block = node.operand("self"), node.integer("downscale_factor", build)
     rank = build.rank(x)
@@ -239,7 +239,7 @@ def pixel_unshuffle(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(moved, [*rest, channels * block**2, rows, columns])
 
 
-def channel_shuffle(node: AtenNode, build: Build) -> SSAValue:
+def channel_shuffle(node: AtenNode, build: Build) -> Expr:
     """Channels of groups, one of each in turn."""
     x, groups = node.operand("self" if node.has("self") else "input"), node.integer("groups", build)
     (channels,) = build.sizes(x, [1], "groups of channels")
@@ -252,7 +252,7 @@ def channel_shuffle(node: AtenNode, build: Build) -> SSAValue:
 # -- element types ---------------------------------------------------------------------------------
 
 
-def convert(node: AtenNode, build: Build) -> SSAValue:
+def convert(node: AtenNode, build: Build) -> Expr:
     """In another element type, where one is asked for."""
     x = node.operand("self")
     if node.has("other"):
@@ -261,7 +261,7 @@ def convert(node: AtenNode, build: Build) -> SSAValue:
     return x if dtype is None else build.cast(x, dtype)
 
 
-def view_bits(node: AtenNode, build: Build) -> SSAValue:
+def view_bits(node: AtenNode, build: Build) -> Expr:
     """The same bits as elements of another type."""
     x, dtype = node.operand("self"), node.dtype()
     if dtype is None or dtype.itemsize != build.dtype(x).itemsize:

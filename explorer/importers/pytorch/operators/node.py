@@ -15,9 +15,9 @@ from math import isfinite
 from typing import TypeGuard
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Build, Size, Undecided, Unsupported
+from explorer.importers.building.build import Build, Undecided, Unsupported
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.flat import FileNode
 from explorer.importers.pytorch.file.program import (
     Argument,
@@ -48,9 +48,9 @@ class AtenNode(FileNode):
     """Values of the graph that are complex: their two parts are a last axis of their own."""
     used: frozenset[str] = frozenset()
     """Values of the graph that something takes."""
-    given: Mapping[str, SSAValue] = field(default_factory=dict)
+    given: Mapping[str, Expr] = field(default_factory=dict)
     """The values of `inputs`."""
-    convert: Callable[[AtenNode, Build], Sequence[SSAValue]] | None = None
+    convert: Callable[[AtenNode, Build], Sequence[Expr]] | None = None
     """What converts the calls of graphs that it takes."""
 
     @property
@@ -84,14 +84,14 @@ class AtenNode(FileNode):
         return any(name in self.used for name in self.call.results[first:])
 
     # -- tensors -----------------------------------------------------------------------------------
-    def operand(self, name: str) -> SSAValue:
+    def operand(self, name: str) -> Expr:
         """A tensor that must be there."""
         found = self.optional(name)
         if found is None:
             raise ValueError(f"operand {name} is missing")
         return found
 
-    def optional(self, name: str) -> SSAValue | None:
+    def optional(self, name: str) -> Expr | None:
         argument = self.argument(name)
         if argument is None:
             return None
@@ -99,14 +99,14 @@ class AtenNode(FileNode):
             raise ValueError(f"{name} is {argument!r}; a tensor expected")
         return self.given[argument.name]
 
-    def tensors(self, name: str) -> list[SSAValue]:
+    def tensors(self, name: str) -> list[Expr]:
         """A list of tensors, all of which must be there."""
         found = self.optional_tensors(name)
         if any(value is None for value in found):
             raise ValueError(f"a tensor of {name} is missing")
         return [value for value in found if value is not None]
 
-    def optional_tensors(self, name: str) -> list[SSAValue | None]:
+    def optional_tensors(self, name: str) -> list[Expr | None]:
         return [None if a is None else self._value(a, name) for a in self._list(name)]
 
     def graph(self, name: str) -> Graph:
@@ -115,7 +115,7 @@ class AtenNode(FileNode):
             raise ValueError(f"{name} is no graph")
         return found
 
-    def _value(self, argument: Argument, name: str) -> SSAValue:
+    def _value(self, argument: Argument, name: str) -> Expr:
         if not isinstance(argument, Ref):
             raise ValueError(f"{name} holds {argument!r}; a tensor expected")
         return self.given[argument.name]
@@ -217,7 +217,7 @@ class AtenNode(FileNode):
 
     def _size(self, found: Argument, name: str) -> Size:
         if isinstance(found, Ref):
-            return self.given[found.name]
+            return self.given[found.name].value
         if not _is_finite(found):
             raise ValueError(f"{name} is {found!r}; a size expected")
         return int(found)

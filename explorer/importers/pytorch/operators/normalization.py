@@ -8,9 +8,9 @@ group_norm     ... over groups of channels
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
-from explorer.importers.building.build import Axis, Build
+from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.versions import statistics_of
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -22,7 +22,7 @@ from explorer.ir.top.reductions.normalization import (
 )
 
 
-def batch_norm(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
+def batch_norm(node: AtenNode, build: Build) -> Expr | list[Expr]:
     """By the statistics of channels that the module holds, or that the batch has.
 
     A module that trains gives what its own become, too: see `file.versions.statistics_of`.
@@ -33,7 +33,7 @@ def batch_norm(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
     return _normalized(node, build)
 
 
-def _normalized(node: AtenNode, build: Build) -> SSAValue:
+def _normalized(node: AtenNode, build: Build) -> Expr:
     x = node.operand("input")
     is_training = node.flag("training") or not node.has("running_mean")
     epsilon = node.number("eps", 1e-5)
@@ -52,7 +52,7 @@ def _normalized(node: AtenNode, build: Build) -> SSAValue:
     return _scaled_by_channels(normalized, scale, shift, build)
 
 
-def native_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The result, and what a backward pass would need: nothing where the module is evaluated."""
     if statistics_of(node.call):
         return _updated(node, [], build)
@@ -63,19 +63,19 @@ def native_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
     return [_normalized(node, build), nothing, nothing]
 
 
-def functional_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+def functional_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The same, and the module's statistics as they are afterwards."""
     if node.flag("training"):
         return _updated(node, [], build)
     return [*native_batch_norm(node, build), *_held(node)]
 
 
-def updating_batch_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+def updating_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The same of a module that trains; behind what a backward pass needs PyTorch has a reserve."""
     return _updated(node, [build.weight(np.zeros(0, np.uint8))], build)
 
 
-def _updated(node: AtenNode, reserve: list[SSAValue], build: Build) -> list[SSAValue]:
+def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
     """By the batch's own statistics, of which the module's become a share: momentum.
 
     Its variance is that of n elements, n / (n - 1) times that of a batch which is all there is.
@@ -97,16 +97,16 @@ def _updated(node: AtenNode, reserve: list[SSAValue], build: Build) -> list[SSAV
     return [y, *saved, *reserve, *changed]
 
 
-def _like(x: SSAValue, values: list[SSAValue], build: Build) -> list[SSAValue]:
+def _like(x: Expr, values: list[Expr], build: Build) -> list[Expr]:
     """Values in the element type of x."""
     return [build.cast(value, build.dtype(x)) for value in values]
 
 
-def _held(node: AtenNode) -> list[SSAValue]:
+def _held(node: AtenNode) -> list[Expr]:
     return [node.operand("running_mean"), node.operand("running_var")]
 
 
-def _trained(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue, SSAValue]:
+def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     """By the batch's own mean and variance, which are given, too: one number for each channel.
 
     Both are f32 where x is narrower.
@@ -126,27 +126,23 @@ def _trained(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue, SSAValue
     return y, build.reshape(mean, [channels]), build.reshape(variance, [channels])
 
 
-def _spread(variance: SSAValue, node: AtenNode, build: Build) -> SSAValue:
+def _spread(variance: Expr, node: AtenNode, build: Build) -> Expr:
     """1 / sqrt(variance + epsilon)"""
     epsilon = build.scalar_like(node.number("eps", 1e-5), variance)
     return build.unary("reciprocal", build.unary("sqrt", build.binary("add", variance, epsilon)))
 
 
-def _channels(x: SSAValue, build: Build) -> int:
+def _channels(x: Expr, build: Build) -> int:
     return build.sizes(x, [1], "statistics of channels")[0]
 
 
-def _or_constant(
-    value: SSAValue | None, number: float, count: int, x: SSAValue, build: Build
-) -> SSAValue:
+def _or_constant(value: Expr | None, number: float, count: int, x: Expr, build: Build) -> Expr:
     if value is not None:
         return build.cast(value, build.dtype(x))
     return build.weight(np.full(count, number, build.dtype(x)))
 
 
-def _statistics(
-    x: SSAValue, axes: list[int], epsilon: float, build: Build
-) -> tuple[SSAValue, SSAValue]:
+def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr]:
     """The mean, and 1 / sqrt(variance + epsilon), with axes of size 1."""
     mean = build.reduce("mean", x, axes, True)
     apart = build.binary("sub", x, mean)
@@ -155,16 +151,14 @@ def _statistics(
     return mean, build.unary("reciprocal", root)
 
 
-def _scaled_by_channels(
-    x: SSAValue, scale: SSAValue | None, shift: SSAValue | None, build: Build
-) -> SSAValue:
+def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None, build: Build) -> Expr:
     trailing = [1] * (build.rank(x) - 2)
     if scale is not None:
         x = build.binary("mul", x, build.reshape(scale, [-1, *trailing]))
     return x if shift is None else build.binary("add", x, build.reshape(shift, [-1, *trailing]))
 
 
-def layer_norm(node: AtenNode, build: Build) -> SSAValue:
+def layer_norm(node: AtenNode, build: Build) -> Expr:
     """Over the last axes, as many as `normalized_shape` has."""
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
@@ -172,7 +166,7 @@ def layer_norm(node: AtenNode, build: Build) -> SSAValue:
     return build.value(LayerNormOp, operands, axis=axis, epsilon=node.number("eps", 1e-5))
 
 
-def native_layer_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The result, and the statistics of each slice."""
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
@@ -181,7 +175,7 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[SSAValue]:
     return [layer_norm(node, build), *_like(x, list(statistics), build)]
 
 
-def rms_norm(node: AtenNode, build: Build) -> SSAValue:
+def rms_norm(node: AtenNode, build: Build) -> Expr:
     """x by the root of the average of its squares, over the last axes; nothing is subtracted."""
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
@@ -191,18 +185,18 @@ def rms_norm(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def group_norm(node: AtenNode, build: Build) -> SSAValue:
+def group_norm(node: AtenNode, build: Build) -> Expr:
     """Each group of channels of each image by its own statistics."""
     x = node.operand("input")
     return _grouped(x, node.integer("num_groups", build), node, build)[0]
 
 
-def native_group_norm(node: AtenNode, build: Build) -> list[SSAValue]:
+def native_group_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The result, and the statistics of each group."""
     return _grouped(node.operand("input"), node.integer("group", build), node, build)
 
 
-def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSAValue]:
+def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
     channels, epsilon = _channels(x, build), node.number("eps", 1e-5)
     weight, bias = node.optional("weight"), node.optional("bias")
     if groups == channels and build.rank(x) > 2 and "native" not in node.call.target:
@@ -211,7 +205,7 @@ def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSA
             for value, number in ((weight, 1.0), (bias, 0.0))
         ]
         return [build.value(InstanceNormOp, [x, *parameters], epsilon=epsilon)]
-    rows = build.reshape(x, [Axis(x, 0), groups, -1])
+    rows = build.reshape(x, [x.dim(0), groups, -1])
     normalized = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
     y = build.reshape(normalized, build.all_sizes(x))
     result = _scaled_by_channels(y, weight, bias, build)
@@ -221,7 +215,7 @@ def _grouped(x: SSAValue, groups: int, node: AtenNode, build: Build) -> list[SSA
     return [result, *(build.squeeze(v, [2]) for v in _like(x, list(statistics), build))]
 
 
-def instance_norm(node: AtenNode, build: Build) -> SSAValue:
+def instance_norm(node: AtenNode, build: Build) -> Expr:
     """Each channel of each image by its own statistics, or by those that the module holds."""
     if not node.flag("use_input_stats", True):
         return _normalized(node, build)
@@ -234,7 +228,7 @@ def instance_norm(node: AtenNode, build: Build) -> SSAValue:
     return build.value(InstanceNormOp, [x, *parameters], epsilon=node.number("eps", 1e-5))
 
 
-def local_response_norm(node: AtenNode, build: Build) -> SSAValue:
+def local_response_norm(node: AtenNode, build: Build) -> Expr:
     """x by a power of the sum of squares of neighbouring channels."""
     return build.value(
         LocalResponseNormOp,
@@ -246,7 +240,7 @@ def local_response_norm(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def cosine_similarity(node: AtenNode, build: Build) -> SSAValue:
+def cosine_similarity(node: AtenNode, build: Build) -> Expr:
     """x y / (|x| |y|) along an axis; no length is less than eps."""
     x, y = node.operand("x1"), node.operand("x2")
     axis = build.axis(node.integer("dim", build, 1), max(build.rank(x), build.rank(y)))
@@ -262,7 +256,7 @@ def cosine_similarity(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", build.binary("mul", *parts), [axis])
 
 
-def pairwise_distance(node: AtenNode, build: Build) -> SSAValue:
+def pairwise_distance(node: AtenNode, build: Build) -> Expr:
     """The norm of x1 - x2 + eps along the last axis."""
     apart = build.binary("sub", node.operand("x1"), node.operand("x2"))
     apart = build.binary("add", apart, build.scalar_like(node.number("eps", 1e-6), apart))
@@ -270,7 +264,7 @@ def pairwise_distance(node: AtenNode, build: Build) -> SSAValue:
     return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"), build)
 
 
-def weight_norm(node: AtenNode, build: Build) -> SSAValue:
+def weight_norm(node: AtenNode, build: Build) -> Expr:
     """g v / |v|, the length of v along all axes but one."""
     direction, size = node.operand("v"), node.operand("g")
     axis = node.integer("dim", build, 0)

@@ -7,9 +7,9 @@ aten.geqrf(A)            R and the reflections that Q is made of
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.matrix_factors import (
     diagonal_of,
     transposed,
@@ -20,7 +20,7 @@ from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.reflections import HouseholderOp, ReflectOp
 
 
-def qr(node: AtenNode, build: Build) -> list[SSAValue]:
+def qr(node: AtenNode, build: Build) -> list[Expr]:
     """Q and R: as many columns and rows as the shorter side has, as many as there are rows
     (`complete`, `some=False`), or R alone (`r`)."""
     x = node.operand(node.first())
@@ -32,19 +32,19 @@ def qr(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.cast(v, dtype) for v in qr_of(x, mode == "complete", build)]
 
 
-def qr_of(x: SSAValue, is_complete: bool, build: Build) -> list[SSAValue]:
+def qr_of(x: Expr, is_complete: bool, build: Build) -> list[Expr]:
     """Both factors in doubles."""
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "orthogonal factors")
     count = min(rows, columns)
-    factors, scales = build.operation(HouseholderOp, [build.cast(x, np.float64)]).results
+    factors, scales = build.values(HouseholderOp, [build.cast(x, np.float64)])
     height = rows if is_complete else count
     upper = triangle_of(build.slice(factors, rank - 2, 0, height), True, build)
     vectors = build.slice(factors, rank - 1, 0, count)
     return [_product(vectors, scales, height, build), upper]
 
 
-def completed(x: SSAValue, build: Build) -> SSAValue:
+def completed(x: Expr, build: Build) -> Expr:
     """Orthogonal columns of length 1, as many as there are rows; x is the first of them.
 
     A column of zeros counts as one that is not known.
@@ -58,14 +58,14 @@ def completed(x: SSAValue, build: Build) -> SSAValue:
     return build.select(is_turned, build.unary("neg", orthogonal), orthogonal)
 
 
-def reflections(node: AtenNode, build: Build) -> list[SSAValue]:
+def reflections(node: AtenNode, build: Build) -> list[Expr]:
     """R above the vectors of Q's reflections, and a number for each."""
     x = node.operand("self")
-    found = build.operation(HouseholderOp, [build.cast(x, np.float64)]).results
+    found = build.values(HouseholderOp, [build.cast(x, np.float64)])
     return [build.cast(v, build.dtype(x)) for v in found]
 
 
-def product_of_reflections(node: AtenNode, build: Build) -> SSAValue:
+def product_of_reflections(node: AtenNode, build: Build) -> Expr:
     """The first columns of Q, as many as there are of the vectors."""
     x = node.operand(node.first())
     scales = node.operand("tau" if node.has("tau") else "input2")
@@ -74,7 +74,7 @@ def product_of_reflections(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(found, build.dtype(x))
 
 
-def reflected(node: AtenNode, build: Build) -> SSAValue:
+def reflected(node: AtenNode, build: Build) -> Expr:
     """Q C or C Q (`left=False`), or so with Q's transpose (`transpose`)."""
     vectors, scales, x = (node.operand(name) for name in ("self", "input2", "input3"))
     vectors, scales = _vectors(vectors, scales, build), build.cast(scales, np.float64)
@@ -84,13 +84,13 @@ def reflected(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(found if is_left else transposed(found, build), build.dtype(x))
 
 
-def _vectors(x: SSAValue, scales: SSAValue, build: Build) -> SSAValue:
+def _vectors(x: Expr, scales: Expr, build: Build) -> Expr:
     """Those that have a number, in doubles."""
     (count,) = build.sizes(scales, [build.rank(scales) - 1], "reflections")
     return build.cast(build.slice(x, build.rank(x) - 1, 0, count), np.float64)
 
 
-def _product(vectors: SSAValue, scales: SSAValue, columns: int, build: Build) -> SSAValue:
+def _product(vectors: Expr, scales: Expr, columns: int, build: Build) -> Expr:
     """The first columns of the matrix that all reflections are."""
     rank = build.rank(vectors)
     (rows,) = build.sizes(vectors, [rank - 2], "a product of reflections")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 
 
-def select(node: AtenNode, build: Build) -> SSAValue:
+def select(node: AtenNode, build: Build) -> Expr:
     """The elements at one place of an axis."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), build.rank(x))
@@ -21,7 +21,7 @@ def select(node: AtenNode, build: Build) -> SSAValue:
     return at_place(x, axis, index, build)
 
 
-def at_place(x: SSAValue, axis: int, index: int, build: Build) -> SSAValue:
+def at_place(x: Expr, axis: int, index: int, build: Build) -> Expr:
     size = build.size(x, axis)
     if size is not None and not -size <= index < size:
         raise ValueError(f"place {index} of an axis with {size} elements")
@@ -29,19 +29,17 @@ def at_place(x: SSAValue, axis: int, index: int, build: Build) -> SSAValue:
     return build.squeeze(build.slice(x, axis, index, stop), [axis])
 
 
-def slice_axis(node: AtenNode, build: Build) -> SSAValue:
+def slice_axis(node: AtenNode, build: Build) -> Expr:
     """Every step-th element from start to end."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, 0), build.rank(x))
     return sliced(node, x, axis, build)
 
 
-def sliced(node: AtenNode, x: SSAValue, axis: int, build: Build) -> SSAValue:
+def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
     start, stop = node.size("start", 0), node.size("end", TO_THE_END)
     step = node.integer("step", build, 1)
-    bounds = [
-        build.knowledge.integers(b) if isinstance(b, SSAValue) else [b] for b in (start, stop)
-    ]
+    bounds = [build.knowledge.integers(b) if isinstance(b, Expr) else [b] for b in (start, stop)]
     if all(b is not None for b in bounds):
         low, high = (int(b[0]) for b in bounds if b is not None)  # pyright: ignore
         if low == 0 and step == 1 and high >= TO_THE_END:
@@ -52,7 +50,7 @@ def sliced(node: AtenNode, x: SSAValue, axis: int, build: Build) -> SSAValue:
     return build.value(SliceOp, [x, *vectors, steps], axes=[axis])
 
 
-def narrow(node: AtenNode, build: Build) -> SSAValue:
+def narrow(node: AtenNode, build: Build) -> Expr:
     """Some elements of an axis, by the first one and their number."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), build.rank(x))
@@ -63,7 +61,7 @@ def narrow(node: AtenNode, build: Build) -> SSAValue:
     return build.slice(x, axis, start, start + length)
 
 
-def split(node: AtenNode, build: Build) -> list[SSAValue]:
+def split(node: AtenNode, build: Build) -> list[Expr]:
     """Parts of one size along an axis; the last may be smaller. Or of sizes that are listed."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, 0), build.rank(x))
@@ -78,12 +76,12 @@ def split(node: AtenNode, build: Build) -> list[SSAValue]:
     return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
 
 
-def parts_of(x: SSAValue, axis: int, sizes: Sequence[int], build: Build) -> list[SSAValue]:
+def parts_of(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
     ends = list(accumulate(sizes))
     return [build.slice(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
-def chunk(node: AtenNode, build: Build) -> list[SSAValue]:
+def chunk(node: AtenNode, build: Build) -> list[Expr]:
     """So many parts along an axis, of one size but for the last."""
     x, count = node.operand("self"), node.integer("chunks", build)
     axis = build.axis(node.integer("dim", build, 0), build.rank(x))
@@ -95,7 +93,7 @@ def chunk(node: AtenNode, build: Build) -> list[SSAValue]:
 _ALONG = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
 
 
-def tensor_split(node: AtenNode, build: Build) -> list[SSAValue]:
+def tensor_split(node: AtenNode, build: Build) -> list[Expr]:
     """So many parts along an axis, as even as possible; or parts between places."""
     x = node.operand("self")
     axis = _ALONG.get(node.call.target.split(".")[1], node.integer("dim", build, 0))
@@ -112,7 +110,7 @@ def tensor_split(node: AtenNode, build: Build) -> list[SSAValue]:
     return parts_of(x, axis, [size // count + (i < rest) for i in range(count)], build)
 
 
-def unbind(node: AtenNode, build: Build) -> list[SSAValue]:
+def unbind(node: AtenNode, build: Build) -> list[Expr]:
     """The elements at each place of an axis."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, 0), build.rank(x))
@@ -120,7 +118,7 @@ def unbind(node: AtenNode, build: Build) -> list[SSAValue]:
     return [at_place(x, axis, index, build) for index in range(size)]
 
 
-def diagonal(node: AtenNode, build: Build) -> SSAValue:
+def diagonal(node: AtenNode, build: Build) -> Expr:
     """The elements of a matrix whose column is as far behind their row as `offset`; they become
     the last axis."""
     x = node.operand("self" if node.has("self") else "A")
@@ -141,7 +139,7 @@ def diagonal(node: AtenNode, build: Build) -> SSAValue:
     return build.gather(flat, places, rank - 2)
 
 
-def diagonal_matrix(node: AtenNode, build: Build) -> SSAValue:
+def diagonal_matrix(node: AtenNode, build: Build) -> Expr:
     """A matrix with the last axis as a diagonal, zeros elsewhere."""
     x, offset = node.operand("self"), node.integer("offset", build, 0)
     rank = build.rank(x) + 1
@@ -163,7 +161,7 @@ def diagonal_matrix(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(matrix, [next(rest) if axis < 0 else axis for axis in order])
 
 
-def diag(node: AtenNode, build: Build) -> SSAValue:
+def diag(node: AtenNode, build: Build) -> Expr:
     """A vector as a diagonal, or a matrix' diagonal; `diagflat`: all elements as a vector."""
     x, is_flat = node.operand("self"), "diagflat" in node.call.target
     offset = node.integer("offset" if is_flat else "diagonal", build, 0)
@@ -179,7 +177,7 @@ def diag(node: AtenNode, build: Build) -> SSAValue:
     return build.gather(build.reshape(x, [-1]), np.array(places, np.int64), 0)
 
 
-def triangle(node: AtenNode, build: Build) -> SSAValue:
+def triangle(node: AtenNode, build: Build) -> Expr:
     """Zeros above (tril) or below (triu) a diagonal of the last two axes."""
     x, offset = node.operand("self"), node.integer("diagonal", build, 0)
     rank = build.rank(x)
@@ -189,7 +187,7 @@ def triangle(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.weight(kept), x, build.scalar_like(0, x))
 
 
-def unfold(node: AtenNode, build: Build) -> SSAValue:
+def unfold(node: AtenNode, build: Build) -> Expr:
     """Parts of an axis, each `step` behind the one before, as a new last axis."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -205,7 +203,7 @@ def unfold(node: AtenNode, build: Build) -> SSAValue:
     return build.transpose(gathered, [*order, axis + 1])
 
 
-def strided(node: AtenNode, build: Build) -> SSAValue:
+def strided(node: AtenNode, build: Build) -> Expr:
     """Elements by steps through the tensor as a row, which has to be the file's own order."""
     x = node.operand("self")
     sizes, steps = node.integers("size", build), node.integers("stride", build)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.interpolation import interpolate
 from explorer.importers.building.windows import Window, average_pooled, pooled, power_pooled
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -25,7 +25,7 @@ def _rank(node: AtenNode) -> int:
     return next(int(c) for c in node.call.target if c.isdigit())
 
 
-def _operand(node: AtenNode) -> SSAValue:
+def _operand(node: AtenNode) -> Expr:
     return node.operand("self" if node.has("self") else "input")
 
 
@@ -34,8 +34,8 @@ def _spread(numbers: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def _on_batches(
-    x: SSAValue, rank: int, build: Build, pool: Callable[[SSAValue], Sequence[SSAValue]]
-) -> list[SSAValue]:
+    x: Expr, rank: int, build: Build, pool: Callable[[Expr], Sequence[Expr]]
+) -> list[Expr]:
     """A pool of images (N, C, spatial...), of which a single one has no first axis."""
     if build.rank(x) == rank + 2:
         return list(pool(x))
@@ -51,19 +51,19 @@ def _window(node: AtenNode, rank: int, build: Build) -> Window:
     return Window(sizes, strides, _spread(node.integers("dilation", build, [1]), rank), pads, pads)
 
 
-def _surplus(node: AtenNode, x: SSAValue, window: Window, build: Build) -> tuple[int, ...]:
+def _surplus(node: AtenNode, x: Expr, window: Window, build: Build) -> tuple[int, ...]:
     """What sizes that are rounded up add at the end; nothing where they need not be."""
     if not node.flag("ceil_mode"):
         return (0,) * window.rank
     return window.surpluses(build.sizes(x, range(2, 2 + window.rank), "ceil_mode"))
 
 
-def max_pool(node: AtenNode, build: Build) -> list[SSAValue] | SSAValue:
+def max_pool(node: AtenNode, build: Build) -> list[Expr] | Expr:
     """The largest of each window, and where it stands in its plane."""
     rank, has_places = _rank(node), "indices" in node.call.target
     window = _window(node, rank, build)
 
-    def pool(x: SSAValue) -> list[SSAValue]:
+    def pool(x: Expr) -> list[Expr]:
         surplus = _surplus(node, x, window, build)
         results = [pooled("max", x, window, surplus, None, build)]
         if has_places:
@@ -73,13 +73,13 @@ def max_pool(node: AtenNode, build: Build) -> list[SSAValue] | SSAValue:
     return _on_batches(_operand(node), rank, build, pool)
 
 
-def average_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+def average_pool(node: AtenNode, build: Build) -> list[Expr]:
     """The average of each window: by its size with the padding, without it, or by a number."""
     rank = _rank(node)
     window = _window(node, rank, build)
     counts = node.flag("count_include_pad", True)
 
-    def pool(x: SSAValue) -> list[SSAValue]:
+    def pool(x: Expr) -> list[Expr]:
         surplus = _surplus(node, x, window, build)
         if not node.has("divisor_override"):
             return [average_pooled(x, window, surplus, counts, build)]
@@ -90,7 +90,7 @@ def average_pool(node: AtenNode, build: Build) -> list[SSAValue]:
     return _on_batches(_operand(node), rank, build, pool)
 
 
-def power_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+def power_pool(node: AtenNode, build: Build) -> list[Expr]:
     """(sum of x^p over the window)^(1/p)"""
     rank = _rank(node)
     window = _window(node, rank, build)
@@ -103,23 +103,23 @@ def power_pool(node: AtenNode, build: Build) -> list[SSAValue]:
     )
 
 
-def adaptive_average_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+def adaptive_average_pool(node: AtenNode, build: Build) -> list[Expr]:
     """As many averages as asked for along each axis."""
     return _adaptive(node, "average", build)[:1]
 
 
-def adaptive_max_pool(node: AtenNode, build: Build) -> list[SSAValue]:
+def adaptive_max_pool(node: AtenNode, build: Build) -> list[Expr]:
     """As many maxima as asked for along each axis, and where they stand in their plane."""
     return _adaptive(node, "max", build)
 
 
-def _adaptive(node: AtenNode, kind: str, build: Build) -> list[SSAValue]:
+def _adaptive(node: AtenNode, kind: str, build: Build) -> list[Expr]:
     """Window i of n over an axis of size s reaches from floor(i s / n) to ceil((i + 1) s / n)."""
     rank, x = _rank(node), _operand(node)
     asked = node.sizes("output_size")
     has_places = kind == "max"
 
-    def pool(x: SSAValue) -> list[SSAValue]:
+    def pool(x: Expr) -> list[Expr]:
         if not has_places and all(size == 1 for size in asked):
             return [build.reduce("mean", x, list(range(2, 2 + rank)), True)]
         known = build.sizes(x, range(2, 2 + rank), "an adaptive pool")
@@ -146,7 +146,7 @@ def _bounds(size: int, target: int) -> list[tuple[int, int]]:
     return [(i * size // target, -(-(i + 1) * size // target)) for i in range(target)]
 
 
-def _uneven_average(x: SSAValue, axis: int, size: int, target: int, build: Build) -> SSAValue:
+def _uneven_average(x: Expr, axis: int, size: int, target: int, build: Build) -> Expr:
     """Averages of windows of different sizes along one axis: each reads its own elements only."""
     begins, ends = np.array(_bounds(size, target)).T[..., np.newaxis]
     positions = begins + np.arange(int((ends - begins).max()))
@@ -155,8 +155,8 @@ def _uneven_average(x: SSAValue, axis: int, size: int, target: int, build: Build
 
 
 def _uneven_maxima(
-    x: SSAValue, known: Sequence[int], targets: Sequence[int], has_places: bool, build: Build
-) -> list[SSAValue]:
+    x: Expr, known: Sequence[int], targets: Sequence[int], has_places: bool, build: Build
+) -> list[Expr]:
     """Maxima of windows of different sizes, and where the first of them stands in its plane."""
     if has_places:
         return _placed_maxima(x, known, targets, build)
@@ -170,8 +170,8 @@ def _uneven_maxima(
 
 
 def _placed_maxima(
-    x: SSAValue, known: Sequence[int], targets: Sequence[int], build: Build
-) -> list[SSAValue]:
+    x: Expr, known: Sequence[int], targets: Sequence[int], build: Build
+) -> list[Expr]:
     """All windows side by side, as long as the longest: shorter ones repeat their last element."""
     rank, lead = len(known), build.all_sizes(x)[:2]
     positions = np.zeros((), np.int64)
@@ -192,7 +192,7 @@ def _placed_maxima(
     return [build.reduce("max", windows, [last]), places]
 
 
-def max_pool_gradient(node: AtenNode, build: Build) -> SSAValue:
+def max_pool_gradient(node: AtenNode, build: Build) -> Expr:
     """What each result gets goes to where its maximum stood; from several windows it is summed."""
     x, places, given = (node.operand(name) for name in ("self", "indices", "grad_output"))
     lead = build.all_sizes(x)[: build.rank(x) - 2]
@@ -204,7 +204,7 @@ def max_pool_gradient(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(total, build.all_sizes(x))
 
 
-def unpool(node: AtenNode, build: Build) -> SSAValue:
+def unpool(node: AtenNode, build: Build) -> Expr:
     """Every element where its maximum stood in its plane, zero elsewhere."""
     x, places = node.operand("self"), node.operand("indices")
     rank = _rank(node)

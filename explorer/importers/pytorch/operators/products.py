@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import ascii_letters
 
-from xdsl.ir import SSAValue
-
-from explorer.importers.building.build import Axis, Build, Size, Unsupported
+from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.einsum import einsum
+from explorer.importers.building.expr import Expr, Size
 from explorer.importers.building.windows import Window, conv, transposed_conv
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import common_dtype
 
 
-def linear(node: AtenNode, build: Build) -> SSAValue:
+def linear(node: AtenNode, build: Build) -> Expr:
     """x times the transposed weights, and a bias."""
     x, weight, bias = node.operand("input"), node.operand("weight"), node.optional("bias")
     if build.rank(weight) == 1:
@@ -31,13 +30,13 @@ def linear(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(build.matmul(build.unsqueeze(x, [0]), columns, bias), [0])
 
 
-def matmul(node: AtenNode, build: Build) -> SSAValue:
+def matmul(node: AtenNode, build: Build) -> Expr:
     """A vector is a row on the left and a column on the right; other axes broadcast."""
     names = list(node.call.arguments)
     return matrix_product(node.operand(names[0]), node.operand(names[1]), build)
 
 
-def matrix_product(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
+def matrix_product(left: Expr, right: Expr, build: Build) -> Expr:
     rows, columns = build.rank(left), build.rank(right)
     if rows == 1:
         left = build.unsqueeze(left, [0])
@@ -48,7 +47,7 @@ def matrix_product(left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
     return build.squeeze(result, dropped) if dropped else result
 
 
-def add_product(node: AtenNode, build: Build) -> SSAValue:
+def add_product(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times a product of matrices or of a matrix and a vector."""
     first, second = FACTORS[node.call.target.removeprefix("aten.")]
     x, y = node.operand(first), node.operand(second)
@@ -77,31 +76,31 @@ _SMALL_BATCH = 400
 """Multiplications of each matrix, below which PyTorch multiplies by an alpha of 0, too."""
 
 
-def _is_small_batch(x: SSAValue, y: SSAValue, build: Build) -> bool:
+def _is_small_batch(x: Expr, y: Expr, build: Build) -> bool:
     if build.rank(x) != 3:
         return False
     rows, depth = build.sizes(x, [1, 2], "a product that is multiplied by 0")
     return rows * depth * build.sizes(y, [2], "a product that is multiplied by 0")[0] < _SMALL_BATCH
 
 
-def _sizes_of_product(x: SSAValue, y: SSAValue, build: Build) -> list[Size]:
-    rows: list[Size] = [Axis(x, axis) for axis in range(build.rank(x) - 1)]
-    return rows if build.rank(y) == 1 else [*rows, Axis(y, build.rank(y) - 1)]
+def _sizes_of_product(x: Expr, y: Expr, build: Build) -> list[Size]:
+    rows: list[Size] = [x.dim(axis) for axis in range(build.rank(x) - 1)]
+    return rows if build.rank(y) == 1 else [*rows, y.dim(build.rank(y) - 1)]
 
 
-def _without_product(added: SSAValue, beta: float, sizes: Sequence[Size], build: Build) -> SSAValue:
+def _without_product(added: Expr, beta: float, sizes: Sequence[Size], build: Build) -> Expr:
     """beta added, in the shape of the product: BLAS does not look at factors that alpha = 0 ends,
     nor at what is added where beta is 0."""
     kept = build.scalar_like(0, added) if beta == 0 else build.scaled(added, beta)
     return build.expand(kept, sizes)
 
 
-def add_batches(node: AtenNode, build: Build) -> SSAValue:
+def add_batches(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times the sum of the products of a batch."""
     x, y, alpha = node.operand("batch1"), node.operand("batch2"), node.scalar("alpha", 1.0)
     beta = node.scalar("beta", 1.0)
     if alpha == 0:
-        sizes = [Axis(x, 1), Axis(y, 2)]
+        sizes = [x.dim(1), y.dim(2)]
         return _without_product(node.operand("self"), beta, sizes, build)
     total = build.scaled(build.reduce("sum", build.matmul(x, y), [0]), alpha)
     if beta == 0:
@@ -109,13 +108,13 @@ def add_batches(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("add", build.scaled(node.operand("self"), beta), total)
 
 
-def outer(node: AtenNode, build: Build) -> SSAValue:
+def outer(node: AtenNode, build: Build) -> Expr:
     """Each element of one vector times each of the other."""
     x, y = node.operand("self"), node.operand("vec2")
     return build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
 
 
-def add_outer(node: AtenNode, build: Build) -> SSAValue:
+def add_outer(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times the product of each element of one vector with each of another."""
     x, y = node.operand("vec1"), node.operand("vec2")
     product = build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
@@ -126,14 +125,14 @@ def add_outer(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("add", build.scaled(node.operand("self"), beta), product)
 
 
-def dot(node: AtenNode, build: Build) -> SSAValue:
+def dot(node: AtenNode, build: Build) -> Expr:
     """The sum of the products of two vectors."""
     names = list(node.call.arguments)
     product = build.binary("mul", node.operand(names[0]), node.operand(names[1]))
     return build.reduce("sum", product, [0])
 
 
-def vector_dot(node: AtenNode, build: Build) -> SSAValue:
+def vector_dot(node: AtenNode, build: Build) -> Expr:
     """The sum of products along an axis."""
     product = build.binary("mul", node.operand("x"), node.operand("y"))
     return build.reduce(
@@ -141,7 +140,7 @@ def vector_dot(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def convolution(node: AtenNode, build: Build) -> SSAValue:
+def convolution(node: AtenNode, build: Build) -> Expr:
     """A convolution over 1 to 3 axes, transposed if asked; of a single image, too."""
     x = node.operand("input")
     weight, bias = node.operand("weight"), node.optional("bias")
@@ -187,7 +186,7 @@ def _spread(numbers: Sequence[int], rank: int) -> tuple[int, ...]:
     return found
 
 
-def bilinear(node: AtenNode, build: Build) -> SSAValue:
+def bilinear(node: AtenNode, build: Build) -> Expr:
     """y_k = x1 W_k x2 + b_k"""
     x, other, weight = node.operand("input1"), node.operand("input2"), node.operand("weight")
     rows = build.unsqueeze(build.unsqueeze(x, [-1]), [-1])
@@ -202,7 +201,7 @@ def bilinear(node: AtenNode, build: Build) -> SSAValue:
     return y if bias is None else build.binary("add", y, bias)
 
 
-def trilinear(node: AtenNode, build: Build) -> SSAValue:
+def trilinear(node: AtenNode, build: Build) -> Expr:
     """The product of three tensors with new axes of their own, summed over some axes."""
     factors = [
         build.unsqueeze(node.operand(f"i{n}"), sorted(node.integers(f"expand{n}", build, [])))
@@ -212,7 +211,7 @@ def trilinear(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", product, node.integers("sumdim", build, []))
 
 
-def squared_distances(node: AtenNode, build: Build) -> SSAValue:
+def squared_distances(node: AtenNode, build: Build) -> Expr:
     """The distances of all rows of one matrix from all of another, by any norm."""
     x, y = node.operand("x1"), node.operand("x2")
     apart = build.binary("sub", build.unsqueeze(x, [-2]), build.unsqueeze(y, [-3]))
@@ -231,12 +230,12 @@ def squared_distances(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("pow", total, build.scalar_like(1 / p, total))
 
 
-def einstein_sum(node: AtenNode, build: Build) -> SSAValue:
+def einstein_sum(node: AtenNode, build: Build) -> Expr:
     """Two operands at a time, each pair as a matrix product."""
     return einsum(node.text("equation"), node.tensors("tensors"), build)
 
 
-def tensordot(node: AtenNode, build: Build) -> SSAValue:
+def tensordot(node: AtenNode, build: Build) -> Expr:
     """Sums of products along pairs of axes; the other axes of the first, then of the second.
 
     An axis of size 1 is repeated to the size of its partner.
@@ -258,13 +257,13 @@ def tensordot(node: AtenNode, build: Build) -> SSAValue:
     return einsum(equation, [x, y], build)
 
 
-def _single_summed(x: SSAValue, y: SSAValue, a: int, b: int, build: Build) -> SSAValue:
+def _single_summed(x: Expr, y: Expr, a: int, b: int, build: Build) -> Expr:
     """x with its axis `a` summed up, where y has only one number for all of it in its axis `b`."""
     sizes = build.shape(x), build.shape(y)
     return build.reduce("sum", x, [a], keepdims=True) if sizes[0][a] != 1 == sizes[1][b] else x
 
 
-def inner(node: AtenNode, build: Build) -> SSAValue:
+def inner(node: AtenNode, build: Build) -> Expr:
     """Sums of products along the last axes; a number times a tensor where one has no axes."""
     x, y = node.operand("self"), node.operand("other")
     if not build.rank(x) or not build.rank(y):
@@ -277,7 +276,7 @@ def inner(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(product, [*build.all_sizes(x)[:-1], *build.all_sizes(y)[:-1]])
 
 
-def chain(node: AtenNode, build: Build) -> SSAValue:
+def chain(node: AtenNode, build: Build) -> Expr:
     """The product of several matrices, from the left."""
     factors = node.tensors("matrices" if node.has("matrices") else "tensors")
     result = factors[0]
@@ -286,7 +285,7 @@ def chain(node: AtenNode, build: Build) -> SSAValue:
     return result
 
 
-def kronecker(node: AtenNode, build: Build) -> SSAValue:
+def kronecker(node: AtenNode, build: Build) -> Expr:
     """Each element of one tensor times all of the other, in blocks."""
     dtype = common_dtype(node, ("self", "other"), build)
     x, y = (build.cast(node.operand(name), dtype) for name in ("self", "other"))

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.program import Argument, Ref
 from explorer.importers.pytorch.operators.node import FLOAT, AtenNode
 from explorer.ir.types import is_float_dtype
@@ -23,13 +23,13 @@ from explorer.ir.types import is_float_dtype
 _BOOL, _INTEGER, _FLOATING = range(3)
 
 
-def promoted(node: AtenNode, names: Sequence[str], build: Build) -> list[SSAValue]:
+def promoted(node: AtenNode, names: Sequence[str], build: Build) -> list[Expr]:
     """Arguments, tensors or numbers, as values of one element type."""
     dtype = common_dtype(node, names, build)
     return [as_value(node, name, dtype, build) for name in names]
 
 
-def as_value(node: AtenNode, name: str, dtype: np.dtype, build: Build) -> SSAValue:
+def as_value(node: AtenNode, name: str, dtype: np.dtype, build: Build) -> Expr:
     """An argument as a value of an element type; a number becomes a constant without axes."""
     found = node.argument(name)
     if isinstance(found, Ref):
@@ -37,7 +37,7 @@ def as_value(node: AtenNode, name: str, dtype: np.dtype, build: Build) -> SSAVal
     return constant_of(found, name, dtype, build)
 
 
-def constant_of(found: Argument, name: str, dtype: np.dtype, build: Build) -> SSAValue:
+def constant_of(found: Argument, name: str, dtype: np.dtype, build: Build) -> Expr:
     if not isinstance(found, bool | int | float):
         raise ValueError(f"{name} is {found!r}; a number expected")
     with np.errstate(all="ignore"):
@@ -96,6 +96,6 @@ def promoted_types(first: np.dtype, second: np.dtype) -> np.dtype:
     return np.promote_types(first, second)
 
 
-def as_float(x: SSAValue, build: Build) -> SSAValue:
+def as_float(x: Expr, build: Build) -> Expr:
     """x itself where it is a float, else as float32: roots, exponentials and quotients."""
     return x if build.is_float(x) else build.cast(x, FLOAT)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored, type_of_numbers
 from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -27,7 +27,7 @@ from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import QuantizedType, element_type_from_numpy, element_type_of
 
 
-def quantize(node: AtenNode, build: Build) -> SSAValue:
+def quantize(node: AtenNode, build: Build) -> Expr:
     """clip(round(x / scale) + zero point) of a whole tensor, or of each slice of an axis."""
     x, dtype = build.wide(node.operand("input")), _stored_dtype(node)
     kind = _kind(node, x, dtype, build)
@@ -42,7 +42,7 @@ def quantize(node: AtenNode, build: Build) -> SSAValue:
     return _clipped(whole, node, dtype, build)
 
 
-def quantize_per_token(node: AtenNode, build: Build) -> SSAValue:
+def quantize_per_token(node: AtenNode, build: Build) -> Expr:
     """Each row by its own scale; the zero point is added before rounding."""
     x, scales = node.operand("input"), node.operand("scales")
     inverse = build.binary("div", build.scalar_like(1.0, scales), scales)
@@ -50,7 +50,7 @@ def quantize_per_token(node: AtenNode, build: Build) -> SSAValue:
     return _clipped(build.unary("round", moved), node, _stored_dtype(node), build)
 
 
-def dequantize(node: AtenNode, build: Build) -> SSAValue:
+def dequantize(node: AtenNode, build: Build) -> Expr:
     """(x - zero point) * scale of a whole tensor, or of each slice of an axis."""
     x, dtype = node.operand("input"), node.result_dtype()
     kind = _kind(node, x, build.dtype(x), build)
@@ -69,13 +69,13 @@ def dequantize(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(_real(x, scale, zero, build), dtype)
 
 
-def dequantize_per_token(node: AtenNode, build: Build) -> SSAValue:
+def dequantize_per_token(node: AtenNode, build: Build) -> Expr:
     """(x - zero point) * scale, where each row has its own."""
     scales, zeros = node.operand("scales"), node.operand("zero_points")
     return build.cast(_real(node.operand("input"), scales, zeros, build), node.result_dtype())
 
 
-def choose_parameters(node: AtenNode, build: Build) -> list[SSAValue]:
+def choose_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale and a zero point for the range of a tensor, which is made to hold 0."""
     least, greatest = _range_with_zero(node.operand("input"), None, build)
     low, high = _limits(node, build)
@@ -89,7 +89,7 @@ def choose_parameters(node: AtenNode, build: Build) -> list[SSAValue]:
     return _as_chosen(scale, zero, build)
 
 
-def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[SSAValue]:
+def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale for the largest absolute value; the zero point is the middle of the type."""
     least, greatest = _range_with_zero(node.operand("input"), None, build)
     low, high = _limits(node, build)
@@ -100,7 +100,7 @@ def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[SSAValue]:
     return _as_chosen(scale, build.weight(np.array(middle, np.int64)), build)
 
 
-def choose_parameters_per_token(node: AtenNode, build: Build) -> list[SSAValue]:
+def choose_parameters_per_token(node: AtenNode, build: Build) -> list[Expr]:
     """For each row of numbers a scale of 8 bits around 0."""
     if node.dtype() != np.int8:
         raise Unsupported(f"parameters of {node.dtype()} for each row")
@@ -114,7 +114,7 @@ def choose_parameters_per_token(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.cast(scale, node.result_dtype(0)), build.cast(zero, node.result_dtype(1))]
 
 
-def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list[SSAValue]:
+def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list[Expr]:
     """For each row a scale and a zero point of 8 bits, as XNNPACK chooses them.
 
     The zero point is counted from the end of the range that it errs less at.
@@ -133,7 +133,7 @@ def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list
     return [build.cast(scale, np.float64), build.cast(rounded, np.int64)]
 
 
-def convert_elements(node: AtenNode, build: Build) -> SSAValue:
+def convert_elements(node: AtenNode, build: Build) -> Expr:
     """The numbers in another element type."""
     return build.cast(node.operand("input"), node.result_dtype())
 
@@ -153,7 +153,7 @@ def _limits(node: AtenNode, build: Build) -> tuple[int, int]:
     return node.integer("quant_min", build), node.integer("quant_max", build)
 
 
-def _kind(node: AtenNode, x: SSAValue, dtype: np.dtype, build: Build) -> QuantizedType | None:
+def _kind(node: AtenNode, x: Expr, dtype: np.dtype, build: Build) -> QuantizedType | None:
     """The quantized type that constant parameters state; None where arithmetic has to."""
     scales, zeros = (_constant(node, name, build) for name in _names(node))
     if scales is None or zeros is None or not np.array_equal(zeros, np.rint(zeros)):
@@ -176,11 +176,11 @@ def _names(node: AtenNode) -> tuple[str, str]:
     return ("scales", "zero_points") if node.has("scales") else ("scale", "zero_point")
 
 
-def _axis(node: AtenNode, x: SSAValue, build: Build) -> int:
+def _axis(node: AtenNode, x: Expr, build: Build) -> int:
     return build.axis(node.integer("axis", build), build.rank(x))
 
 
-def _parameters(node: AtenNode, x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue | None]:
+def _parameters(node: AtenNode, x: Expr, build: Build) -> tuple[Expr, Expr | None]:
     """The scale and the zero point, in a form that broadcasts to x; of a whole tensor no axes."""
     scale, zero = (_parameter(node, name, x, build) for name in _names(node))
     if scale is None:
@@ -188,7 +188,7 @@ def _parameters(node: AtenNode, x: SSAValue, build: Build) -> tuple[SSAValue, SS
     return scale, zero
 
 
-def _parameter(node: AtenNode, name: str, x: SSAValue, build: Build) -> SSAValue | None:
+def _parameter(node: AtenNode, name: str, x: Expr, build: Build) -> Expr | None:
     if not node.has(name):
         return None
     if not isinstance(node.argument(name), Ref):
@@ -200,7 +200,7 @@ def _parameter(node: AtenNode, name: str, x: SSAValue, build: Build) -> SSAValue
     return build.reshape(value, [*build.all_sizes(value), *ones])
 
 
-def _reciprocal(scale: SSAValue, x: SSAValue, build: Build) -> SSAValue:
+def _reciprocal(scale: Expr, x: Expr, build: Build) -> Expr:
     """1 / scale; that of a whole tensor is a number of Python, divided in f64."""
     if build.rank(scale):
         return build.binary("div", build.scalar_like(1.0, scale), scale)
@@ -208,9 +208,7 @@ def _reciprocal(scale: SSAValue, x: SSAValue, build: Build) -> SSAValue:
     return build.cast(build.binary("div", build.scalar_like(1.0, wide), wide), build.dtype(x))
 
 
-def _within_limits(
-    x: SSAValue, kind: QuantizedType, limits: tuple[int, int], build: Build
-) -> SSAValue:
+def _within_limits(x: Expr, kind: QuantizedType, limits: tuple[int, int], build: Build) -> Expr:
     """x between the real numbers of limits that are narrower than those of the type."""
     if limits == integer_limits(kind.storage):
         return x
@@ -227,35 +225,33 @@ def _within_limits(
     return x
 
 
-def _clipped(whole: SSAValue, node: AtenNode, dtype: np.dtype, build: Build) -> SSAValue:
+def _clipped(whole: Expr, node: AtenNode, dtype: np.dtype, build: Build) -> Expr:
     low, high = _limits(node, build)
     return build.cast(build.unary("clip", whole, float(low), float(high)), dtype)
 
 
-def _typed(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+def _typed(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Integers as numbers of a type; what was quantized to the same type, without its integers."""
     made = x.owner
     if isinstance(made, BitcastOp) and element_type_of(made.input) == kind:
-        return made.input
+        return build.expr(made.input)
     return as_quantized(x, kind, build)
 
 
-def _real(x: SSAValue, scale: SSAValue, zero: SSAValue | None, build: Build) -> SSAValue:
+def _real(x: Expr, scale: Expr, zero: Expr | None, build: Build) -> Expr:
     """(x - zero) * scale in the type of the scale, the difference in that of both integers."""
     if zero is not None:
         x = _binary("sub", x, zero, build)
     return _binary("mul", x, scale, build)
 
 
-def _binary(kind: str, left: SSAValue, right: SSAValue, build: Build) -> SSAValue:
+def _binary(kind: str, left: Expr, right: Expr, build: Build) -> Expr:
     """Of tensors in the type that holds both."""
     dtype = promoted_types(build.dtype(left), build.dtype(right))
     return build.binary(kind, build.cast(left, dtype), build.cast(right, dtype))
 
 
-def _range_with_zero(
-    x: SSAValue, axes: list[int] | None, build: Build
-) -> tuple[SSAValue, SSAValue]:
+def _range_with_zero(x: Expr, axes: list[int] | None, build: Build) -> tuple[Expr, Expr]:
     """The least and the greatest element, but no more and no less than 0; rows keep their axis."""
     along = list(range(build.rank(x))) if axes is None else axes
     least, greatest = (build.reduce(kind, x, along, axes is not None) for kind in ("min", "max"))
@@ -263,11 +259,11 @@ def _range_with_zero(
     return build.binary("min", least, zero), build.binary("max", greatest, zero)
 
 
-def _at_least(x: SSAValue, bound: float, build: Build) -> SSAValue:
+def _at_least(x: Expr, bound: float, build: Build) -> Expr:
     return build.binary("max", x, build.scalar_like(bound, x))
 
 
-def _as_chosen(scale: SSAValue, zero: SSAValue, build: Build) -> list[SSAValue]:
+def _as_chosen(scale: Expr, zero: Expr, build: Build) -> list[Expr]:
     """A scale of 64 bits and a zero point, each with an axis of 1."""
     return [
         build.reshape(build.cast(scale, np.float64), [1]),

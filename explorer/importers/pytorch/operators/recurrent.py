@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.recurrence import (
     Activation,
     Direction,
@@ -34,7 +34,7 @@ def _activation(kind: str) -> Activation:
     return lambda build, x: build.unary(kind, x)
 
 
-def layers(node: AtenNode, build: Build) -> list[SSAValue]:
+def layers(node: AtenNode, build: Build) -> list[Expr]:
     """All outputs, and the last states of every layer and direction."""
     name = node.call.target.removeprefix("aten.").split(".")[0]
     kind = name.split("_")[0]
@@ -65,7 +65,7 @@ def layers(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.transpose(x, [1, 0, 2]) if is_batched else x, *ends]
 
 
-def cell(node: AtenNode, build: Build) -> list[SSAValue]:
+def cell(node: AtenNode, build: Build) -> list[Expr]:
     """One step of one layer: x is (N, I), each state (N, H)."""
     name = node.call.target.removeprefix("aten.").split("_cell")[0]
     x = build.unsqueeze(node.operand("input"), [0])
@@ -87,12 +87,12 @@ def _require_plain(node: AtenNode) -> None:
 def _direction(
     name: str,
     kind: str,
-    x: SSAValue,
-    initial: Sequence[SSAValue],
-    weights: Sequence[SSAValue],
+    x: Expr,
+    initial: Sequence[Expr],
+    weights: Sequence[Expr],
     is_backwards: bool,
     build: Build,
-) -> tuple[SSAValue, State]:
+) -> tuple[Expr, State]:
     """One direction of a layer. weights: (gates * hidden, inputs), (gates * hidden, hidden), and
     with biases two vectors; then an LSTM's projection of h, (outputs, hidden)."""
     *weights, projection = weights if len(weights) % 2 else [*weights, None]
@@ -129,14 +129,14 @@ def _direction(
     return run_layer(direction, step, projected, initial, None, is_backwards)
 
 
-def _with_projection(step: Step, projection: SSAValue) -> Step:
+def _with_projection(step: Step, projection: Expr) -> Step:
     """The step with h times the transposed (outputs, hidden), which the next step takes, too.
 
     Sak et al., "Long Short-Term Memory Recurrent Neural Network Architectures for Large Scale
     Acoustic Modeling", 2014.
     """
 
-    def projecting(direction: Direction, x: SSAValue, state: State) -> State:
+    def projecting(direction: Direction, x: Expr, state: State) -> State:
         build = direction.build
         h, *others = step(direction, x, state)
         return [build.matmul(h, build.transpose(projection, [1, 0])), *others]
@@ -147,11 +147,11 @@ def _with_projection(step: Step, projection: SSAValue) -> Step:
 _STEPS: dict[str, Step] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
 
 
-def _part(state: SSAValue, index: int, build: Build) -> SSAValue:
+def _part(state: Expr, index: int, build: Build) -> Expr:
     return build.squeeze(build.slice(state, 0, index, index + 1), [0])
 
 
-def _reordered(weight: SSAValue, order: Sequence[int], hidden: int, build: Build) -> SSAValue:
+def _reordered(weight: Expr, order: Sequence[int], hidden: int, build: Build) -> Expr:
     """The gates in another order; a constant where the weight is one."""
     if list(order) == sorted(order):
         return weight

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.elementwise import log_of_sum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
@@ -20,14 +20,14 @@ LONGEST_UNROLLED = 64
 """Steps that are written out one after another."""
 
 
-def axes_of(node: AtenNode, x: SSAValue, build: Build, name: str = "dim") -> list[int]:
+def axes_of(node: AtenNode, x: Expr, build: Build, name: str = "dim") -> list[int]:
     """The axes that are asked for; all of them where none is."""
     rank = build.rank(x)
     asked = node.integers(name, build, [])
     return build.axes(asked, max(rank, 1)) if asked and rank else list(range(rank))
 
 
-def _widened(node: AtenNode, x: SSAValue, build: Build) -> SSAValue:
+def _widened(node: AtenNode, x: Expr, build: Build) -> Expr:
     """Sums of whole numbers and of truth values are int64."""
     dtype = node.dtype()
     if dtype is not None:
@@ -35,26 +35,26 @@ def _widened(node: AtenNode, x: SSAValue, build: Build) -> SSAValue:
     return x if build.is_float(x) else build.cast(x, np.int64)
 
 
-def total(node: AtenNode, build: Build) -> SSAValue:
+def total(node: AtenNode, build: Build) -> Expr:
     """The sum along axes."""
     x = _widened(node, node.operand("self"), build)
     return build.reduce("sum", x, axes_of(node, x, build), node.flag("keepdim"))
 
 
-def product(node: AtenNode, build: Build) -> SSAValue:
+def product(node: AtenNode, build: Build) -> Expr:
     """The product along axes."""
     x = _widened(node, node.operand("self"), build)
     return build.reduce("prod", x, axes_of(node, x, build), node.flag("keepdim"))
 
 
-def mean(node: AtenNode, build: Build) -> SSAValue:
+def mean(node: AtenNode, build: Build) -> Expr:
     """The average along axes."""
     x, dtype = node.operand("self"), node.dtype()
     x = x if dtype is None else build.cast(x, dtype)
     return build.reduce("mean", x, axes_of(node, x, build), node.flag("keepdim"))
 
 
-def ignoring_nan(node: AtenNode, build: Build) -> SSAValue:
+def ignoring_nan(node: AtenNode, build: Build) -> Expr:
     """The sum or the average of the elements that are numbers."""
     x = _widened(node, node.operand("self"), build)
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
@@ -69,28 +69,28 @@ def ignoring_nan(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("div", sums, counts)
 
 
-def extreme(node: AtenNode, build: Build) -> SSAValue:
+def extreme(node: AtenNode, build: Build) -> Expr:
     """The largest or the least element along axes."""
     x = node.operand("self")
     kind = "max" if "max" in node.call.target else "min"
     return _extreme(kind, x, axes_of(node, x, build), node.flag("keepdim"), build)
 
 
-def _extreme(kind: str, x: SSAValue, axes: Sequence[int], keeps: bool, build: Build) -> SSAValue:
+def _extreme(kind: str, x: Expr, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
     if build.dtype(x) == np.bool_ and axes:
         whole = build.reduce(kind, build.cast(x, np.uint8), axes, keeps)
         return build.cast(whole, np.bool_)
     return build.reduce(kind, x, axes, keeps)
 
 
-def both_extremes(node: AtenNode, build: Build) -> list[SSAValue]:
+def both_extremes(node: AtenNode, build: Build) -> list[Expr]:
     """The least and the largest element."""
     x = node.operand("self")
     axes = axes_of(node, x, build)
     return [_extreme(kind, x, axes, node.flag("keepdim"), build) for kind in ("min", "max")]
 
 
-def truth(node: AtenNode, build: Build) -> SSAValue:
+def truth(node: AtenNode, build: Build) -> Expr:
     """Whether all elements, or any of them, are other than 0."""
     x = node.operand("self")
     kind = "min" if node.call.target.startswith("aten.all") else "max"
@@ -99,7 +99,7 @@ def truth(node: AtenNode, build: Build) -> SSAValue:
     )
 
 
-def extreme_with_place(node: AtenNode, build: Build) -> list[SSAValue]:
+def extreme_with_place(node: AtenNode, build: Build) -> list[Expr]:
     """The largest or least element of an axis, and where it stands."""
     x, keeps = node.operand("self"), node.flag("keepdim")
     kind = "max" if "max" in node.call.target else "min"
@@ -109,7 +109,7 @@ def extreme_with_place(node: AtenNode, build: Build) -> list[SSAValue]:
     return [_extreme(kind, x, [axis], keeps, build), _place(kind, x, axis, keeps, build)]
 
 
-def place(node: AtenNode, build: Build) -> SSAValue:
+def place(node: AtenNode, build: Build) -> Expr:
     """Where the largest or least element stands: along an axis, or in all elements as a row."""
     x = node.operand("self")
     kind, keeps = "max" if "max" in node.call.target else "min", node.flag("keepdim")
@@ -121,7 +121,7 @@ def place(node: AtenNode, build: Build) -> SSAValue:
     return build.reshape(found, [1] * build.rank(x)) if keeps else found
 
 
-def _place(kind: str, x: SSAValue, axis: int, keeps: bool, build: Build) -> SSAValue:
+def _place(kind: str, x: Expr, axis: int, keeps: bool, build: Build) -> Expr:
     if build.dtype(x) == np.bool_:
         x = build.cast(x, np.uint8)
     return build.value(ArgOp, [x], kind=kind, axis=axis, keepdims=keeps, select_last=False)
@@ -135,7 +135,7 @@ def _correction(node: AtenNode) -> float:
     return 1.0
 
 
-def _spread(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
+def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
     """Variance (of `std` its root) and mean along axes, computed in f32 at least.
 
     `correction` is what the divisor is less than the count.
@@ -157,17 +157,17 @@ def _spread(node: AtenNode, build: Build) -> tuple[SSAValue, SSAValue]:
     return build.cast(spread, dtype), build.cast(build.reduce("mean", x, axes, keeps), dtype)
 
 
-def variance(node: AtenNode, build: Build) -> SSAValue:
+def variance(node: AtenNode, build: Build) -> Expr:
     """The average of the squares of what elements are apart from their mean, or its root."""
     return _spread(node, build)[0]
 
 
-def variance_and_mean(node: AtenNode, build: Build) -> list[SSAValue]:
+def variance_and_mean(node: AtenNode, build: Build) -> list[Expr]:
     """The variance or its root, and the mean."""
     return list(_spread(node, build))
 
 
-def norm(node: AtenNode, build: Build) -> SSAValue:
+def norm(node: AtenNode, build: Build) -> Expr:
     """(sum of |x|^p)^(1/p) along axes; the largest or least size for infinite p."""
     x = node.operand("self" if node.has("self") else "x")
     dtype = node.dtype()
@@ -176,7 +176,7 @@ def norm(node: AtenNode, build: Build) -> SSAValue:
     return p_norm(x, p, axes_of(node, x, build), node.flag("keepdim"), build)
 
 
-def p_norm(x: SSAValue, p: float, axes: Sequence[int], keeps: bool, build: Build) -> SSAValue:
+def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
     if not axes:
         magnitude = build.unary("abs", x)
         return magnitude if p else build.cast(build.cast(x, np.bool_), build.dtype(x))
@@ -192,13 +192,13 @@ def p_norm(x: SSAValue, p: float, axes: Sequence[int], keeps: bool, build: Build
     return build.binary("pow", sums, build.scalar_like(1 / p, sums))
 
 
-def distance(node: AtenNode, build: Build) -> SSAValue:
+def distance(node: AtenNode, build: Build) -> Expr:
     """The norm of the difference of two tensors."""
     apart = build.binary("sub", node.operand("self"), node.operand("other"))
     return p_norm(apart, node.number("p", 2.0), list(range(build.rank(apart))), False, build)
 
 
-def log_sum_exp(node: AtenNode, build: Build) -> SSAValue:
+def log_sum_exp(node: AtenNode, build: Build) -> Expr:
     """log(sum(exp(x))) along axes, without overflow."""
     x = as_float(node.operand("self"), build)
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
@@ -212,7 +212,7 @@ def log_sum_exp(node: AtenNode, build: Build) -> SSAValue:
     return result if keeps else build.squeeze(result, axes)
 
 
-def count_nonzero(node: AtenNode, build: Build) -> SSAValue:
+def count_nonzero(node: AtenNode, build: Build) -> Expr:
     """How many elements along axes are other than 0."""
     x = node.operand("self")
     counted = build.cast(build.cast(x, np.bool_), np.int64)
@@ -222,7 +222,7 @@ def count_nonzero(node: AtenNode, build: Build) -> SSAValue:
 # -- along an axis ---------------------------------------------------------------------------------
 
 
-def running(node: AtenNode, build: Build) -> SSAValue:
+def running(node: AtenNode, build: Build) -> Expr:
     """Running sums or products along an axis."""
     x = _widened(node, node.operand("self"), build)
     kind = "prod" if "prod" in node.call.target else "sum"
@@ -232,7 +232,7 @@ def running(node: AtenNode, build: Build) -> SSAValue:
     return build.value(CumulativeOp, [x], kind=kind, axis=axis, exclusive=False, reverse=False)
 
 
-def running_log_sum(node: AtenNode, build: Build) -> SSAValue:
+def running_log_sum(node: AtenNode, build: Build) -> Expr:
     """Logarithms of running sums of exponentials, from sums of twice as many elements each time.
 
     No maximum of the whole row is taken off: it would make what precedes it vanish. Source:
@@ -253,7 +253,7 @@ def running_log_sum(node: AtenNode, build: Build) -> SSAValue:
     return x
 
 
-def top_k(node: AtenNode, build: Build) -> list[SSAValue]:
+def top_k(node: AtenNode, build: Build) -> list[Expr]:
     """The k largest or least elements of an axis, in order, and where they stood."""
     x, k = node.operand("self"), node.integer("k", build)
     if not build.rank(x):
@@ -262,7 +262,7 @@ def top_k(node: AtenNode, build: Build) -> list[SSAValue]:
     return _best(x, k, axis, node.flag("largest", True), build)
 
 
-def sort(node: AtenNode, build: Build) -> list[SSAValue]:
+def sort(node: AtenNode, build: Build) -> list[Expr]:
     """The elements of an axis in order, and where they stood; equal ones keep theirs."""
     x = node.operand("self")
     if not build.rank(x):
@@ -272,12 +272,12 @@ def sort(node: AtenNode, build: Build) -> list[SSAValue]:
     return _best(x, size, axis, node.flag("descending"), build)
 
 
-def sorted_places(node: AtenNode, build: Build) -> SSAValue:
+def sorted_places(node: AtenNode, build: Build) -> Expr:
     """Where the elements of an axis stand when they are in order."""
     return sort(node, build)[1]
 
 
-def sorted_values(node: AtenNode, build: Build) -> SSAValue:
+def sorted_values(node: AtenNode, build: Build) -> Expr:
     """The elements of the first axis in order."""
     x = node.operand("self")
     if not build.rank(x):
@@ -286,13 +286,13 @@ def sorted_values(node: AtenNode, build: Build) -> SSAValue:
     return _best(x, size, 0, False, build)[0]
 
 
-def _best(x: SSAValue, k: int, axis: int, largest: bool, build: Build) -> list[SSAValue]:
+def _best(x: Expr, k: int, axis: int, largest: bool, build: Build) -> list[Expr]:
     wide = build.cast(x, np.uint8) if build.dtype(x) == np.bool_ else x
-    values, places = build.operation(TopKOp, [wide], k=k, axis=axis, largest=largest).results
+    values, places = build.values(TopKOp, [wide], k=k, axis=axis, largest=largest)
     return [build.cast(values, build.dtype(x)), places]
 
 
-def k_th(node: AtenNode, build: Build) -> list[SSAValue]:
+def k_th(node: AtenNode, build: Build) -> list[Expr]:
     """The k-th least element of an axis, and where it stands."""
     x, k, keeps = node.operand("self"), node.integer("k", build), node.flag("keepdim")
     if not build.rank(x):
@@ -303,7 +303,7 @@ def k_th(node: AtenNode, build: Build) -> list[SSAValue]:
     return last if keeps else [build.squeeze(value, [axis]) for value in last]
 
 
-def median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
+def median(node: AtenNode, build: Build) -> Expr | list[Expr]:
     """The element in the middle, the lower one of two: of an axis with its place, or of all."""
     x = node.operand("self")
     if build.is_float(x) and "nan" in node.call.target:
@@ -323,7 +323,7 @@ def median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
     return middle[0] if is_whole else middle
 
 
-def difference(node: AtenNode, build: Build) -> SSAValue:
+def difference(node: AtenNode, build: Build) -> Expr:
     """What neighbours along an axis differ by, as often as asked for."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, -1), build.rank(x))
@@ -340,7 +340,7 @@ def difference(node: AtenNode, build: Build) -> SSAValue:
     return x
 
 
-def running_extreme(node: AtenNode, build: Build) -> list[SSAValue]:
+def running_extreme(node: AtenNode, build: Build) -> list[Expr]:
     """The largest or least element up to each place of an axis, and where it stands, the last of
     equal ones."""
     x = node.operand("self")
@@ -360,7 +360,7 @@ def running_extreme(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.concat(values, axis), build.concat(places, axis)]
 
 
-def trace(node: AtenNode, build: Build) -> SSAValue:
+def trace(node: AtenNode, build: Build) -> Expr:
     """The sum of a matrix' diagonal."""
     x = node.operand("self")
     rows, columns = build.sizes(x, [0, 1], "a diagonal")
@@ -369,7 +369,7 @@ def trace(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", build.gather(build.reshape(wide, [-1]), places, 0), [0])
 
 
-def cross(node: AtenNode, build: Build) -> SSAValue:
+def cross(node: AtenNode, build: Build) -> Expr:
     """The product of vectors in space along an axis of size 3."""
     x, y = node.operand("self"), node.operand("other")
     rank = max(build.rank(x), build.rank(y))
@@ -386,7 +386,7 @@ def cross(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("sub", first, second)
 
 
-def renormalized(node: AtenNode, build: Build) -> SSAValue:
+def renormalized(node: AtenNode, build: Build) -> Expr:
     """Slices of an axis whose norm is too large, scaled down to it."""
     x, limit = node.operand("self"), node.number("maxnorm")
     axis = build.axis(node.integer("dim", build), build.rank(x))

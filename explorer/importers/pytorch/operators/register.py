@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, wraps
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.pytorch.file.program import Call, Graph
 from explorer.importers.pytorch.file.versions import is_write
@@ -145,9 +144,7 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
     """The converter with its operands in the node."""
 
     @wraps(convert)
-    def converted(
-        node: FileNode, operands: Sequence[SSAValue | None], build: Build
-    ) -> Sequence[SSAValue]:
+    def converted(node: FileNode, operands: Sequence[Expr | None], build: Build) -> Sequence[Expr]:
         assert isinstance(node, AtenNode), node
         given = {n: v for n, v in zip(node.inputs, operands, strict=True) if v is not None}
         return convert_call(replace(node, given=given, convert=convert_call), build)
@@ -155,7 +152,7 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
     return converted
 
 
-def convert_call(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+def convert_call(node: AtenNode, build: Build) -> Sequence[Expr]:
     """A node's results as the file says them. Unsupported for what is not converted."""
     convert = converter_of(node.call)
     if convert is None:
@@ -165,15 +162,15 @@ def convert_call(node: AtenNode, build: Build) -> Sequence[SSAValue]:
         if convert is None:
             raise Unsupported(f"{node.call.target} of complex numbers")
     if is_write(node.call):
-        results: Sequence[SSAValue] = written(node, build, convert, known().get)
+        results: Sequence[Expr] = written(node, build, convert, known().get)
     else:
         made = convert(node, build)
-        results = [made] if isinstance(made, SSAValue) else list(made)
+        results = [made] if isinstance(made, Expr) else list(made)
     _check(node, results, build)
     return results
 
 
-def _check(node: AtenNode, results: Sequence[SSAValue], build: Build) -> None:
+def _check(node: AtenNode, results: Sequence[Expr], build: Build) -> None:
     """ValueError where a result is not what the file says it is."""
     for name, value in zip(node.call.results, results, strict=False):
         kind = node.types.get(name)

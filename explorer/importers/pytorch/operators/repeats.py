@@ -8,10 +8,10 @@ aten.repeat_interleave.self_Tensor(x, repeats)    element i as often as repeats[
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import counted_to
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.joining import repeat_each
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -21,24 +21,24 @@ from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.selection import NonZeroOp, UniqueOp
 
 
-def unique(node: AtenNode, build: Build) -> list[SSAValue]:
+def unique(node: AtenNode, build: Build) -> list[Expr]:
     """The different elements in ascending order, which of them each is, and their counts."""
     x = node.operand("self")
     flat = build.reshape(x, [-1])
-    values, _, inverse, counts = build.operation(UniqueOp, [flat], axis=0, is_sorted=True).results
+    values, _, inverse, counts = build.values(UniqueOp, [flat], axis=0, is_sorted=True)
     places = build.reshape(inverse, build.all_sizes(x))
     return _asked(node, values, places, counts, build)
 
 
-def unique_slices(node: AtenNode, build: Build) -> list[SSAValue]:
+def unique_slices(node: AtenNode, build: Build) -> list[Expr]:
     """The different slices along an axis in ascending order; the inverse is always there."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), build.rank(x))
-    values, _, inverse, counts = build.operation(UniqueOp, [x], axis=axis, is_sorted=True).results
+    values, _, inverse, counts = build.values(UniqueOp, [x], axis=axis, is_sorted=True)
     return [values, inverse, counts]
 
 
-def first_of_runs(node: AtenNode, build: Build) -> list[SSAValue]:
+def first_of_runs(node: AtenNode, build: Build) -> list[Expr]:
     """The first of each run of equal elements (slices along `dim`), which run each is in, and how
     long they are."""
     x = node.operand("self")
@@ -57,7 +57,7 @@ def first_of_runs(node: AtenNode, build: Build) -> list[SSAValue]:
     return _asked(node, values, places, counts, build)
 
 
-def repeat_by_counts(node: AtenNode, build: Build) -> SSAValue:
+def repeat_by_counts(node: AtenNode, build: Build) -> Expr:
     """Each slice of an axis as often as its count says; without a tensor the place of each."""
     given = node.operand("repeats")
     counts = build.cast(given, np.int64)
@@ -76,7 +76,7 @@ def repeat_by_counts(node: AtenNode, build: Build) -> SSAValue:
     return build.value(GatherOp, [x, _repeated_places(node, counts, build)], axis=axis)
 
 
-def _repeated_places(node: AtenNode, counts: SSAValue, build: Build) -> SSAValue:
+def _repeated_places(node: AtenNode, counts: Expr, build: Build) -> Expr:
     """The place i as often as counts[i] says: as many slices end before an element."""
     ends = _running_sum(counts, build)
     if node.has("output_size"):
@@ -87,7 +87,7 @@ def _repeated_places(node: AtenNode, counts: SSAValue, build: Build) -> SSAValue
     return build.reduce("sum", build.cast(is_behind, np.int64), [1])
 
 
-def _is_first_of_run(x: SSAValue, axis: int, build: Build) -> SSAValue:
+def _is_first_of_run(x: Expr, axis: int, build: Build) -> Expr:
     """Of each slice along an axis, whether it differs from the one before."""
     (size,) = build.sizes(x, [axis], "runs of elements")
     before, behind = (
@@ -101,13 +101,11 @@ def _is_first_of_run(x: SSAValue, axis: int, build: Build) -> SSAValue:
     return build.cast(build.concat([first, any_differs], 0), np.bool_)
 
 
-def _running_sum(x: SSAValue, build: Build) -> SSAValue:
+def _running_sum(x: Expr, build: Build) -> Expr:
     return build.value(CumulativeOp, [x], kind="sum", axis=0, exclusive=False, reverse=False)
 
 
-def _asked(
-    node: AtenNode, values: SSAValue, places: SSAValue, counts: SSAValue, build: Build
-) -> list[SSAValue]:
+def _asked(node: AtenNode, values: Expr, places: Expr, counts: Expr, build: Build) -> list[Expr]:
     """What was not asked for is empty."""
     nothing = build.weight(np.zeros(0, np.int64))
     has_places, has_counts = node.flag("return_inverse"), node.flag("return_counts")

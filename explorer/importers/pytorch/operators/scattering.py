@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value
@@ -24,7 +24,7 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 
-def scatter(node: AtenNode, build: Build) -> SSAValue:
+def scatter(node: AtenNode, build: Build) -> Expr:
     """Values written into an axis, each at a place of its own; or added, multiplied, compared."""
     x, places = node.operand("self"), node.operand("index")
     word = node.text("reduce") or ("add" if "scatter_add" in node.call.target else "")
@@ -46,20 +46,20 @@ def scatter(node: AtenNode, build: Build) -> SSAValue:
 
 
 def _joined(
-    x: SSAValue,
-    places: SSAValue,
-    values: SSAValue,
+    x: Expr,
+    places: Expr,
+    values: Expr,
     axis: int,
     word: str,
     includes_own: bool,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """x with values joined to it by a reduction; without what was there where any is written."""
     if word and word not in _REDUCTIONS:
         raise Unsupported(f"reduce={word!r}")
     kind = _REDUCTIONS.get(word, "none")
 
-    def written(base: SSAValue, number: float, reduction: str) -> SSAValue:
+    def written(base: Expr, number: float, reduction: str) -> Expr:
         numbers = build.expand(build.scalar_like(number, base), build.all_sizes(places))
         return build.value(
             ScatterElementsOp, [base, places, numbers], axis=axis, reduction=reduction
@@ -85,7 +85,7 @@ def _neutral(kind: str, dtype: np.dtype) -> float:
     return int(np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max)
 
 
-def index_write(node: AtenNode, build: Build) -> SSAValue:
+def index_write(node: AtenNode, build: Build) -> Expr:
     """Slices written, or joined with what was there, at some places of an axis."""
     x, places = node.operand("self"), node.operand("index")
     rank = build.rank(x)
@@ -109,7 +109,7 @@ def index_write(node: AtenNode, build: Build) -> SSAValue:
     return result if rank else build.reshape(result, [])
 
 
-def put(node: AtenNode, build: Build) -> SSAValue:
+def put(node: AtenNode, build: Build) -> Expr:
     """Values written, or added, at places of the tensor as a row."""
     x, places, values = (node.operand(name) for name in ("self", "index", "source"))
     flat = [build.reshape(v, [-1]) for v in (x, places, values)]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.linear_algebra import norm_of_lines
 from explorer.importers.pytorch.operators.linear_systems import inverted, unit_like
 from explorer.importers.pytorch.operators.matrix_factors import transposed
@@ -36,13 +36,13 @@ SAFE = 1e70
 class Decomposed:
     """A = U S Vᵀ in doubles, with as many values as the shorter side of A has elements."""
 
-    left: SSAValue
-    values: SSAValue
-    right: SSAValue
+    left: Expr
+    values: Expr
+    right: Expr
     """V, not transposed."""
 
 
-def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
+def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
     rank = build.rank(x)
     rows, columns = build.sizes(x, [rank - 2, rank - 1], "singular values")
@@ -51,12 +51,10 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     x = x if scale is None else build.binary("div", x, scale)
     is_wide = rows < columns
     x = transposed(x, build) if is_wide else x
-    scaled, right = build.operation(OrthogonalizeOp, [x]).results
+    scaled, right = build.values(OrthogonalizeOp, [x])
     norms = build.reduce("l2", scaled, [rank - 2])
     count = min(rows, columns)
-    values, places = build.operation(
-        TopKOp, [norms], k=count, axis=rank - 2, largest=largest
-    ).results
+    values, places = build.values(TopKOp, [norms], k=count, axis=rank - 2, largest=largest)
     scaled, right = (_in_order(v, places, build) for v in (scaled, right))
     row = build.unsqueeze(values, [rank - 2])
     is_zero = build.binary("equal", row, build.scalar_like(0, row))
@@ -66,7 +64,7 @@ def decomposed(x: SSAValue, build: Build, largest: bool = True) -> Decomposed:
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
 
 
-def _scale(x: SSAValue, build: Build) -> SSAValue:
+def _scale(x: Expr, build: Build) -> Expr:
     """What each matrix of doubles is divided by, so that products of squares neither overflow nor
     vanish: 1 where they do not."""
     axes = [build.rank(x) - 2, build.rank(x) - 1]
@@ -80,7 +78,7 @@ def _scale(x: SSAValue, build: Build) -> SSAValue:
     return build.select(build.binary("or", is_safe, is_zero), one, largest)
 
 
-def _in_order(x: SSAValue, places: SSAValue, build: Build) -> SSAValue:
+def _in_order(x: Expr, places: Expr, build: Build) -> Expr:
     """The columns of every matrix at these places."""
     rank = build.rank(x)
     rows = build.unsqueeze(places, [rank - 2])
@@ -88,7 +86,7 @@ def _in_order(x: SSAValue, places: SSAValue, build: Build) -> SSAValue:
     return build.value(GatherElementsOp, [x, build.expand(rows, sizes)], axis=rank - 1)
 
 
-def svd(node: AtenNode, build: Build) -> list[SSAValue]:
+def svd(node: AtenNode, build: Build) -> list[Expr]:
     """U, S and Vᵀ (`svd`: V); without vectors those are empty."""
     name = node.call.target.removeprefix("aten.")
     x = node.operand(node.first())
@@ -112,13 +110,13 @@ def _is_full(node: AtenNode, name: str) -> bool:
     return node.flag("full_matrices", default=name == "linalg_svd")
 
 
-def singular_values(node: AtenNode, build: Build) -> SSAValue:
+def singular_values(node: AtenNode, build: Build) -> Expr:
     """The largest first."""
     x = node.operand("A")
     return build.cast(decomposed(x, build).values, build.dtype(x))
 
 
-def rank_of_matrix(node: AtenNode, build: Build) -> SSAValue:
+def rank_of_matrix(node: AtenNode, build: Build) -> Expr:
     """How many singular values are above a bound."""
     x = _whole(node, node.operand(node.first()), build)
     values = decomposed(x, build).values
@@ -127,7 +125,7 @@ def rank_of_matrix(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", build.cast(is_above, np.int64), [build.rank(values) - 1])
 
 
-def pseudo_inverse(node: AtenNode, build: Build) -> SSAValue:
+def pseudo_inverse(node: AtenNode, build: Build) -> Expr:
     """V S⁻¹ Uᵀ, where values that are not above a bound count as 0 and have no inverse."""
     x = _whole(node, node.operand("self"), build)
     found = decomposed(x, build)
@@ -138,12 +136,12 @@ def pseudo_inverse(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(build.matmul(scaled, transposed(found.left, build)), build.dtype(x))
 
 
-def _whole(node: AtenNode, x: SSAValue, build: Build) -> SSAValue:
+def _whole(node: AtenNode, x: Expr, build: Build) -> Expr:
     """The matrix of which the lower triangle counts, if it is said to be symmetric."""
     return _mirrored(x, False, build) if node.flag("hermitian") else x
 
 
-def _bound(node: AtenNode, x: SSAValue, values: SSAValue, build: Build) -> SSAValue:
+def _bound(node: AtenNode, x: Expr, values: Expr, build: Build) -> Expr:
     """max(atol, rtol times the largest value); rtol is the rounding of a number times the longer
     side unless a bound is given."""
     sides = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "a bound of singular values")
@@ -161,9 +159,7 @@ def _bound(node: AtenNode, x: SSAValue, values: SSAValue, build: Build) -> SSAVa
     return bound if absolute is None else build.binary("max", bound, absolute)
 
 
-def _given_bound(
-    node: AtenNode, names: Sequence[str], like: SSAValue, build: Build
-) -> SSAValue | None:
+def _given_bound(node: AtenNode, names: Sequence[str], like: Expr, build: Build) -> Expr | None:
     """The argument of one of these names: a number, or one for each matrix."""
     name = next(filter(node.has, names), None)
     if name is None:
@@ -172,7 +168,7 @@ def _given_bound(
     return build.unsqueeze(found, [build.rank(found)]) if build.rank(found) else found
 
 
-def condition(node: AtenNode, build: Build) -> SSAValue:
+def condition(node: AtenNode, build: Build) -> Expr:
     """The norm of a matrix times that of its inverse; of singular values their quotient."""
     x, order = node.operand("self"), node.argument("p")
     order = 2 if order is None else order
@@ -188,7 +184,7 @@ def condition(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("mul", *(matrix_norm(v, order, axes, False, build) for v in both))
 
 
-def norm(node: AtenNode, build: Build) -> SSAValue:
+def norm(node: AtenNode, build: Build) -> Expr:
     """Of vectors along one axis or of all elements, of matrices along two."""
     x, keeps, rank = node.operand("self"), node.flag("keepdim"), build.rank(node.operand("self"))
     dtype = node.dtype()
@@ -202,7 +198,7 @@ def norm(node: AtenNode, build: Build) -> SSAValue:
     return matrix_norm(x, order, (axes[0], axes[1]), keeps, build)
 
 
-def nuclear_norm(node: AtenNode, build: Build) -> SSAValue:
+def nuclear_norm(node: AtenNode, build: Build) -> Expr:
     """The sum of singular values."""
     x = node.operand("self")
     rank = build.rank(x)
@@ -210,9 +206,7 @@ def nuclear_norm(node: AtenNode, build: Build) -> SSAValue:
     return matrix_norm(x, "nuc", (axes[0], axes[1]), node.flag("keepdim"), build)
 
 
-def matrix_norm(
-    x: SSAValue, order: object, axes: tuple[int, int], keeps: bool, build: Build
-) -> SSAValue:
+def matrix_norm(x: Expr, order: object, axes: tuple[int, int], keeps: bool, build: Build) -> Expr:
     """By its name: fro, nuc, 2 and -2 (singular values), 1, -1 and infinities (sums of lines)."""
     if 0 in (build.size(x, axis) for axis in axes):  # the norm of nothing is 0
         order = "fro"
@@ -233,12 +227,12 @@ def matrix_norm(
 # -- symmetric matrices ----------------------------------------------------------------------------
 
 
-def eigenvalues(node: AtenNode, build: Build) -> SSAValue:
+def eigenvalues(node: AtenNode, build: Build) -> Expr:
     """Of symmetric matrices, the smallest first."""
     return eigenvectors(node, build)[0]
 
 
-def eigenvectors(node: AtenNode, build: Build) -> list[SSAValue]:
+def eigenvectors(node: AtenNode, build: Build) -> list[Expr]:
     """Eigenvalues of symmetric matrices, the smallest first, and vectors as columns."""
     x = node.operand(node.first())
     rank, dtype = build.rank(x), build.dtype(x)
@@ -250,7 +244,7 @@ def eigenvectors(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.cast(v, dtype) for v in (values, found.right)]
 
 
-def _mirrored(x: SSAValue, is_upper: bool, build: Build) -> SSAValue:
+def _mirrored(x: Expr, is_upper: bool, build: Build) -> Expr:
     """The matrix of which one triangle is given."""
     (size,) = build.sizes(x, [build.rank(x) - 1], "eigenvalues")
     kept: np.ndarray = (np.triu if is_upper else np.tril)(np.ones((size, size), np.bool_))

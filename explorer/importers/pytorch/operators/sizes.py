@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.attention_scores import length
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.operators.node import AtenNode
 
@@ -33,7 +33,7 @@ _ARITHMETIC = {
 _DOUBLE, _LONG = np.dtype(np.float64), np.dtype(np.int64)
 
 
-def size(node: AtenNode, build: Build) -> SSAValue:
+def size(node: AtenNode, build: Build) -> Expr:
     """How many elements an axis has."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), build.rank(x))
@@ -41,14 +41,14 @@ def size(node: AtenNode, build: Build) -> SSAValue:
     return build.weight(np.array(known, np.int64)) if known is not None else length(x, axis, build)
 
 
-def count(node: AtenNode, build: Build) -> SSAValue:
+def count(node: AtenNode, build: Build) -> Expr:
     """How many elements a tensor has."""
     x = node.operand("self")
     known = build.sizes(x, range(build.rank(x)), "the number of elements")
     return build.weight(np.array(int(np.prod(known)), np.int64))
 
 
-def arithmetic(node: AtenNode, build: Build) -> SSAValue:
+def arithmetic(node: AtenNode, build: Build) -> Expr:
     """Whole numbers, or those of double precision."""
     kind = node.call.target.split(".")[1]
     values = [_value(node, name, build) for name in node.call.arguments]
@@ -66,19 +66,19 @@ def arithmetic(node: AtenNode, build: Build) -> SSAValue:
     return build.binary(_ARITHMETIC[kind], left, right)
 
 
-def extreme(node: AtenNode, build: Build) -> SSAValue:
+def extreme(node: AtenNode, build: Build) -> Expr:
     """The larger or the smaller of two."""
     values = [_value(node, name, build) for name in node.call.arguments]
     left, right = _alike(values, build)
     return build.binary("max" if node.call.target.endswith("max") else "min", left, right)
 
 
-def to_float(node: AtenNode, build: Build) -> SSAValue:
+def to_float(node: AtenNode, build: Build) -> Expr:
     """As a number of double precision."""
     return build.cast(_value(node, node.first(), build), np.float64)
 
 
-def to_integer(node: AtenNode, build: Build) -> SSAValue:
+def to_integer(node: AtenNode, build: Build) -> Expr:
     """As a whole number: rounded towards zero, downwards or upwards."""
     value = _value(node, node.first(), build)
     kind = node.call.target.split(".")[1]
@@ -87,25 +87,25 @@ def to_integer(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(value, np.int64)
 
 
-def to_bool(node: AtenNode, build: Build) -> SSAValue:
+def to_bool(node: AtenNode, build: Build) -> Expr:
     """Whether a number is other than 0."""
     return build.cast(_value(node, node.first(), build), np.bool_)
 
 
-def square_root(node: AtenNode, build: Build) -> SSAValue:
+def square_root(node: AtenNode, build: Build) -> Expr:
     """The square root of a number, in double precision."""
     value = _value(node, node.first(), build)
     return build.unary("sqrt", build.cast(value, np.float64))
 
 
-def one_of(node: AtenNode, build: Build) -> SSAValue:
+def one_of(node: AtenNode, build: Build) -> Expr:
     """One of two numbers."""
     condition, *values = (_value(node, name, build) for name in node.call.arguments)
     left, right = _alike(values, build)
     return build.select(build.cast(condition, np.bool_), left, right)
 
 
-def item(node: AtenNode, build: Build) -> SSAValue:
+def item(node: AtenNode, build: Build) -> Expr:
     """The only element of a tensor, as a number."""
     x = node.operand("self")
     scalar = build.reshape(x, []) if build.rank(x) else x
@@ -114,13 +114,13 @@ def item(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(scalar, np.float64 if build.is_float(x) else np.int64)
 
 
-def nothing(node: AtenNode, build: Build) -> Sequence[SSAValue]:
+def nothing(node: AtenNode, build: Build) -> Sequence[Expr]:
     """What a program asserts of its sizes and indices, which it does not compute with."""
     del node, build
     return []
 
 
-def _value(node: AtenNode, name: str, build: Build) -> SSAValue:
+def _value(node: AtenNode, name: str, build: Build) -> Expr:
     found = node.argument(name)
     if isinstance(found, Ref):
         return node.given[found.name]
@@ -131,7 +131,7 @@ def _value(node: AtenNode, name: str, build: Build) -> SSAValue:
     return build.weight(np.array(found, _LONG if isinstance(found, int) else _DOUBLE))
 
 
-def _alike(values: Sequence[SSAValue], build: Build) -> list[SSAValue]:
+def _alike(values: Sequence[Expr], build: Build) -> list[Expr]:
     if len(values) != 2:
         raise ValueError(f"{len(values)} numbers; two expected")
     if build.dtype(values[0]) == build.dtype(values[1]):

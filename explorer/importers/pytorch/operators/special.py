@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float, promoted
 from explorer.importers.pytorch.operators.unary import plain_name, square, truncated
 
-Formula = Callable[[SSAValue, Build], SSAValue]
+Formula = Callable[[Expr, Build], Expr]
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
 """B2, B4, ...: with them the series below are exact to 1e-10 where they are used."""
@@ -29,10 +29,10 @@ _STEPS = 8
 """By which an argument is moved up until its series are that exact."""
 
 
-def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], SSAValue]:
+def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
     """A converter that computes in doubles; the result has the type of the operand."""
 
-    def convert(node: AtenNode, build: Build) -> SSAValue:
+    def convert(node: AtenNode, build: Build) -> Expr:
         x = as_float(node.operand("self"), build)
         return build.cast(formula(build.cast(x, np.float64), build), build.dtype(x))
 
@@ -40,11 +40,11 @@ def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], SSAValue]:
     return convert
 
 
-def plus(x: SSAValue, number: float, build: Build) -> SSAValue:
+def plus(x: Expr, number: float, build: Build) -> Expr:
     return build.binary("add", x, build.scalar_like(number, x))
 
 
-def polynomial(coefficients: Sequence[float], x: SSAValue, build: Build) -> SSAValue:
+def polynomial(coefficients: Sequence[float], x: Expr, build: Build) -> Expr:
     """The first coefficient is that of x^0; by Horner's rule."""
     result = build.scalar_like(coefficients[-1], x)
     for number in reversed(coefficients[:-1]):
@@ -52,13 +52,11 @@ def polynomial(coefficients: Sequence[float], x: SSAValue, build: Build) -> SSAV
     return result
 
 
-def where_less(
-    x: SSAValue, bound: float, if_true: SSAValue, if_false: SSAValue, build: Build
-) -> SSAValue:
+def where_less(x: Expr, bound: float, if_true: Expr, if_false: Expr, build: Build) -> Expr:
     return build.select(build.binary("less", x, build.scalar_like(bound, x)), if_true, if_false)
 
 
-def _sum(values: Sequence[SSAValue], build: Build) -> SSAValue:
+def _sum(values: Sequence[Expr], build: Build) -> Expr:
     result = values[0]
     for value in values[1:]:
         result = build.binary("add", result, value)
@@ -68,14 +66,14 @@ def _sum(values: Sequence[SSAValue], build: Build) -> SSAValue:
 # -- gamma functions -------------------------------------------------------------------------------
 
 
-def _mirrored(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+def _mirrored(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """x, or 1 - x below 1/2, and pi times what x is apart from a whole number."""
     one = build.scalar_like(1, x)
     angle = build.scaled(build.binary("sub", x, build.unary("round", x)), math.pi)
     return where_less(x, 0.5, build.binary("sub", one, x), x, build), angle
 
 
-def log_gamma(x: SSAValue, build: Build) -> SSAValue:
+def log_gamma(x: Expr, build: Build) -> Expr:
     """log|Gamma(x)|; 6.1.40, and the reflection 6.1.17 below 1/2."""
     y, angle = _mirrored(x, build)
     z = plus(y, _STEPS, build)
@@ -95,7 +93,7 @@ def log_gamma(x: SSAValue, build: Build) -> SSAValue:
     return build.select(infinite, build.scalar_like(math.inf, x), result)
 
 
-def digamma(x: SSAValue, build: Build) -> SSAValue:
+def digamma(x: Expr, build: Build) -> Expr:
     """The derivative of log(Gamma(x)); 6.3.18 and 6.3.7. Nothing at whole numbers below 0."""
     y, angle = _mirrored(x, build)
     z = plus(y, _STEPS, build)
@@ -113,16 +111,16 @@ def digamma(x: SSAValue, build: Build) -> SSAValue:
     return where_less(x, 0.5, turned, value, build)
 
 
-def _is_zero(x: SSAValue, build: Build) -> SSAValue:
+def _is_zero(x: Expr, build: Build) -> Expr:
     return build.binary("equal", x, build.scalar_like(0, x))
 
 
-def _polygamma(x: SSAValue, n: int, build: Build) -> SSAValue:
+def _polygamma(x: Expr, n: int, build: Build) -> Expr:
     """(-1)^(n + 1) n! zeta(n + 1, x); 6.4.10 and 23.2, and the reflection 6.4.7 below 1/2."""
     y, angle = _mirrored(x, build)
     s, z = n + 1, plus(y, _STEPS, build)
 
-    def power(value: SSAValue) -> SSAValue:
+    def power(value: Expr) -> Expr:
         return build.binary("pow", value, build.scalar_like(-s, x))
 
     inverse = build.unary("reciprocal", z)
@@ -144,7 +142,7 @@ def _polygamma(x: SSAValue, n: int, build: Build) -> SSAValue:
     return where_less(x, 0.5, turned, value, build)
 
 
-def polygamma(node: AtenNode, build: Build) -> SSAValue:
+def polygamma(node: AtenNode, build: Build) -> Expr:
     """The n-th derivative of digamma."""
     n = node.integer("n", build)
     if n < 0:
@@ -154,11 +152,11 @@ def polygamma(node: AtenNode, build: Build) -> SSAValue:
     return in_doubles(lambda x, b: _polygamma(x, n, b))(node, build)
 
 
-def multivariate_log_gamma(node: AtenNode, build: Build) -> SSAValue:
+def multivariate_log_gamma(node: AtenNode, build: Build) -> Expr:
     """p (p - 1) / 4 log(pi), and the sum of log(Gamma(x - j / 2)) for j < p."""
     p = node.integer("p", build)
 
-    def formula(x: SSAValue, build: Build) -> SSAValue:
+    def formula(x: Expr, build: Build) -> Expr:
         terms = [log_gamma(plus(x, -j / 2, build), build) for j in range(p)]
         return plus(_sum(terms, build), p * (p - 1) / 4 * math.log(math.pi), build)
 
@@ -171,7 +169,7 @@ _FROM = 4.0
 """Where the continued fraction of erfcx takes over; 14 levels are exact to 1e-11 there."""
 
 
-def scaled_erfc(x: SSAValue, build: Build) -> SSAValue:
+def scaled_erfc(x: Expr, build: Build) -> Expr:
     """e^(x^2) erfc(x); 7.1.14 for large x."""
     small = build.binary("min", x, build.scalar_like(_FROM, x))
     rest = build.binary("sub", build.scalar_like(1, x), build.unary("erf", small))
@@ -185,7 +183,7 @@ def scaled_erfc(x: SSAValue, build: Build) -> SSAValue:
     return where_less(x, _FROM, near, far, build)
 
 
-def log_normal(x: SSAValue, build: Build) -> SSAValue:
+def log_normal(x: Expr, build: Build) -> Expr:
     """The logarithm of the normal distribution's share below x."""
     turned = build.scaled(x, -math.sqrt(0.5))
     below = build.unary("log", build.scaled(scaled_erfc(turned, build), 0.5))
@@ -194,7 +192,7 @@ def log_normal(x: SSAValue, build: Build) -> SSAValue:
     return where_less(x, -1.0, below, build.unary("log", share), build)
 
 
-def normal_quantile(p: SSAValue, build: Build) -> SSAValue:
+def normal_quantile(p: Expr, build: Build) -> Expr:
     """Below which x a share p of the normal distribution lies.
 
     log(ndtr) is concave: Newton's method approaches from the left, of what lies left of 0.
@@ -203,7 +201,7 @@ def normal_quantile(p: SSAValue, build: Build) -> SSAValue:
     return _quantile_of(build.binary("min", p, rest), plus(p, -0.5, build), build)
 
 
-def _quantile_of(share: SSAValue, side: SSAValue, build: Build) -> SSAValue:
+def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
     """share: at most 1/2, of the smaller side. side: negative for the left one."""
     goal = build.unary("log", share)
     x = build.unary("neg", build.unary("sqrt", build.scaled(goal, -2.0)))
@@ -217,7 +215,7 @@ def _quantile_of(share: SSAValue, side: SSAValue, build: Build) -> SSAValue:
     return where_less(side, 0.0, x, build.unary("neg", x), build)
 
 
-def inverse_erf(x: SSAValue, build: Build) -> SSAValue:
+def inverse_erf(x: Expr, build: Build) -> Expr:
     """ndtri((1 + x) / 2) / sqrt(2); near 0 the first terms of the series, which keep its digits."""
     size = build.unary("abs", x)
     rest = build.binary("sub", build.scalar_like(1, x), size)
@@ -227,7 +225,7 @@ def inverse_erf(x: SSAValue, build: Build) -> SSAValue:
     return where_less(size, 1e-4, build.scaled(near, math.sqrt(math.pi) / 2), far, build)
 
 
-def spherical_bessel(x: SSAValue, build: Build) -> SSAValue:
+def spherical_bessel(x: Expr, build: Build) -> Expr:
     """sin(x) / x, 1 at 0; 10.1.11."""
     quotient = build.binary("div", build.unary("sin", x), x)
     return build.select(_is_zero(x, build), build.scalar_like(1, x), quotient)
@@ -236,7 +234,7 @@ def spherical_bessel(x: SSAValue, build: Build) -> SSAValue:
 # -- Chebyshev polynomials -------------------------------------------------------------------------
 
 
-def chebyshev(node: AtenNode, build: Build) -> SSAValue:
+def chebyshev(node: AtenNode, build: Build) -> Expr:
     """The polynomial of degree n, without its fraction; 0 for negative ones. 22.3.15 and 22.3.16,
     and the same with hyperbolic functions outside of -1 ... 1."""
     x, n = promoted(node, ("x", "n"), build)
@@ -255,7 +253,7 @@ def chebyshev(node: AtenNode, build: Build) -> SSAValue:
     }
     is_outside = build.binary("greater", size, one)
 
-    def of(kind: str) -> SSAValue:
+    def of(kind: str) -> Expr:
         inside = _by_angle(kind, n, angles["inside"], "sin", "cos", build)
         outside = _by_angle(kind, n, angles["outside"], "sinh", "cosh", build)
         return build.select(is_outside, outside, inside)
@@ -271,9 +269,7 @@ def chebyshev(node: AtenNode, build: Build) -> SSAValue:
     return build.cast(where_less(n, 0.0, build.scalar_like(0, x), value, build), dtype)
 
 
-def _by_angle(
-    kind: str, n: SSAValue, angle: SSAValue, sine: str, cosine: str, build: Build
-) -> SSAValue:
+def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str, build: Build) -> Expr:
     """T: cos(n a). U: sin((n + 1) a) / sin(a). V: cos((n + 1/2) a) / cos(a / 2), W with sines."""
     if kind == "t":
         return build.unary(cosine, build.binary("mul", n, angle))
@@ -304,10 +300,10 @@ _FORMULAS: dict[str, Formula] = {
 _OF_X: dict[str, Formula] = {"special_spherical_bessel_j0": spherical_bessel}
 
 
-def of_x(formula: Formula) -> Callable[[AtenNode, Build], SSAValue]:
+def of_x(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
     """As `in_doubles`; the operand is called x."""
 
-    def convert(node: AtenNode, build: Build) -> SSAValue:
+    def convert(node: AtenNode, build: Build) -> Expr:
         x = as_float(node.operand("x"), build)
         return build.cast(formula(build.cast(x, np.float64), build), build.dtype(x))
 

@@ -11,9 +11,9 @@ from itertools import combinations as choices
 from itertools import combinations_with_replacement as repeated_choices
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -26,30 +26,30 @@ _MOST_PAIRS = 1 << 24
 """Comparisons of each element with each other one."""
 
 
-def _zero_place(build: Build) -> SSAValue:
+def _zero_place(build: Build) -> Expr:
     return build.weight(np.array(0, np.int64))
 
 
-def _ordered(x: SSAValue, axis: int, build: Build) -> Sequence[SSAValue]:
+def _ordered(x: Expr, axis: int, build: Build) -> Sequence[Expr]:
     """The elements of an axis from the least to the largest, what is no number last, with their
     places."""
     (size,) = build.sizes(x, [axis], "sorting")
     if not build.is_float(x):
-        return build.operation(TopKOp, [x], k=size, axis=axis, largest=False).results
+        return build.values(TopKOp, [x], k=size, axis=axis, largest=False)
     # Numbers come first whatever the sort makes of NaN: infinities stand for it.
     is_nan = build.unary("is_nan", x)
     key = build.select(is_nan, build.scalar_like(np.inf, x), x)
-    keys, places = build.operation(TopKOp, [key], k=size, axis=axis, largest=False).results
+    keys, places = build.values(TopKOp, [key], k=size, axis=axis, largest=False)
     taken = build.value(GatherElementsOp, [build.cast(is_nan, np.uint8), places], axis=axis)
     # Stable among infinities, so those that are NaN need their own order.
-    order = build.operation(TopKOp, [taken], k=size, axis=axis, largest=False).results[1]
+    order = build.values(TopKOp, [taken], k=size, axis=axis, largest=False)[1]
     values = build.value(GatherElementsOp, [keys, order], axis=axis)
     marks = build.cast(build.value(GatherElementsOp, [taken, order], axis=axis), np.bool_)
     places = build.value(GatherElementsOp, [places, order], axis=axis)
     return [build.select(marks, build.scalar_like(np.nan, x), values), places]
 
 
-def _whole_or_axis(node: AtenNode, x: SSAValue, build: Build) -> tuple[SSAValue, int]:
+def _whole_or_axis(node: AtenNode, x: Expr, build: Build) -> tuple[Expr, int]:
     """The tensor and the axis along which it is looked at; all of it as a row without `dim`."""
     if not node.has("dim") or not build.rank(x):
         return build.reshape(x, [-1]), 0
@@ -59,7 +59,7 @@ def _whole_or_axis(node: AtenNode, x: SSAValue, build: Build) -> tuple[SSAValue,
 # -- quantiles -------------------------------------------------------------------------------------
 
 
-def quantile(node: AtenNode, build: Build) -> SSAValue:
+def quantile(node: AtenNode, build: Build) -> Expr:
     """Where a share q of an axis lies below; between two elements as `interpolation` says."""
     whole = node.operand("self")
     x, axis = _whole_or_axis(node, whole, build)
@@ -91,11 +91,11 @@ def quantile(node: AtenNode, build: Build) -> SSAValue:
     return result if build.rank(shares) else build.squeeze(result, [0])
 
 
-def _between(values: SSAValue, place: SSAValue, mode: str, build: Build) -> SSAValue:
+def _between(values: Expr, place: Expr, mode: str, build: Build) -> Expr:
     """What sorted values are at places, of which one may lie between two of them."""
     axis = build.rank(values) - 1
 
-    def at(number: SSAValue) -> SSAValue:
+    def at(number: Expr) -> Expr:
         index = build.cast(number, np.int64)
         return build.value(GatherElementsOp, [values, index], axis=axis)
 
@@ -105,7 +105,7 @@ def _between(values: SSAValue, place: SSAValue, mode: str, build: Build) -> SSAV
     below = build.unary("floor", place)
     low, high = at(below), at(build.unary("ceil", place))
     if mode == "midpoint":
-        share: SSAValue = build.scalar_like(0.5, values)
+        share: Expr = build.scalar_like(0.5, values)
         is_between = build.binary("less", below, place)
         share = build.select(is_between, share, build.scalar_like(0, values))
     elif mode == "linear":
@@ -115,7 +115,7 @@ def _between(values: SSAValue, place: SSAValue, mode: str, build: Build) -> SSAV
     return build.binary("add", low, build.binary("mul", share, build.binary("sub", high, low)))
 
 
-def nan_median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
+def nan_median(node: AtenNode, build: Build) -> Expr | list[Expr]:
     """The element in the middle of those that are numbers, the lower one of two."""
     x, is_whole = node.operand("self"), not node.has("dim")
     if not build.rank(x):
@@ -133,7 +133,7 @@ def nan_median(node: AtenNode, build: Build) -> SSAValue | list[SSAValue]:
     return found[0] if is_whole else found
 
 
-def mode(node: AtenNode, build: Build) -> list[SSAValue]:
+def mode(node: AtenNode, build: Build) -> list[Expr]:
     """The element of an axis that comes most often, the least of several, and its last place."""
     x = node.operand("self")
     if not build.rank(x):
@@ -160,7 +160,7 @@ def mode(node: AtenNode, build: Build) -> list[SSAValue]:
     return [build.squeeze(v, [rank - 1]) for v in found]
 
 
-def _largest(x: SSAValue, build: Build) -> SSAValue:
+def _largest(x: Expr, build: Build) -> Expr:
     if build.is_float(x):
         return build.scalar_like(np.inf, x)
     return build.weight(np.array(np.iinfo(build.dtype(x)).max, build.dtype(x)))
@@ -169,7 +169,7 @@ def _largest(x: SSAValue, build: Build) -> SSAValue:
 # -- counting --------------------------------------------------------------------------------------
 
 
-def histogram(node: AtenNode, build: Build) -> SSAValue:
+def histogram(node: AtenNode, build: Build) -> Expr:
     """How many elements lie in each of `bins` parts between two numbers, the last of them with its
     end; between the least and the largest element where both are 0."""
     x, bins = build.reshape(node.operand("self"), [-1]), node.integer("bins", build, 100)
@@ -190,7 +190,7 @@ def histogram(node: AtenNode, build: Build) -> SSAValue:
     return build.reduce("sum", build.cast(is_here, build.dtype(x)), [0])
 
 
-def is_in(node: AtenNode, build: Build) -> SSAValue:
+def is_in(node: AtenNode, build: Build) -> Expr:
     """True where an element is one of others; with `invert` where it is none."""
     names = [
         node.one_of(*pair) for pair in (("elements", "element"), ("test_elements", "test_element"))
@@ -207,12 +207,12 @@ def is_in(node: AtenNode, build: Build) -> SSAValue:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def _neighbours(x: SSAValue, axis: int, build: Build) -> tuple[SSAValue, SSAValue]:
+def _neighbours(x: Expr, axis: int, build: Build) -> tuple[Expr, Expr]:
     (size,) = build.sizes(x, [axis], "neighbours")
     return build.slice(x, axis, 0, max(size - 1, 0)), build.slice(x, axis, 1, max(size, 1))
 
 
-def trapezoid(node: AtenNode, build: Build) -> SSAValue:
+def trapezoid(node: AtenNode, build: Build) -> Expr:
     """The area under the line through points y, a number apart or at places x: whole or so far."""
     y = node.operand("y")
     axis = build.axis(node.integer("dim", build, -1), build.rank(y))
@@ -237,7 +237,7 @@ def trapezoid(node: AtenNode, build: Build) -> SSAValue:
 # -- choices ---------------------------------------------------------------------------------------
 
 
-def pair_distances(node: AtenNode, build: Build) -> SSAValue:
+def pair_distances(node: AtenNode, build: Build) -> Expr:
     """The norms of the differences of all pairs of rows."""
     x = node.operand("self")
     (rows,) = build.sizes(x, [0], "pairs of rows")
@@ -246,7 +246,7 @@ def pair_distances(node: AtenNode, build: Build) -> SSAValue:
     return p_norm(apart, node.number("p", 2.0), [1], False, build)
 
 
-def combinations(node: AtenNode, build: Build) -> SSAValue:
+def combinations(node: AtenNode, build: Build) -> Expr:
     """All choices of r elements of a row, in its order."""
     x, count = node.operand("self"), node.integer("r", build, 2)
     (size,) = build.sizes(x, [0], "choices")
@@ -255,7 +255,7 @@ def combinations(node: AtenNode, build: Build) -> SSAValue:
     return build.gather(x, np.array(places, np.int64).reshape(len(places), count), 0)
 
 
-def cartesian_product(node: AtenNode, build: Build) -> SSAValue:
+def cartesian_product(node: AtenNode, build: Build) -> Expr:
     """All choices of one element of each row."""
     rows = node.tensors("tensors")
     if len(rows) == 1:

@@ -7,15 +7,15 @@ torchvision.deform_conv2d(x, weight, offset, mask, bias, ...)
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.images.deforming import Places, deformed
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.selection import NonMaxSuppressionOp
 
 
-def suppressed(node: AtenNode, build: Build) -> SSAValue:
+def suppressed(node: AtenNode, build: Build) -> Expr:
     """Boxes (n, 4) as corners x y x y without those whose intersection over union with a better
     one is above the threshold. One with a score of minus infinity goes, too."""
     boxes, scores = node.operand("dets"), node.operand("scores")
@@ -31,7 +31,7 @@ def suppressed(node: AtenNode, build: Build) -> SSAValue:
     return build.squeeze(build.slice(rows, 1, 2, 3), [1])
 
 
-def deformed_convolution(node: AtenNode, build: Build) -> SSAValue:
+def deformed_convolution(node: AtenNode, build: Build) -> Expr:
     """A convolution whose window's places are moved by computed offsets, rows before columns."""
     weight = node.operand("weight")
     strides, dilations, pads = (

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float, category
 from explorer.ir.top.elementwise import UnaryOp
@@ -34,24 +34,24 @@ _OF_WHOLE = {"floor": "floor", "ceil": "ceil", "round": "round"}
 # fmt: on
 
 
-def float_unary(node: AtenNode, build: Build) -> SSAValue:
+def float_unary(node: AtenNode, build: Build) -> Expr:
     """A function of real numbers; whole ones become float32."""
     kind = _FLOAT_UNARY[plain_name(node)]
     return build.unary(kind, as_float(node.operand("self"), build))
 
 
-def unary(node: AtenNode, build: Build) -> SSAValue:
+def unary(node: AtenNode, build: Build) -> Expr:
     """A function that keeps the type of numbers."""
     return build.unary(_UNARY[plain_name(node)], node.operand("self"))
 
 
-def rounded(node: AtenNode, build: Build) -> SSAValue:
+def rounded(node: AtenNode, build: Build) -> Expr:
     """Rounds to whole numbers, which whole numbers are already."""
     x = node.operand("self")
     return build.unary(_OF_WHOLE[plain_name(node)], x) if build.is_float(x) else x
 
 
-def round_decimals(node: AtenNode, build: Build) -> SSAValue:
+def round_decimals(node: AtenNode, build: Build) -> Expr:
     """Rounds to a number of decimals: what is scaled by a power of ten is rounded."""
     x, decimals = node.operand("self"), node.integer("decimals", build, 0)
     power = float(10.0 ** abs(decimals))
@@ -60,25 +60,25 @@ def round_decimals(node: AtenNode, build: Build) -> SSAValue:
     return build.binary(second, build.unary("round", build.binary(first, x, scalar)), scalar)
 
 
-def trunc(node: AtenNode, build: Build) -> SSAValue:
+def trunc(node: AtenNode, build: Build) -> Expr:
     """Rounds towards zero."""
     return truncated(node.operand("self"), build)
 
 
-def truncated(x: SSAValue, build: Build) -> SSAValue:
+def truncated(x: Expr, build: Build) -> Expr:
     if not build.is_float(x):
         return x
     whole = build.unary("floor", build.unary("abs", x))
     return build.binary("mul", whole, build.unary("sign", x))
 
 
-def frac(node: AtenNode, build: Build) -> SSAValue:
+def frac(node: AtenNode, build: Build) -> Expr:
     """x minus its whole part."""
     x = node.operand("self")
     return build.binary("sub", x, truncated(x, build))
 
 
-def sign(node: AtenNode, build: Build) -> SSAValue:
+def sign(node: AtenNode, build: Build) -> Expr:
     """-1, 0 or 1"""
     x = node.operand("self")
     if category(build.dtype(x)) == 0:
@@ -86,18 +86,18 @@ def sign(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("sign", x)
 
 
-def logical_not(node: AtenNode, build: Build) -> SSAValue:
+def logical_not(node: AtenNode, build: Build) -> Expr:
     """True where x is 0."""
     return build.unary("not", build.cast(node.operand("self"), np.bool_))
 
 
-def bitwise_not(node: AtenNode, build: Build) -> SSAValue:
+def bitwise_not(node: AtenNode, build: Build) -> Expr:
     """All bits turned."""
     x = node.operand("self")
     return build.unary("not" if build.dtype(x) == np.bool_ else "bit_not", x)
 
 
-def is_nan(node: AtenNode, build: Build) -> SSAValue:
+def is_nan(node: AtenNode, build: Build) -> Expr:
     """True where x is not a number; whole numbers always are."""
     x = node.operand("self")
     if not build.is_float(x):
@@ -105,27 +105,27 @@ def is_nan(node: AtenNode, build: Build) -> SSAValue:
     return build.unary("is_nan", x)
 
 
-def is_real(node: AtenNode, build: Build) -> SSAValue:
+def is_real(node: AtenNode, build: Build) -> Expr:
     """True of every real number."""
     x = build.cast(node.operand("self"), np.bool_)
     return build.binary("or", x, build.weight(np.array(True)))
 
 
-def is_infinite(node: AtenNode, build: Build) -> SSAValue:
+def is_infinite(node: AtenNode, build: Build) -> Expr:
     """True where x is infinite, of either sign or of one."""
     x, name = as_float(node.operand("self"), build), plain_name(node)
     positive, negative = name != "isneginf", name != "isposinf"
     return build.unary("is_infinite", x, float(positive), float(negative))
 
 
-def is_finite(node: AtenNode, build: Build) -> SSAValue:
+def is_finite(node: AtenNode, build: Build) -> Expr:
     """True where x is a number and not infinite."""
     x = as_float(node.operand("self"), build)
     other = build.binary("or", build.unary("is_infinite", x, 1.0, 1.0), build.unary("is_nan", x))
     return build.unary("not", other)
 
 
-def sign_bit(node: AtenNode, build: Build) -> SSAValue:
+def sign_bit(node: AtenNode, build: Build) -> Expr:
     """True where x is negative, and where it is -0."""
     x = node.operand("self")
     if not build.is_float(x):
@@ -138,13 +138,13 @@ def sign_bit(node: AtenNode, build: Build) -> SSAValue:
     return build.binary("or", is_negative, build.binary("and", is_zero, below))
 
 
-_Formula = Callable[[SSAValue, Build], SSAValue]
+_Formula = Callable[[Expr, Build], Expr]
 
 
 def _of_scaled(kind: str, before: float, after: float) -> _Formula:
     """after * kind(before * x)"""
 
-    def formula(x: SSAValue, build: Build) -> SSAValue:
+    def formula(x: Expr, build: Build) -> Expr:
         return build.scaled(build.unary(kind, build.scaled(x, before)), after)
 
     return formula
@@ -154,33 +154,33 @@ def _times(factor: float) -> _Formula:
     return lambda x, build: build.scaled(x, factor)
 
 
-def square(x: SSAValue, build: Build) -> SSAValue:
+def square(x: Expr, build: Build) -> Expr:
     return build.binary("mul", x, x)
 
 
-def rsqrt(x: SSAValue, build: Build) -> SSAValue:
+def rsqrt(x: Expr, build: Build) -> Expr:
     return build.unary("reciprocal", build.unary("sqrt", x))
 
 
-def _erfc(x: SSAValue, build: Build) -> SSAValue:
+def _erfc(x: Expr, build: Build) -> Expr:
     return build.binary("sub", build.scalar_like(1, x), build.unary("erf", x))
 
 
-def _softsign(x: SSAValue, build: Build) -> SSAValue:
+def _softsign(x: Expr, build: Build) -> Expr:
     magnitude = build.unary("abs", x)
     return build.binary("div", x, build.binary("add", magnitude, build.scalar_like(1, x)))
 
 
-def _log_sigmoid(x: SSAValue, build: Build) -> SSAValue:
+def _log_sigmoid(x: Expr, build: Build) -> Expr:
     """-softplus(-x)"""
     return build.unary("neg", build.unary("softplus", build.unary("neg", x)))
 
 
-def _tanhshrink(x: SSAValue, build: Build) -> SSAValue:
+def _tanhshrink(x: Expr, build: Build) -> Expr:
     return build.binary("sub", x, build.unary("tanh", x))
 
 
-def _sinc(x: SSAValue, build: Build) -> SSAValue:
+def _sinc(x: Expr, build: Build) -> Expr:
     """sin(pi x) / (pi x), 1 at 0."""
     angle = build.scaled(x, math.pi)
     quotient = build.binary("div", build.unary("sin", angle), angle)
@@ -188,13 +188,13 @@ def _sinc(x: SSAValue, build: Build) -> SSAValue:
     return build.select(is_zero, build.scalar_like(1, x), quotient)
 
 
-def _normal_distribution(x: SSAValue, build: Build) -> SSAValue:
+def _normal_distribution(x: Expr, build: Build) -> Expr:
     """(1 + erf(x / sqrt(2))) / 2"""
     part = build.unary("erf", build.scaled(x, math.sqrt(0.5)))
     return build.scaled(build.binary("add", part, build.scalar_like(1, x)), 0.5)
 
 
-def _entropy(x: SSAValue, build: Build) -> SSAValue:
+def _entropy(x: Expr, build: Build) -> Expr:
     """-x log x; 0 at 0, minus infinity below."""
     value = build.unary("neg", build.binary("mul", x, build.unary("log", x)))
     zero = build.scalar_like(0, x)
@@ -203,7 +203,7 @@ def _entropy(x: SSAValue, build: Build) -> SSAValue:
     return build.select(below, build.scalar_like(-math.inf, x), value)
 
 
-def log_plus_one(x: SSAValue, build: Build) -> SSAValue:
+def log_plus_one(x: Expr, build: Build) -> Expr:
     """log(1 + x) with its digits near 0: log(u) x / (u - 1), where u is the sum as it was rounded.
 
     Source: D. Goldberg, "What every computer scientist should know about floating-point
@@ -246,17 +246,17 @@ _KEEPING_FORMULAS: dict[str, _Formula] = {
 }
 
 
-def formula(node: AtenNode, build: Build) -> SSAValue:
+def formula(node: AtenNode, build: Build) -> Expr:
     """A function of real numbers that other functions make up."""
     return _FORMULAS[plain_name(node)](as_float(node.operand("self"), build), build)
 
 
-def keeping_formula(node: AtenNode, build: Build) -> SSAValue:
+def keeping_formula(node: AtenNode, build: Build) -> Expr:
     """A function that other functions make up, and that keeps the type of numbers."""
     return _KEEPING_FORMULAS[plain_name(node)](node.operand("self"), build)
 
 
-def expm1(node: AtenNode, build: Build) -> SSAValue:
+def expm1(node: AtenNode, build: Build) -> Expr:
     """exp(x) - 1, with its digits near 0: ELU below it."""
     x = as_float(node.operand("self"), build)
     y = build.unary("exp", x)
@@ -270,7 +270,7 @@ def expm1(node: AtenNode, build: Build) -> SSAValue:
     return build.select(is_above, above, build.select(is_negative, near, middle))
 
 
-def angle(node: AtenNode, build: Build) -> SSAValue:
+def angle(node: AtenNode, build: Build) -> Expr:
     """Half a turn for negative numbers, 0 for others."""
     x = as_float(node.operand("self"), build)
     is_negative = build.binary("less", x, build.scalar_like(0, x))
@@ -278,7 +278,7 @@ def angle(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.unary("is_nan", x), x, turned)
 
 
-def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
+def nan_to_num(node: AtenNode, build: Build) -> Expr:
     """Numbers in the place of what is none, and of the infinities."""
     x = node.operand("self")
     if not build.is_float(x):
@@ -298,7 +298,7 @@ def nan_to_num(node: AtenNode, build: Build) -> SSAValue:
     return build.select(build.unary("is_nan", x), build.scalar_like(nan, x), result)
 
 
-def logit(node: AtenNode, build: Build) -> SSAValue:
+def logit(node: AtenNode, build: Build) -> Expr:
     """log(x / (1 - x)), x kept from 0 and 1 by eps."""
     x = as_float(node.operand("self"), build)
     if node.has("eps"):

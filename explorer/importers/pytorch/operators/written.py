@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.pytorch.file.program import Ref, references
 from explorer.importers.pytorch.file.versions import View, Write
 from explorer.importers.pytorch.operators.indexing import (
@@ -22,20 +21,20 @@ from explorer.importers.pytorch.operators.indexing import (
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 
-ConvertNode = Callable[[AtenNode, Build], SSAValue | Sequence[SSAValue]]
+ConvertNode = Callable[[AtenNode, Build], Expr | Sequence[Expr]]
 """A node's results; `Unsupported` with the reason for what cannot be expressed."""
 Find = Callable[[str], ConvertNode | None]
 """What converts a target."""
 
 
-def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> list[SSAValue]:
+def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> list[Expr]:
     """The result in the shape and type of what was written into, and the new versions of others."""
     if node.step.unclear:
         raise Unsupported("it writes into what may or may not share its storage with others")
     if node.step.write is not None and _touches_complex(node, node.step.write):
         raise Unsupported("a write into complex numbers of which there are views, or into a view")
     made = convert(node, build)
-    result = made if isinstance(made, SSAValue) else next(iter(made))
+    result = made if isinstance(made, Expr) else next(iter(made))
     target = node.operand(node.first())
     result = build.cast(result, build.dtype(target))
     if build.shape(result) != build.shape(target):
@@ -56,12 +55,12 @@ def _touches_complex(node: AtenNode, write: Write) -> bool:
 
 def _put_back(
     node: AtenNode,
-    root: SSAValue,
+    root: Expr,
     path: Sequence[View],
-    value: SSAValue,
+    value: Expr,
     build: Build,
     find: Find,
-) -> SSAValue:
+) -> Expr:
     """The root with a value in the place of one of its views."""
     if not path:
         return value
@@ -77,23 +76,21 @@ def _put_back(
     return put(bound, root, inside, view.result, build)
 
 
-def _follow(
-    node: AtenNode, root: SSAValue, path: Sequence[View], build: Build, find: Find
-) -> SSAValue:
+def _follow(node: AtenNode, root: Expr, path: Sequence[View], build: Build, find: Find) -> Expr:
     for view in path:
         root = _viewed(node, root, view, build, find)
     return root
 
 
-def _viewed(node: AtenNode, root: SSAValue, view: View, build: Build, find: Find) -> SSAValue:
+def _viewed(node: AtenNode, root: Expr, view: View, build: Build, find: Find) -> Expr:
     convert = find(view.call.target)
     if convert is None:
         raise Unsupported(f"a view by {view.call.target}")
     made = convert(_bound(node, root, view, build), build)
-    return made if isinstance(made, SSAValue) else list(made)[view.result]
+    return made if isinstance(made, Expr) else list(made)[view.result]
 
 
-def _bound(node: AtenNode, root: SSAValue, view: View, build: Build) -> AtenNode:
+def _bound(node: AtenNode, root: Expr, view: View, build: Build) -> AtenNode:
     """The call of a view with a value in the place of what it viewed."""
     del build
     call = replace(view.call, arguments={**view.call.arguments, view.parameter: Ref("viewed")})
@@ -107,26 +104,26 @@ def _bound(node: AtenNode, root: SSAValue, view: View, build: Build) -> AtenNode
 
 # -- the inverses of views -------------------------------------------------------------------------
 
-_Put = Callable[[AtenNode, SSAValue, SSAValue, int, Build], SSAValue]
+_Put = Callable[[AtenNode, Expr, Expr, int, Build], Expr]
 
 
-def _itself(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _itself(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del view, root, part, build
     return value
 
 
-def _shaped(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _shaped(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del view, part
     return build.reshape(value, build.all_sizes(root))
 
 
-def _selected(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _selected(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
     axis = build.axis(view.integer("dim", build), build.rank(root))
     return replaced_at(root, value, axis, view.integer("index", build), build)
 
 
-def _sliced(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _sliced(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
     axis = build.axis(view.integer("dim", build, 0), build.rank(root))
     step = view.integer("step", build, 1)
@@ -137,14 +134,14 @@ def _sliced(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: B
     return replaced(root, value, axis, start, stop, step, build)
 
 
-def _narrowed(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _narrowed(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
     axis = build.axis(view.integer("dim", build), build.rank(root))
     start, length = view.integer("start", build), view.integer("length", build)
     return replaced(root, value, axis, start, start + length, 1, build)
 
 
-def _permuted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _permuted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     """The order of axes by where a transposed marker has them."""
     del part
     rank = build.rank(root)
@@ -163,7 +160,7 @@ def _permuted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build:
     return build.transpose(value, [order.index(axis) for axis in range(rank)])
 
 
-def _parted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _parted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     """One of the parts of an axis: split, chunk."""
     axis = build.axis(view.integer("dim", build, 0), build.rank(root))
     (size,) = build.sizes(root, [axis], "a part that is replaced")
@@ -182,12 +179,12 @@ def _parted(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: B
     return replaced(root, value, axis, start, start + sizes[part], 1, build)
 
 
-def _unbound(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _unbound(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     axis = build.axis(view.integer("dim", build, 0), build.rank(root))
     return replaced_at(root, value, axis, part, build)
 
 
-def _diagonal(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _diagonal(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
     offset = view.integer("offset", build, 0)
     axes = [
@@ -197,7 +194,7 @@ def _diagonal(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build:
     return replaced_diagonal(root, value, offset, axes, build)
 
 
-def _expanded(view: AtenNode, root: SSAValue, value: SSAValue, part: int, build: Build) -> SSAValue:
+def _expanded(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del view, part
     if build.shape(root) != build.shape(value):
         raise Unsupported("a write into a tensor whose elements are repeated")

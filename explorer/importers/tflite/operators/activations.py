@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.ir.requantization import integer_limits
 from explorer.ir.types import QuantizedType
 
@@ -24,7 +24,7 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-def activated(x: SSAValue, name: str, build: Build) -> SSAValue:
+def activated(x: Expr, name: str, build: Build) -> Expr:
     """A float, or a plain integer, with a fused activation behind it."""
     if name == "TANH":
         return build.unary("tanh", x)

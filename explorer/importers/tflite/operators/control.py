@@ -16,18 +16,18 @@ from dataclasses import replace
 from functools import wraps
 
 from xdsl.dialects.builtin import i1, i64
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Region
 
 from explorer.importers.building.build import Build, Unsupported, discard
+from explorer.importers.building.expr import Expr, all_plain
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.file.contents import Operator, Tensor
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of, typed
 from explorer.ir.origins import set_origins
-from explorer.ir.top.control import IfOp, LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import tensor_type
 
-Results = SSAValue | Sequence[SSAValue]
+Results = Expr | Sequence[Expr]
 ConvertNode = Callable[[TfliteNode, Build], Results]
 
 
@@ -62,16 +62,15 @@ def _branch(node: TfliteNode, calls: _Calls) -> Results:
         for graph in chosen:
             with build.inside([]) as block:
                 results = calls.inline(graph, operands[1:])
-                build.append(ReturnOp.make([results], []))
+                build.append(ReturnOp.make([all_plain(results)], []))
             regions.append(Region(block))
-        op = IfOp.make_with_regions(condition, *regions)
+        return build.branch(condition, *regions)
     except Exception as error:
         for region in regions:
             discard(region.block)
         if isinstance(error, ValueError):
             raise Unsupported(f"its branches do not fit: {error}") from error
         raise
-    return build.append(op).results
 
 
 def _loop(node: TfliteNode, calls: _Calls) -> Results:
@@ -82,15 +81,14 @@ def _loop(node: TfliteNode, calls: _Calls) -> Results:
     goes_on = _one(calls.inline(condition, states), build)
     arguments = [tensor_type(i64, ()), tensor_type(i1, ()), *(s.type for s in states)]
     with build.inside(arguments) as block:
-        following = calls.inline(body, block.args[2:])
+        following = calls.inline(body, build.arguments(block)[2:])
         again = _one(calls.inline(condition, following), build)
-        build.append(ReturnOp.make([[again, *following]], []))
+        build.append(ReturnOp.make([all_plain([again, *following])], []))
     try:
-        op = LoopOp.make_with_body(Region(block), states, 0, condition=goes_on)
+        return build.loop(Region(block), states, condition=goes_on)
     except ValueError as error:
         discard(block)
         raise Unsupported(f"its states do not fit: {error}") from error
-    return build.append(op).results
 
 
 def _composite(node: TfliteNode, calls: _Calls) -> Results:
@@ -101,7 +99,7 @@ def _composite(node: TfliteNode, calls: _Calls) -> Results:
 _CALLING = {"IF": _branch, "WHILE": _loop, "STABLEHLO_COMPOSITE": _composite}
 
 
-def _one(values: Sequence[SSAValue], build: Build) -> SSAValue:
+def _one(values: Sequence[Expr], build: Build) -> Expr:
     if len(values) != 1:
         raise ValueError(f"a condition of {len(values)} results")
     return build.reshape(values[0], [])
@@ -118,7 +116,7 @@ class _Calls:
         self.build = build
 
     @property
-    def operands(self) -> list[SSAValue]:
+    def operands(self) -> list[Expr]:
         """As they are stored."""
         count = len(self._node.given)
         return [as_stored(self._node.plain(index), self.build) for index in range(count)]
@@ -132,7 +130,7 @@ class _Calls:
             raise Unsupported(f"subgraph {number} calls itself")
         return number
 
-    def inline(self, number: int, operands: Sequence[SSAValue]) -> list[SSAValue]:
+    def inline(self, number: int, operands: Sequence[Expr]) -> list[Expr]:
         """The results of a subgraph, as they are stored."""
         graph = self._node.graphs[number]
         if len(operands) != len(graph.inputs):
@@ -148,7 +146,7 @@ class _Calls:
             set_origins(op, [None] * len(op.results))
         return results
 
-    def _convert(self, operator: Operator, number: int, values: dict[int, SSAValue]) -> None:
+    def _convert(self, operator: Operator, number: int, values: dict[int, Expr]) -> None:
         convert = self._converters.get(operator.kind)
         if convert is None or any(t is not None and t.is_variable for t in operator.inputs):
             raise Unsupported(f"{operator.name} of its subgraph: {operator.kind} has no form there")
@@ -166,11 +164,11 @@ class _Calls:
             made = convert(node, self.build)
         except Unsupported as unsupported:
             raise Unsupported(f"{operator.name} of its subgraph: {unsupported}") from unsupported
-        results = [made] if isinstance(made, SSAValue) else list(made)
+        results = [made] if isinstance(made, Expr) else list(made)
         for tensor, value in zip(operator.outputs, results, strict=True):
             values[tensor.index] = typed(value, tensor, self.build)
 
-    def _value(self, tensor: Tensor, values: dict[int, SSAValue]) -> SSAValue:
+    def _value(self, tensor: Tensor, values: dict[int, Expr]) -> Expr:
         if tensor.index not in values and tensor.data is not None:
             # Where it is used: a block sees nothing of its neighbour.
             return self.build.weight(tensor.data, tensor.name, kind_of(tensor))

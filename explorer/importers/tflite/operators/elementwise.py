@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators import quantized_pairs
 from explorer.importers.tflite.operators.activations import activated, limits
@@ -30,7 +30,7 @@ from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.types import QuantizedType, element_type_from_numpy
 
 
-def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
+def arithmetic(node: TfliteNode, build: Build) -> Expr:
     """Both operands, broadcast, and the fused activation.
 
     Of quantized numbers in fixed point: sums at twice the larger scale, products as they are, each
@@ -43,7 +43,7 @@ def arithmetic(node: TfliteNode, build: Build) -> SSAValue:
     return activated(y, node.activation, build)
 
 
-def _fixed_point(node: TfliteNode, kind: str, build: Build) -> SSAValue:
+def _fixed_point(node: TfliteNode, kind: str, build: Build) -> Expr:
     to = node.require_quantized()
     if kind not in ("add", "sub", "mul"):
         raise Unsupported(f"{kind} of quantized numbers")
@@ -74,7 +74,7 @@ def _shifts(node: TfliteNode, to: QuantizedType) -> tuple[int, int] | None:
 
 def _shifted_sum(
     node: TfliteNode, kind: str, shifts: tuple[int, int], to: QuantizedType, build: Build
-) -> SSAValue:
+) -> Expr:
     """Source: tensorflow/lite/kernels/internal/reference/add.h, of int16 with `pot_scale`."""
     a, b = (
         rounded_shift(build.cast(as_stored(node.operand(index, build), build), np.int32), by, build)
@@ -87,7 +87,7 @@ def _shifted_sum(
 _ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 
 
-def binary(node: TfliteNode, build: Build) -> SSAValue:
+def binary(node: TfliteNode, build: Build) -> Expr:
     """Both operands, broadcast; quantized ones are compared by what they stand for."""
     kind = _BINARY[node.operator]
     if node.is_quantized and kind in _COMPARISONS:
@@ -112,7 +112,7 @@ _BINARY = {
 }
 
 
-def extremum(node: TfliteNode, build: Build) -> SSAValue:
+def extremum(node: TfliteNode, build: Build) -> Expr:
     """The larger or smaller of both operands, which have the result's scale."""
     operands = [as_stored(node.operand(index, build), build) for index in (0, 1)]
     kind = node.result_kind
@@ -124,14 +124,14 @@ def extremum(node: TfliteNode, build: Build) -> SSAValue:
 _EXTREMA = {"MAXIMUM": "max", "MINIMUM": "min"}
 
 
-def not_equal(node: TfliteNode, build: Build) -> SSAValue:
+def not_equal(node: TfliteNode, build: Build) -> Expr:
     """Whether both operands differ."""
     if node.is_quantized:
         return build.unary("not", quantized_pairs.compared(node, "equal", build))
     return build.unary("not", build.binary("equal", node.plain(0), node.plain(1)))
 
 
-def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
+def squared_difference(node: TfliteNode, build: Build) -> Expr:
     """(a - b)^2"""
     if node.is_quantized:
         return quantized_pairs.squared_difference(node, build)
@@ -139,7 +139,7 @@ def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
     return build.binary("mul", difference, difference)
 
 
-def floor_div(node: TfliteNode, build: Build) -> SSAValue:
+def floor_div(node: TfliteNode, build: Build) -> Expr:
     """The quotient rounded down."""
     node.require_plain()
     a, b = node.plain(0), node.plain(1)
@@ -148,7 +148,7 @@ def floor_div(node: TfliteNode, build: Build) -> SSAValue:
     return build.floor_quotient(a, b)
 
 
-def unary(node: TfliteNode, build: Build) -> SSAValue:
+def unary(node: TfliteNode, build: Build) -> Expr:
     """A function of each element; of bytes a table of what the kernel computes of each."""
     if node.is_quantized:
         return _tabulated(node, build)
@@ -180,32 +180,32 @@ _UNARY: dict[str, tuple[str, float | None, float | None]] = {
 }
 
 
-def rsqrt(node: TfliteNode, build: Build) -> SSAValue:
+def rsqrt(node: TfliteNode, build: Build) -> Expr:
     """1 / sqrt(x)"""
     node.require_plain()
     return build.unary("reciprocal", build.unary("sqrt", node.plain(0)))
 
 
-def square(node: TfliteNode, build: Build) -> SSAValue:
+def square(node: TfliteNode, build: Build) -> Expr:
     """x * x"""
     node.require_plain()
     return build.binary("mul", node.plain(0), node.plain(0))
 
 
-def gelu(node: TfliteNode, build: Build) -> SSAValue:
+def gelu(node: TfliteNode, build: Build) -> Expr:
     """x times the normal distribution's share below x, or its approximation by tanh."""
     node.require_plain()
     return build.unary("gelu_tanh" if node.options.get("approximate") else "gelu", node.plain(0))
 
 
-def leaky_relu(node: TfliteNode, build: Build) -> SSAValue:
+def leaky_relu(node: TfliteNode, build: Build) -> Expr:
     """x, or alpha * x below zero."""
     if node.is_quantized:
         return _tabulated(node, build)
     return build.unary("leaky_relu", node.plain(0), node.number("alpha"))
 
 
-def prelu(node: TfliteNode, build: Build) -> SSAValue:
+def prelu(node: TfliteNode, build: Build) -> Expr:
     """x, or slope * x below zero; the slope is a tensor that broadcasts."""
     if not node.is_quantized:
         return build.binary("prelu", node.plain(0), node.plain(1))
@@ -217,7 +217,7 @@ def prelu(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(FixedPointOp, operands, kind="prelu", by=RequantizationAttr.get(to, DOUBLE))
 
 
-def select(node: TfliteNode, build: Build) -> SSAValue:
+def select(node: TfliteNode, build: Build) -> Expr:
     """Elements of the second operand where the first is true, else of the third."""
     kinds = {kind_of(node.tensor(index)) for index in (1, 2)} | {node.result_kind}
     if len(kinds) > 1:
@@ -229,13 +229,13 @@ def select(node: TfliteNode, build: Build) -> SSAValue:
     return build.select(condition, a, b)
 
 
-def cast(node: TfliteNode, build: Build) -> SSAValue:
+def cast(node: TfliteNode, build: Build) -> Expr:
     """Elements in another type."""
     node.require_plain()
     return build.cast(node.plain(0), np.dtype(node.result.element_type))
 
 
-def add_n(node: TfliteNode, build: Build) -> SSAValue:
+def add_n(node: TfliteNode, build: Build) -> Expr:
     """The sum of all operands."""
     node.require_plain()
     total = node.plain(0)
@@ -244,14 +244,14 @@ def add_n(node: TfliteNode, build: Build) -> SSAValue:
     return total
 
 
-def zeros_like(node: TfliteNode, build: Build) -> SSAValue:
+def zeros_like(node: TfliteNode, build: Build) -> Expr:
     """Zeros in the operand's shape."""
     node.require_plain()
     x = node.plain(0)
     return build.expand(build.scalar_like(0, x), build.all_sizes(x))
 
 
-def atan2(node: TfliteNode, build: Build) -> SSAValue:
+def atan2(node: TfliteNode, build: Build) -> Expr:
     """The angle of the point (second operand, first operand), between -pi and pi.
 
     The sign of a zero says on which side of an axis the point lies, as in C.
@@ -270,14 +270,14 @@ def atan2(node: TfliteNode, build: Build) -> SSAValue:
     return build.select(is_upright, steep, turned)
 
 
-def _has_minus(x: SSAValue, build: Build) -> SSAValue:
+def _has_minus(x: Expr, build: Build) -> Expr:
     """Whether the sign of a float is set."""
     whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
     bits = build.value(BitcastOp, [x], to=element_type_from_numpy(whole))
     return build.binary("less", bits, build.scalar_like(0, bits))
 
 
-def bitcast(node: TfliteNode, build: Build) -> SSAValue:
+def bitcast(node: TfliteNode, build: Build) -> Expr:
     """The same bits as another type of the same width."""
     node.require_plain()
     target, x = np.dtype(node.result.element_type), node.plain(0)
@@ -286,7 +286,7 @@ def bitcast(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(BitcastOp, [x], to=element_type_from_numpy(target))
 
 
-def fake_quant(node: TfliteNode, build: Build) -> SSAValue:
+def fake_quant(node: TfliteNode, build: Build) -> Expr:
     """Floats as whole steps within limits, which are moved so that zero is one of the steps.
 
     Source: tensorflow/lite/kernels/internal/quantization_util.cc, `NudgeQuantizationRange`.
@@ -315,7 +315,7 @@ def fake_quant(node: TfliteNode, build: Build) -> SSAValue:
     return build.binary("add", real, build.scalar_like(float(first), x))
 
 
-def _tabulated(node: TfliteNode, build: Build) -> SSAValue:
+def _tabulated(node: TfliteNode, build: Build) -> Expr:
     """A function of bytes."""
     to = node.require_quantized()
     function = TABLES.get(node.operator)
@@ -324,7 +324,7 @@ def _tabulated(node: TfliteNode, build: Build) -> SSAValue:
     return looked_up(node, node.operand(0, build), to, function, build)
 
 
-_Convert = Callable[[TfliteNode, Build], SSAValue]
+_Convert = Callable[[TfliteNode, Build], Expr]
 
 CONVERTERS: dict[str, _Convert] = {
     **dict.fromkeys(_ARITHMETIC, arithmetic),

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.file.contents import Tensor
 from explorer.importers.tflite.operators.integers import nearest_away
@@ -32,24 +32,24 @@ BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
 FROM_ZERO = QuantizedType.get(IntegerType(16), [1.0], [0])
 """Bytes without their zero points, which differ between rows: -255 to 255."""
 LEAST, MOST = -128.0, 127.0
-Product = Callable[[SSAValue, SSAValue | None], SSAValue]
+Product = Callable[[Expr, Expr | None], Expr]
 """Rows times weights, and a bias."""
 
 
-def rows_as_bytes(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+def rows_as_bytes(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """The bytes, and their scales, which broadcast to x."""
     (rows,) = build.sizes(x, [0], "a hybrid product")
     if not 0 < rows <= MOST_ROWS:
         raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
     parts = [build.slice(x, 0, row, row + 1) if rows > 1 else x for row in range(rows)]
-    made = [build.operation(DynamicQuantizeOp, [part], symmetric=True).results for part in parts]
+    made = [build.values(DynamicQuantizeOp, [part], symmetric=True) for part in parts]
     ones = [1] * build.rank(x)
     scales = [build.reshape(scale, ones) if rows > 1 else scale for _, scale, _ in made]
     stored = build.concat([part for part, _, _ in made], 0)
     return as_quantized(stored, BYTES, build), build.concat(scales, 0)
 
 
-def rows_from_zero(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+def rows_from_zero(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """byte - zero point of numbers by the range of their row, and the scales, which broadcast to x.
 
     The zero point is that end of the bytes' range, less the end of the row's, which errs less.
@@ -77,7 +77,7 @@ def rows_from_zero(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
     return as_quantized(centered, FROM_ZERO, build), single
 
 
-def _zero_point(low: SSAValue, high: SSAValue, scale: SSAValue, build: Build) -> SSAValue:
+def _zero_point(low: Expr, high: Expr, scale: Expr, build: Build) -> Expr:
     (below, least), (above, most) = (
         (build.binary("div", end, scale), build.scalar_like(byte, end))
         for end, byte in ((low, LEAST), (high, MOST))
@@ -108,7 +108,7 @@ def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> P
 
     has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
 
-    def hybrid(rows: SSAValue, bias: SSAValue | None) -> SSAValue:
+    def hybrid(rows: Expr, bias: Expr | None) -> Expr:
         stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(rows, build)
         sums = build.cast(as_stored(build.matmul(stored, weight), build), np.float32)
         made = build.binary("mul", sums, build.binary("mul", scale, factors))
@@ -117,7 +117,7 @@ def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> P
     return hybrid
 
 
-def as_floats(node: TfliteNode, index: int, build: Build) -> SSAValue:
+def as_floats(node: TfliteNode, index: int, build: Build) -> Expr:
     """Weights of floats, or of bytes as the floats that they stand for."""
     tensor = node.tensor(index)
     if tensor.element_type == "float32":

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import divided_away, stored_as
@@ -28,10 +28,10 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 from explorer.ir.top.support.taps import Taps, without_zeros
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.types import QuantizedType
 
 
-def resize_bilinear(node: TfliteNode, build: Build) -> SSAValue:
+def resize_bilinear(node: TfliteNode, build: Build) -> Expr:
     """Two taps along each of height and width.
 
     Signed bytes in integers with 10 bits behind the point, unsigned ones in single precision.
@@ -74,7 +74,7 @@ class _Between:
         return bool(np.all(self.share * 128 == np.rint(self.share * 128)))
 
 
-def _between(node: TfliteNode, x: SSAValue, build: Build) -> list[_Between]:
+def _between(node: TfliteNode, x: Expr, build: Build) -> list[_Between]:
     """Along height and width, but for an axis whose elements stay where they are."""
     found = []
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
@@ -88,7 +88,7 @@ def _between(node: TfliteNode, x: SSAValue, build: Build) -> list[_Between]:
     return found
 
 
-def _interpolated(x: SSAValue, between: _Between, build: Build) -> SSAValue:
+def _interpolated(x: Expr, between: _Between, build: Build) -> Expr:
     weights = np.stack(between.shares, 1)
     taps = without_zeros(Taps(np.stack([between.low, between.high], 1), weights))
     positions = build.weight(taps.positions.astype(np.int64))
@@ -100,7 +100,7 @@ FRACTION_BITS = 10
 """Behind the point of places between integers."""
 
 
-def _resized_integers(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
+def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
     """The four neighbours by whole shares; ties away from zero."""
     unit, total = 1 << FRACTION_BITS, 1
     y = build.cast(x, np.int32)
@@ -131,7 +131,7 @@ def _resized_integers(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
     return x if total == 1 else divided_away(y, build.scalar_like(total, y), build)
 
 
-def _resized_floats(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
+def _resized_floats(node: TfliteNode, x: Expr, build: Build) -> Expr:
     """The four neighbours by shares, added up in the kernel's order, and a half; cut off.
 
     Shares of few bits times bytes are exact in single precision, and so are their sums: then one
@@ -152,24 +152,24 @@ def _resized_floats(node: TfliteNode, x: SSAValue, build: Build) -> SSAValue:
     return build.unary("floor", build.binary("add", y, build.scalar_like(0.5, y)))
 
 
-def _sum_of_four(x: SSAValue, rows: _Between, columns: _Between, build: Build) -> SSAValue:
+def _sum_of_four(x: Expr, rows: _Between, columns: _Between, build: Build) -> Expr:
     above, below = (_share(x, rows, which, build) for which in (0, 1))  # before they are wide
     parts = [_share(y, columns, which, build) for which in (0, 1) for y in (above, below)]
     return reduce(lambda total, part: build.binary("add", total, part), parts)
 
 
-def _weighted(x: SSAValue, between: _Between, build: Build) -> SSAValue:
+def _weighted(x: Expr, between: _Between, build: Build) -> Expr:
     return build.binary("add", *(_share(x, between, which, build) for which in (0, 1)))
 
 
-def _share(x: SSAValue, between: _Between, which: int, build: Build) -> SSAValue:
+def _share(x: Expr, between: _Between, which: int, build: Build) -> Expr:
     """The first or second neighbour of each place, times its share."""
     along = [-1 if a == between.axis else 1 for a in range(4)]
     taken = build.gather(x, (between.low, between.high)[which], between.axis)
     return build.binary("mul", taken, build.weight(between.shares[which].reshape(along)))
 
 
-def resize_nearest_neighbor(node: TfliteNode, build: Build) -> SSAValue:
+def resize_nearest_neighbor(node: TfliteNode, build: Build) -> Expr:
     """The nearest element of each place along height and width."""
     x = as_images(node, 0, build)
     y = x.value
@@ -205,7 +205,7 @@ def _places(node: TfliteNode, size: int, target: int) -> np.ndarray:
     return numbers * scale
 
 
-def transpose_conv(node: TfliteNode, build: Build) -> SSAValue:
+def transpose_conv(node: TfliteNode, build: Build) -> Expr:
     """A convolution with mirrored filters over the image with zeros between its pixels.
 
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
@@ -222,7 +222,7 @@ def transpose_conv(node: TfliteNode, build: Build) -> SSAValue:
 
 def _transposed_integers(
     node: TfliteNode, x: Images, filters: np.ndarray, sizes: list[int], build: Build
-) -> SSAValue:
+) -> Expr:
     """Zeros between pixels are the zero point; sums are rounded as those of CONV_2D."""
     source, weight, to = kind_of(node.tensor(2)), kind_of(node.tensor(1)), node.result_kind
     if source is None or weight is None or to is None:
@@ -245,7 +245,7 @@ def _transposed_integers(
     return build.value(RequantizeOp, [sums], by=by)
 
 
-def conv_3d_transpose(node: TfliteNode, build: Build) -> SSAValue:
+def conv_3d_transpose(node: TfliteNode, build: Build) -> Expr:
     """As TRANSPOSE_CONV, of volumes; filters are (d, h, w, O, C)."""
     node.require_plain()
     sizes = node.integers_of(0, "the shape of the result", build)
@@ -259,7 +259,7 @@ def conv_3d_transpose(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(activated(y, node.activation, build), build)
 
 
-def transposed_with_bias(node: TfliteNode, build: Build) -> SSAValue:
+def transposed_with_bias(node: TfliteNode, build: Build) -> Expr:
     """As TRANSPOSE_CONV, with a bias; its size follows from the strides. Of MediaPipe.
 
     Source: mediapipe/util/tflite/operations/transpose_conv_bias.cc. The options are those of
@@ -289,25 +289,25 @@ def _transposed(
     node: TfliteNode,
     x: Images,
     filters: np.ndarray,
-    bias: SSAValue | None,
+    bias: Expr | None,
     sizes: list[int],
     build: Build,
-) -> SSAValue:
+) -> Expr:
     strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
     is_same = node.options.get("padding", "SAME") == "SAME"
     return _spread_conv(x.value, filters, bias, sizes, strides, is_same, build)
 
 
 def _spread_conv(
-    x: SSAValue,
+    x: Expr,
     filters: np.ndarray,
-    bias: SSAValue | None,
+    bias: Expr | None,
     sizes: list[int],
     strides: Sequence[int],
     is_same: bool,
     build: Build,
     kind: QuantizedType | None = None,
-) -> SSAValue:
+) -> Expr:
     """`filters`: (O, h, w, C), quantized ones of `kind`, as x then is. What no window reaches
     at the end is bias alone."""
     rank = build.rank(x) - 2
@@ -323,7 +323,7 @@ def _spread_conv(
         high[axis] = sizes[axis] + width - 1 - reached - low[axis]
     if min(*low, *high) < 0:
         raise Unsupported(f"a transposed convolution to {sizes} of images of {known}")
-    source = element_type_of(x)
+    source = x.element_type
     between = int(source.zero_point_array[0]) if isinstance(source, QuantizedType) else 0
     spread = build.value(
         PadOp,

@@ -12,9 +12,9 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.limits import check_size
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
@@ -23,13 +23,13 @@ from explorer.ir.top.indexing import GatherElementsOp, GatherNdOp, GatherOp, Sca
 Number = int | float | np.number
 
 
-def gather_nd(node: TfliteNode, build: Build) -> SSAValue:
+def gather_nd(node: TfliteNode, build: Build) -> Expr:
     """Slices at coordinates: the last axis of the second operand."""
     x, places = as_stored(node.operand(0, build), build), build.cast(node.plain(1), np.int64)
     return build.value(GatherNdOp, [x, places], batch_dims=0)
 
 
-def scatter_nd(node: TfliteNode, build: Build) -> SSAValue:
+def scatter_nd(node: TfliteNode, build: Build) -> Expr:
     """Zeros in a shape, and slices at coordinates; those of one place are added."""
     places, updates = node.plain(0), as_stored(node.operand(1, build), build)
     if node.tensor(1).element_type == "bool":
@@ -39,14 +39,12 @@ def scatter_nd(node: TfliteNode, build: Build) -> SSAValue:
     return _scattered(whole, places, updates, "add", build)
 
 
-def _scattered(
-    whole: SSAValue, places: SSAValue, updates: SSAValue, reduction: str, build: Build
-) -> SSAValue:
+def _scattered(whole: Expr, places: Expr, updates: Expr, reduction: str, build: Build) -> Expr:
     operands = [whole, build.cast(places, np.int64), updates]
     return build.value(ScatterNdOp, operands, reduction=reduction)
 
 
-def sparse_to_dense(node: TfliteNode, build: Build) -> SSAValue:
+def sparse_to_dense(node: TfliteNode, build: Build) -> Expr:
     """A number everywhere in a shape, and others at coordinates."""
     places, values, elsewhere = (node.plain(index) for index in (0, 2, 3))
     sizes = node.integers_of(1, "a shape", build)
@@ -58,7 +56,7 @@ def sparse_to_dense(node: TfliteNode, build: Build) -> SSAValue:
     return _scattered(whole, places, written, "none", build)
 
 
-def segment_sum(node: TfliteNode, build: Build) -> SSAValue:
+def segment_sum(node: TfliteNode, build: Build) -> Expr:
     """The sum of the slices of each segment; as many results as the last segment says."""
     x, known = node.plain(0), node.integers_of(1, "the number of segments", build)
     if any(after - before not in (0, 1) for before, after in pairwise([0, *known])):
@@ -66,7 +64,7 @@ def segment_sum(node: TfliteNode, build: Build) -> SSAValue:
     return _segments(x, node.plain(1), 1 + max(known, default=-1), "add", 0, build)
 
 
-def unsorted_segment(node: TfliteNode, build: Build) -> SSAValue:
+def unsorted_segment(node: TfliteNode, build: Build) -> Expr:
     """What each segment's slices make; those of negative numbers are left out."""
     node.require_plain()
     reduction, start = _SEGMENTS[node.operator]
@@ -94,9 +92,7 @@ _SEGMENTS: dict[str, tuple[str, str | int]] = {
 }
 
 
-def _segments(
-    x: SSAValue, ids: SSAValue, count: int, reduction: str, start: Number, build: Build
-) -> SSAValue:
+def _segments(x: Expr, ids: Expr, count: int, reduction: str, start: Number, build: Build) -> Expr:
     sizes = build.sizes(x, range(1, build.rank(x)), "segments")
     check_size([count, *sizes], build.dtype(x).itemsize, "the segments", build.source)
     filled = build.weight(np.array(start, build.dtype(x)))
@@ -104,7 +100,7 @@ def _segments(
     return _scattered(whole, build.reshape(ids, [-1, 1]), x, reduction, build)
 
 
-def embedding_lookup(node: TfliteNode, build: Build) -> SSAValue:
+def embedding_lookup(node: TfliteNode, build: Build) -> Expr:
     """Rows of a table by their numbers."""
     if kind_of(node.tensor(1)) != node.result_kind:
         raise Unsupported("rows of bytes that become floats")
@@ -113,7 +109,7 @@ def embedding_lookup(node: TfliteNode, build: Build) -> SSAValue:
     )
 
 
-def dynamic_update_slice(node: TfliteNode, build: Build) -> SSAValue:
+def dynamic_update_slice(node: TfliteNode, build: Build) -> Expr:
     """A block of the first operand replaced; where it would reach outside it is moved inwards."""
     x, update = (as_stored(node.operand(index, build), build) for index in (0, 1))
     whole, block = (
@@ -129,7 +125,7 @@ def dynamic_update_slice(node: TfliteNode, build: Build) -> SSAValue:
     return _scattered(x, places, update, "none", build)
 
 
-def one_hot(node: TfliteNode, build: Build) -> SSAValue:
+def one_hot(node: TfliteNode, build: Build) -> Expr:
     """The third operand where a place has the number that the first says, else the fourth."""
     indices, on, off = node.plain(0), node.operand(2, build), node.operand(3, build)
     (depth,) = node.integers_of(1, "the depth", build)
@@ -141,7 +137,7 @@ def one_hot(node: TfliteNode, build: Build) -> SSAValue:
     return build.select(hits, build.reshape(on, []), build.reshape(off, []))
 
 
-def reverse_sequence(node: TfliteNode, build: Build) -> SSAValue:
+def reverse_sequence(node: TfliteNode, build: Build) -> Expr:
     """The first elements of each sequence backwards; element t is element length - 1 - t."""
     x, lengths = as_stored(node.operand(0, build), build), build.cast(node.plain(1), np.int64)
     rank = build.rank(x)
@@ -156,7 +152,7 @@ def reverse_sequence(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(GatherElementsOp, [x, build.expand(positions, sizes)], axis=time)
 
 
-def matrix_diag(node: TfliteNode, build: Build) -> SSAValue:
+def matrix_diag(node: TfliteNode, build: Build) -> Expr:
     """Matrices with given diagonals, zero elsewhere."""
     x = as_stored(node.operand(0, build), build)
     (size,) = build.sizes(x, [build.rank(x) - 1], "a diagonal")
@@ -164,7 +160,7 @@ def matrix_diag(node: TfliteNode, build: Build) -> SSAValue:
     return build.select(build.weight(np.eye(size, dtype=bool)), diagonal, build.scalar_like(0, x))
 
 
-def matrix_set_diag(node: TfliteNode, build: Build) -> SSAValue:
+def matrix_set_diag(node: TfliteNode, build: Build) -> Expr:
     """Matrices with other diagonals."""
     x, diagonal = (as_stored(node.operand(index, build), build) for index in (0, 1))
     rank = build.rank(x)

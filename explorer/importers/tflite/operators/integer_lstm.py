@@ -20,9 +20,9 @@ from math import log2
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.integer_svdf import rescaled
 from explorer.importers.tflite.operators.integers import kept_within
@@ -59,7 +59,7 @@ class _Layer:
     """The gates with weights of their own, as `ORDER` has them."""
     size: int
     """Cells of each."""
-    recurrence: SSAValue
+    recurrence: Expr
     """(hidden, gates * hidden), bytes."""
     recurrent_scales: tuple[float, ...]
     hidden: QuantizedType
@@ -67,13 +67,13 @@ class _Layer:
     cell: QuantizedType
     limits: tuple[int, int]
     """Of cells."""
-    project: Callable[[SSAValue], SSAValue]
+    project: Callable[[Expr], Expr]
     """The hidden state in the type `hidden`, of what is `made`."""
 
 
 def integer_lstm(
     node: TfliteNode, steps: int, time_axis: int, build: Build
-) -> tuple[list[SSAValue], SSAValue, SSAValue]:
+) -> tuple[list[Expr], Expr, Expr]:
     """The hidden state behind each step, with the axis of time, and both states behind the last."""
     layer = _layer(node, build)
     from_inputs = _of_inputs(node, layer.order, build)
@@ -121,7 +121,7 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
 
 def _projection(
     node: TfliteNode, made: QuantizedType, hidden: QuantizedType, build: Build
-) -> Callable[[SSAValue], SSAValue]:
+) -> Callable[[Expr], Expr]:
     if not node.has(PROJECTION):
         return lambda numbers: as_quantized(as_stored(numbers, build), hidden, build)
     weights = kind_of(node.tensor(PROJECTION))
@@ -133,7 +133,7 @@ def _projection(
     clip = node.number("proj_clip")
     farthest = min(int(np.float32(clip) / hidden.scale_array[0]), 127) if clip > 0 else 0
 
-    def project(numbers: SSAValue) -> SSAValue:
+    def project(numbers: Expr) -> Expr:
         sums = as_stored(build.matmul(numbers, columns, bias), build)
         found = rescaled(sums, ratio, hidden, build)
         if not farthest:
@@ -144,7 +144,7 @@ def _projection(
     return project
 
 
-def _joined(node: TfliteNode, first: int, order: Sequence[int], build: Build) -> SSAValue:
+def _joined(node: TfliteNode, first: int, order: Sequence[int], build: Build) -> Expr:
     """The weights of all gates, (inputs, gates * hidden), with a scale for each gate's."""
     kinds = [kind_of(node.tensor(first + gate)) for gate in order]
     parts = [build.known(node.plain(first + gate), "weights") for gate in order]
@@ -174,7 +174,7 @@ def _scales(
     return tuple(found)
 
 
-def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> SSAValue:
+def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> Expr:
     """What the inputs of every step add to its gates: 16 bits, the last axis gates * hidden."""
     bias = build.concat([node.plain(BIASES + gate) for gate in order], 0)
     weights = _joined(node, INPUT_WEIGHTS, order, build)
@@ -182,9 +182,7 @@ def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> SSAValue
     return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, order, build), WORD, build)
 
 
-def _gate_numbers(
-    sums: SSAValue, scales: Sequence[float], storage: IntegerType, build: Build
-) -> SSAValue:
+def _gate_numbers(sums: Expr, scales: Sequence[float], storage: IntegerType, build: Build) -> Expr:
     axis = build.rank(sums) - 1
     kind = QuantizedType.get(WIDE, scales, [0] * len(scales), axis)
     by = RequantizationAttr.get(QuantizedType.get(storage, [GATE_SCALE], [0]), DOUBLE)
@@ -192,8 +190,8 @@ def _gate_numbers(
 
 
 def _step(
-    from_input: SSAValue, hidden: SSAValue, cell: SSAValue, layer: _Layer, build: Build
-) -> tuple[SSAValue, SSAValue]:
+    from_input: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build
+) -> tuple[Expr, Expr]:
     sums = build.matmul(hidden, layer.recurrence)
     # What comes from the hidden state is added before anything is cut off.
     from_hidden = _gate_numbers(sums, layer.recurrent_scales, WIDE, build)
@@ -212,20 +210,20 @@ def _step(
     return layer.project(hidden), cell
 
 
-def _added(a: SSAValue, b: SSAValue, build: Build) -> SSAValue:
+def _added(a: Expr, b: Expr, build: Build) -> Expr:
     """What both add to gates, kept within 16 bits."""
     first, second = (build.cast(as_stored(x, build), np.int32) for x in (a, b))
     total = build.binary("add", first, second)
     return build.cast(kept_within(total, (LEAST, MOST), build), np.int16)
 
 
-def _part(gates: SSAValue, gate: int, layer: _Layer, build: Build) -> SSAValue:
+def _part(gates: Expr, gate: int, layer: _Layer, build: Build) -> Expr:
     """One of all gates, (batch, gates * hidden), or of the first of them."""
     place = layer.order.index(gate)
     return build.slice(gates, 1, place * layer.size, (place + 1) * layer.size)
 
 
-def _rest(opened: SSAValue, build: Build) -> SSAValue:
+def _rest(opened: Expr, build: Build) -> Expr:
     """As far as a gate is closed."""
     stored = as_stored(opened, build)
     rest = build.binary("sub", build.scalar_like(MOST, stored), stored)
@@ -234,24 +232,24 @@ def _rest(opened: SSAValue, build: Build) -> SSAValue:
 
 def _fixed(
     kind: str,
-    a: SSAValue,
-    b: SSAValue,
+    a: Expr,
+    b: Expr,
     to: QuantizedType,
     how: Requantization,
     build: Build,
     limits: tuple[int, int] | None = None,
-) -> SSAValue:
+) -> Expr:
     by = RequantizationAttr.get(to, how, limits or integer_limits(to.storage))
     return build.value(FixedPointOp, [a, b], kind=kind, by=by)
 
 
 def _function(
-    x: SSAValue,
+    x: Expr,
     function: Callable[[np.ndarray, int], np.ndarray],
     name: str,
     integer_bits: int,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     """Of numbers with so many bits before the point, by a table that all steps share."""
     table = _table(function, integer_bits)
     return looked_up_words(x, table, f"{name}_of_words_{integer_bits}", UNIT, build)

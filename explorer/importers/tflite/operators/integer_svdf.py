@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE
@@ -24,7 +24,7 @@ from explorer.ir.types import QuantizedType
 X, FEATURES, TIMES, BIAS, STATE = range(5)
 
 
-def integer_svdf(node: TfliteNode, build: Build) -> tuple[SSAValue, SSAValue]:
+def integer_svdf(node: TfliteNode, build: Build) -> tuple[Expr, Expr]:
     """The result, and the memory for the next run."""
     kinds = [kind_of(node.tensor(place)) for place in (X, FEATURES, TIMES, STATE)]
     to = node.result_kind
@@ -56,7 +56,7 @@ def integer_svdf(node: TfliteNode, build: Build) -> tuple[SSAValue, SSAValue]:
     return result, as_quantized(build.reshape(state, [-1, filters * memory]), held, build)
 
 
-def rescaled(x: SSAValue, ratio: float, to: QuantizedType, build: Build) -> SSAValue:
+def rescaled(x: Expr, ratio: float, to: QuantizedType, build: Build) -> Expr:
     """Plain sums of 32 bits times a ratio, as numbers of a type; its scale is not looked at."""
     source = QuantizedType.get(IntegerType(32), [ratio], [0])
     unit = QuantizedType.get(to.storage, [1.0], to.zero_point_array.tolist())

@@ -8,31 +8,31 @@ once_rounded(x, ratio, how)         x * ratio by a scheme with one rounding, for
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.ir.requantization import DOUBLED_BITS, Requantization, fixed_point
 from explorer.ir.types import QuantizedType, numpy_dtype
 
 
-def kept_within(x: SSAValue, limits: tuple[int, int], build: Build) -> SSAValue:
+def kept_within(x: Expr, limits: tuple[int, int], build: Build) -> Expr:
     low, high = limits
     return build.unary("clip", x, float(low), float(high))
 
 
-def centered_numbers(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+def centered_numbers(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Stored numbers without their zero point, as i64."""
     numbers = build.cast(as_stored(x, build), np.int64)
     return build.binary("sub", numbers, build.scalar_like(int(kind.zero_point_array[0]), numbers))
 
 
-def stored_as(x: SSAValue, kind: QuantizedType, build: Build) -> SSAValue:
+def stored_as(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Integers that lie within the storage of a type as numbers of that type."""
     return as_quantized(build.cast(x, numpy_dtype(kind.storage)), kind, build)
 
 
-def divided_away(total: SSAValue, count: SSAValue, build: Build) -> SSAValue:
+def divided_away(total: Expr, count: Expr, build: Build) -> Expr:
     """total / count, ties away from zero; the count is positive."""
     half = build.binary("div", count, build.scalar_like(2, count))
     is_positive = build.binary("greater", total, build.scalar_like(0, total))
@@ -42,7 +42,7 @@ def divided_away(total: SSAValue, count: SSAValue, build: Build) -> SSAValue:
     return build.binary("div", moved, count)
 
 
-def nearest_away(x: SSAValue, build: Build) -> SSAValue:
+def nearest_away(x: Expr, build: Build) -> Expr:
     """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
     size = build.unary("abs", x)
     whole = build.unary("floor", size)
@@ -54,7 +54,7 @@ def nearest_away(x: SSAValue, build: Build) -> SSAValue:
     return build.select(is_negative, build.unary("neg", rounded), rounded)
 
 
-def doubled(x: SSAValue, multiplier: int, exponent: int, build: Build) -> SSAValue:
+def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
     """x * multiplier * 2^(exponent - 31) with the roundings of `doubling_high_multiply`, as i64.
 
     x: i64 that fit 32 bits. `exponent` above 0 shifts x to the left first.
@@ -66,7 +66,7 @@ def doubled(x: SSAValue, multiplier: int, exponent: int, build: Build) -> SSAVal
     return rounded_shift(high, max(-exponent, 0), build)
 
 
-def once_rounded(x: SSAValue, ratios: np.ndarray, how: Requantization, build: Build) -> SSAValue:
+def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build) -> Expr:
     """x * ratio by the scheme `multiplier_shift`, `nearest_up`; x: i64 of at most 47 bits.
 
     `ratios` broadcast to x. With a multiplier of 32 bits the product has more than 64: its lower
@@ -90,14 +90,14 @@ def once_rounded(x: SSAValue, ratios: np.ndarray, how: Requantization, build: Bu
 _LOWER_BITS = 16
 
 
-def shifted(x: SSAValue, bits: int, build: Build) -> SSAValue:
+def shifted(x: Expr, bits: int, build: Build) -> Expr:
     """floor(x / 2^bits)"""
     if not bits:
         return x
     return build.binary("shift_right", x, build.scalar_like(bits, x))
 
 
-def rounded_shift(x: SSAValue, bits: int, build: Build) -> SSAValue:
+def rounded_shift(x: Expr, bits: int, build: Build) -> Expr:
     """x / 2^bits, ties away from zero."""
     if not bits:
         return x

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.integers import shifted
 
 FRACTION_BITS = 15
@@ -26,8 +26,8 @@ MOST = (1 << 15) - 1
 class _Complex:
     """Numbers of 16 bits in tensors of i32."""
 
-    real: SSAValue
-    imaginary: SSAValue
+    real: Expr
+    imaginary: Expr
 
     def plus(self, other: _Complex, build: Build) -> _Complex:
         return self._with("add", other, build)
@@ -75,7 +75,7 @@ class _Complex:
         return _Complex(*(build.reshape(p, sizes) for p in (self.real, self.imaginary)))
 
 
-def transform(x: SSAValue, length: int, build: Build) -> tuple[SSAValue, SSAValue]:
+def transform(x: Expr, length: int, build: Build) -> tuple[Expr, Expr]:
     """x: (rows, length), i32 within 16 bits."""
     if length < 4 or length & (length - 1):
         raise Unsupported(f"a Fourier transform of {length} numbers, which is no power of two")
@@ -85,7 +85,7 @@ def transform(x: SSAValue, length: int, build: Build) -> tuple[SSAValue, SSAValu
     return _separated(_halves(_Complex(even, odd), half, build), half, build)
 
 
-def _rounded(x: SSAValue, build: Build) -> SSAValue:
+def _rounded(x: Expr, build: Build) -> Expr:
     half = build.scalar_like(1 << (FRACTION_BITS - 1), x)
     return shifted(build.binary("add", x, half), FRACTION_BITS, build)
 
@@ -154,7 +154,7 @@ def _joined(parts: list[_Complex], build: Build) -> _Complex:
     )
 
 
-def _separated(x: _Complex, half: int, build: Build) -> tuple[SSAValue, SSAValue]:
+def _separated(x: _Complex, half: int, build: Build) -> tuple[Expr, Expr]:
     """Of the even and the odd numbers the spectrum of all: half + 1 complex numbers."""
     middle = half // 2
     ends = x.part(1, 0, 1, build).divided(2, build)

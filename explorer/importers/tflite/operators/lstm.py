@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_lstm import integer_lstm
@@ -69,15 +68,15 @@ class _Layer:
     """Those with weights of their own."""
     from_input: Product
     from_hidden: Product
-    biases: Mapping[int, SSAValue]
-    peepholes: Mapping[int, SSAValue]
-    norms: Mapping[int, SSAValue]
-    project: Callable[[SSAValue], SSAValue]
+    biases: Mapping[int, Expr]
+    peepholes: Mapping[int, Expr]
+    norms: Mapping[int, Expr]
+    project: Callable[[Expr], Expr]
     activation: str
     clip: float
 
 
-def lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def lstm(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """One step, for each row of a matrix."""
     node.require_plain()
     if node.options.get("kernel_type", "FULL") not in ("FULL", 0):
@@ -90,7 +89,7 @@ def lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return [hidden, hidden, cell]
 
 
-def _basic(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def _basic(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The kernel BASIC: h', c', what is multiplied, and the sums of i, g, f, o; then the states.
 
     Source: tensorflow/lite/kernels/internal/reference/reference_ops.h, `LstmCell`.
@@ -108,7 +107,7 @@ def _basic(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return [hidden, cell, joined, sums, *states]
 
 
-def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """An LSTM over a sequence; its states are those behind the last step."""
     time_axis = 0 if node.integer("time_major") else 1
     if node.is_quantized:
@@ -119,7 +118,7 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSA
     return _sequence(node, FORWARD_ONLY, time_axis, build)
 
 
-def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """One LSTM forwards and another backwards, their results side by side or apart."""
     node.require_plain()
     if node.has(AUXILIARY):
@@ -155,12 +154,12 @@ def _steps(node: TfliteNode, time_axis: int, build: Build) -> int:
 
 def _sequence(
     node: TfliteNode, places: _Places, time_axis: int, build: Build, is_backward: bool = False
-) -> Sequence[SSAValue]:
+) -> Sequence[Expr]:
     """The hidden state behind every step, and both states behind the last."""
     x, steps = node.plain(0), _steps(node, time_axis, build)
     layer = _layer(node, places, build)
     hidden, cell = node.plain(places.state), node.plain(places.state + 1)
-    made: list[SSAValue] = []
+    made: list[Expr] = []
     for step in reversed(range(steps)) if is_backward else range(steps):
         now = build.squeeze(build.slice(x, time_axis, step, step + 1), [time_axis])
         hidden, cell = _step(now, hidden, cell, layer, build)
@@ -173,7 +172,7 @@ def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:
     if gates not in ([INPUT, FORGET, CELL, OUTPUT], [FORGET, CELL, OUTPUT]):
         raise ValueError("weights of gates are missing")
     peepholes = [gate for gate in gates if gate in PEEPHOLES and node.has(places.peephole(gate))]
-    norms: dict[int, SSAValue] = {}
+    norms: dict[int, Expr] = {}
     if places.norms is not None:
         first = places.norms
         norms = {gate: node.plain(first + gate) for gate in gates if node.has(first + gate)}
@@ -192,22 +191,20 @@ def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:
     )
 
 
-def _projection(node: TfliteNode, index: int, build: Build) -> Callable[[SSAValue], SSAValue]:
+def _projection(node: TfliteNode, index: int, build: Build) -> Callable[[Expr], Expr]:
     if not node.has(index):
         return lambda hidden: hidden
     product, clip = product_of_rows(node, [index], build), node.number("proj_clip")
     bias = node.plain(index + 1) if node.has(index + 1) else None
 
-    def project(hidden: SSAValue) -> SSAValue:
+    def project(hidden: Expr) -> Expr:
         made = product(hidden, bias)
         return build.unary("clip", made, -clip, clip) if clip > 0 else made
 
     return project
 
 
-def _step(
-    x: SSAValue, hidden: SSAValue, cell: SSAValue, layer: _Layer, build: Build
-) -> tuple[SSAValue, SSAValue]:
+def _step(x: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build) -> tuple[Expr, Expr]:
     """x (N, inputs), h (N, outputs), c (N, cells) -> h', c'"""
     bias = None
     if not layer.norms:
@@ -233,9 +230,7 @@ def _step(
     return layer.project(build.binary("mul", o, shown)), cell
 
 
-def _opened(
-    gate: int, parts: Mapping[int, SSAValue], cell: SSAValue, layer: _Layer, build: Build
-) -> SSAValue:
+def _opened(gate: int, parts: Mapping[int, Expr], cell: Expr, layer: _Layer, build: Build) -> Expr:
     """How far a gate is open, which may look at the cell."""
     total = parts[gate]
     if gate in layer.peepholes:
@@ -243,7 +238,7 @@ def _opened(
     return build.unary("sigmoid", _shifted(gate, total, layer, build))
 
 
-def _shifted(gate: int, total: SSAValue, layer: _Layer, build: Build) -> SSAValue:
+def _shifted(gate: int, total: Expr, layer: _Layer, build: Build) -> Expr:
     """Sums of a gate with the normalization, whose bias stands behind it."""
     if not layer.norms:
         return total

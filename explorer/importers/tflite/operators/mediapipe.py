@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.windows import same_padding
@@ -42,7 +42,7 @@ class _Options:
         return list(product(range(self.window[0]), range(self.window[1])))
 
 
-def pool_with_places(node: TfliteNode, build: Build) -> list[SSAValue]:
+def pool_with_places(node: TfliteNode, build: Build) -> list[Expr]:
     """The maximum of the elements of a window that lie in the image, and the first place of it.
 
     Where nothing is above the least float, NaN neither, that float is the maximum, at place 0.
@@ -51,8 +51,8 @@ def pool_with_places(node: TfliteNode, build: Build) -> list[SSAValue]:
     options, x = _options(node), node.plain(0)
     least = float(np.finfo(np.float32).min)
     padded, counts = _padded(x, options, least, build)
-    largest: SSAValue = build.weight(np.full((1, 1, 1, 1), least, np.float32))
-    place: SSAValue = build.weight(np.full((1, 1, 1, 1), _ABOVE, np.float32))
+    largest: Expr = build.weight(np.full((1, 1, 1, 1), least, np.float32))
+    place: Expr = build.weight(np.full((1, 1, 1, 1), _ABOVE, np.float32))
     for number, offsets in enumerate(options.places):
         part = build.slices(
             padded,
@@ -70,7 +70,7 @@ def pool_with_places(node: TfliteNode, build: Build) -> list[SSAValue]:
     return [activated(largest, options.activation, build), place]
 
 
-def unpool(node: TfliteNode, build: Build) -> SSAValue:
+def unpool(node: TfliteNode, build: Build) -> Expr:
     """Each element at its place in a window of zeros; windows lie side by side."""
     node.require_plain()
     options, x, places = _options(node), node.plain(0), node.plain(1)
@@ -96,9 +96,7 @@ def unpool(node: TfliteNode, build: Build) -> SSAValue:
     )
 
 
-def _padded(
-    x: SSAValue, options: _Options, value: float, build: Build
-) -> tuple[SSAValue, list[int]]:
+def _padded(x: Expr, options: _Options, value: float, build: Build) -> tuple[Expr, list[int]]:
     """The image with what windows reach around it, and how many windows there are."""
     if build.rank(x) != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import rounded_away
 from explorer.importers.tflite.operators.tables import looked_up
@@ -17,7 +17,7 @@ from explorer.ir.top.shapes import RangeOp, ShapeOp
 from explorer.ir.types import QuantizedType
 
 
-def reshape(node: TfliteNode, build: Build) -> SSAValue:
+def reshape(node: TfliteNode, build: Build) -> Expr:
     """The same elements in another shape: the second operand's, or the option's without one."""
     x = node.operand(0, build)
     if not node.has(1):
@@ -28,14 +28,14 @@ def reshape(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(ReshapeOp, [x, build.cast(node.plain(1), np.int64)])
 
 
-def expand_dims(node: TfliteNode, build: Build) -> SSAValue:
+def expand_dims(node: TfliteNode, build: Build) -> Expr:
     """A new axis of size 1."""
     x = node.operand(0, build)
     (axis,) = node.integers_of(1, "the new axis", build)
     return build.unsqueeze(x, [axis])
 
 
-def squeeze(node: TfliteNode, build: Build) -> SSAValue:
+def squeeze(node: TfliteNode, build: Build) -> Expr:
     """Without some axes of size 1, or all of them."""
     x = node.operand(0, build)
     axes = node.integers("squeeze_dims")
@@ -45,20 +45,20 @@ def squeeze(node: TfliteNode, build: Build) -> SSAValue:
     return build.squeeze(x, axes)
 
 
-def transpose(node: TfliteNode, build: Build) -> SSAValue:
+def transpose(node: TfliteNode, build: Build) -> Expr:
     """The axes in another order."""
     x = node.operand(0, build)
     order = node.integers_of(1, "the order of axes", build)
     return build.transpose(x, [build.axis(axis, build.rank(x)) for axis in order])
 
 
-def concatenation(node: TfliteNode, build: Build) -> SSAValue:
+def concatenation(node: TfliteNode, build: Build) -> Expr:
     """Tensors one behind the other; quantized ones of other scales in the result's first."""
     parts = [_rescaled(node, index, build) for index in range(len(node.given))]
     return build.concat(parts, build.axis(node.integer("axis"), build.rank(parts[0])))
 
 
-def _rescaled(node: TfliteNode, index: int, build: Build) -> SSAValue:
+def _rescaled(node: TfliteNode, index: int, build: Build) -> Expr:
     x, kind, to = node.operand(index, build), kind_of(node.tensor(index)), node.result_kind
     if kind == to or kind is None or to is None:
         return x
@@ -80,14 +80,14 @@ def _as_concatenated(
     return moved.astype(np.int64) + int(to.zero_point_array[0])
 
 
-def pack(node: TfliteNode, build: Build) -> SSAValue:
+def pack(node: TfliteNode, build: Build) -> Expr:
     """Tensors of one shape side by side along a new axis."""
     parts = [node.operand(index, build) for index in range(len(node.given))]
     axis = build.axis(node.integer("axis"), build.rank(parts[0]) + 1)
     return build.concat([build.unsqueeze(part, [axis]) for part in parts], axis)
 
 
-def unpack(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def unpack(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The slices of an axis, without it."""
     x = node.operand(0, build)
     axis = build.axis(node.integer("axis"), build.rank(x))
@@ -95,7 +95,7 @@ def unpack(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return [build.squeeze(build.slice(x, axis, i, i + 1), [axis]) for i in range(size)]
 
 
-def split(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def split(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Equal parts of an axis, which is the first operand."""
     x = node.operand(1, build)
     axis = build.axis(node.integers_of(0, "the axis", build)[0], build.rank(x))
@@ -106,7 +106,7 @@ def split(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return _parts(x, axis, [size // count] * count, build)
 
 
-def split_v(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def split_v(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Parts of an axis of given sizes; one may be -1, the rest."""
     x = node.operand(0, build)
     sizes = node.integers_of(1, "sizes of parts", build)
@@ -119,12 +119,12 @@ def split_v(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return _parts(x, axis, sizes, build)
 
 
-def _parts(x: SSAValue, axis: int, sizes: Sequence[int], build: Build) -> list[SSAValue]:
+def _parts(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
     ends = np.cumsum(sizes).tolist()
     return [build.slice(x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 
 
-def pad(node: TfliteNode, build: Build) -> SSAValue:
+def pad(node: TfliteNode, build: Build) -> Expr:
     """Elements around those of the operand: zero, or the number of the third operand."""
     x = node.operand(0, build)
     amounts = np.array(node.integers_of(1, "padding", build)).reshape(-1, 2)
@@ -138,7 +138,7 @@ def pad(node: TfliteNode, build: Build) -> SSAValue:
     return build.padded(x, low, high, value)
 
 
-def mirror_pad(node: TfliteNode, build: Build) -> SSAValue:
+def mirror_pad(node: TfliteNode, build: Build) -> Expr:
     """Elements of the operand, mirrored, around it; the edge itself with mode SYMMETRIC."""
     x = node.operand(0, build)
     amounts = np.array(node.integers_of(1, "padding", build)).reshape(-1, 2)
@@ -154,7 +154,7 @@ def mirror_pad(node: TfliteNode, build: Build) -> SSAValue:
     return x
 
 
-def slice_(node: TfliteNode, build: Build) -> SSAValue:
+def slice_(node: TfliteNode, build: Build) -> Expr:
     """A block of given begin and size; -1 reaches to the end."""
     x = node.operand(0, build)
     begins = node.integers_of(1, "where a slice begins", build)
@@ -169,7 +169,7 @@ def slice_(node: TfliteNode, build: Build) -> SSAValue:
     return build.slices(x, bounds)
 
 
-def strided_slice(node: TfliteNode, build: Build) -> SSAValue:
+def strided_slice(node: TfliteNode, build: Build) -> Expr:
     """Python's slices: bits of the masks leave bounds out, drop axes or make new ones."""
     x = node.operand(0, build)
     begins, ends, steps = (
@@ -217,7 +217,7 @@ def _in_numbers(bounds: slice, size: int) -> tuple[int, int, int]:
     return start, (-size - 1 if stop < 0 else stop), step
 
 
-def tile(node: TfliteNode, build: Build) -> SSAValue:
+def tile(node: TfliteNode, build: Build) -> Expr:
     """The whole tensor several times along each axis."""
     x = node.operand(0, build)
     for axis, count in enumerate(node.integers_of(1, "how often", build)):
@@ -225,7 +225,7 @@ def tile(node: TfliteNode, build: Build) -> SSAValue:
     return x
 
 
-def gather(node: TfliteNode, build: Build) -> SSAValue:
+def gather(node: TfliteNode, build: Build) -> Expr:
     """Slices of an axis at given positions."""
     x = node.operand(0, build)
     if node.integer("batch_dims"):
@@ -234,42 +234,42 @@ def gather(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(GatherOp, [x, build.cast(node.plain(1), np.int64)], axis=axis)
 
 
-def shape(node: TfliteNode, build: Build) -> SSAValue:
+def shape(node: TfliteNode, build: Build) -> Expr:
     """The sizes of all axes."""
     sizes = build.value(ShapeOp, [node.plain(0)])
     return build.cast(sizes, np.dtype(node.result.element_type))
 
 
-def rank(node: TfliteNode, build: Build) -> SSAValue:
+def rank(node: TfliteNode, build: Build) -> Expr:
     """The number of axes."""
     return build.weight(np.array(build.rank(node.plain(0)), np.int32))
 
 
-def fill(node: TfliteNode, build: Build) -> SSAValue:
+def fill(node: TfliteNode, build: Build) -> Expr:
     """One number in every place of a shape."""
     sizes = node.integers_of(0, "a shape", build)
     return build.expand(node.operand(1, build), sizes)
 
 
-def broadcast_to(node: TfliteNode, build: Build) -> SSAValue:
+def broadcast_to(node: TfliteNode, build: Build) -> Expr:
     """Repeated along axes of size 1 to a shape."""
     return build.expand(node.operand(0, build), node.integers_of(1, "a shape", build))
 
 
-def broadcast_args(node: TfliteNode, build: Build) -> SSAValue:
+def broadcast_args(node: TfliteNode, build: Build) -> Expr:
     """The shape that two shapes broadcast to."""
     shapes = [node.integers_of(index, "a shape", build) for index in (0, 1)]
     found = np.broadcast_shapes(*map(tuple, shapes))
     return build.weight(np.array(found, node.result.element_type))
 
 
-def range_(node: TfliteNode, build: Build) -> SSAValue:
+def range_(node: TfliteNode, build: Build) -> Expr:
     """Numbers from a start to a limit by a step."""
     operands = [build.reshape(node.plain(index), []) for index in range(3)]
     return build.value(RangeOp, operands)
 
 
-def reverse(node: TfliteNode, build: Build) -> SSAValue:
+def reverse(node: TfliteNode, build: Build) -> Expr:
     """Axes from their end to their beginning."""
     x = node.operand(0, build)
     bounds = {}
@@ -279,7 +279,7 @@ def reverse(node: TfliteNode, build: Build) -> SSAValue:
     return build.slices(x, bounds)
 
 
-def space_to_batch(node: TfliteNode, build: Build) -> SSAValue:
+def space_to_batch(node: TfliteNode, build: Build) -> Expr:
     """Every b-th row and column as an image of its own, after padding."""
     x = node.operand(0, build)
     blocks = node.integers_of(1, "blocks", build)
@@ -304,7 +304,7 @@ def space_to_batch(node: TfliteNode, build: Build) -> SSAValue:
     return build.reshape(moved, [batch * int(np.prod(blocks)), *quotients, *behind])
 
 
-def batch_to_space(node: TfliteNode, build: Build) -> SSAValue:
+def batch_to_space(node: TfliteNode, build: Build) -> Expr:
     """Images that are every b-th row and column of one as that one, then cut at its edges."""
     x = node.operand(0, build)
     blocks = node.integers_of(1, "blocks", build)
@@ -328,7 +328,7 @@ def batch_to_space(node: TfliteNode, build: Build) -> SSAValue:
     return build.slices(y, bounds) if bounds else y
 
 
-def space_to_depth(node: TfliteNode, build: Build) -> SSAValue:
+def space_to_depth(node: TfliteNode, build: Build) -> Expr:
     """Blocks of pixels as one pixel of more channels."""
     x, block = node.operand(0, build), node.integer("block_size", 1)
     batch, height, width, depth = build.sizes(x, range(4), "blocks of pixels")
@@ -337,7 +337,7 @@ def space_to_depth(node: TfliteNode, build: Build) -> SSAValue:
     return build.reshape(moved, [batch, height // block, width // block, block * block * depth])
 
 
-def depth_to_space(node: TfliteNode, build: Build) -> SSAValue:
+def depth_to_space(node: TfliteNode, build: Build) -> Expr:
     """Channels of one pixel as a block of pixels."""
     x, block = node.operand(0, build), node.integer("block_size", 1)
     batch, height, width, depth = build.sizes(x, range(4), "blocks of pixels")

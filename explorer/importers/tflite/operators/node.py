@@ -15,16 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import FileNode
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.building.quantized_types import as_quantized, as_stored, type_of_numbers
 from explorer.importers.tflite.file.contents import Operator, Subgraph, Tensor
 from explorer.ir.operation import PropertyValue
 from explorer.ir.origins import Origin, set_origins
-from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype
+from explorer.ir.types import QuantizedType, numpy_dtype
 
 NARROW = ("int8", "uint8", "int16")
 """Element types whose numbers stand for others: wider ones are sums and indices."""
@@ -45,7 +46,7 @@ class TfliteNode(FileNode):
     file: Operator
     results: tuple[Tensor, ...] = ()
     """What it makes: the file's tensors, and what states hold behind it."""
-    given: Sequence[SSAValue | None] = ()
+    given: Sequence[Expr | None] = ()
     """The values of its operands."""
     graphs: tuple[Subgraph, ...] = ()
     """All of the file, which operators may call by their numbers."""
@@ -95,17 +96,17 @@ class TfliteNode(FileNode):
     def has(self, index: int) -> bool:
         return index < len(self.given) and self.given[index] is not None
 
-    def operand(self, index: int, build: Build) -> SSAValue:
+    def operand(self, index: int, build: Build) -> Expr:
         """An operand in the type that the file says."""
         return self.typed(self.plain(index), self.tensor(index), build)
 
-    def typed(self, value: SSAValue, tensor: Tensor, build: Build) -> SSAValue:
+    def typed(self, value: Expr, tensor: Tensor, build: Build) -> Expr:
         """An operand or result in its type; what is only moved may have a scale that is none."""
         if self.operator in MOVES and not _has_finite_scales(tensor):
             return as_stored(value, build)
         return typed(value, tensor, build)
 
-    def plain(self, index: int) -> SSAValue:
+    def plain(self, index: int) -> Expr:
         """An operand that holds plain numbers: shapes, axes, biases."""
         value = self.given[index] if index < len(self.given) else None
         if value is None:
@@ -167,13 +168,13 @@ def _has_finite_scales(tensor: Tensor) -> bool:
     return found is None or bool(np.isfinite(found.scales).all())
 
 
-def typed(value: SSAValue, tensor: Tensor, build: Build) -> SSAValue:
+def typed(value: Expr, tensor: Tensor, build: Build) -> Expr:
     """A value in the quantized type of the tensor that it is; integers of another scale are taken
     as they are stored, which is what a program that moves bytes does."""
     kind = kind_of(tensor)
     if kind is None:
         return as_stored(value, build)
-    if element_type_of(value) == kind:
+    if value.element_type == kind:
         return value
     return as_quantized(as_stored(value, build), kind, build)
 
@@ -182,15 +183,16 @@ def typed(value: SSAValue, tensor: Tensor, build: Build) -> SSAValue:
 class Images:
     """A tensor with its channels second while a node is converted: (N, C, spatial...)."""
 
-    value: SSAValue
+    value: Expr
     node: TfliteNode
 
-    def result(self, value: SSAValue, build: Build) -> SSAValue:
+    def result(self, value: Expr, build: Build) -> Expr:
         """What was computed, as the file has it. `value` is the node's first result, permuted."""
         rank = build.rank(value)
-        if isinstance(value, OpResult) and value.op in build.created:
+        made = value.owner
+        if isinstance(made, Operation) and made in build.created:
             permutation = (0, rank - 1, *range(1, rank - 1))
-            set_origins(value.op, [Origin(self.node.result.name).then("permute", permutation)])
+            set_origins(made, [Origin(self.node.result.name).then("permute", permutation)])
         return channels_last(value, build)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import kept_within, stored_as
@@ -16,7 +16,7 @@ from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 
 
-def max_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
+def max_pool_2d(node: TfliteNode, build: Build) -> Expr:
     """The maximum of the elements of a window that lie in the image."""
     x = as_images(node, 0, build)
     pooled = _pool("max", x.value, _window(node, x.value, build), build)
@@ -30,7 +30,7 @@ def max_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(pooled, build)
 
 
-def average_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
+def average_pool_2d(node: TfliteNode, build: Build) -> Expr:
     """The average of the elements of a window that lie in the image.
 
     Of quantized numbers the sum of what is stored is divided, ties away from zero.
@@ -54,7 +54,7 @@ def average_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(average, build)
 
 
-def l2_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
+def l2_pool_2d(node: TfliteNode, build: Build) -> Expr:
     """The root of the average of the squares of the elements that lie in the image."""
     node.require_plain()
     x = as_images(node, 0, build)
@@ -63,7 +63,7 @@ def l2_pool_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(activated(pooled, node.activation, build), build)
 
 
-def reduce_window(node: TfliteNode, build: Build) -> SSAValue:
+def reduce_window(node: TfliteNode, build: Build) -> Expr:
     """Windows over any axes reduced to one element each, which begins as the second operand.
 
     Axis by axis: the order of the elements does not matter.
@@ -96,12 +96,12 @@ _REDUCED = {
 }  # fmt: skip
 
 
-def _window(node: TfliteNode, x: SSAValue, build: Build) -> Window:
+def _window(node: TfliteNode, x: Expr, build: Build) -> Window:
     sizes = node.integer("filter_height"), node.integer("filter_width")
     return window_of(node, x, sizes, build)
 
 
-def _pool(kind: str, x: SSAValue, window: Window, build: Build) -> SSAValue:
+def _pool(kind: str, x: Expr, window: Window, build: Build) -> Expr:
     counts = {} if kind == "max" or not any(window.pads) else {"includes_padding": False}
     return build.value(
         PoolOp,

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.hybrid import (
@@ -40,7 +40,7 @@ from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.quantization.quantized import RequantizeOp
 
 
-def conv_2d(node: TfliteNode, build: Build) -> SSAValue:
+def conv_2d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of images with their channels last; filters are (O, h, w, C / group)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
@@ -55,7 +55,7 @@ def conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(y, build)
 
 
-def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
+def depthwise_conv_2d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of each channel by itself; filters are (1, h, w, C * multiplier)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
@@ -70,7 +70,7 @@ def depthwise_conv_2d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(y, build)
 
 
-def conv_3d(node: TfliteNode, build: Build) -> SSAValue:
+def conv_3d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of volumes with their channels last; filters are (d, h, w, C / group, O)."""
     node.require_plain()
     weight, x = node.plain(1), as_images(node, 0, build)
@@ -99,7 +99,7 @@ def conv_3d(node: TfliteNode, build: Build) -> SSAValue:
     return x.result(activated(y, node.activation, build), build)
 
 
-def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
+def fully_connected(node: TfliteNode, build: Build) -> Expr:
     """x times the transposed weights (O, I), and a bias; leading axes are one."""
     if node.options.get("weights_format", "DEFAULT") != "DEFAULT":
         raise Unsupported(f"weights in the format {node.options['weights_format']}")
@@ -120,7 +120,7 @@ def fully_connected(node: TfliteNode, build: Build) -> SSAValue:
     return y
 
 
-def batch_matmul(node: TfliteNode, build: Build) -> SSAValue:
+def batch_matmul(node: TfliteNode, build: Build) -> Expr:
     """Products of matrices, either of them transposed first if asked."""
     left, right = (
         _turned(node.operand(index, build), node.integer(name), build)
@@ -131,20 +131,20 @@ def batch_matmul(node: TfliteNode, build: Build) -> SSAValue:
     return build.matmul(left, right)
 
 
-def _turned(x: SSAValue, is_asked: int, build: Build) -> SSAValue:
+def _turned(x: Expr, is_asked: int, build: Build) -> Expr:
     rank = build.rank(x)
     return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
 
 
 def _convolved(
     node: TfliteNode,
-    x: SSAValue,
-    weight: SSAValue,
+    x: Expr,
+    weight: Expr,
     window: Window,
     group: int,
-    scales: Sequence[SSAValue],
+    scales: Sequence[Expr],
     build: Build,
-) -> SSAValue:
+) -> Expr:
     # Without a bias a depthwise kernel of 16 bits takes none of 64 bits for granted.
     is_half = has_wide_bias(node) or (node.tensor(0).element_type == "int16" and not node.has(2))
     how = HALF if is_half else DOUBLE
@@ -164,7 +164,7 @@ def _convolved(
     return _finished(node, y, how, scales, build)
 
 
-def _weight(node: TfliteNode, build: Build) -> SSAValue:
+def _weight(node: TfliteNode, build: Build) -> Expr:
     """The second operand; Unsupported where it has no form beside the first."""
     if _is_hybrid(node):
         return as_quantized(as_stored(node.plain(1), build), BYTES, build)
@@ -180,8 +180,8 @@ def _is_hybrid(node: TfliteNode) -> bool:
 
 
 def _image(
-    node: TfliteNode, x: SSAValue, filters: int, is_grouped: bool, build: Build
-) -> tuple[SSAValue, Sequence[SSAValue]]:
+    node: TfliteNode, x: Expr, filters: int, is_grouped: bool, build: Build
+) -> tuple[Expr, Sequence[Expr]]:
     """Images as they are multiplied; of a hybrid product as bytes, with what the sums are then
     multiplied with, one after the other.
 
@@ -203,7 +203,7 @@ def _image(
     return stored, [factors, scale]
 
 
-def _rows(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, Sequence[SSAValue]]:
+def _rows(node: TfliteNode, x: Expr, build: Build) -> tuple[Expr, Sequence[Expr]]:
     """Rows of a matrix as they are multiplied, and scales as `_image` has them.
 
     Source: tensorflow/lite/kernels/fully_connected.cc, `EvalHybrid`.
@@ -217,7 +217,7 @@ def _rows(node: TfliteNode, x: SSAValue, build: Build) -> tuple[SSAValue, Sequen
     return stored, [build.binary("mul", scale, factors)]
 
 
-def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
+def _bias(node: TfliteNode, build: Build) -> Expr | None:
     """The third operand; in 32 bits where sums are (`is_wide` says whether it fits)."""
     if not node.has(2):
         return None
@@ -227,8 +227,8 @@ def _bias(node: TfliteNode, build: Build) -> SSAValue | None:
 
 
 def _finished(
-    node: TfliteNode, sums: SSAValue, how: Requantization, scales: Sequence[SSAValue], build: Build
-) -> SSAValue:
+    node: TfliteNode, sums: Expr, how: Requantization, scales: Sequence[Expr], build: Build
+) -> Expr:
     """Sums as the node's result: with its activation, requantized where they are integers, or with
     their scales and bias where the product is hybrid."""
     kind = node.result_kind

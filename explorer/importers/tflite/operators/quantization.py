@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.integers import kept_within, stored_as
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
@@ -19,7 +19,7 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.quantized import DequantizeOp
 
 
-def quantize(node: TfliteNode, build: Build) -> SSAValue:
+def quantize(node: TfliteNode, build: Build) -> Expr:
     """Real numbers to quantized ones, or quantized ones in another scale."""
     to = node.result_kind
     if to is None or not to.is_per_tensor:
@@ -35,7 +35,7 @@ def quantize(node: TfliteNode, build: Build) -> SSAValue:
     return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
 
 
-def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
+def _rounded_away(x: Expr, build: Build) -> Expr:
     """To whole numbers, ties away from zero: what lies below plus one, from a half on."""
     magnitude = build.unary("abs", x)
     below = build.unary("floor", magnitude)
@@ -45,7 +45,7 @@ def _rounded_away(x: SSAValue, build: Build) -> SSAValue:
     return build.binary("mul", whole, build.unary("sign", x))
 
 
-def dequantize(node: TfliteNode, build: Build) -> SSAValue:
+def dequantize(node: TfliteNode, build: Build) -> Expr:
     """Quantized numbers, or floats of 16 bits, in single precision."""
     kind = kind_of(node.tensor(0))
     if kind is None:
@@ -56,7 +56,7 @@ def dequantize(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(DequantizeOp, [node.operand(0, build)], to=Float32Type())
 
 
-def densify(node: TfliteNode, build: Build) -> SSAValue:
+def densify(node: TfliteNode, build: Build) -> Expr:
     """Weights with their zeros, as which they were read."""
     return as_stored(node.operand(0, build), build)
 

@@ -9,9 +9,8 @@ comparisons.cc, `ComparisonQuantized`, and squared_difference.cc.
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.integers import (
     centered_numbers,
     doubled,
@@ -26,7 +25,7 @@ from explorer.ir.types import QuantizedType
 COMPARED_LIFT, SQUARED_LIFT = 8, 7
 
 
-def compared(node: TfliteNode, kind: str, build: Build) -> SSAValue:
+def compared(node: TfliteNode, kind: str, build: Build) -> Expr:
     operands = []
     for index, own in enumerate(_kinds(node)):
         if own.storage.width.data > 8:
@@ -36,7 +35,7 @@ def compared(node: TfliteNode, kind: str, build: Build) -> SSAValue:
     return build.binary(kind, *operands)
 
 
-def squared_difference(node: TfliteNode, build: Build) -> SSAValue:
+def squared_difference(node: TfliteNode, build: Build) -> Expr:
     to, kinds = node.require_quantized(), _kinds(node)
     scales = [float(kind.scale_array[0]) for kind in kinds]
     twice = 2 * max(scales)
@@ -65,6 +64,6 @@ def _kinds(node: TfliteNode) -> list[QuantizedType]:
     return known
 
 
-def _fixed(numbers: SSAValue, lift: int, ratio: float, build: Build) -> SSAValue:
+def _fixed(numbers: Expr, lift: int, ratio: float, build: Build) -> Expr:
     lifted = build.binary("mul", numbers, build.scalar_like(1 << lift, numbers))
     return doubled(lifted, *multiplier_of(ratio), build)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_svdf import integer_svdf
@@ -20,18 +19,18 @@ from explorer.importers.tflite.operators.node import TfliteNode
 AUXILIARY = 9
 
 
-def rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def rnn(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """One step of h' = activation(x W + h R + b)."""
     hidden = _cell(node, 1, build)(node.plain(0), node.plain(4))
     return [hidden, hidden]
 
 
-def unidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def unidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """A step for each element of a sequence; the state is that behind the last."""
     return _sequence(node, 1, node.integer("time_major") == 0, build)
 
 
-def bidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def bidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """One forwards and another backwards, their results side by side or apart."""
     if node.has(AUXILIARY):
         raise Unsupported("a sequence with auxiliary inputs")
@@ -46,14 +45,14 @@ def bidirectional_sequence_rnn(node: TfliteNode, build: Build) -> Sequence[SSAVa
     return [forward, backward, state, other]
 
 
-def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[SSAValue, SSAValue], SSAValue]:
+def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[Expr, Expr], Expr]:
     """The next hidden state of an input and a hidden state. first: operand of the weights; those of
     the recurrence, the bias and the state follow."""
     node.require_plain()
     from_input, from_hidden = (_rows_times(node, index, build) for index in (first, first + 1))
     bias = node.plain(first + 2)
 
-    def step(x: SSAValue, hidden: SSAValue) -> SSAValue:
+    def step(x: Expr, hidden: Expr) -> Expr:
         total = build.binary("add", from_input(x, bias), from_hidden(hidden, None))
         return activated(total, node.activation, build)
 
@@ -62,7 +61,7 @@ def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[SSAValue, SSA
 
 def _sequence(
     node: TfliteNode, first: int, is_batch_first: bool, build: Build, is_backward: bool = False
-) -> tuple[SSAValue, SSAValue]:
+) -> tuple[Expr, Expr]:
     """The hidden state behind every step, and that behind the last."""
     x, hidden, time_axis = node.plain(0), node.plain(first + 3), int(is_batch_first)
     step = _cell(node, first, build)
@@ -85,7 +84,7 @@ def _rows_times(node: TfliteNode, index: int, build: Build) -> Product:
     return lambda rows, bias: build.matmul(rows, columns, bias)
 
 
-def svdf(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def svdf(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Filters over features and then over time; the state holds the last features of each.
 
     Nakkiran et al., "Compressing deep neural networks using a rank-constrained topology", 2015.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.integers import (
     doubled,
@@ -25,7 +25,7 @@ from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 
 
-def reduction(node: TfliteNode, build: Build) -> SSAValue:
+def reduction(node: TfliteNode, build: Build) -> Expr:
     """Axes become one number; of quantized numbers the largest, the least and the sum only."""
     kind = _REDUCTIONS[node.operator]
     x, axes, keeps = _reduced(node, build)
@@ -48,7 +48,7 @@ _REDUCTIONS = {
 }
 
 
-def mean(node: TfliteNode, build: Build) -> SSAValue:
+def mean(node: TfliteNode, build: Build) -> Expr:
     """The average along axes.
 
     Of quantized numbers the sum without its zero points, times 1 / count and the ratio of the
@@ -67,9 +67,7 @@ def mean(node: TfliteNode, build: Build) -> SSAValue:
     return _moved(scaled, node, build)
 
 
-def _sum_of_integers(
-    node: TfliteNode, x: SSAValue, axes: list[int], keeps: bool, build: Build
-) -> SSAValue:
+def _sum_of_integers(node: TfliteNode, x: Expr, axes: list[int], keeps: bool, build: Build) -> Expr:
     """The sum without its zero points, times the ratio of the scales.
 
     Of unsigned bytes with the two roundings of the reference kernel. That one is wrong for signed
@@ -98,7 +96,7 @@ def _sum_of_integers(
     return _moved(build.cast(rounded, np.int64), node, build)
 
 
-def _count_of(node: TfliteNode, x: SSAValue, axes: list[int], build: Build) -> int:
+def _count_of(node: TfliteNode, x: Expr, axes: list[int], build: Build) -> int:
     """How many numbers become one. Unsupported for so many that sums may exceed 32 bits."""
     count = prod(build.sizes(x, axes, f"a {node.operator} of integers"))
     if count >= 1 << 20:
@@ -107,8 +105,8 @@ def _count_of(node: TfliteNode, x: SSAValue, axes: list[int], build: Build) -> i
 
 
 def _centered_sum(
-    node: TfliteNode, x: SSAValue, axes: list[int], keeps: bool, build: Build
-) -> tuple[SSAValue, int]:
+    node: TfliteNode, x: Expr, axes: list[int], keeps: bool, build: Build
+) -> tuple[Expr, int]:
     """The sum of stored numbers without their zero points, in 64 bits, and how many these are."""
     source = kind_of(node.tensor(0))
     assert source is not None
@@ -126,21 +124,21 @@ def _ratio_of(node: TfliteNode) -> tuple[int, int]:
     return multiplier_of(float(source.scale_array[0]) / float(kind.scale_array[0]))
 
 
-def _moved(scaled: SSAValue, node: TfliteNode, build: Build) -> SSAValue:
+def _moved(scaled: Expr, node: TfliteNode, build: Build) -> Expr:
     """Whole numbers with the zero point of the result, kept within its storage."""
     kind = node.require_quantized()
     moved = build.binary("add", scaled, build.scalar_like(int(kind.zero_point_array[0]), scaled))
     return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
 
 
-def _reduced(node: TfliteNode, build: Build) -> tuple[SSAValue, list[int], bool]:
+def _reduced(node: TfliteNode, build: Build) -> tuple[Expr, list[int], bool]:
     """The operand, the axes that go, and whether they stay with size 1."""
     x = node.operand(0, build)
     axes = build.axes(node.integers_of(1, "axes", build), build.rank(x))
     return x, axes, bool(node.integer("keep_dims"))
 
 
-def arg(node: TfliteNode, build: Build) -> SSAValue:
+def arg(node: TfliteNode, build: Build) -> Expr:
     """Where the largest or least element of an axis stands, the first of equal ones."""
     x = node.operand(0, build)
     kind = "max" if node.operator == "ARG_MAX" else "min"
@@ -150,7 +148,7 @@ def arg(node: TfliteNode, build: Build) -> SSAValue:
     return build.cast(place, np.dtype(node.result.element_type))
 
 
-def softmax(node: TfliteNode, build: Build) -> SSAValue:
+def softmax(node: TfliteNode, build: Build) -> Expr:
     """exp(beta x) / sum(exp(beta x)) along the last axis; of bytes in fixed point.
 
     Source of the latter: tensorflow/lite/kernels/internal/reference/softmax.h.
@@ -171,14 +169,14 @@ def softmax(node: TfliteNode, build: Build) -> SSAValue:
     return build.value(SoftmaxOp, [scaled], axis=build.rank(x) - 1, logarithm=False)
 
 
-def log_softmax(node: TfliteNode, build: Build) -> SSAValue:
+def log_softmax(node: TfliteNode, build: Build) -> Expr:
     """The logarithm of the softmax along the last axis."""
     node.require_plain()
     x = node.plain(0)
     return build.value(SoftmaxOp, [x], axis=build.rank(x) - 1, logarithm=True)
 
 
-def l2_normalization(node: TfliteNode, build: Build) -> SSAValue:
+def l2_normalization(node: TfliteNode, build: Build) -> Expr:
     """x divided by its length along the last axis, which is at least 1e-6."""
     node.require_plain()
     x = node.plain(0)
@@ -187,7 +185,7 @@ def l2_normalization(node: TfliteNode, build: Build) -> SSAValue:
     return build.binary("div", x, length)
 
 
-def local_response_normalization(node: TfliteNode, build: Build) -> SSAValue:
+def local_response_normalization(node: TfliteNode, build: Build) -> Expr:
     """x / (bias + alpha * sum of squares of the neighbouring channels) ^ beta."""
     node.require_plain()
     x, size = as_images(node, 0, build), 2 * node.integer("radius") + 1

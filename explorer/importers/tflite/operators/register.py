@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import Convert, FileNode
 from explorer.importers.tflite.operators import (
     control,
@@ -36,7 +35,7 @@ from explorer.importers.tflite.operators import (
 )
 from explorer.importers.tflite.operators.node import TfliteNode
 
-ConvertNode = Callable[[TfliteNode, Build], SSAValue | Sequence[SSAValue]]
+ConvertNode = Callable[[TfliteNode, Build], Expr | Sequence[Expr]]
 """A node's results; `Unsupported` with the reason for what cannot be expressed."""
 
 
@@ -69,12 +68,10 @@ def _of_flat_graphs(convert: ConvertNode) -> Convert:
     says."""
 
     @wraps(convert)
-    def converted(
-        node: FileNode, operands: Sequence[SSAValue | None], build: Build
-    ) -> Sequence[SSAValue]:
+    def converted(node: FileNode, operands: Sequence[Expr | None], build: Build) -> Sequence[Expr]:
         assert isinstance(node, TfliteNode), node
         made = convert(replace(node, given=tuple(operands)), build)
-        results = [made] if isinstance(made, SSAValue) else list(made)
+        results = [made] if isinstance(made, Expr) else list(made)
         pairs = zip(results, node.results, strict=True)
         return [node.typed(value, tensor, build) for value, tensor in pairs]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.top.reductions.cumulative import CumulativeOp
@@ -15,16 +15,15 @@ from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.selection import NonZeroOp, UniqueOp
 
 
-def top_k(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def top_k(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The greatest elements along the last axis, and where they stand; of equal ones the first."""
     x = as_stored(node.operand(0, build), build)  # of one scale, which keeps the order
     (count,) = node.integers_of(1, "how many", build)
-    made = build.operation(TopKOp, [x], k=count, axis=build.rank(x) - 1, largest=True)
-    values, places = made.results
+    values, places = build.values(TopKOp, [x], k=count, axis=build.rank(x) - 1, largest=True)
     return [values, build.cast(places, np.dtype(node.results[1].element_type))]
 
 
-def cumsum(node: TfliteNode, build: Build) -> SSAValue:
+def cumsum(node: TfliteNode, build: Build) -> Expr:
     """Running sums along an axis; `exclusive` leaves each element itself out."""
     node.require_plain()
     x = node.plain(0)
@@ -39,21 +38,20 @@ def cumsum(node: TfliteNode, build: Build) -> SSAValue:
     )
 
 
-def where(node: TfliteNode, build: Build) -> SSAValue:
+def where(node: TfliteNode, build: Build) -> Expr:
     """Positions of all elements that are not 0, in order: (how many, rank)."""
     node.require_plain()
     return build.transpose(build.value(NonZeroOp, [node.plain(0)]), [1, 0])
 
 
-def unique(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def unique(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The different elements as they first appear, and which of them each element is."""
     x = as_stored(node.operand(0, build), build)
-    made = build.operation(UniqueOp, [x], axis=0, is_sorted=False)
-    values, _, inverse, _ = made.results
+    values, _, inverse, _ = build.values(UniqueOp, [x], axis=0, is_sorted=False)
     return [values, build.cast(inverse, np.dtype(node.results[1].element_type))]
 
 
-def bucketize(node: TfliteNode, build: Build) -> SSAValue:
+def bucketize(node: TfliteNode, build: Build) -> Expr:
     """How many of the boundaries are not above each element."""
     node.require_plain()
     boundaries = node.options.get("boundaries", ())

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from flatbuffers import flexbuffers
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.integers import kept_within, shifted
 from explorer.importers.tflite.operators.kiss_fft import transform
 from explorer.importers.tflite.operators.node import TfliteNode
@@ -34,24 +34,24 @@ def _option(node: TfliteNode, name: str) -> int:
     return int(value)
 
 
-def _wide(node: TfliteNode, index: int, build: Build) -> SSAValue:
+def _wide(node: TfliteNode, index: int, build: Build) -> Expr:
     """An operand as i64."""
     return build.cast(node.plain(index), np.int64)
 
 
-def _made(x: SSAValue, node: TfliteNode, build: Build, place: int = 0) -> SSAValue:
+def _made(x: Expr, node: TfliteNode, build: Build, place: int = 0) -> Expr:
     """In the element type that the file says, without what does not fit."""
     return build.cast(x, np.dtype(node.results[place].element_type))
 
 
-def window(node: TfliteNode, build: Build) -> SSAValue:
+def window(node: TfliteNode, build: Build) -> Expr:
     """x times a window, shifted to the right, saturated."""
     a, b = (build.cast(node.plain(index), np.int32) for index in (0, 1))
     moved = shifted(build.binary("mul", a, b), _option(node, "shift"), build)
     return _made(kept_within(moved, (LEAST, MOST), build), node, build)
 
 
-def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """x shifted to the left as far as 16 bits hold it, and by how many bits: none of silence.
 
     -2^15 counts as 2^15. (There it hides the numbers in front of it.)
@@ -65,7 +65,7 @@ def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     return [_made(build.binary("shift_left", x, bits), node, build), _made(bits, node, build, 1)]
 
 
-def _bits_of(x: SSAValue, most: int, build: Build) -> SSAValue:
+def _bits_of(x: Expr, most: int, build: Build) -> Expr:
     """How many bits numbers of at least 0 have: 0 for 0, 3 for 4."""
     powers = build.weight((np.int64(1) << np.arange(most, dtype=np.int64)).astype(build.dtype(x)))
     rank = build.rank(x)
@@ -73,7 +73,7 @@ def _bits_of(x: SSAValue, most: int, build: Build) -> SSAValue:
     return build.reduce("sum", build.cast(is_reached, build.dtype(x)), [rank])
 
 
-def rfft(node: TfliteNode, build: Build) -> SSAValue:
+def rfft(node: TfliteNode, build: Build) -> Expr:
     """The spectrum of each row, filled up with zeros: real and imaginary parts in turn."""
     if node.result.element_type != "int16":
         raise Unsupported(f"of {node.result.element_type} it cannot be imported yet")
@@ -88,7 +88,7 @@ def rfft(node: TfliteNode, build: Build) -> SSAValue:
     return _made(build.reshape(pairs, [*outer, length + 2]), node, build)
 
 
-def energy(node: TfliteNode, build: Build) -> SSAValue:
+def energy(node: TfliteNode, build: Build) -> Expr:
     """The squared magnitudes of a spectrum from `start_index` to `end_index`; 0 elsewhere, where
     the kernel leaves what was there."""
     x = build.reshape(build.cast(node.plain(0), np.int32), [-1, 2])
@@ -101,7 +101,7 @@ def energy(node: TfliteNode, build: Build) -> SSAValue:
     return _made(total, node, build)
 
 
-def filter_bank(node: TfliteNode, build: Build) -> SSAValue:
+def filter_bank(node: TfliteNode, build: Build) -> Expr:
     """Sums of energies: those of a band by its weights, and by the other weights of the band below.
 
     The first band of the kernel's is left out, as it is there.
@@ -123,7 +123,7 @@ def filter_bank(node: TfliteNode, build: Build) -> SSAValue:
     return _made(build.squeeze(sums, [0]), node, build)
 
 
-def square_root(node: TfliteNode, build: Build) -> SSAValue:
+def square_root(node: TfliteNode, build: Build) -> Expr:
     """The rounded root, shifted to the right by as many bits as the second operand says.
 
     Of numbers below 2^32 it is at most 2^16 - 1.
@@ -143,7 +143,7 @@ def square_root(node: TfliteNode, build: Build) -> SSAValue:
     return _made(build.binary("shift_right", build.binary("min", rounded, most), bits), node, build)
 
 
-def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Bands without their noise, which is their slowly moving average, and that for the next run.
 
     Every second band has other factors.
@@ -180,7 +180,7 @@ SNR_BITS, OUTPUT_BITS = 12, 6
 """Behind the points of a gain's results."""
 
 
-def pcan(node: TfliteNode, build: Build) -> SSAValue:
+def pcan(node: TfliteNode, build: Build) -> Expr:
     """Bands times a gain that depends on their noise, and shrunk: x^2 / 4 below 2, else x - 1."""
     x, noise = _wide(node, 0, build), _wide(node, 1, build)
     gain = build.cast(_wide_dynamic(noise, node.plain(2), build), np.int64)
@@ -197,7 +197,7 @@ def pcan(node: TfliteNode, build: Build) -> SSAValue:
     return _made(build.select(is_small, small, large), node, build)
 
 
-def _wide_dynamic(x: SSAValue, table: SSAValue, build: Build) -> SSAValue:
+def _wide_dynamic(x: Expr, table: Expr, build: Build) -> Expr:
     """A polynomial of degree 2 for each power of two, three entries of the table; i32."""
     interval = _bits_of(x, 32, build)
     four, zero = build.scalar_like(4, x), build.scalar_like(0, x)
@@ -226,7 +226,7 @@ def _wide_dynamic(x: SSAValue, table: SSAValue, build: Build) -> SSAValue:
     return build.select(is_first, build.cast(_entry(table, first, build), np.int32), result)
 
 
-def _entry(table: SSAValue, place: SSAValue, build: Build) -> SSAValue:
+def _entry(table: Expr, place: Expr, build: Build) -> Expr:
     return build.value(GatherOp, [table, place], axis=0)
 
 
@@ -235,7 +235,7 @@ NATURAL = 45426
 """log(2) times 2^16."""
 
 
-def filter_bank_log(node: TfliteNode, build: Build) -> SSAValue:
+def filter_bank_log(node: TfliteNode, build: Build) -> Expr:
     """The natural logarithm times `output_scale`, of numbers above 1; 0 for others."""
     x = _wide(node, 0, build)
     by = build.scalar_like(_option(node, "input_correction_bits"), x)
@@ -247,7 +247,7 @@ def filter_bank_log(node: TfliteNode, build: Build) -> SSAValue:
     return _made(build.select(is_above, kept, build.scalar_like(0, x)), node, build)
 
 
-def _logarithm(x: SSAValue, scale: int, build: Build) -> SSAValue:
+def _logarithm(x: Expr, scale: int, build: Build) -> Expr:
     """log2 by its integer, and a line between 128 entries for the rest."""
     one, half = build.scalar_like(1, x), build.scalar_like(1 << (LOG_BITS - 1), x)
     whole = build.binary("max", build.binary("sub", _bits_of(x, 32, build), one), one)

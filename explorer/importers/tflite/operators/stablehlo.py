@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.top.movement.pad import PadOp, fill_properties
 
 
-def binary(node: TfliteNode, build: Build) -> SSAValue:
+def binary(node: TfliteNode, build: Build) -> Expr:
     """Both operands, element by element."""
     node.require_plain()
     kind, of_booleans = _BINARY[node.operator]
@@ -30,7 +30,7 @@ _BINARY = {
 }
 
 
-def pad(node: TfliteNode, build: Build) -> SSAValue:
+def pad(node: TfliteNode, build: Build) -> Expr:
     """Elements before, behind and between those of each axis; below zero they are cut off."""
     node.require_plain()
     low, high, interior = (
@@ -50,18 +50,18 @@ def pad(node: TfliteNode, build: Build) -> SSAValue:
 
 
 def _padded(
-    x: SSAValue,
+    x: Expr,
     low: Sequence[int],
     high: Sequence[int],
     interior: Sequence[int],
     value: float,
     build: Build,
-) -> SSAValue:
+) -> Expr:
     amounts = {"low": low, "high": high, "interior": interior}
     return build.value(PadOp, [x, None], **amounts, **fill_properties(value))
 
 
-def dilate(node: TfliteNode, build: Build) -> SSAValue:
+def dilate(node: TfliteNode, build: Build) -> Expr:
     """A number between the elements of each axis."""
     node.require_plain()
     x = node.plain(0)

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.node import TfliteNode
 
 
-def nothing(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def nothing(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """A handle, or what is done once before the first run: the state is an input with these
     contents."""
     return []
 
 
-def read(node: TfliteNode, build: Build) -> SSAValue:
+def read(node: TfliteNode, build: Build) -> Expr:
     """What the variable holds: its input, or what was assigned before."""
     return node.plain(0)
 
 
-def assign(node: TfliteNode, build: Build) -> SSAValue:
+def assign(node: TfliteNode, build: Build) -> Expr:
     """What the variable holds from now on: its output, if nothing else is assigned."""
     return node.plain(0)
 

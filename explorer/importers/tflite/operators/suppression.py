@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Region
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr, all_plain
 from explorer.importers.tflite.operators.node import TfliteNode
-from explorer.ir.top.control import LoopOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.arg import ArgOp
@@ -33,15 +33,15 @@ MOST_BOXES = 4096
 class _Limits:
     """Scalars that all turns read."""
 
-    overlaps: SSAValue
+    overlaps: Expr
     """(boxes, boxes): the share of their common area."""
-    overlap: SSAValue
-    score: SSAValue
-    steepness: SSAValue | None
+    overlap: Expr
+    score: Expr
+    steepness: Expr | None
     """-1 / (2 sigma); None where scores do not shrink."""
 
 
-def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
+def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Indices of the chosen boxes, of V5 their scores, too, and how many they are."""
     node.require_plain()
     (most,) = node.integers_of(MOST, "how many boxes are chosen", build)
@@ -66,15 +66,15 @@ def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[SSAValue]:
     ]
     if most:
         with build.inside([tensor_type(i64, ()), *(s.type for s in states)]) as block:
-            made = _turn(block.args[0], list(block.args[1:]), limits, most, build)
-            build.append(ReturnOp.make([made], []))
-        loop = LoopOp.make_with_body(Region(block), states, 0, trip_count=most)
-        states = list(build.append(loop).results)
+            number, *present = build.arguments(block)
+            made = _turn(number, present, limits, most, build)
+            build.append(ReturnOp.make([all_plain(made)], []))
+        states = build.loop(Region(block), states, trip_count=most)
     _, indices, chosen, total = states
     return [indices, chosen, total] if len(node.results) == 3 else [indices, total]
 
 
-def _steepness(node: TfliteNode, build: Build) -> SSAValue | None:
+def _steepness(node: TfliteNode, build: Build) -> Expr | None:
     if not node.has(SIGMA):
         return None
     sigma = float(build.known(node.plain(SIGMA), "how fast scores shrink").item())
@@ -83,9 +83,7 @@ def _steepness(node: TfliteNode, build: Build) -> SSAValue | None:
     return build.weight(np.array(-0.5 / sigma, np.float32)) if sigma else None
 
 
-def _turn(
-    number: SSAValue, states: list[SSAValue], limits: _Limits, most: int, build: Build
-) -> list[SSAValue]:
+def _turn(number: Expr, states: list[Expr], limits: _Limits, most: int, build: Build) -> list[Expr]:
     left, indices, chosen, total = states
     best = build.value(ArgOp, [left], kind="max", axis=0, keepdims=False, select_last=False)
     score = build.value(GatherOp, [left, best], axis=0)
@@ -109,17 +107,17 @@ def _turn(
     return [build.select(goes, lowest, left), indices, chosen, total]
 
 
-def _overlaps(boxes: SSAValue, build: Build) -> SSAValue:
+def _overlaps(boxes: Expr, build: Build) -> Expr:
     """Common area by that of both together; 0 where one of them has none. Corners in any order."""
     columns = [build.slice(boxes, 1, k, k + 1) for k in range(4)]  # (boxes, 1)
     low = [build.binary("min", columns[k], columns[k + 2]) for k in range(2)]
     high = [build.binary("max", columns[k], columns[k + 2]) for k in range(2)]
     zero = build.scalar_like(0, boxes)
 
-    def area(sides: list[SSAValue]) -> SSAValue:
+    def area(sides: list[Expr]) -> Expr:
         return build.binary("mul", *sides)
 
-    def turned(x: SSAValue) -> SSAValue:
+    def turned(x: Expr) -> Expr:
         return build.transpose(x, [1, 0])
 
     own = area([build.binary("sub", high[k], low[k]) for k in range(2)])

@@ -15,16 +15,16 @@ from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.activations import limits
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
 from explorer.importers.tflite.operators.words import looked_up_words, sigmoid_of, tanh_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.lookup import LookupOp
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.types import QuantizedType
 
 WORDS = IntegerType(16)
 Tabulate = Callable[[TfliteNode, np.ndarray, QuantizedType, QuantizedType], np.ndarray]
@@ -32,10 +32,10 @@ Tabulate = Callable[[TfliteNode, np.ndarray, QuantizedType, QuantizedType], np.n
 
 
 def looked_up(
-    node: TfliteNode, x: SSAValue, to: QuantizedType, function: Tabulate, build: Build
-) -> SSAValue:
+    node: TfliteNode, x: Expr, to: QuantizedType, function: Tabulate, build: Build
+) -> Expr:
     """A function of quantized bytes, or of numbers of 16 bits."""
-    source = element_type_of(x)
+    source = x.element_type
     assert isinstance(source, QuantizedType)
     if source.storage.width.data > 16 or not source.is_per_tensor:
         raise Unsupported(f"of {source} it cannot be imported yet")

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.activations import limits
 from explorer.importers.tflite.operators.integers import (
@@ -26,7 +26,7 @@ from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE, HALF
 from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.quantization.quantized import RequantizeOp
-from explorer.ir.types import QuantizedType, element_type_of
+from explorer.ir.types import QuantizedType
 
 LARGEST = 1 << 15
 """Magnitude of a number of 16 bits."""
@@ -38,7 +38,7 @@ def has_wide_bias(node: TfliteNode, bias: int = 2) -> bool:
     return node.has(bias) and node.tensor(bias).element_type == "int64"
 
 
-def is_wide(node: TfliteNode, weight: SSAValue, build: Build, *, x: int = 0, bias: int = 2) -> bool:
+def is_wide(node: TfliteNode, weight: Expr, build: Build, *, x: int = 0, bias: int = 2) -> bool:
     """Whether sums over numbers of 16 bits may not fit 32; the filters are the first axis.
 
     `x`, `bias`: the operands' indices.
@@ -53,9 +53,9 @@ def is_wide(node: TfliteNode, weight: SSAValue, build: Build, *, x: int = 0, bia
     return bool(reached.max(initial=0) > MOST)
 
 
-def wide(x: SSAValue, build: Build) -> SSAValue:
+def wide(x: Expr, build: Build) -> Expr:
     """Stored numbers, whose zero point is 0, as plain ones of 64 bits."""
-    kind = element_type_of(x)
+    kind = x.element_type
     if isinstance(kind, QuantizedType) and kind.zero_point_array.any():
         raise Unsupported("numbers of 16 bits with a zero point")
     return build.cast(as_stored(x, build), np.int64)
@@ -63,13 +63,13 @@ def wide(x: SSAValue, build: Build) -> SSAValue:
 
 def wide_sums(
     node: TfliteNode,
-    sums: SSAValue,
+    sums: Expr,
     how: Requantization,
     build: Build,
     *,
     x: int = 0,
     bias: int = 2,
-) -> SSAValue:
+) -> Expr:
     """Plain sums with their bias, requantized. `x`, `bias`: the operands' indices."""
     left, right = kind_of(node.tensor(x)), kind_of(node.tensor(1))
     assert left is not None and right is not None
@@ -81,9 +81,7 @@ def wide_sums(
     return _scaled(node, sums, scales.reshape(along if scales.size > 1 else ()), how, build)
 
 
-def products_of_matrices(
-    node: TfliteNode, left: SSAValue, right: SSAValue, build: Build
-) -> SSAValue:
+def products_of_matrices(node: TfliteNode, left: Expr, right: Expr, build: Build) -> Expr:
     """Products of quantized matrices, neither of them with scales for its slices.
 
     The product of their scales is a single here.
@@ -103,8 +101,8 @@ def products_of_matrices(
 
 
 def _scaled(
-    node: TfliteNode, sums: SSAValue, scales: np.ndarray, how: Requantization, build: Build
-) -> SSAValue:
+    node: TfliteNode, sums: Expr, scales: np.ndarray, how: Requantization, build: Build
+) -> Expr:
     """Sums of these scales, in a form that broadcasts, as the node's result."""
     to = node.result_kind
     if to is None or not to.is_per_tensor:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.node import TfliteNode
 
 
@@ -25,7 +24,7 @@ class Window:
     """Top, left, bottom, right."""
 
 
-def window_of(node: TfliteNode, x: SSAValue, sizes: Sequence[int], build: Build) -> Window:
+def window_of(node: TfliteNode, x: Expr, sizes: Sequence[int], build: Build) -> Window:
     """The node's window over x (N, C, height, width)."""
     if build.rank(x) != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")

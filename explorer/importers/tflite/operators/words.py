@@ -16,9 +16,9 @@ from functools import cache
 from math import log2
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from explorer.importers.building.build import Build
+from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.integers import kept_within, shifted
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
@@ -31,8 +31,8 @@ NUMBERS = np.arange(LEAST, MOST + 1, dtype=np.int64)
 
 
 def looked_up_words(
-    x: SSAValue, table: np.ndarray, name: str, to: QuantizedType | None, build: Build
-) -> SSAValue:
+    x: Expr, table: np.ndarray, name: str, to: QuantizedType | None, build: Build
+) -> Expr:
     """Entries of a table of all numbers of 16 bits, in their order; of the type `to` if given."""
     index = build.cast(as_stored(x, build), np.int64)
     place = build.binary("sub", index, build.scalar_like(LEAST, index))
@@ -129,7 +129,7 @@ def between_intervals(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
     return table[index] + (((table[index + 1] - table[index]) * rest + 64) >> 7)
 
 
-def softmax_of_words(x: SSAValue, factor: float, to: QuantizedType, build: Build) -> SSAValue:
+def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) -> Expr:
     """exp(factor x) / sum(exp(factor x)) along the last axis, with 15 bits behind the point."""
     axis = build.rank(x) - 1
     stored = build.cast(as_stored(x, build), np.int64)
@@ -150,7 +150,7 @@ def softmax_of_words(x: SSAValue, factor: float, to: QuantizedType, build: Build
     return as_quantized(build.cast(kept, np.int16), to, build)
 
 
-def _exponentials(distance: SSAValue, factor: float, build: Build) -> SSAValue:
+def _exponentials(distance: Expr, factor: float, build: Build) -> Expr:
     """2^15 exp(-factor distance) for distances of 0 to 65,535: -10 has the lowest place."""
     table = table_of_intervals(np.exp, _LOWEST_EXPONENT, 0.0)
     ratio = factor / (-_LOWEST_EXPONENT / ((1 << 16) - 1))
@@ -160,14 +160,14 @@ def _exponentials(distance: SSAValue, factor: float, build: Build) -> SSAValue:
     return build.value(GatherOp, [build.weight(entries), distance], axis=0)
 
 
-def _reciprocals(x: SSAValue, build: Build) -> SSAValue:
+def _reciprocals(x: Expr, build: Build) -> Expr:
     """2^15 / (1 + x) for x in [0, 1), which has the numbers of 16 bits for its places."""
     table = table_of_intervals(lambda x: 1 / (1 + x), 0.0, 1.0)
     entries = between_intervals(NUMBERS, table)
     return looked_up_words(x, entries, "reciprocals_of_words", None, build)
 
 
-def _lifted(x: SSAValue, build: Build) -> tuple[SSAValue, SSAValue]:
+def _lifted(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """(x shifted to [2^30, 2^31), 31 minus one more than by how many bits) for 0 < x < 2^31."""
     bits = build.scalar_like(0, x)
     for step in (16, 8, 4, 2, 1):

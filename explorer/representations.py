@@ -53,6 +53,7 @@ from explorer.traces.comparing import Comparison
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
+from explorer.views.catalog.operators import operators
 from explorer.views.catalog.program import programs
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.text import text_of
@@ -234,8 +235,8 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda c: static.passes_html(c.trace()),
     ),
     Inspection: (
-        lambda i: static.operators_text(i.trace()),
-        lambda i: static.operators_html(i.trace()),
+        lambda i: text_of(operators(i.trace()), WIDTH),
+        lambda i: html_of(operators(i.trace())),
     ),
     PassResult: (
         lambda r: static.pass_text(_pass_trace(r), 1),

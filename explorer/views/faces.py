@@ -93,20 +93,6 @@ def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
     )
 
 
-def operators() -> Faces:
-    from explorer.views.static.operators import operators_html, operators_text
-
-    def record(trace: Trace, index: int) -> object:
-        problems = [{"name": name, "reason": reason} for name, reason in trace.problems]
-        return {"operators": trace.operators, "problems": problems}
-
-    return Faces(
-        text=lambda trace, _, width: operators_text(trace, width),
-        html=lambda trace, _: operators_html(trace),
-        json=record,
-    )
-
-
 def memory() -> Faces:
     from explorer.views.static.memory import families_of, memory_html, memory_text
 

@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from explorer.views import faces
-from explorer.views.catalog import constraints, insights, kernels, layers, program, weights
+from explorer.views.catalog import (
+    constraints,
+    insights,
+    kernels,
+    layers,
+    operators,
+    program,
+    weights,
+)
 from explorer.views.needs import part_named
 from explorer.views.view import JAVASCRIPT, Pane, View
 
@@ -35,12 +43,6 @@ def _sensitivity_payload(trace: Trace) -> Json:
     from explorer.views.payload.sensitivity import sensitivity_payload
 
     return sensitivity_payload(trace)
-
-
-def _operators_payload(trace: Trace) -> Json:
-    from explorer.views.payload.model import operators_payload
-
-    return operators_payload(trace)
 
 
 def _timeline_payload(trace: Trace) -> Json:
@@ -81,21 +83,7 @@ VIEWS: tuple[View, ...] = (
         faces=faces.graph,
     ),
     View(name="passes", title="what every pass did", uses=("accuracy",), faces=faces.passes),
-    View(
-        name="operators",
-        title="the model's operators by family, and what became of them",
-        needs=("operators",),
-        is_of_model=True,
-        faces=faces.operators,
-        payload=_operators_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "operators.js",
-            function="operatorsView",
-            tab="model",
-            key="o",
-            is_optional=True,
-        ),
-    ),
+    operators.VIEW,
     View(
         name="rewrites",
         title="every rewrite of every pass, with the program before and after it",

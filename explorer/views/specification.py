@@ -117,8 +117,10 @@ class Column:
 class Row:
     cells: Mapping[str, Value | Cell]
     operations: tuple[str, ...] = ()
-    """Operations that it is about: a click selects the first one, and the row is marked while one
-    of them is selected."""
+    """Operations that it is about: a click selects the first one, another click the next, and the
+    row is marked while one of them is selected."""
+    pass_name: str = ""
+    """The pass in which those operations stand; empty: the one that is looked at."""
     link: Link | None = None
     """Where a click leads, where that is more than an operation."""
 
@@ -133,6 +135,8 @@ class TableSpec:
     rows: tuple[Row, ...]
     sort_by: str = ""
     """The column by which the page sorts it at first, the largest value on top."""
+    facet: str = ""
+    """The column of which the page offers each value as a filter."""
     max_rows: int = 400
     """Text and HTML list so many; the page says how many more there are."""
 

@@ -14,7 +14,6 @@
                        "layout"     one position for every operation of every snapshot
                        "blocks", "block/4"   the tree of blocks, and the drawing of each
                        "kernel/1"   schedule steps, source, assembly, what a search tried
-               "operators"  the model's operators, family by family
                "rules"      the Python text of the rules
                "instructions"   what the instructions of all kernels mean and cost
                "prelude"    what of the program's source stands before the kernels

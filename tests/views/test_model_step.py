@@ -17,10 +17,12 @@ from explorer.results import (
 )
 from explorer.results.encoding import from_json, to_json
 from explorer.results.trace import SnapshotRecord
+from explorer.views.catalog.operators import operators
 from explorer.views.drawing.blocks import build_blocks, level_graphs
 from explorer.views.model_step import with_model_step
 from explorer.views.page import export_page
-from explorer.views.static import operators_html, operators_text
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.text import text_of
 from explorer.views.trace_payload import trace_payload
 
 TYPE = "Nx4 f32"
@@ -145,33 +147,38 @@ def test_a_model_that_was_not_compiled_has_this_step_only(refused: Trace):
         "reasons": [["n2", "unknown operator"], ["x", "strings"]],
     }
     assert [r[10] for r in payload.chunk("nodes/0")["records"]] == ["", "unknown operator"]
-    assert payload.chunk("operators")[1][:3] == ["com.example", "Wobble", 1]
-    assert [row[8] for row in payload.chunk("operators")] == ["The absolute value.", ""]
+    table = payload.chunk("operators")["parts"][-1]
+    assert [row[2][1] for row in table["rows"]] == ["Abs", "com.example.Wobble"]
+    assert [row[2][2] for row in table["rows"]] == [
+        "Abs. The absolute value.",
+        "com.example.Wobble.",
+    ]
     assert "unknown operator" in export_page(refused)
     assert from_json(Trace, to_json(refused)) == refused
 
 
 def test_operators_are_told_with_what_they_became_and_why_they_cannot(refused: Trace):
-    text = operators_text(refused).splitlines()
+    text = text_of(operators(refused), 100).splitlines()
     assert text[0] == "net: 1 of 3 nodes cannot be imported"
-    assert "  ⊘ n2: unknown operator" in text
+    assert "  ⊘ n2  unknown operator" in text
     assert any("Abs" in line and "1 unary" in line for line in text)
     assert any("com.example.Wobble" in line and "2 cannot be imported" in line for line in text)
     assert text[-2].endswith("  what the import makes of it")
     assert text[-1].split() == ["Abs", "The", "absolute", "value."]
-    assert "unknown operator" in operators_html(refused)
-    assert "The absolute value." in operators_html(refused)
+    assert "unknown operator" in html_of(operators(refused))
+    assert "The absolute value." in html_of(operators(refused))
 
 
 def test_a_model_without_problems_is_told_by_its_size(refused: Trace):
     fine = replace(refused, problems=(), operators=OPERATORS[:1])
-    assert operators_text(fine).splitlines()[0] == "net: 3 nodes, 12 parameters"
+    assert text_of(operators(fine), 100).splitlines()[0] == "net: 3 nodes, 12 parameters"
 
 
 def test_nothing_is_said_to_be_made_of_a_model_that_cannot_be_imported(refused: Trace):
     kept = replace(OPERATORS[0], made=())
-    assert "nothing of its own" not in operators_text(replace(refused, operators=(kept,)))
-    assert "nothing of its own" in operators_text(replace(refused, problems=(), operators=(kept,)))
+    whole = replace(refused, problems=(), operators=(kept,))
+    assert "nothing of its own" not in text_of(operators(replace(refused, operators=(kept,))), 100)
+    assert "nothing of its own" in text_of(operators(whole), 100)
 
 
 # -- regions ---------------------------------------------------------------------------------------

@@ -13,6 +13,13 @@ from explorer.views.view import View
 
 def constraints(trace: Trace, index: int = -1) -> Specification:
     """One row per constraint."""
+    table = constraints_table(trace)
+    part: Part = table if table.rows else Text(text="no constraints")
+    return Specification(title="constraints", parts=(part,))
+
+
+def constraints_table(trace: Trace) -> TableSpec:
+    """What must hold, and the operations and nodes that need it."""
     rows = tuple(
         Row(
             cells={
@@ -31,10 +38,7 @@ def constraints(trace: Trace, index: int = -1) -> Specification:
         Column(key="operation", title="operation"),
         Column(key="nodes", title="nodes"),
     )
-    table: Part = TableSpec(title="constraints of symbolic sizes", columns=columns, rows=rows)
-    return Specification(
-        title="constraints", parts=(table if rows else Text(text="no constraints"),)
-    )
+    return TableSpec(title="constraints of symbolic sizes", columns=columns, rows=rows)
 
 
 VIEW = View(

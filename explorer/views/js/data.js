@@ -434,26 +434,6 @@ export class TraceData {
     return (await this.sourceLines()).find((line) => line.place === place) ?? null;
   }
 
-  // The model's operators, family by family; nodes by the identities that they have at first.
-  operators() {
-    return this.once("operators", async () =>
-      (await this.chunk("operators")).map(
-        ([domain, operator, version, family, nodes, made, parameters, problems, explanation]) => ({
-          name: domain ? `${domain}.${operator}` : operator,
-          domain,
-          operator,
-          version,
-          family,
-          nodes,
-          made,
-          parameters,
-          problems,
-          explanation,
-        }),
-      ),
-    );
-  }
-
   // The Python text of a rule; without lines where the trace doesn't hold it.
   async ruleText(name) {
     const texts = await this.chunk("rules");

@@ -1,7 +1,5 @@
-"""The model's operators and what of it cannot be imported, as data for the explorer.
+"""What of the model cannot be imported, and its author's lines, as data for the explorer.
 
-operators       [[domain, operator, version, family, nodes, made, parameters, problems,
-                 explanation], ...]
 source_lines    [[file, line, text, nodes, called], ...]
 """
 
@@ -9,24 +7,6 @@ from __future__ import annotations
 
 from explorer.results import Trace
 from explorer.views.payload.text import Json
-
-
-def operators_payload(trace: Trace) -> Json:
-    """One row for every operator, family by family; nodes by the identities they have at first."""
-    return [
-        [
-            record.domain,
-            record.operator,
-            record.version,
-            record.family,
-            list(record.nodes),
-            [list(pair) for pair in record.made],
-            record.parameters,
-            [list(pair) for pair in record.problems],
-            record.explanation,
-        ]
-        for record in trace.operators
-    ]
 
 
 def problems_payload(trace: Trace) -> Json:

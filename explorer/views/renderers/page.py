@@ -58,6 +58,7 @@ def _part(part: Part) -> Json:
             "kind": "table",
             "title": part.title,
             "sortBy": part.sort_by,
+            "facet": part.facet,
             "cap": part.max_rows,
             "columns": [
                 [c.key, c.title, c.hint, FORMATS[c.format].is_number, FORMATS[c.format].is_code]
@@ -65,7 +66,7 @@ def _part(part: Part) -> Json:
             ],
             "rows": [
                 [
-                    [list(row.operations), _link(row.link)],
+                    [list(row.operations), _link(row.link), row.pass_name],
                     *(_cell(part, part.cell(row, c), c) for c in part.columns),
                 ]
                 for row in part.rows

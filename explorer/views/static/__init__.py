@@ -22,7 +22,6 @@ from explorer.views.static.kernels import (
 )
 from explorer.views.static.memory import families_of, memory_html, memory_text
 from explorer.views.static.operation import operation_html, operation_text
-from explorer.views.static.operators import operators_html, operators_text
 from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.profile import profile_html, profile_text
 from explorer.views.static.rewrites import pass_html, pass_text
@@ -44,8 +43,6 @@ __all__ = [
     "pass_html",
     "operation_text",
     "operation_html",
-    "operators_text",
-    "operators_html",
     "graph_text",
     "graph_html",
     "graph_svg",

@@ -17,7 +17,7 @@ import {inspectorPane} from "./inspector.js";
 import {isKnown, linkProblems} from "../state/shared_link.js";
 import {noteSizes, sizesOf} from "../state/looks.js";
 import {passesPane} from "./passes.js";
-import {problemsBanner} from "../measures/operators.js";
+import {problemsBanner} from "./problems.js";
 import {topBar} from "./topbar.js";
 import {workspace} from "./workspace.js";
 

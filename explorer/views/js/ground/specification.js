@@ -1,7 +1,7 @@
 // The pane of a view that is a specification (views/specification.py): tables, facts, sentences and
 // charts. Numbers come with their text; a click on a row or a mark selects its operation.
 
-import {element, emptyState, section, shape, sortableTable} from "./dom.js";
+import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {launchesOf} from "../measures/launches.js";
 
@@ -99,47 +99,116 @@ function glyphOf(look) {
 const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
 const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 
-function drawTable(app, {title, sortBy, cap, columns, rows}, {onrow}) {
+function drawTable(app, {title, sortBy, facet, cap, columns, rows}, {onrow}) {
   const filled = columns
     .map((column, place) => [...column, place + 1])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
+  const placeOf = (key) => filled.findIndex(([known]) => known === key);
   const described = filled.map(([, name, hint, number, isCode, place]) => ({
     title: name,
     hint,
     number,
     value: (row) => valueOf(row[place]),
-    text: (row) => {
-      const [look, share] = Array.isArray(row[place]) ? row[place].slice(3) : [];
-      const text = clip(textOf(row[place]), 400);
-      return [glyphOf(look), isCode ? element("span", {class: "mono"}, text) : text, barOf(share)];
-    },
+    text: (row) => contentOf(row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
-  const go = ([[operations, link]]) => {
-    if (link) follow(app, link);
-    else if (operations.length) app.select(operations[0], "dock");
+  const lines = new Map(); // tr -> row
+  const isLink = rows.some(([[operations, link]]) => operations.length || link);
+  /** @type {(row: any) => boolean} */
+  let marked = () => false;
+  const tableOf = (chosen) =>
+    sortableTable(described, chosen, {
+      label: title,
+      cap,
+      sortBy: sortBy && placeOf(sortBy) >= 0 ? placeOf(sortBy) : null,
+      isMarked: (row) => marked(row),
+      onrow: onrow ?? (isLink ? (row) => visit(app, row) : null),
+      ondrawn: (drawn) => {
+        lines.clear();
+        for (const [line, row] of drawn) lines.set(line, row);
+      },
+    });
+  const refresh = () => {
+    marked = markedIn(app);
+    for (const [line, row] of lines) line.classList.toggle("marked", marked(row));
   };
-  const lines = new Map(); // tr -> operations
-  let marked = new Set();
-  const isMarked = (operations) => operations.some((name) => marked.has(name));
-  const node = sortableTable(described, rows, {
-    label: title,
-    cap,
-    sortBy: sortBy ? filled.findIndex(([key]) => key === sortBy) : null,
-    isMarked: ([[operations]]) => isMarked(operations),
-    onrow: onrow ?? (rows.some(([[operations, link]]) => operations.length || link) ? go : null),
-    ondrawn: (drawn) => {
-      lines.clear();
-      for (const [line, [[operations]]] of drawn) lines.set(line, operations);
-    },
-  });
-  return {
-    node,
-    refresh() {
-      marked = launchesOf(app);
-      for (const [line, operations] of lines) line.classList.toggle("marked", isMarked(operations));
-    },
+  if (!facet || placeOf(facet) < 0) return {node: tableOf(rows), refresh};
+  const host = element("div", {});
+  const at = filled[placeOf(facet)][5];
+  const show = (chosen) => {
+    replace(host, tableOf(chosen));
+    refresh();
   };
+  const chips = facetChips(rows, at, show);
+  show(rows);
+  return {node: element("div", {}, chips, host), refresh};
+}
+
+function contentOf(cell, isCode) {
+  const [look, share] = Array.isArray(cell) ? cell.slice(3) : [];
+  const text = clip(textOf(cell), 400);
+  return [glyphOf(look), isCode ? element("span", {class: "mono"}, text) : text, barOf(share)];
+}
+
+// A button for each value of a column, with the number of its operations; one press shows only its
+// rows, another one all.
+function facetChips(rows, at, show) {
+  const groups = new Map(); // text -> rows
+  for (const row of rows) {
+    const text = textOf(row[at]);
+    groups.set(text, [...(groups.get(text) ?? []), row]);
+  }
+  const size = (group) => group.reduce((sum, [[operations]]) => sum + operations.length, 0);
+  const ordered = [...groups].sort((a, b) => size(b[1]) - size(a[1]));
+  let chosen = "";
+  const chips = ordered.map(([text, group]) =>
+    button(
+      [contentOf(group[0][at], false), element("span", {class: "quiet-text"}, size(group))],
+      `only ${text}`,
+      () => {
+        chosen = chosen === text ? "" : text;
+        chips.forEach((chip, place) =>
+          chip.setAttribute("aria-pressed", String(ordered[place][0] === chosen)),
+        );
+        show(chosen ? group : rows);
+      },
+      {class: "facet-chip", "aria-pressed": "false"},
+    ),
+  );
+  return element("div", {class: "facet-chips", role: "group", "aria-label": "filters"}, chips);
+}
+
+// Whether a row is about what is selected. Operations of another pass are those that come from the
+// same nodes of the model.
+function markedIn(app) {
+  const {selection} = app.store.get();
+  const launches = launchesOf(app);
+  const sources = new Set(selection === null ? [] : app.data.sourcesOf(selection));
+  return ([[operations, , pass]]) =>
+    operations.some(
+      (name) =>
+        launches.has(name) ||
+        (pass && app.data.sourcesOf(name).some((source) => sources.has(source))),
+    );
+}
+
+// A click selects the first operation of a row, and at every further click the next one.
+function visit(app, [[operations, link, pass]]) {
+  if (link) return follow(app, link);
+  if (!operations.length) return;
+  const at = operations.indexOf(app.store.get().selection);
+  const next = operations[(at + 1) % operations.length];
+  const {latest, head} = app.data;
+  const drawn =
+    latest.get(next) ?? [...latest.values()].find(({sources}) => sources.includes(next));
+  if (pass && !drawn) {
+    app.store.set({tab: "model"});
+    app.say(`${clip(next, 40)} is not drawn: it stands in the list of nodes.`);
+    return;
+  }
+  const place = head.passes.findIndex(({name}) => name === pass);
+  if (place >= 0 && app.store.get().pass !== place) app.goToPass(place);
+  app.select(pass ? drawn.id : next, "dock");
 }
 
 function barOf(share) {

@@ -3,6 +3,11 @@
     layer_norm   y = (x - mean(x)) / sqrt(variance(x) + epsilon) * scale + shift
 
 Each definition is a short list of statements: statistics into scratch buffers, then the result.
+
+A mean that is rounded to the type of x may be off by half a step of numbers of its size: where x
+has a large offset that is much of its deviation. Means are two numbers therefore: the rounded one,
+and what it is off by. Sources: Dekker, "A Floating-Point Technique for Extending the Available
+Precision", 1971; Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983.
 """
 
 from __future__ import annotations
@@ -200,6 +205,10 @@ def share_of(zero_masked: bool) -> Callable[[ScalarBuilder, Scalar], Scalar]:
     return inverse
 
 
+FAR = 1e30
+"""Differences of larger numbers may be infinite in f32."""
+
+
 class _Statistics:
     """Statements that reduce some axes into scratch buffers and use these on every element."""
 
@@ -286,17 +295,43 @@ class _Statistics:
             body,
         )
 
-    def mean_and_factor(self, epsilon: float) -> tuple[Access, Access]:
-        """The mean of x, and 1 / sqrt(variance + epsilon)."""
-        count = self.loops.count
-        total = self.reduce("total", 0, [], lambda s, x, t: t + x)
-        mean = self.finish("mean", [total], lambda s, t: t / count)
+    def mean_and_factor(self, epsilon: float) -> tuple[Access, Access, Access]:
+        """The mean of x as two numbers, of which the second is small, and 1 / sqrt(variance +
+        epsilon).
 
-        def squares(s: ScalarBuilder, x: Scalar, m: Scalar, q: Scalar) -> Scalar:
-            centered = x - m
+        With a = x[0] and d = mean(x - a) the mean is m = a + d, and what m is off by is
+        r = (a - m) + d (Dekker). The variance is mean((x - m - r)^2).
+        """
+        share = 1 / max(self.loops.count, 1)
+        first = self._first()
+        total = self.reduce("total", 0, [first], lambda s, x, a, t: t + (x - a))
+        mean = self.finish("mean", [first, total], lambda s, a, t: a + t * share)
+        rest = self.finish("rest", [first, total, mean], lambda s, a, t, m: (a - m) + t * share)
+
+        def squares(s: ScalarBuilder, x: Scalar, m: Scalar, r: Scalar, q: Scalar) -> Scalar:
+            centered = (x - m) - r
             return q + centered * centered
 
-        return mean, self._unit_factor(self.reduce("squares", 0, [mean], squares), epsilon)
+        factor = self._unit_factor(self.reduce("squares", 0, [mean, rest], squares), epsilon)
+        return mean, rest, factor
+
+    def _first(self) -> Access:
+        """The first of the numbers that are reduced; 0 for one from which others may be infinitely
+        far, or that is none."""
+        k, loops = self.k, self.loops
+        if not loops.count:
+            return self.start("first", 0)
+        target = scratch(k, "first", tuple(loops.outer_loops.values()), element_type(self.output))
+        d = k.dimensions(**loops.outer_loops)
+        zeros = [AffineExpr.constant(0)] * (len(loops.all_loops) - self.outer)
+
+        def limited(s: ScalarBuilder, x: Scalar) -> Scalar:
+            return x.unary(math.AbsFOp).compare("lt", FAR).select(x, 0.0)
+
+        k.generic(
+            "plain", [self.x.at(*loops.input_subscripts([*d, *zeros]))], target.at(*d), limited
+        )
+        return target
 
     def factor_to_unit(self, epsilon: float) -> Access:
         """1 / sqrt(mean of x² + epsilon)"""
@@ -317,9 +352,10 @@ class _Statistics:
 
 
 def _normalize(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
-    mean = np.mean(x, axis=axes, keepdims=True)
-    variance = np.mean((x - mean) ** 2, axis=axes, keepdims=True)
-    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
+    centered = x - np.mean(x, axis=axes, keepdims=True)
+    centered = centered - np.mean(centered, axis=axes, keepdims=True)
+    variance = np.mean(centered**2, axis=axes, keepdims=True)
+    return centered / np.sqrt(variance + x.dtype.type(epsilon))
 
 
 def _scale_to_unit(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
@@ -461,7 +497,8 @@ class LayerNormOp(Differentiable, Quantizable, Reshapable, NormalizationOperatio
 
         def body(s: ScalarBuilder, x: Scalar, *rest: Scalar) -> Scalar:
             others = list(rest[len(reads) :])
-            result = (x - rest[0]) * rest[1] if is_centered else x * rest[0]
+            centered = (x - rest[0]) - rest[1] if is_centered else x
+            result = centered * rest[len(reads) - 1]
             if scale is not None:
                 result = result * others.pop(0)
             return result + others.pop(0) if shift is not None else result
@@ -534,10 +571,9 @@ class InstanceNormOp(NormalizationOperation):
     def define(self, k: KernelBuilder, inputs: Sequence[Access], output: Access) -> str:
         x, scale, shift = inputs
         statistics = _Statistics(k, self, tuple(range(2, x.rank)), x, output)
-        mean, factor = statistics.mean_and_factor(self.get("epsilon"))
         statistics.combine(
-            [mean, factor],
-            lambda s, x, m, f, a, b: (x - m) * f * a + b,
+            statistics.mean_and_factor(self.get("epsilon")),
+            lambda s, x, m, r, f, a, b: ((x - m) - r) * f * a + b,
             parameters=lambda d: [scale.at(d[CHANNELS]), shift.at(d[CHANNELS])],
         )
         statistics.clear_padding()

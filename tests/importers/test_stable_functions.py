@@ -39,8 +39,8 @@ def group_norm(x: np.ndarray, opset: int) -> np.ndarray:
     return rows.reshape(x.shape) * SCALE.reshape(-1, 1, 1) + SHIFT.reshape(-1, 1, 1)
 
 
-# Rounding of the result, and of a mean of 3,000 by some units of 2^-12 in f32.
-TOLERANCES = {np.float16: 6e-3, np.float32: 2e-3, np.float64: 1e-8}
+# Rounding of the result, and of some sums and products on the way.
+TOLERANCES = {np.float16: 6e-3, np.float32: 5e-6, np.float64: 1e-11}
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

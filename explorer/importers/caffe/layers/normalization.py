@@ -66,7 +66,7 @@ def mvn(node: CaffeNode, build: Build) -> Expr:
     axes = range(first, build.rank(x))
     if not axes:
         raise ValueError(f"no axes from {first} on in {build.rank(x)}")
-    centered = build.binary("sub", x, build.reduce("mean", x, axes, keepdims=True))
+    _, centered = build.centered(x, axes)
     if not node.own.is_set("normalize_variance", True):
         return centered
     squares = build.binary("mul", centered, centered)

@@ -20,7 +20,6 @@ from explorer.ir.top.reductions.normalization import (
     LayerNormOp,
     SoftmaxOp,
 )
-from explorer.ir.top.reductions.reduction import ReduceOp
 
 
 @converts("Identity")
@@ -104,9 +103,10 @@ def _train_batch_norm(
     """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
     x, scale, shift, running_mean, running_variance = operands
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean, variance = _statistics(build.wide(x), axes, build)
+    mean, centered, variance = _statistics(build.wide(x), axes, build)
     own = [build.reshape(value, [-1]) for value in (mean, variance)]
-    parts = build.of_one_float([x, scale, shift, *own])
+    nothing = build.scaled(own[0], 0)
+    parts = build.of_one_float([centered, scale, shift, nothing, own[1]])
     y = build.cast(build.value(BatchNormOp, parts, epsilon=epsilon), build.dtype(x))
     moved = []
     for running, present in zip((running_mean, running_variance), own, strict=True):
@@ -116,12 +116,11 @@ def _train_batch_norm(
     return [y, *moved]
 
 
-def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr]:
-    """Mean and variance along axes, which stay with size 1."""
-    mean = build.value(ReduceOp, [x], kind="mean", axes=axes, keepdims=True)
-    centered = build.binary("sub", x, mean)
+def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr, Expr]:
+    """The mean along axes, which stay with size 1, x without it, and the variance."""
+    mean, centered = build.centered(x, axes)
     squares = build.binary("mul", centered, centered)
-    return mean, build.value(ReduceOp, [squares], kind="mean", axes=axes, keepdims=True)
+    return mean, centered, build.reduce("mean", squares, axes, True)
 
 
 @converts("SimplifiedLayerNormalization")
@@ -153,7 +152,7 @@ def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     if not any(node.results[1:]):
         return [y]
     axes = range(axis, build.rank(x))
-    mean, variance = _statistics(build.wide(x), list(axes), build)
+    mean, _, variance = _statistics(build.wide(x), list(axes), build)
     statistics = mean, _inverse_root(variance, epsilon, build)
     return [y, *(build.cast(value, np.float32) for value in statistics)]
 
@@ -193,13 +192,11 @@ def group_normalization(node: Node, build: Build) -> Expr:
 def mean_variance_normalization(node: Node, build: Build) -> Expr:
     """(x - mean) / (deviation + 1e-9), the variance in two passes, in f32 at least."""
     x = node.operand(0)
-    wide = build.wide(x)
     axes = build.axes(node.integers("axes") or (0, 2, 3), build.rank(x))
-    mean, variance = _statistics(wide, axes, build)
+    _, centered, variance = _statistics(build.wide(x), axes, build)
     deviation = build.unary("sqrt", variance)
     deviation = build.binary("add", deviation, build.scalar_like(1e-9, deviation))
-    y = build.binary("div", build.binary("sub", wide, mean), deviation)
-    return build.cast(y, build.dtype(x))
+    return build.cast(build.binary("div", centered, deviation), build.dtype(x))
 
 
 @converts("LRN")

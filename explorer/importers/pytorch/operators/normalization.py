@@ -46,8 +46,8 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
         return build.value(BatchNormOp, [x, *parameters], epsilon=epsilon)
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
     wide = build.wide(x)
-    mean, spread = _statistics(wide, axes, epsilon, build)
-    normalized = build.binary("mul", build.binary("sub", wide, mean), spread)
+    _, apart, spread = _statistics(wide, axes, epsilon, build)
+    normalized = build.binary("mul", apart, spread)
     normalized = build.cast(normalized, build.dtype(x))
     return _scaled_by_channels(normalized, scale, shift, build)
 
@@ -114,8 +114,7 @@ def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     x = node.operand("input")
     axes = [axis for axis in range(build.rank(x)) if axis != 1]
     wide = build.wide(x)
-    mean = build.reduce("mean", wide, axes, True)
-    apart = build.binary("sub", wide, mean)
+    mean, apart = build.centered(wide, axes)
     variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
     channels = _channels(x, build)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
@@ -142,13 +141,12 @@ def _or_constant(value: Expr | None, number: float, count: int, x: Expr, build: 
     return build.weight(np.full(count, number, build.dtype(x)))
 
 
-def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr]:
-    """The mean, and 1 / sqrt(variance + epsilon), with axes of size 1."""
-    mean = build.reduce("mean", x, axes, True)
-    apart = build.binary("sub", x, mean)
+def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr, Expr]:
+    """The mean, x without it, and 1 / sqrt(variance + epsilon), with axes of size 1."""
+    mean, apart = build.centered(x, axes)
     variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
     root = build.unary("sqrt", build.binary("add", variance, build.scalar_like(epsilon, x)))
-    return mean, build.unary("reciprocal", root)
+    return mean, apart, build.unary("reciprocal", root)
 
 
 def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None, build: Build) -> Expr:
@@ -171,8 +169,8 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
     axes = list(range(axis, build.rank(x)))
-    statistics = _statistics(build.wide(x), axes, node.number("eps", 1e-5), build)
-    return [layer_norm(node, build), *_like(x, list(statistics), build)]
+    mean, _, spread = _statistics(build.wide(x), axes, node.number("eps", 1e-5), build)
+    return [layer_norm(node, build), *_like(x, [mean, spread], build)]
 
 
 def rms_norm(node: AtenNode, build: Build) -> Expr:
@@ -211,8 +209,8 @@ def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
     result = _scaled_by_channels(y, weight, bias, build)
     if "native" not in node.call.target:
         return [result]
-    statistics = _statistics(build.wide(rows), [2], epsilon, build)
-    return [result, *(build.squeeze(v, [2]) for v in _like(x, list(statistics), build))]
+    mean, _, spread = _statistics(build.wide(rows), [2], epsilon, build)
+    return [result, *(build.squeeze(v, [2]) for v in _like(x, [mean, spread], build))]
 
 
 def instance_norm(node: AtenNode, build: Build) -> Expr:

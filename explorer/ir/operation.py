@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,9 +33,15 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
-from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, OptionalDef, VariadicDef
-from xdsl.parser import Parser
+from xdsl.ir import Attribute, Data, Operation, OpResult, SSAValue, SSAValues
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OptionalDef,
+    VariadicDef,
+    irdl_attr_definition,
+)
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -359,6 +365,33 @@ def set_identity(op: Operation, identity: str) -> None:
         result.name_hint = identity if index == 0 else f"{identity}.{index}"
 
 
+# -- lines of text with what they mean -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Texts, of which each stands on a line of its own, and what they are the text of."""
+
+    texts: tuple[str, ...]
+    meant: tuple[Any, ...] = field(compare=False, repr=False)
+    """A record for each, of a kind that the IR does not know."""
+
+
+@irdl_attr_definition
+class LinesAttr(Data[Lines]):  # prints as an array of strings, and is parsed as one
+    """What is printed, and never read back from the text: a text that is parsed is an array."""
+
+    name = "top.lines"
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.data.texts, printer.print_string_literal)
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Lines:
+        parser.raise_error("lines of text are written as an array of strings")
+
+
 # -- properties as Python values -------------------------------------------------------------------
 
 
@@ -399,6 +432,8 @@ def from_attribute(attribute: Attribute) -> Any:
         return attribute.value.data
     if isinstance(attribute, StringAttr):
         return attribute.data
+    if isinstance(attribute, LinesAttr):
+        return attribute.data.texts
     if isinstance(attribute, DenseArrayBase):
         if attribute.elt_type == i64:
             content = attribute.data.data
@@ -463,12 +498,12 @@ def _hidden_attributes(op: Operation, printer: Printer) -> tuple[str, ...]:
 
 def _print_lines(attribute: Attribute, printer: Printer) -> None:
     """A list with an item per line: read back like any other."""
-    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
+    items = from_attribute(attribute)
     printer.print_string("[")
     for index, item in enumerate(items):
         printer.print_string(",\n" if index else "\n")
         printer.print_string("    ")
-        printer.print_attribute(item)
+        printer.print_string_literal(item)
     printer.print_string("]")
 
 

@@ -19,7 +19,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.dialects.npu import ARGUMENT_OFFSETS, SPACE_BYTES, InstructionsOp
-from explorer.ir.operation import TopOperation, from_attribute, identity_of
+from explorer.ir.operation import LinesAttr, TopOperation, from_attribute, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -249,11 +249,6 @@ def network_of(
 def _section(
     op: InstructionsOp, weights: Mapping[str, np.ndarray], before: Sequence[Section]
 ) -> Section:
-    lines = tuple(from_attribute(op.lines))
-    try:
-        instructions = assemble("\n".join(lines)).instructions
-    except InputError as error:
-        raise InputError(f"{identity_of(op)}: {error.message}", hint=error.hint) from error
     constant = op.operands[-1].owner
     assert isinstance(constant, WeightOp)
     return Section(
@@ -263,12 +258,22 @@ def _section(
         macs=op.macs(),
         reads=tuple(value_name(value) for value in op.data),
         writes=value_name(op.output),
-        instructions=instructions,
-        assembly=lines,
+        instructions=_instructions(op),
+        assembly=op.texts,
         first=before[-1].last + 1 if before else 0,
         constants=np.asarray(weights[constant.weight.data]),
         constants_offset=op.get("constants_offset"),
     )
+
+
+def _instructions(op: InstructionsOp) -> tuple[Instruction, ...]:
+    """Those that the compiler wrote the text of; else those that the text says."""
+    if isinstance(op.lines, LinesAttr):
+        return op.lines.data.meant
+    try:
+        return assemble("\n".join(op.texts)).instructions
+    except InputError as error:
+        raise InputError(f"{identity_of(op)}: {error.message}", hint=error.hint) from error
 
 
 def _stored(value: SSAValue) -> Stored:

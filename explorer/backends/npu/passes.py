@@ -29,7 +29,14 @@ from explorer.ir.dialects.npu import (
     NpuOperation,
 )
 from explorer.ir.functions.calls import functions_on
-from explorer.ir.operation import TopOperation, identity_of, set_identity, to_attribute
+from explorer.ir.operation import (
+    Lines,
+    LinesAttr,
+    TopOperation,
+    identity_of,
+    set_identity,
+    to_attribute,
+)
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
@@ -330,13 +337,14 @@ class EmitInstructions(Pass):
         if not is_last:
             instructions.pop()  # the end, for which the next barrier waits
         end = max(offset + size for offset, size in made.constants.values())
+        lines = Lines(tuple(map(line_of, instructions)), tuple(instructions))
         with events.rewrite("emit", op, f"{len(instructions):,} instructions"):
             name = f"{identity_of(op)}.image"
             constants = rewriter.add_weight(op, name, made.image(start, end), like=op)
             emitted = InstructionsOp.make(
                 [[*op.data, constants]],
                 [op.output.type],
-                lines=to_attribute([line_of(i) for i in instructions]),
+                lines=LinesAttr(lines),
                 constants_offset=start,
                 **{name: op.properties.get(name) for name in KEPT},
             )

@@ -17,6 +17,8 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
+    AnyOf,
+    BaseAttr,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
@@ -24,7 +26,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
-from explorer.ir.operation import TopOperation, from_attribute
+from explorer.ir.operation import LinesAttr, TopOperation, from_attribute
 
 ARGUMENT_OFFSETS = "npu.argument_offsets"
 """Attribute of an addressed function: where its arguments lie in global memory, in bytes."""
@@ -118,7 +120,8 @@ class LayerOp(NpuOperation):
 
 @irdl_op_definition
 class InstructionsOp(NpuOperation):
-    """A layer as instructions, the text of each on a line of its own.
+    """A layer as instructions, the text of each on a line of its own; `LinesAttr` holds those that
+    the compiler made, so that nothing reads their text back.
 
     Its one constant operand are the bytes that it reads: weights as the array takes them, and
     micro-operations. constants_offset: where these lie in global memory.
@@ -127,12 +130,17 @@ class InstructionsOp(NpuOperation):
     name = "npu.instructions"
     LINES: ClassVar[tuple[str, ...]] = ("lines",)
 
-    lines = prop_def(ArrayAttr)
+    lines = prop_def(AnyOf((BaseAttr(ArrayAttr), BaseAttr(LinesAttr))))
     constants_offset = prop_def(IntegerAttr)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The instructions as text."""
+        return from_attribute(self.lines)
 
     def graph_attributes(self) -> tuple[tuple[str, str], ...]:
         return (
-            ("instructions", str(len(self.lines.data))),
+            ("instructions", str(len(self.texts))),
             ("offset", str(self.get("offset"))),
             ("constants_offset", str(self.get("constants_offset"))),
         )

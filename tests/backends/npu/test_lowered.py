@@ -6,10 +6,12 @@ import pytest
 
 import explorer
 from explorer.backends.npu import lowered as module
+from explorer.backends.npu import network
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.reach import reach_of
-from explorer.ir.dialects.npu import LayerOp
-from explorer.ir.operation import identity_of, set_identity, to_attribute
+from explorer.ir.dialects.npu import InstructionsOp, LayerOp
+from explorer.ir.functions.calls import functions_on
+from explorer.ir.operation import LinesAttr, identity_of, set_identity, to_attribute
 from explorer.ir.structure import operations
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.weights import Weights
@@ -33,6 +35,7 @@ def counts(monkeypatch):
 
     for name in COUNTED:
         monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
+    monkeypatch.setattr(network, "assemble", counting("assemble", network.assemble))
     return found
 
 
@@ -48,6 +51,19 @@ def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits
     count = len(layers_of(c["tile-layers"].after))
     assert count == 7
     assert dict(counts) == {"read_operation": count, "tile_with_reason": count}
+
+
+def test_instructions_of_the_compiler_are_those_that_their_text_says(compiled):
+    snapshot = compiled("odd-12x20")["emit-instructions"].after
+    machine = describe(load_target("odd-12x20"))
+    (function,) = functions_on(snapshot.program, "odd-12x20")
+    made = network.network_of(function, snapshot.weights, machine)
+    for op in operations(snapshot.program):
+        if isinstance(op, InstructionsOp):
+            assert isinstance(op.lines, LinesAttr)
+            op.properties["lines"] = to_attribute(op.texts)
+    read = network.network_of(function, snapshot.weights, machine)
+    assert read.instructions == made.instructions and read.program == made.program
 
 
 def test_tiles_that_were_changed_are_read_from_the_operation(compiled):

@@ -184,13 +184,3 @@ def chrome_trace() -> Faces:
 def _plan(trace: Trace) -> MemoryPlan:
     assert trace.memory is not None, "the view needs it"
     return trace.memory
-
-
-def ports() -> Faces:
-    from explorer.views.instructions.ports import ports_html, ports_text
-
-    return Faces(
-        text=lambda trace, _, width: ports_text(trace, width),
-        html=lambda trace, _: ports_html(trace),
-        json=lambda trace, _: trace.ports,
-    )

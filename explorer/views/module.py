@@ -54,7 +54,6 @@ STYLES = (
     "film.css",
     "open_dialog.css",
     "file_pairs.css",
-    "ports.css",
     "python.css",
     "ir_editor.css",
     "narrow.css",

@@ -16,6 +16,7 @@ from explorer.views.catalog import (
     kernels,
     layers,
     operators,
+    ports,
     program,
     weights,
 )
@@ -55,12 +56,6 @@ def _chrome_trace_payload(trace: Trace) -> Json:
     from explorer.views.static.chrome_trace import chrome_trace
 
     return chrome_trace(trace)
-
-
-def _ports_payload(trace: Trace) -> Json:
-    from explorer.views.payload.ports import ports_payload
-
-    return ports_payload(trace)
 
 
 VIEWS: tuple[View, ...] = (
@@ -173,19 +168,7 @@ VIEWS: tuple[View, ...] = (
     program.VIEW,
     kernels.VIEW,
     weights.VIEW,
-    View(
-        name="ports",
-        title="what limits every hot loop on the ports of a core",
-        needs=("ports",),
-        faces=faces.ports,
-        payload=_ports_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "code" / "ports.js",
-            function="portsView",
-            key="l",
-            is_optional=True,
-        ),
-    ),
+    ports.VIEW,
     insights.VIEW,
     View(
         name="compare",

@@ -123,6 +123,10 @@ class Row:
     """The pass in which those operations stand; empty: the one that is looked at."""
     link: Link | None = None
     """Where a click leads, where that is more than an operation."""
+    title: str = ""
+    """The heading of its details; empty: its first cell."""
+    details: tuple[Part, ...] = ()
+    """More about it: next to the table in the page, folded in HTML, and not in text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +148,10 @@ class TableSpec:
         """A row's cell of a column; a value that is missing or None is unknown."""
         value = row.cells.get(column.key)
         return value if isinstance(value, Cell) else Cell(value=value)
+
+    def title_of(self, row: Row) -> str:
+        """The heading of a row's details."""
+        return row.title or self.text(self.cell(row, self.columns[0]), self.columns[0])
 
     def text(self, cell: Cell, column: Column) -> str:
         """What stands in a cell, without its glyph."""
@@ -169,6 +177,13 @@ class Text:
     text: str
     is_quiet: bool = True
     look: Look | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """Lines in the monospaced font."""
+
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +289,7 @@ class Section:
     """Whether the page draws it; not where the pane has a richer form of its own."""
 
 
-Part = TableSpec | Facts | Text | ChartSpec | ImageSpec | Section
+Part = TableSpec | Facts | Text | Code | ChartSpec | ImageSpec | Section
 
 
 @dataclass(frozen=True, kw_only=True)

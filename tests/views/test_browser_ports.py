@@ -31,18 +31,18 @@ def test_a_click_on_a_loop_shows_its_ports(opened: Any, trace: Trace):
     )  # fmt: skip
     watched = opened(replace(trace, ports=record), link="dock=ports")
     page = watched.page
-    pane = page.locator(".ports-pane")
+    pane = page.locator(".dock .with-details")
     expect(pane).to_contain_text("LLVM 19.1.7 counts the ports of haswell")
-    expect(pane).to_contain_text("The cost model is within 15% in 50")
+    expect(pane).to_contain_text("The cost model is within 15 % in 50")
     expect(pane).to_contain_text("not counted: pool_1: no innermost loop is hot")
     aside = pane.locator("aside")
     expect(aside.locator("h3")).to_have_text("conv_1: task > ci")
     page.get_by_role("row", name="conv_2").click()
     expect(aside.locator("h3")).to_have_text("conv_2: task > ci")
-    expect(pane.locator("tr.marked")).to_have_count(1)
-    expect(aside.locator(".port")).to_have_count(2)
+    expect(pane.locator("table[aria-label='hot loops'] tr.marked")).to_have_count(1)
+    expect(aside.locator("tbody tr")).to_have_count(2)
     expect(aside.locator("pre")).to_contain_text("vfmadd231ps")
-    bars = aside.locator(".port-bar").evaluate_all("all => all.map((bar) => bar.offsetWidth)")
+    bars = aside.locator(".share-bar").evaluate_all("all => all.map((bar) => bar.offsetWidth)")
     assert bars[0] == pytest.approx(2 * bars[1], abs=2)
     assert watched.is_clean(), watched
 

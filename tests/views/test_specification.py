@@ -138,14 +138,18 @@ def test_weights_of_a_damaged_file_have_no_picture(weighted: Trace):
 
 
 @pytest.mark.browser
-def test_the_weights_of_the_selected_operation_are_open(opened: Any, weighted: Trace):
+def test_the_chosen_weight_is_shown_next_to_the_table(opened: Any, weighted: Trace):
     watched = opened(weighted, link="pass=2&dock=weights")
     page = watched.page
     table = page.locator(".dock table[aria-label='weights']")
     expect(table.locator("tbody tr")).to_have_count(2)
-    expect(page.locator(".dock details[open]")).to_have_count(0)
+    aside = page.locator(".dock aside")
+    expect(aside.locator("h3")).to_contain_text("conv_1: ")
+    table.locator("tbody tr").nth(1).click()
+    expect(aside.locator("h3")).to_have_text("conv_3: bias")
+    expect(page.locator(".subject h2")).to_have_text("conv_3")
     table.locator("tbody tr").first.click()
-    expect(page.locator(".dock details[open] img")).to_be_visible()
-    assert page.locator(".dock details[open] .chart rect").count() > 10
+    expect(aside.locator("img")).to_be_visible()
+    assert aside.locator(".chart rect").count() > 10
     expect(table.locator("tbody tr").first).to_have_class("marked")
     assert watched.is_clean(), watched

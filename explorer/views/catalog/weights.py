@@ -21,7 +21,6 @@ from explorer.views.specification import (
     Label,
     Part,
     Row,
-    Section,
     Specification,
     TableSpec,
 )
@@ -45,7 +44,7 @@ WIDTH, HEIGHT, BASE = 384, 96, 78
 
 
 def weights(trace: Trace, index: int = -1) -> Specification:
-    """A row for every weight, then what its elements are."""
+    """A row for every weight, with the distribution and a picture of its elements."""
     record = trace.part(PART, WeightsRecord)
     assert record is not None, "the view needs it"
     table = TableSpec(
@@ -56,13 +55,15 @@ def weights(trace: Trace, index: int = -1) -> Specification:
     return Specification(
         title="Weights",
         subtitle=f"{format_count(len(record.tensors), 'weight')} of {format_bytes(total)}{more}",
-        parts=(table, *map(_section, record.tensors)),
+        parts=(table,),
     )
 
 
 def _row(tensor: WeightTensor) -> Row:
     return Row(
         operations=(tensor.operation,),
+        title=f"{tensor.operation}: {tensor.name}",
+        details=_pictures(tensor),
         cells={
             "operation": tensor.operation,
             "weight": tensor.name,
@@ -79,7 +80,7 @@ def _row(tensor: WeightTensor) -> Row:
     )
 
 
-def _section(tensor: WeightTensor) -> Section:
+def _pictures(tensor: WeightTensor) -> tuple[Part, ...]:
     parts: tuple[Part, ...] = (_histogram(tensor),)
     rows, columns = tensor.picture
     try:
@@ -89,12 +90,7 @@ def _section(tensor: WeightTensor) -> Section:
     if rows > 0 and len(pixels) == rows * columns:
         title = f"{tensor.name}: the first axis downwards, the others to the right"
         parts += (ImageSpec(title=title, width=columns, height=rows, pixels=pixels),)
-    return Section(
-        title=f"{tensor.operation}: {tensor.name}",
-        parts=parts,
-        is_folded=True,
-        operations=(tensor.operation,),
-    )
+    return parts
 
 
 def _histogram(tensor: WeightTensor) -> ChartSpec:

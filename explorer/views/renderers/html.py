@@ -26,6 +26,7 @@ from explorer.views.specification import (
     Bars,
     Cell,
     ChartSpec,
+    Code,
     Column,
     Facts,
     ImageSpec,
@@ -67,6 +68,8 @@ def _part(part: Part) -> str:
     if isinstance(part, Text):
         glyph = f"{badge(part.look)} " if part.look else ""
         return paragraph(glyph + escape(part.text), quiet=part.is_quiet)
+    if isinstance(part, Code):
+        return paragraph("<br>".join(code(line.expandtabs(8)) for line in part.lines))
     if isinstance(part, ChartSpec):
         return picture(svg_of(part), part.width, part.title)
     if isinstance(part, ImageSpec):
@@ -84,7 +87,12 @@ def _table(spec: TableSpec) -> str:
     ]
     html = table(rows, [column.title for column in shown], alignment(shown)) if rows else ""
     left_out = rows_left_out(spec)
-    return html + (note(left_out) if left_out else "")
+    html += note(left_out) if left_out else ""
+    return html + "".join(
+        fold(spec.title_of(row), _body(row.details))
+        for row in spec.rows[: spec.max_rows]
+        if row.details
+    )
 
 
 def _cell(spec: TableSpec, cell: Cell, column: Column) -> str:

@@ -15,6 +15,7 @@ from explorer.views.specification import (
     Bars,
     Cell,
     ChartSpec,
+    Code,
     Column,
     Facts,
     ImageSpec,
@@ -71,12 +72,17 @@ def _part(part: Part) -> Json:
                 ]
                 for row in part.rows
             ],
+            "details": [[part.title_of(row), _parts(row.details)] for row in part.rows]
+            if any(row.details for row in part.rows)
+            else None,
         }
     if isinstance(part, Facts):
         return {"kind": "facts", "rows": [list(row) for row in part.rows]}
     if isinstance(part, Text):
         look = part.look and [part.look.name, part.look.glyph, part.look.title]
         return {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
+    if isinstance(part, Code):
+        return {"kind": "code", "lines": list(part.lines)}
     if isinstance(part, ChartSpec):
         return {
             "kind": "chart",
@@ -140,6 +146,8 @@ def _plain(part: Part) -> Json:
         return dict(part.rows)
     if isinstance(part, Text):
         return part.text
+    if isinstance(part, Code):
+        return list(part.lines)
     if isinstance(part, Section):
         return {part.title: [_plain(inner) for inner in part.parts]}
     return {"picture": part.title}

@@ -14,9 +14,16 @@ export async function specificationPane(app, tab) {
   const absent = missingOf(app, tab);
   if (absent) return {node: absent};
   const specification = await app.data.chunk(tab.view);
-  const drawn = drawParts(app, specification.parts);
+  const beside = specification.parts.some(({details}) => details)
+    ? element("aside", {class: "scroll padded", "aria-live": "polite"})
+    : null;
+  const drawn = drawParts(app, specification.parts, {
+    ondetails: (title, parts) =>
+      replace(beside, element("h3", {}, title), drawParts(app, parts).nodes),
+  });
+  const main = element("div", {class: "scroll padded specification"}, drawn.nodes);
   return {
-    node: element("div", {class: "scroll padded specification"}, drawn.nodes),
+    node: beside ? element("div", {class: "with-details specification"}, main, beside) : main,
     aside: element("span", {class: "quiet-text"}, specification.subtitle),
     refresh: drawn.refresh,
   };
@@ -38,11 +45,12 @@ const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
  *
  * @param {any} app
  * @param {any[]} parts
- * @param {{onrow?: (row: any) => void}} gestures onrow: instead of selecting a row's operation
+ * @param {{onrow?: (row: any) => void, ondetails?: (title: string, parts: any[]) => void}} gestures
+ *   onrow: instead of selecting a row's operation; ondetails: where the chosen row's details go
  * @returns {{nodes: Node[], refresh: () => void}}
  */
-export function drawParts(app, parts, {onrow} = {}) {
-  const drawn = parts.map((part) => DRAW[part.kind](app, part, {onrow}));
+export function drawParts(app, parts, gestures = {}) {
+  const drawn = parts.map((part) => DRAW[part.kind](app, part, gestures));
   return {
     nodes: drawn.map(({node}) => node),
     refresh: () => drawn.forEach(({refresh}) => refresh?.()),
@@ -64,6 +72,7 @@ const DRAW = {
   text: (_, {text, quiet, look}) => ({
     node: element("p", {class: quiet ? "quiet-text" : ""}, glyphOf(look), text),
   }),
+  code: (_, {lines}) => ({node: element("pre", {class: "mono"}, lines.join("\n"))}),
   chart: drawChart,
   image: (_, {title, source, width}) => {
     const node = element("img", {class: "pixels", alt: title, title, src: source});
@@ -99,7 +108,8 @@ function glyphOf(look) {
 const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
 const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 
-function drawTable(app, {title, sortBy, facet, cap, columns, rows}, {onrow}) {
+function drawTable(app, part, {onrow, ondetails}) {
+  const {title, sortBy, facet, cap, columns, rows, details} = part;
   const filled = columns
     .map((column, place) => [...column, place + 1])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
@@ -116,27 +126,42 @@ function drawTable(app, {title, sortBy, facet, cap, columns, rows}, {onrow}) {
   const isLink = rows.some(([[operations, link]]) => operations.length || link);
   /** @type {(row: any) => boolean} */
   let marked = () => false;
-  const tableOf = (chosen) =>
-    sortableTable(described, chosen, {
+  let chosen = null;
+  const choose = (row) => {
+    chosen = row;
+    ondetails?.(...details[rows.indexOf(row)]);
+  };
+  const onclick = (row) => {
+    if (details) choose(row);
+    if (onrow) onrow(row);
+    else visit(app, row);
+    if (details) refresh();
+  };
+  const tableOf = (some) =>
+    sortableTable(described, some, {
       label: title,
       cap,
       sortBy: sortBy && placeOf(sortBy) >= 0 ? placeOf(sortBy) : null,
       isMarked: (row) => marked(row),
-      onrow: onrow ?? (isLink ? (row) => visit(app, row) : null),
+      onrow: onrow || isLink || details ? onclick : undefined,
       ondrawn: (drawn) => {
         lines.clear();
         for (const [line, row] of drawn) lines.set(line, row);
       },
     });
   const refresh = () => {
-    marked = markedIn(app);
+    const isAbout = markedIn(app);
+    const other = details && !isAbout(chosen) && rows.find(isAbout);
+    if (other) choose(other);
+    marked = details ? (row) => row === chosen : isAbout;
     for (const [line, row] of lines) line.classList.toggle("marked", marked(row));
   };
+  if (details?.length) choose(rows[0]);
   if (!facet || placeOf(facet) < 0) return {node: tableOf(rows), refresh};
   const host = element("div", {});
   const at = filled[placeOf(facet)][5];
-  const show = (chosen) => {
-    replace(host, tableOf(chosen));
+  const show = (some) => {
+    replace(host, tableOf(some));
     refresh();
   };
   const chips = facetChips(rows, at, show);

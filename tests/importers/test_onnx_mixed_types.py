@@ -102,3 +102,30 @@ def test_a_result_without_a_type_of_numpy_is_rounded_once():
     }"""
     (found,) = run(text, np.array([3], np.float32), scale)
     np.testing.assert_array_equal(found, scale.astype(ml_dtypes.bfloat16).astype(np.float32))
+
+
+@pytest.mark.parametrize("to", ["int16", "int64", "uint8"])
+def test_a_mask_of_whole_numbers_is_added_to_the_scores(to: str):
+    q, k, v = (RANDOM.standard_normal((1, 1, 3, 4)).astype(np.float32) for _ in range(3))
+    mask = np.array([[2, 0, 1], [0, 3, 0], [1, 1, 0]], to)
+    text = f"""g (float[1,1,3,4] q, float[1,1,3,4] k, float[1,1,3,4] v, {to}[3,3] m)
+      => (float[1,1,3,4] y) {{ y = Attention <is_causal = 1> (q, k, v, m) }}"""
+    (found,) = run(text, q, k, v, mask)
+    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) / 2 + mask
+    scores = np.where(np.tri(3, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(found, expected, 2e-5, 2e-6)
+
+
+def test_weights_of_a_loss_may_add_up_beyond_half_precision():
+    x = np.array([[-500, 100], [300, 20], [7, 90]], np.float16)
+    weights = np.array([40000, 50000], np.float16)
+    text = """g (float16[3,2] x, int64[3] t, float16[2] w) => (float16 y) {
+      y = NegativeLogLikelihoodLoss (x, t, w)
+    }"""
+    target = np.array([0, 1, 1])
+    (found,) = run(text, x, target, weights)
+    wide = weights.astype(np.float64)[target]
+    expected = -(x[np.arange(3), target].astype(np.float64) * wide).sum() / wide.sum()
+    np.testing.assert_allclose(found, expected, 1e-3)

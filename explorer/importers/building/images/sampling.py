@@ -44,11 +44,13 @@ def taps_of(
     """positions: (N, points) in pixels of an axis with `size` of them, floating point.
 
     border: what lies outside. Zeros; the outermost pixel; or the image mirrored, at the centers of
-    the outermost pixels if `align_corners`, else at their outer edges.
+    the outermost pixels if `align_corners`, else at their outer edges. A position that is NaN is
+    the lower end, as in PyTorch.
     """
     if mode not in MODES or border not in BORDERS:
         raise Unsupported(f"interpolation {mode!r} with {border!r} outside")
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
+    positions = _without_nan(positions, low, build)
     if mode != "cubic" and border == "border":
         positions = build.unary("clip", positions, 0.0, size - 1.0)
     elif mode != "cubic" and border == "reflection":
@@ -74,7 +76,8 @@ def taps_of(
         )
     elif mode == "cubic" and border == "reflection":
         places = build.unary("round", _mirrored(places, low, high, build))
-    inside = build.unary("clip", places, 0.0, size - 1.0)
+    # An infinite position has no mirror image, and a place of every tap is read.
+    inside = _without_nan(build.unary("clip", places, 0.0, size - 1.0), 0.0, build)
     return Taps(build.cast(inside, np.int64), weights, size, count)
 
 
@@ -116,6 +119,11 @@ def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]
     by_pixel = build.transpose(flat, [0, 2, 1])
     coordinates = build.unsqueeze(places, [3])
     return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
+
+
+def _without_nan(x: Expr, number: float, build: Build) -> Expr:
+    is_nan = build.unary("is_nan", x)
+    return build.select(is_nan, build.scalar_like(number, x), x)
 
 
 def _is_inside(positions: Expr, low: float, high: float, build: Build) -> Expr:

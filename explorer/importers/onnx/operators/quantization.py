@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from onnx import TensorProto
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -54,7 +53,8 @@ NARROW = (Float32Type(), Float16Type(), BFloat16Type())
 def quantize(node: Node, build: Build) -> Expr:
     """Real numbers to quantized ones.
 
-    The division is in `precision`, else in the wider of both types; narrow floats in f32.
+    The division is in `precision`, else in the type of the scale: a quotient of half precision is
+    rounded to that before it is rounded to the result.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)
@@ -63,12 +63,12 @@ def quantize(node: Node, build: Build) -> Expr:
     elif node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
     kind = _typed(node, x, scale, zero_point, dtype, build)
-    is_single = node.integer("precision", 0) in (0, TensorProto.FLOAT)
-    if kind is not None and is_single and x.element_type in NARROW and dtype.itemsize <= 2:
-        return build.value(QuantizeOp, [x], to=kind)
-    precision = np.dtype(np.float64 if np.float64 in (build.dtype(x), build.dtype(scale)) else "f4")
+    precision = build.dtype(scale)
     if node.integer("precision", 0):
         precision = dtype_of(node.integer("precision"), "the division")
+    is_single = precision == np.float32
+    if kind is not None and is_single and x.element_type in NARROW and dtype.itemsize <= 2:
+        return build.value(QuantizeOp, [x], to=kind)
     divided = build.binary(
         "div", build.cast(x, precision), _aligned(build.cast(scale, precision), node, x, build)
     )
@@ -128,14 +128,16 @@ def _typed(
 
 
 def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype, build: Build) -> Expr:
-    """x, already divided by its scale, as integers of the type."""
+    """x, already divided by its scale, as integers of the type; NaN is the least of them."""
     if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
         raise Unsupported(f"quantization to {dtype}")
-    rounded = build.unary("round", x)
+    rounded = build.wide(build.unary("round", x))
     if zero is not None:
-        rounded = build.binary("add", rounded, build.cast(zero, build.dtype(x)))
+        rounded = build.binary("add", rounded, build.cast(zero, build.dtype(rounded)))
     low, high = integer_range(dtype)
-    return build.cast(build.unary("clip", rounded, float(low), float(high)), dtype)
+    clipped = build.unary("clip", rounded, float(low), float(high))
+    is_nan = build.unary("is_nan", rounded)
+    return build.cast(build.select(is_nan, build.scalar_like(low, rounded), clipped), dtype)
 
 
 def integer_range(dtype: np.dtype) -> tuple[int, int]:
@@ -246,7 +248,7 @@ def qlinear_conv(node: Node, build: Build) -> Expr:
         ),
     )
     y = _one(conv.convert(plain, build))
-    scale = build.binary("mul", x_scale, w_scale)
+    scale = build.binary("mul", build.wide(x_scale), build.wide(w_scale))
     return _requantized(y, _per_filter(scale, build.rank(weight) - 1, build), node, 6, build)
 
 
@@ -266,6 +268,7 @@ def qlinear_matmul(node: Node, build: Build) -> Expr:
         _centered(right, right_zero, build),
     )
     product = _one(matmul.convert(replace(node, operands=operands), build))
+    left_scale, right_scale = build.wide(left_scale), build.wide(right_scale)
     scale = build.binary("mul", _per_row(left_scale, build), right_scale)
     return _requantized(product, scale, node, 6, build)
 
@@ -395,8 +398,9 @@ def _per_filter(parameter: Expr, rank: int, build: Build) -> Expr:
 
 
 def _requantized(y: Expr, scale: Expr, node: Node, first: int, build: Build) -> Expr:
-    """y * scale / result scale, as integers; operand `first` is the result's scale."""
-    result_scale, zero = node.operand(first), node.operand(first + 1)
+    """y * scale / result scale, as integers; operand `first` is the result's scale. In f32 at
+    least: products of scales are too small for half precision."""
+    result_scale, zero = build.wide(node.operand(first)), node.operand(first + 1)
     factor = build.binary("div", scale, result_scale)
     real = build.binary("mul", build.cast(y, build.dtype(factor)), factor)
     return _quantized(real, zero, build.dtype(zero), build)

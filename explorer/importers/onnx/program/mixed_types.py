@@ -23,7 +23,9 @@ from explorer.importers.onnx.program.nodes import Node
 from explorer.importers.onnx.program.structures import Imported
 from explorer.ir.types import is_float_dtype
 
-OPERATORS = frozenset(("Attention", "RMSNormalization"))
+LOSSES = frozenset(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"))
+"""Sums of weights leave the range of half precision soon: these are computed in f32."""
+OPERATORS = frozenset(("Attention", "RMSNormalization", *LOSSES))
 """These combine floats of several types."""
 SIZES = {"CenterCropPad": 1}
 """Operands that are sizes; the bodies compare them with those of `Shape`."""
@@ -39,12 +41,27 @@ def with_one_type(node: Node, build: Build) -> Node:
         return replace(node, operands=tuple(operands))
     if node.operator not in OPERATORS:
         return node
+    if node.operator == "Attention":
+        node = _with_float_mask(node, build)
     values = [operand for operand in node.operands if isinstance(operand, Expr)]
     floats = [value for value in values if is_float_dtype(build.dtype(value))]
-    wide = iter(build.of_one_float(floats) if floats else [])
+    if node.operator in LOSSES:
+        wide = iter([build.wide(value) for value in floats])
+    else:
+        wide = iter(build.of_one_float(floats) if floats else [])
     operands = (
         next(wide) if isinstance(o, Expr) and is_float_dtype(o.dtype) else o for o in node.operands
     )
+    return replace(node, operands=tuple(operands))
+
+
+def _with_float_mask(node: Node, build: Build) -> Node:
+    """Whole numbers of a mask are added to the scores; the body would pad them with -infinity."""
+    mask = node.optional(3)
+    if mask is None or build.dtype(mask).kind not in "iu":
+        return node
+    operands = list(node.operands)
+    operands[3] = build.cast(mask, build.dtype(node.operand(0)))
     return replace(node, operands=tuple(operands))
 
 

@@ -1,0 +1,58 @@
+"""Positions of a grid that are no numbers, judged by PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+import torch
+
+from explorer.onnx_backend import Representation
+
+X = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
+NAN = [[[[np.nan, 0.2], [0.1, np.nan], [np.nan, np.nan], [0.3, -0.4]]]]
+INFINITE = [[[[np.inf, 0.2], [-np.inf, 0.1], [0.1, np.inf], [0.3, -0.4]]]]
+
+
+def sampled(grid: list, mode: str, border: str, align: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ours, and PyTorch's."""
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+      g (float[1,1,3,4] x, float[1,1,4,2] grid) => (float[1,1,1,4] y) {{
+        y = GridSample <mode = "{mode}", padding_mode = "{border}", align_corners = {align}>
+          (x, grid)
+      }}"""
+    array = np.array(grid, np.float32)
+    representation = Representation(onnx.parser.parse_model(text), "INTERPRETER", lambda _: None)
+    (found,) = representation.run({"x": X, "grid": array})
+    torch_mode = "bilinear" if mode == "linear" else mode
+    right = torch.nn.functional.grid_sample(
+        torch.from_numpy(X), torch.from_numpy(array), torch_mode, border, bool(align)
+    )
+    return found, right.numpy()
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_nan_is_the_lower_end(mode: str, border: str, align: int):
+    """PyTorch's documentation: NaN in the grid is read as -1."""
+    found, _ = sampled(NAN, mode, border, align)
+    plain = np.nan_to_num(np.array(NAN, np.float32), nan=-1).tolist()
+    _, right = sampled(plain, mode, border, align)
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+@pytest.mark.parametrize("border", ["zeros", "border"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_an_infinite_position_lies_outside(mode: str, border: str):
+    """As one far outside does; PyTorch has NaN there for linear mixtures with zeros."""
+    found, _ = sampled(INFINITE, mode, border, 0)
+    far = np.nan_to_num(np.array(INFINITE, np.float32), posinf=1e4, neginf=-1e4).tolist()
+    _, right = sampled(far, mode, border, 0)
+    np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_an_infinite_position_without_a_mirror_image_is_no_error(mode: str):
+    found, right = sampled(INFINITE, mode, "reflection", 1)
+    np.testing.assert_allclose(found[..., 3], right[..., 3], rtol=1e-5)

@@ -143,23 +143,25 @@ def entry(right: str) -> list[Disagreement]:
     ],
 )
 def test_judges_that_disagree_need_an_entry(table, found, status):
-    told = verdict(PAIR, {"onnxruntime": ONE, "onnx": TWO}, found, table)
+    told = verdict(PAIR, {"onnxruntime": ONE, "onnx": TWO}, found, table, {})
     assert told.status == status
 
 
 def test_judges_that_agree_need_no_entry():
     opinions = {"onnxruntime": ONE, "onnx": ONE}
-    assert verdict(PAIR, opinions, ONE, []).status == "right"
-    assert verdict(PAIR, opinions, TWO, entry("onnx")).status == "differs"
+    assert verdict(PAIR, opinions, ONE, [], {}).status == "right"
+    assert verdict(PAIR, opinions, TWO, entry("onnx"), {}).status == "differs"
     alone = {"onnxruntime": NoOpinion("no kernel"), "onnx": TWO}
-    assert verdict(PAIR, alone, TWO, []).status == "right"
-    assert verdict(PAIR, alone, ONE, []).reason == "onnx: 1 instead of 2 at [0], 1 of 2 elements"
+    assert verdict(PAIR, alone, TWO, [], {}).status == "right"
+    assert (
+        verdict(PAIR, alone, ONE, [], {}).reason == "onnx: 1 instead of 2 at [0], 1 of 2 elements"
+    )
 
 
 def test_float64_decides_about_roundings():
     rough, fine = [np.array([1.001], np.float32)], [np.array([1.0], np.float32)]
     opinions = {"onnxruntime": rough, "onnx": rough, "float64": [np.array([1.0])]}
-    assert verdict(Pair("Tanh", "float32"), opinions, fine, []).status == "right"
+    assert verdict(Pair("Tanh", "float32"), opinions, fine, [], {}).status == "right"
 
 
 def test_entries_name_operators_types_and_a_judge():
@@ -262,8 +264,8 @@ def test_a_chain_has_three_nodes_and_more():
 
 def test_a_chain_that_onnxruntime_confirms_is_right():
     chain = Pair("chain", "float32")
-    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, ONE, []).status == "right"
-    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, TWO, []).status == "disputed"
+    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, ONE, [], {}).status == "right"
+    assert verdict(chain, {"onnxruntime": ONE, "onnx": TWO}, TWO, [], {}).status == "disputed"
 
 
 def test_whole_numbers_are_judged_by_those_of_python():

@@ -93,8 +93,21 @@ class SeededSuite(ABC):
         return refusal
 
 
+class OtherNumbersError(AssertionError):
+    """Results that differ from the reference's; `found` and `expected` by name."""
+
+    def __init__(
+        self,
+        message: str,
+        found: Mapping[str, np.ndarray],
+        expected: Mapping[str, np.ndarray],
+    ) -> None:
+        super().__init__(message)
+        self.found, self.expected = found, expected
+
+
 def run_case(legal: LegalCase, device: str) -> tuple[str, str] | None:
-    """AssertionError where numbers differ; else what did not run as generated code."""
+    """OtherNumbersError where numbers differ; else what did not run as generated code."""
     if device == "INTERPRETER":
         _compare(ex.interpret(legal.model, legal.inputs), legal.expected)
         return None
@@ -110,6 +123,14 @@ def run_case(legal: LegalCase, device: str) -> tuple[str, str] | None:
 
 
 def _compare(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    try:
+        _require_same(found, expected)
+    except AssertionError as error:
+        ours = {name: np.asarray(found[name]) for name in expected}
+        raise OtherNumbersError(str(error), ours, expected) from None
+
+
+def _require_same(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
     for name, right in expected.items():
         ours = np.asarray(found[name])
         if (ours.dtype, ours.shape) != (right.dtype, right.shape):

@@ -48,16 +48,20 @@ def _value(a: Any, b: Any, dtype: str) -> str:
 def _tensor(a: np.ndarray, b: np.ndarray, dtype: str) -> str:
     if a.shape != b.shape:
         return f"shape {a.shape} instead of {b.shape}"
-    if a.dtype.kind in "OUT" or b.dtype.kind in "OUT":
-        return _first(a, b, np.asarray(a.astype(object) != b.astype(object), bool))
-    if a.dtype != b.dtype:
+    is_text = a.dtype.kind in "OUT" or b.dtype.kind in "OUT"
+    if a.dtype != b.dtype and not is_text:
         return f"{a.dtype} instead of {b.dtype}"
-    if "float" not in b.dtype.name:
-        return _first(a, b, np.asarray(a != b))
-    return _floats(a, b, dtype)
+    return _first(a, b, differing(a, b, dtype))
 
 
-def _floats(a: np.ndarray, b: np.ndarray, dtype: str) -> str:
+def differing(a: np.ndarray, b: np.ndarray, dtype: str) -> np.ndarray:
+    """Which elements of two arrays of one shape and type are not the same."""
+    if a.dtype.kind in "OUT" or b.dtype.kind in "OUT":
+        return np.asarray(a.astype(object) != b.astype(object), bool)
+    return _floats(a, b, dtype) if "float" in b.dtype.name else np.asarray(a != b)
+
+
+def _floats(a: np.ndarray, b: np.ndarray, dtype: str) -> np.ndarray:
     wide, exact = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(exact)
     with np.errstate(all="ignore"):
@@ -67,7 +71,7 @@ def _floats(a: np.ndarray, b: np.ndarray, dtype: str) -> str:
         least = STEPS * float(ml_dtypes.finfo(b.dtype).smallest_subnormal)
         near = np.abs(wide - exact) <= tolerance(dtype, b.dtype) * scale + least
         near |= _may_overflow(wide, exact, dtype, b.dtype)
-    return _first(a, b, differs & ~(finite & near))
+    return differs & ~(finite & near)
 
 
 def _may_overflow(wide: np.ndarray, exact: np.ndarray, dtype: str, found: np.dtype) -> np.ndarray:

@@ -52,8 +52,18 @@ TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 PLAIN_SHARE = 0.3
 """Of the inputs keep the numbers of the example, as far as the type holds them."""
 RESIZED_SHARE = 0.35
-DECIDE_SIZES = ("Range",)
-"""Operators that make as many elements as their operands say: these keep the example's numbers."""
+DECIDE_SIZES = {
+    "BlackmanWindow": ("T1",),
+    "HammingWindow": ("T1",),
+    "HannWindow": ("T1",),
+    "MelWeightMatrix": ("T1",),
+    "OneHot": ("T2",),
+    "Range": ("T",),
+}
+"""Operators that make as many elements as the operands of a type variable say: these keep the
+example's numbers."""
+EQUAL_SHAPES = {"MaxUnpool": (0, 1)}
+"""Inputs that must have one shape."""
 SIZES = (0, 0, 1, 2, 3, 7, 17)
 
 
@@ -170,6 +180,21 @@ class _Change:
                     np.resize(array, shape) if array.size else np.zeros(shape, array.dtype)
                 )
         self.words.append(f"size {old} is {new}")
+        self._require_fitting_sizes()
+
+    def _require_fitting_sizes(self) -> None:
+        """What no schema says: sizes that inputs and attributes have in common."""
+        equal = EQUAL_SHAPES.get(self.node.op_type, ())
+        if len({np.shape(self.inputs[index]) for index in equal}) > 1:
+            raise NotPossible("inputs of different shapes")
+        hidden = [a.i for a in self.node.attribute if a.name == "hidden_size"]
+        if hidden and np.shape(self.inputs[2])[-1] != hidden[0]:
+            raise NotPossible("another hidden size")
+        if self.node.op_type == "SplitToSequence" and len(self.inputs) > 1:
+            axis = next((a.i for a in self.node.attribute if a.name == "axis"), 0)
+            parts, size = np.asarray(self.inputs[1]), np.shape(self.inputs[0])[axis]
+            if parts.ndim and parts.sum() != size:
+                raise NotPossible("parts of another size")
 
     def _count_axes_from_the_end(self) -> None:
         ranks = [a.ndim for a in self.inputs if isinstance(a, np.ndarray)]
@@ -185,7 +210,8 @@ class _Change:
         if value is None:
             return None
         array, dtype = np.asarray(value), self.pair.element_type
-        is_plain = self.random.random() < PLAIN_SHARE or self.node.op_type in DECIDE_SIZES
+        is_size = self.variable in DECIDE_SIZES.get(self.node.op_type, ())
+        is_plain = self.random.random() < PLAIN_SHARE or is_size
         if is_plain and dtype != "string":
             return _as(array, dtype)
         return hostile(self.random, dtype, array.shape, kind)

@@ -5,6 +5,7 @@
     opinions["onnx"]              NoOpinion("it has no kernel for int8")
     opinions["float64"]           onnx's reference with every float in float64
     opinions["integers"]          onnx's reference with Python's integers, wrapped around at the end
+    opinions["proof"]             the exact result of an operator, where `proofs.py` has one
 
 onnxruntime decides whether inputs are legal: what it refuses in a run (an index outside of its
 axis) is nothing to judge.
@@ -24,9 +25,11 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
 from verification.operators.drawing import INSIDE
+from verification.operators.proofs import proof
 
 RUNTIME, ONNX, FLOAT64, INTEGERS = "onnxruntime", "onnx", "float64", "integers"
-EXACT = (FLOAT64, INTEGERS)
+PROOF = "proof"
+EXACT = (FLOAT64, INTEGERS, PROOF)
 """Judges that do not round or wrap around on the way."""
 NO_KERNEL = re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|[Uu]nsupported")
 WRONG_MODEL = re.compile(r"Inference")
@@ -49,10 +52,12 @@ DRAWS_RANDOM_NUMBERS = (
 
 @dataclass(frozen=True)
 class NoOpinion:
-    """Why a judge has none. `is_illegal`: it says that the inputs are wrong."""
+    """Why a judge has none. `is_illegal`: it says that the inputs are wrong. `is_refusal`: it may
+    say so, or have met a limit of its own."""
 
     reason: str
     is_illegal: bool = False
+    is_refusal: bool = False
 
 
 Opinion = list[Any] | NoOpinion
@@ -67,7 +72,14 @@ def ask(model: ModelProto, inputs: Mapping[str, Any]) -> Opinions:
         if _has_narrow_floats(model):
             opinions[FLOAT64] = _float64(model, inputs)
         opinions[INTEGERS] = _integers(model, inputs)
+        opinions[PROOF] = _proof(model, inputs)
     return opinions
+
+
+def _proof(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
+    plain, arrays = _unwrapped(model, inputs)
+    found = proof(plain, arrays)
+    return NoOpinion("there is no proof for the operator") if found is None else list(found)
 
 
 def _runtime(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
@@ -90,7 +102,8 @@ def _reference(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
         return list(ReferenceEvaluator(model).run(None, {n: _copy(v) for n, v in inputs.items()}))
     except Exception as error:  # whatever its NumPy code meets
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
-        return NoOpinion(words, is_illegal=isinstance(error, IndexError))
+        is_refusal = isinstance(error, ValueError)
+        return NoOpinion(words, isinstance(error, IndexError), is_refusal)
 
 
 def _copy(value: Any) -> Any:
@@ -125,7 +138,8 @@ def _unwrapped(model: ModelProto, inputs: Mapping[str, Any]) -> tuple[ModelProto
     names: dict[str, str] = {}
     for node in [n for n in nodes if n.op_type == "Cast"]:
         dtype = helper.tensor_dtype_to_np_dtype(next(a.i for a in node.attribute if a.name == "to"))
-        if node.output[0].endswith(INSIDE) and node.input[0] in arrays:
+        kind = np.asarray(arrays[node.input[0]]).dtype.kind if node.input[0] in arrays else "O"
+        if node.output[0].endswith(INSIDE) and kind != "O":
             arrays[node.input[0]] = arrays[node.input[0]].astype(dtype).astype(np.float32)
             names[node.output[0]] = node.input[0]
         elif node.input[0].endswith(INSIDE):

@@ -17,10 +17,11 @@ from pathlib import Path
 from explorer.runtime.child import Answer
 from explorer.runtime.processes import limit_memory
 from verification.conformance.suite import open_here
+from verification.operators.case_files import case_of_files
 from verification.operators.chains import CHAINS, draw_chain
 from verification.operators.pairs import Pair
 from verification.operators.templates import read
-from verification.operators.trying import case_of_files, judged, try_case, try_drawn
+from verification.operators.trying import judged, try_case, try_drawn
 from verification.operators.verdicts import disagreements
 
 MOST_BYTES = 4 << 30

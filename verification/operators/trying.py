@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
-from explorer.errors import UnsupportedError
-from explorer.importers.arrays import read_arrays
+from explorer.errors import ModelError, UnsupportedError
 from explorer.onnx_backend.backend import Opener, Representation
 from explorer.runtime.child import Answer
+from verification.operators.case_files import write_case
+from verification.operators.chains import CHAIN
+from verification.operators.comparing import same
 from verification.operators.drawing import Case, NotPossible, draw
 from verification.operators.judges import ONNX, RUNTIME, NoOpinion, Opinions, ask, is_random
+from verification.operators.nodes import by_nodes
 from verification.operators.pairs import Pair
 from verification.operators.templates import Template
 from verification.operators.verdicts import (
@@ -32,8 +34,11 @@ from verification.operators.verdicts import (
     Disagreement,
     Verdict,
     disagreements,
+    tolerated_type,
     verdict,
 )
+
+INTERPRETER = "INTERPRETER"
 
 
 def try_case(
@@ -67,13 +72,8 @@ def try_drawn(
     answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": case.seed}
     answer |= judged(case, devices, open_program, disagreements() if table is None else table)
     if folder is not None and answer["status"] in DEFECTS:
-        _write(case, folder / f"{pair.operator}-{pair.element_type}-{case.seed}")
+        write_case(case, folder / f"{pair.operator}-{pair.element_type}-{case.seed}")
     return answer
-
-
-def case_of_files(pair: Pair, seed: int, model: Path, inputs: Path) -> Case:
-    """A case that was written and made smaller."""
-    return Case(pair, seed, onnx.load(model), read_arrays(inputs), "reduced", 0)
 
 
 def judged(
@@ -110,7 +110,10 @@ def _device(
         if all(isinstance(opinion, NoOpinion) for opinion in opinions.values()):
             return Verdict(UNJUDGED, _line(f"{type(error).__name__}: {error}"))
         reference = opinions[ONNX]
-        if isinstance(reference, NoOpinion) and reference.is_illegal:
+        is_refused = isinstance(reference, NoOpinion) and (
+            reference.is_illegal or (isinstance(error, ModelError) and reference.is_refusal)
+        )
+        if is_refused:
             return Verdict(ILLEGAL, _line(error))
         return Verdict(FAILED, _line(f"{type(error).__name__}: {error}"))
     finally:
@@ -119,13 +122,26 @@ def _device(
         return Verdict(UNJUDGED, next(o.reason for o in opinions.values()))  # pyright: ignore
     if is_random(case.model):
         return Verdict(RANDOM)
-    return verdict(case.pair, opinions, found, table)
+    whole = verdict(case.pair, opinions, found, table, case.inputs)
+    if whole.status not in DEFECTS or case.pair.operator != CHAIN:
+        return whole
+    if device != INTERPRETER:
+        problem = _other_than_interpreted(case, found, open_program)
+        if problem:
+            return Verdict(whole.status, f"{whole.reason}; the interpreter: {problem}")
+    return by_nodes(
+        case,
+        whole,
+        lambda one: _device(one, INTERPRETER, open_program, ask(one.model, one.inputs), table),
+    )
 
 
-def _write(case: Case, stem: Path) -> None:
-    onnx.save(case.model, stem.with_suffix(".onnx"))
-    arrays: dict[str, Any] = {n: v for n, v in case.inputs.items() if isinstance(v, np.ndarray)}
-    np.savez(stem.with_suffix(".npz"), **arrays)
+def _other_than_interpreted(case: Case, found: Sequence[Any], open_program: Opener) -> str:
+    """What is not the same as in the interpreter; "" where nothing is."""
+    representation = Representation(case.model, INTERPRETER, open_program)
+    with np.errstate(all="ignore"):
+        right = list(representation.run(dict(case.inputs)))
+    return same(found, right, tolerated_type(case.pair))
 
 
 def _line(error: object) -> str:

@@ -5,13 +5,14 @@
 Judges that agree decide, and a result that is as near to float64 as its type allows is right, too,
 and so is one that equals Python's integers.
 Where judges disagree about what is no matter of rounding, `disagreements.toml` says who is right;
-without an entry the case is `disputed`.
+without an entry the case is `disputed`. Every judge that ours differs from needs an entry which
+says that it is wrong; one without a kind of difference does not help against a proof.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,8 @@ import numpy as np
 from onnx.defs import OpSchema
 
 from verification.operators.comparing import same
-from verification.operators.judges import EXACT, ONNX, RUNTIME, NoOpinion, Opinions
+from verification.operators.explaining import is_explained, is_given
+from verification.operators.judges import EXACT, ONNX, PROOF, RUNTIME, NoOpinion, Opinions
 from verification.operators.pairs import Pair, schemas
 
 TABLE = Path(__file__).with_name("disagreements.toml")
@@ -53,13 +55,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An entry of the table; no `types`: all of them. `format`: that of the operators."""
+    """An entry of the table; no `types`: all of them. `format`: that of the operators.
+
+    `given`, `only`: the inputs and the differences that it is for (`explaining.py`)."""
 
     operators: tuple[str, ...]
     types: tuple[str, ...]
     right: str
     why: str
     format: str = "onnx"
+    given: str = ""
+    only: str = ""
 
 
 @cache
@@ -72,23 +78,36 @@ def disagreements(path: Path = TABLE) -> tuple[Disagreement, ...]:
             entry["right"],
             entry["why"],
             entry.get("format", "onnx"),
+            entry.get("given", ""),
+            entry.get("only", ""),
         )
         for entry in entries
     )
 
 
-def entry_for(
-    pair: Pair, table: Sequence[Disagreement], format_name: str = "onnx"
-) -> Disagreement | None:
-    for entry in table:
-        has_type = not entry.types or pair.element_type in entry.types
-        if entry.format == format_name and pair.operator in entry.operators and has_type:
-            return entry
-    return None
+def entries_for(
+    pair: Pair,
+    table: Sequence[Disagreement],
+    inputs: Mapping[str, Any],
+    format_name: str = "onnx",
+) -> list[Disagreement]:
+    """The entries for an operator, a type and inputs."""
+    return [
+        entry
+        for entry in table
+        if entry.format == format_name
+        and pair.operator in entry.operators
+        and (not entry.types or pair.element_type in entry.types)
+        and is_given(entry.given, inputs)
+    ]
 
 
 def verdict(
-    pair: Pair, opinions: Opinions, found: Sequence[Any], table: Sequence[Disagreement]
+    pair: Pair,
+    opinions: Opinions,
+    found: Sequence[Any],
+    table: Sequence[Disagreement],
+    inputs: Mapping[str, Any],
 ) -> Verdict:
     """Judges our results. There is at least one opinion."""
     known = {n: o for n, o in opinions.items() if not isinstance(o, NoOpinion)}
@@ -96,22 +115,46 @@ def verdict(
     dtype = tolerated_type(pair)
     problems = {name: same(found, right, dtype) for name, right in known.items()}
     wrong = {name: problem for name, problem in problems.items() if problem}
-    if not wrong:
-        return Verdict(RIGHT)
-    if any(right is not None and not same(found, right, dtype) for right in exact):
+    is_exact = [r is not None and not same(found, r, dtype) for r in exact]
+    if not wrong or any(is_exact):
         return Verdict(RIGHT)
     words = "; ".join(f"{name}: {problem}" for name, problem in wrong.items())
     if pair.operator not in schemas() and RUNTIME not in wrong and RUNTIME in known:
         return Verdict(RIGHT)  # the table has single operators
-    entry = entry_for(pair, table)
-    if entry is not None and entry.right not in (*known, "either"):  # ours, or no opinion
-        return Verdict(DOCUMENTED, entry.why)
-    if len(known) < 2 or not same(known[RUNTIME], known[ONNX], dtype):
-        return Verdict(DIFFERS, words)
-    if entry is None:
-        return Verdict(DISPUTED, words)
-    is_right = len(wrong) < len(known) if entry.right == "either" else entry.right not in wrong
-    return Verdict(DOCUMENTED, entry.why) if is_right else Verdict(DIFFERS, words)
+    entries = entries_for(pair, table, inputs)
+    is_proved_wrong = exact[EXACT.index(PROOF)] is not None
+    reasons = [
+        next(
+            (
+                e.why
+                for e in entries
+                if _explains(e, name, known, wrong, is_proved_wrong)
+                and is_explained(e.only, found, known[name], dtype)
+            ),
+            "",
+        )
+        for name in wrong
+    ]
+    if all(reasons):
+        return Verdict(DOCUMENTED, reasons[0])
+    is_disputed = len(known) > 1 and bool(same(known[RUNTIME], known[ONNX], dtype))
+    has_entry = any(entry.right in (*known, "either") for entry in entries)
+    return Verdict(DISPUTED if is_disputed and not has_entry else DIFFERS, words)
+
+
+def _explains(
+    entry: Disagreement,
+    judge: str,
+    known: Mapping[str, Any],
+    wrong: Mapping[str, str],
+    is_proved_wrong: bool,
+) -> bool:
+    """Whether the entry says that this judge is wrong: ours is right, or another judge is."""
+    if entry.right == "either":
+        return len(wrong) < len(known)
+    if entry.right == "ours" and is_proved_wrong and not entry.only:
+        return False
+    return entry.right != judge
 
 
 def tolerated_type(pair: Pair) -> str:

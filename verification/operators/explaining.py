@@ -1,0 +1,147 @@
+"""What an entry of the table of disagreements holds for: inputs of a kind, differences of a kind.
+
+    given = "NaN"            an input holds NaN
+    only = "NaN"             every element that differs is NaN in one of both results
+
+An entry without them explains any difference of its operators and types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any  # Any: a value is a tensor, a list of tensors, or None
+
+import ml_dtypes
+import numpy as np
+
+from verification.operators.comparing import differing
+
+Holds = Callable[[Sequence[np.ndarray]], bool]
+Explains = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Of elements in float64, ours and a judge's."""
+NEAR_THE_END = 2.0**-20
+"""Of a type's largest number: sums of products of such numbers overflow."""
+NEAR_ZERO = 16
+"""Times the smallest normal number."""
+
+
+def is_given(name: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether inputs are of the kind that an entry names."""
+    return not name or GIVEN[name](list(_arrays(list(inputs.values()))))
+
+
+def is_explained(name: str, found: Sequence[Any], right: Sequence[Any], dtype: str) -> bool:
+    """Whether all that differs between two lists of results is of the kind that an entry names."""
+    if not name:
+        return True
+    pairs = list(zip(_arrays(found), _arrays(right), strict=False))
+    if any(a.dtype == object for pair in pairs for a in pair):
+        return False
+    if len(found) != len(right) or any(a.shape != b.shape or a.dtype != b.dtype for a, b in pairs):
+        return False
+    return all(_is_explained(ONLY[name], a, b, dtype) for a, b in pairs)
+
+
+def _is_explained(kind: Explains, a: np.ndarray, b: np.ndarray, dtype: str) -> bool:
+    differs = differing(a, b, dtype)
+    if not differs.any():
+        return True
+    with np.errstate(all="ignore"):
+        return bool(kind(a, b)[differs].all())
+
+
+def _arrays(values: Sequence[Any]) -> Iterator[np.ndarray]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _arrays(value)
+        elif value is not None:
+            yield np.asarray(value)
+
+
+def _floats(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [a for a in arrays if "float" in a.dtype.name]
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64)
+
+
+def _has_nan(arrays: Sequence[np.ndarray]) -> bool:
+    return any(np.isnan(_wide(a)).any() for a in _floats(arrays))
+
+
+def _has_special(arrays: Sequence[np.ndarray]) -> bool:
+    return any(not np.isfinite(_wide(a)).all() for a in _floats(arrays))
+
+
+def _has_ends(arrays: Sequence[np.ndarray]) -> bool:
+    """Numbers near an end of their type, or no finite ones."""
+    return any(
+        bool((np.abs(_wide(a)) >= NEAR_THE_END * float(ml_dtypes.finfo(a.dtype).max)).any())
+        for a in _floats(arrays)
+    ) or _has_special(arrays)
+
+
+def _has_large(arrays: Sequence[np.ndarray]) -> bool:
+    """Numbers whose squares, with their sum, may overflow, or no finite ones."""
+    return any(
+        bool((np.abs(_wide(a)) >= float(ml_dtypes.finfo(a.dtype).max) ** 0.4).any())
+        for a in _floats(arrays)
+    ) or _has_special(arrays)
+
+
+def _has_equal(arrays: Sequence[np.ndarray]) -> bool:
+    return any(np.unique(a).size < a.size for a in _floats(arrays))
+
+
+def _has_beyond_a_byte(arrays: Sequence[np.ndarray]) -> bool:
+    return any(bool((~(_wide(a) >= 0) | (_wide(a) >= 128)).any()) for a in _floats(arrays))
+
+
+def _has_wide_shift(arrays: Sequence[np.ndarray]) -> bool:
+    shifts = arrays[-1]
+    return bool(((shifts < 0) | (shifts >= 8 * shifts.dtype.itemsize)).any())
+
+
+GIVEN: Mapping[str, Holds] = {
+    "NaN": _has_nan,
+    "not finite": _has_special,
+    "ends": _has_ends,
+    "large": _has_large,
+    "equal numbers": _has_equal,
+    "beyond a byte": _has_beyond_a_byte,
+    "negative numbers": lambda arrays: any(bool((_wide(a) < 0).any()) for a in _floats(arrays)),
+    "shifts by no bit of the type": _has_wide_shift,
+}
+
+
+def _smallest(dtype: np.dtype) -> float:
+    return float(ml_dtypes.finfo(dtype).smallest_normal) if "float" in dtype.name else 0.0
+
+
+def _largest(array: np.ndarray) -> float:
+    wide = np.abs(_wide(array))
+    return float(np.max(wide, initial=0.0, where=np.isfinite(wide)))
+
+
+def _is_bound(a: np.ndarray) -> np.ndarray:
+    if "float" in a.dtype.name:
+        return np.abs(_wide(a)) == float(ml_dtypes.finfo(a.dtype).max)
+    limits = ml_dtypes.iinfo(a.dtype)
+    return (a == limits.min) | (a == limits.max)
+
+
+_EPS32, _EPS64 = (float(np.finfo(t).eps) for t in (np.float32, np.float64))
+ONLY: Mapping[str, Explains] = {
+    "NaN": lambda a, b: np.isnan(_wide(a)) | np.isnan(_wide(b)),
+    "not finite": lambda a, b: ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)),
+    "near zero": lambda a, b: np.abs(_wide(a) - _wide(b)) <= NEAR_ZERO * _smallest(b.dtype),
+    "one step": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1,
+    "numbers of 4 bits": lambda a, b: (np.abs(_wide(a)) <= 16) & (np.abs(_wide(b)) <= 16),
+    "as float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b),
+    "as float64": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS64 * _largest(b) + 1,
+    "ours is an end": lambda a, _: _is_bound(a),
+    "beyond the range": lambda a, b: (
+        ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)) | _is_bound(a) | _is_bound(b)
+    ),
+}

@@ -55,6 +55,7 @@ from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
 from explorer.views.catalog.operators import operators
 from explorer.views.catalog.program import programs
+from explorer.views.catalog.sensitivity import searched
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.text import text_of
 from explorer.views.view import WIDTH, Shown
@@ -276,8 +277,8 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda session: static.session_html(session.record()),
     ),
     MixedPrecision: (
-        lambda found: static.sensitivity_text(found, WIDTH),
-        static.sensitivity_html,
+        lambda found: text_of(searched(found), WIDTH),
+        lambda found: html_of(searched(found)),
     ),
     Ladder: (
         lambda ladder: static.ladder_text(_rungs(ladder)),

@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.quantization.precision import path_beside, write_precision
     from explorer.quantization.table import write_modes
-    from explorer.views.static import sensitivity_text
+    from explorer.views.catalog.sensitivity import searched
+    from explorer.views.renderers.text import text_of
 
     if arguments.output is not None:
         check_output(arguments.output)
@@ -96,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
         return 0
-    print_lines(sensitivity_text(found, terminal_width()).split("\n"))
+    print_lines(text_of(searched(found), terminal_width()).split("\n"))
     if arguments.output is not None:
         print_lines([f"wrote {arguments.output}, and what it was chosen by beside it"])
     return 0

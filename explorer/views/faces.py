@@ -131,21 +131,6 @@ def quantization() -> Faces:
     )
 
 
-def sensitivity() -> Faces:
-    from explorer.views.static.sensitivity import sensitivity_html, sensitivity_text
-
-    def found(trace: Trace):
-        assert trace.quantization is not None, "the view needs it"
-        assert trace.quantization.precision is not None, "the view needs it"
-        return trace.quantization.precision
-
-    return Faces(
-        text=lambda trace, _, width: sensitivity_text(found(trace), width),
-        html=lambda trace, _: sensitivity_html(found(trace)),
-        json=lambda trace, _: found(trace),
-    )
-
-
 def timeline() -> Faces:
     from explorer.views.static.profile import profile_html, profile_text
 

@@ -44,7 +44,6 @@ STYLES = (
     "layers.css",
     "accuracy.css",
     "quantization.css",
-    "sensitivity.css",
     "compare.css",
     "workspace.css",
     "history.css",

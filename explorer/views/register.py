@@ -18,6 +18,7 @@ from explorer.views.catalog import (
     operators,
     ports,
     program,
+    sensitivity,
     weights,
 )
 from explorer.views.needs import part_named
@@ -38,12 +39,6 @@ def _quantization_payload(trace: Trace) -> Json:
     from explorer.views.payload.quantization import quantization_payload
 
     return quantization_payload(trace)
-
-
-def _sensitivity_payload(trace: Trace) -> Json:
-    from explorer.views.payload.sensitivity import sensitivity_payload
-
-    return sensitivity_payload(trace)
 
 
 def _timeline_payload(trace: Trace) -> Json:
@@ -125,19 +120,7 @@ VIEWS: tuple[View, ...] = (
             is_optional=True,
         ),
     ),
-    View(
-        name="sensitivity",
-        title="what each tensor costs as bytes, and the modes between INT8 and float",
-        needs=("precision",),
-        faces=faces.sensitivity,
-        payload=_sensitivity_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "sensitivity.js",
-            function="sensitivityView",
-            key="y",
-            is_optional=True,
-        ),
-    ),
+    sensitivity.VIEW,
     View(
         name="timeline",
         title="when every kernel runs",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +124,8 @@ class Row:
     """The pass in which those operations stand; empty: the one that is looked at."""
     link: Link | None = None
     """Where a click leads, where that is more than an operation."""
+    id: str = ""
+    """Its name among the marks of charts: a click on such a mark chooses the row."""
     title: str = ""
     """The heading of its details; empty: its first cell."""
     details: tuple[Part, ...] = ()
@@ -187,6 +190,20 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Action:
+    """Decisions that can be tried: a button where the page can compile, else the call."""
+
+    title: str
+    decisions: Mapping[str, str | int | float | bool]
+    """Value by address, as `Compilation.fork(decisions=...)` takes them."""
+
+    def call(self) -> str:
+        """`c.fork(decisions={"tile": 4})`"""
+        pairs = ", ".join(f"{json.dumps(k)}: {v!r}" for k, v in self.decisions.items())
+        return f"c.fork(decisions={{{pairs}}})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rect:
     """A filled rectangle, in units of the chart."""
 
@@ -195,9 +212,10 @@ class Rect:
     width: float
     height: float
     role: str = "accent"
-    """A role of the surface (accent, line, quiet, border, raised) or a colour as #rrggbb."""
+    """A role of the surface (accent, line, quiet, border, raised, background, text) or a colour as
+    #rrggbb."""
     id: str = ""
-    """The operation that a click selects."""
+    """The operation that a click selects, or the row of a table that it chooses."""
     title: str = ""
     """What it is, on hover."""
 
@@ -212,6 +230,20 @@ class Bars:
     """Width of a bar and of the gap after it, which takes one unit."""
     heights: tuple[float, ...]
     role: str = "accent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """A circle."""
+
+    x: float
+    y: float
+    radius: float = 4
+    fill: str = "accent"
+    """A role, a colour, or empty for none."""
+    stroke: str = "accent"
+    id: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +267,7 @@ class Label:
     role: str = "quiet"
 
 
-Mark = Rect | Bars | Line | Label
+Mark = Rect | Bars | Dot | Line | Label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +321,7 @@ class Section:
     """Whether the page draws it; not where the pane has a richer form of its own."""
 
 
-Part = TableSpec | Facts | Text | Code | ChartSpec | ImageSpec | Section
+Part = TableSpec | Facts | Text | Code | Action | ChartSpec | ImageSpec | Section
 
 
 @dataclass(frozen=True, kw_only=True)

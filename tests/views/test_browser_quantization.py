@@ -175,26 +175,24 @@ def test_sensitivity_and_the_front_are_drawn_and_a_point_can_be_compiled(
     watched = opened(searched, link="pass=8&dock=sensitivity")
     page = watched.page
     names = [tensor.tensor for tensor in record.precision.tensors]
-    drawn = page.locator(".sensitivity-row .row-name")
-    expect(drawn).to_have_count(len(names))
-    assert drawn.evaluate_all("all => all.map((name) => name.textContent)") == names
-    expect(page.locator(".front-point")).to_have_count(len(record.precision.points))
-    words = page.locator(".front-words")
-    expect(words).to_contain_text("31.0 dB, 2.00 times INT8")
-    expect(words).to_contain_text("chosen by the search")
+    tensors = page.locator("table[aria-label='tensors by what their bytes cost the outputs']")
+    expect(tensors.locator("tbody tr")).to_have_count(len(names))
+    front = page.locator(".chart[aria-label^='choices of modes'] circle[role=button]")
+    expect(front).to_have_count(len(record.precision.points))
+    aside = page.locator(".with-details aside")
+    expect(aside.locator("h3")).to_have_text("31.00 dB, 2.00 times INT8")
+    expect(aside).to_contain_text("chosen")
     page.get_by_role("button", name="compile these modes").click()
     address = f"quantize-tensors/mode/{names[0]}"
-    expect(page.locator(".sensitivity .quantized-said")).to_contain_text(
+    expect(aside.locator(".action-said")).to_contain_text(
         f'c.fork(decisions={{"{address}": "F32"}})'
     )
-    page.locator(".front-point").nth(0).press("Enter")
-    expect(words).to_contain_text("30.0 dB, 1.00 times INT8")
-    expect(words).to_contain_text("this program")
+    front.nth(0).press("Enter")
+    expect(aside.locator("h3")).to_have_text("30.00 dB, 1.00 times INT8")
+    expect(aside).to_contain_text("this program")
     expect(page.get_by_role("button", name="compile these modes")).to_have_count(0)
-    page.locator(".sensitivity-row").nth(1).click()
-    expect(page.locator(".sensitivity-row.marked")).to_have_count(1)
-    marked = page.locator(".sensitivity-row.marked .row-name").text_content()
-    assert marked == names[1]
+    tensors.locator("tbody tr").nth(1).click()
+    expect(tensors.locator("tr.marked")).to_contain_text(names[1])
     assert watched.is_clean(), watched
 
 

@@ -93,7 +93,7 @@ def test_html_is_harmless_and_folds():
 def test_the_page_gets_values_to_sort_by_and_their_text():
     table, facts, _, opened, closed = page_of(WHOLE)["parts"]
     first, second, third = table["rows"]
-    about = [["conv_1"], None, ""]
+    about = [["conv_1"], None, "", ""]
     assert first == [about, HOSTILE, [1234, "1,234"], [0.5, "50 %"], [None, "–"]]
     assert second[0][1]["selection"] == "pool"
     assert second[1] == ["b", "b", "exact", [EQUAL.name, EQUAL.glyph, EQUAL.title]]

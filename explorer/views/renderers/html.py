@@ -23,11 +23,13 @@ from explorer.views.parts.markup import (
 from explorer.views.renderers.text import alignment, rows_left_out, shown_columns
 from explorer.views.specification import (
     FORMATS,
+    Action,
     Bars,
     Cell,
     ChartSpec,
     Code,
     Column,
+    Dot,
     Facts,
     ImageSpec,
     Line,
@@ -68,6 +70,8 @@ def _part(part: Part) -> str:
     if isinstance(part, Text):
         glyph = f"{badge(part.look)} " if part.look else ""
         return paragraph(glyph + escape(part.text), quiet=part.is_quiet)
+    if isinstance(part, Action):
+        return paragraph(f"{escape(part.title)}: {code(part.call())}", quiet=True)
     if isinstance(part, Code):
         return paragraph("<br>".join(code(line.expandtabs(8)) for line in part.lines))
     if isinstance(part, ChartSpec):
@@ -106,7 +110,10 @@ def _cell(spec: TableSpec, cell: Cell, column: Column) -> str:
 
 
 def _mark(mark: Mark) -> str:
-    colour = mark.role if mark.role.startswith("#") else getattr(LIGHT, mark.role)
+    if isinstance(mark, Dot):
+        paint = {"fill": _colour(mark.fill), "stroke": _colour(mark.stroke)}
+        return svg.circle(mark.x, mark.y, mark.radius, **paint)
+    colour = _colour(mark.role)
     if isinstance(mark, Rect):
         return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour)
     if isinstance(mark, Bars):
@@ -117,3 +124,9 @@ def _mark(mark: Mark) -> str:
     if isinstance(mark, Line):
         return svg.polyline(mark.points, fill="none", stroke=colour)
     return svg.text(mark.x, mark.y, mark.text, fill=colour, text_anchor=mark.anchor)
+
+
+def _colour(role: str) -> str:
+    if not role:
+        return "none"
+    return role if role.startswith("#") else getattr(LIGHT, role)

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from explorer.views.payload.text import Json
 from explorer.views.specification import (
     FORMATS,
+    Action,
     Bars,
     Cell,
     ChartSpec,
     Code,
     Column,
+    Dot,
     Facts,
     ImageSpec,
     Line,
@@ -67,7 +69,7 @@ def _part(part: Part) -> Json:
             ],
             "rows": [
                 [
-                    [list(row.operations), _link(row.link), row.pass_name],
+                    [list(row.operations), _link(row.link), row.pass_name, row.id],
                     *(_cell(part, part.cell(row, c), c) for c in part.columns),
                 ]
                 for row in part.rows
@@ -81,6 +83,8 @@ def _part(part: Part) -> Json:
     if isinstance(part, Text):
         look = part.look and [part.look.name, part.look.glyph, part.look.title]
         return {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
+    if isinstance(part, Action):
+        return {"kind": "action", "title": part.title, "decisions": dict(part.decisions)}
     if isinstance(part, Code):
         return {"kind": "code", "lines": list(part.lines)}
     if isinstance(part, ChartSpec):
@@ -134,8 +138,17 @@ def _mark(mark: Mark) -> Json:
         return ["bars", mark.x, mark.base, mark.step, list(mark.heights), mark.role]
     if isinstance(mark, Rect):
         return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
+    if isinstance(mark, Dot):
+        paint = [mark.fill, mark.stroke]
+        return ["dot", round(mark.x, 1), round(mark.y, 1), mark.radius, *paint, mark.id, mark.title]
     if isinstance(mark, Line):
-        return ["line", [list(point) for point in mark.points], mark.role, mark.id, mark.title]
+        return [
+            "line",
+            [[round(x, 1), round(y, 1)] for x, y in mark.points],
+            mark.role,
+            mark.id,
+            mark.title,
+        ]
     return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role]
 
 
@@ -148,6 +161,8 @@ def _plain(part: Part) -> Json:
         return part.text
     if isinstance(part, Code):
         return list(part.lines)
+    if isinstance(part, Action):
+        return dict(part.decisions)
     if isinstance(part, Section):
         return {part.title: [_plain(inner) for inner in part.parts]}
     return {"picture": part.title}

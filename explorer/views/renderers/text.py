@@ -10,6 +10,7 @@ from explorer.views.parts.plain import columns
 from explorer.views.specification import (
     FORMATS,
     UNKNOWN,
+    Action,
     Code,
     Column,
     Facts,
@@ -62,6 +63,8 @@ def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
             yield from textwrap.wrap(
                 glyph + plain(part.text), width, initial_indent="  ", subsequent_indent="  "
             )
+        elif isinstance(part, Action):
+            yield f"  {plain(part.title)}: {plain(part.call())}"
         elif isinstance(part, Code):
             yield from (f"  {plain(line)}" for line in part.lines)
         elif isinstance(part, Section) and not part.is_folded:

@@ -33,7 +33,6 @@ from explorer.views.static.search import (
     search_html,
     search_text,
 )
-from explorer.views.static.sensitivity import sensitivity_html, sensitivity_text
 from explorer.views.static.session import session_html, session_text
 
 __all__ = [
@@ -60,8 +59,6 @@ __all__ = [
     "schedule_html",
     "source_text",
     "source_html",
-    "sensitivity_text",
-    "sensitivity_html",
     "session_text",
     "session_html",
     "comparison_text",

@@ -4,9 +4,10 @@
 import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {launchesOf} from "../measures/launches.js";
+import {fork} from "../measures/quantization_fork.js";
 
 const PIXEL = 6; // of an image, in pixels of the screen
-const ROLES = new Set(["accent", "line", "quiet", "border", "raised", "text"]);
+const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
 
 /** The pane of a tab: its specification, or what is missing and what to do about it. */
@@ -14,7 +15,7 @@ export async function specificationPane(app, tab) {
   const absent = missingOf(app, tab);
   if (absent) return {node: absent};
   const specification = await app.data.chunk(tab.view);
-  const beside = specification.parts.some(({details}) => details)
+  const beside = hasDetails(specification.parts)
     ? element("aside", {class: "scroll padded", "aria-live": "polite"})
     : null;
   const drawn = drawParts(app, specification.parts, {
@@ -28,6 +29,9 @@ export async function specificationPane(app, tab) {
     refresh: drawn.refresh,
   };
 }
+
+const hasDetails = (parts) =>
+  parts.some(({details, parts: inner}) => details || (inner && hasDetails(inner)));
 
 /** What a tab shows where the trace lacks a part; null where all is there. */
 export function missingOf(app, {missing}) {
@@ -45,11 +49,13 @@ const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
  *
  * @param {any} app
  * @param {any[]} parts
- * @param {{onrow?: (row: any) => void, ondetails?: (title: string, parts: any[]) => void}} gestures
+ * @param {{onrow?: (row: any) => void, ondetails?: (title: string, parts: any[]) => void,
+ *   rows?: Map<string, () => void>}} gestures
  *   onrow: instead of selecting a row's operation; ondetails: where the chosen row's details go
  * @returns {{nodes: Node[], refresh: () => void}}
  */
 export function drawParts(app, parts, gestures = {}) {
+  gestures.rows ??= new Map(); // id of a row -> what chooses it
   const drawn = parts.map((part) => DRAW[part.kind](app, part, gestures));
   return {
     nodes: drawn.map(({node}) => node),
@@ -72,6 +78,13 @@ const DRAW = {
   text: (_, {text, quiet, look}) => ({
     node: element("p", {class: quiet ? "quiet-text" : ""}, glyphOf(look), text),
   }),
+  action(app, {title, decisions}) {
+    const said = element("p", {class: "quiet-text action-said", role: "status"});
+    const start = () => fork(app, decisions, said);
+    return {
+      node: element("div", {}, button(title, "a fork with these decisions", start), said),
+    };
+  },
   code: (_, {lines}) => ({node: element("pre", {class: "mono"}, lines.join("\n"))}),
   chart: drawChart,
   image: (_, {title, source, width}) => {
@@ -108,7 +121,7 @@ function glyphOf(look) {
 const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
 const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 
-function drawTable(app, part, {onrow, ondetails}) {
+function drawTable(app, part, {onrow, ondetails, rows: known}) {
   const {title, sortBy, facet, cap, columns, rows, details} = part;
   const filled = columns
     .map((column, place) => [...column, place + 1])
@@ -156,6 +169,7 @@ function drawTable(app, part, {onrow, ondetails}) {
     marked = details ? (row) => row === chosen : isAbout;
     for (const [line, row] of lines) line.classList.toggle("marked", marked(row));
   };
+  for (const row of rows) if (row[0][3]) known.set(row[0][3], () => onclick(row));
   if (details?.length) choose(rows[0]);
   if (!facet || placeOf(facet) < 0) return {node: tableOf(rows), refresh};
   const host = element("div", {});
@@ -256,9 +270,13 @@ function follow(app, link) {
   if (link.selection) app.graph.reveal(link.selection);
 }
 
-function drawChart(app, {title, width, height, marks}) {
-  const selects = (id) =>
-    id ? {role: "button", tabindex: 0, onclick: () => app.select(id, "dock")} : {};
+function drawChart(app, {title, width, height, marks}, {rows}) {
+  const selects = (id, about) => {
+    if (!id) return {};
+    const press = () => (rows.get(id) ?? (() => app.select(id, "dock")))();
+    const onkeydown = (event) => event.key === "Enter" && press();
+    return {role: "button", tabindex: 0, "aria-label": about, onclick: press, onkeydown};
+  };
   const drawn = marks.map(([kind, ...mark]) => {
     if (kind === "text") {
       const [x, y, text, anchor, role] = mark;
@@ -276,11 +294,16 @@ function drawChart(app, {title, width, height, marks}) {
     if (kind === "rect") {
       const [x, y, w, h, role] = mark;
       const style = `fill: ${paint(role)}`;
-      return shape("rect", {x, y, width: w, height: h, style, ...selects(id)}, hover);
+      return shape("rect", {x, y, width: w, height: h, style, ...selects(id, about)}, hover);
+    }
+    if (kind === "dot") {
+      const [cx, cy, r, fill, stroke] = mark;
+      const style = `fill: ${paint(fill)}; stroke: ${paint(stroke)}`;
+      return shape("circle", {cx, cy, r, style, ...selects(id, about)}, hover);
     }
     const [points, role] = mark;
     const style = `fill: none; stroke: ${paint(role)}`;
-    return shape("polyline", {points: points.join(" "), style, ...selects(id)}, hover);
+    return shape("polyline", {points: points.join(" "), style, ...selects(id, about)}, hover);
   });
   const about = {
     viewBox: `0 0 ${width} ${height}`,
@@ -293,4 +316,4 @@ function drawChart(app, {title, width, height, marks}) {
 }
 
 const paint = (role) =>
-  COLOUR.test(role) ? role : `var(--explorer-${ROLES.has(role) ? role : "line"})`;
+  !role ? "none" : COLOUR.test(role) ? role : `var(--explorer-${ROLES.has(role) ? role : "line"})`;

@@ -56,8 +56,8 @@ def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
     """InputError for an operation that stands for none."""
     names = op.get("constants", ())
     arrays = _arrays(op, names, len(op.data), weights)
-    fields = from_attribute(op.fields)
-    plain = Described(kind=op.kind.data, fields=fields, arrays=arrays)
+    fields = {path: from_attribute(attribute) for path, attribute in op.fields.items()}
+    plain = Described(kind=op.KIND, fields=fields, arrays=arrays)
     return layer_of(identity_of(op), plain, KINDS)
 
 
@@ -112,5 +112,4 @@ def tiles_of(tiled: Tiled) -> dict[str, int]:
 def sizes_in(op: LayerOp) -> tuple[tuple[int, ...], int]:
     """Sizes of tiles, and buffers, as `tile_layer` takes them."""
     tiles = from_attribute(op.tiles)
-    names = next(names for names in SIZES.values() if set(names) <= set(tiles))
-    return tuple(tiles[name] for name in names), tiles["buffers"]
+    return tuple(tiles[name] for name in op.TILES), tiles["buffers"]

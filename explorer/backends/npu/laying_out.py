@@ -1,7 +1,7 @@
 """The pass that lays out constants of layers as the array and the vector engine take them, once.
 
-   %conv3 = npu.layer(%x, %w, %b, ...) {kind = "Convolution", constants = ["weights", ...], ...}
-=> %conv3 = npu.layer(%x, %w, %b, ..., %w9, %w10) {..., laid_out = ["weights", "constants"]}
+   %conv3 = npu.convolution(%x, %w, %b, ...) {constants = ["weights", ...], ...}
+=> %conv3 = npu.convolution(%x, %w, %b, ..., %w9, %w10) {..., laid_out = ["weights", "constants"]}
 
 Behind the arrays that say what the layer means stand the bytes that loads bring into scratchpads:
 weights in blocks of rows and columns (`explorer/npu/layouts.py`), biases and factors by column,
@@ -54,7 +54,7 @@ class LayOutConstants(Pass):
                 rewriter.add_weight(op, f"{identity}.{name}.laid_out", np.asarray(data), like=op)
                 for name, data in found.items()
             ]
-            laid_out = LayerOp.make(
+            laid_out = type(op).make(
                 [[*op.operands, *bytes_of]],
                 [op.output.type],
                 **{**op.properties, "laid_out": to_attribute(tuple(found))},

@@ -151,4 +151,4 @@ def _key(op: LayerOp) -> Hashable:
     """All that says which layer an operation is, and in which tiles."""
     constants = tuple(v.owner.weight.data for v in op.operands if isinstance(v.owner, WeightOp))
     count = len(op.get("constants", ()))
-    return identity_of(op), op.kind, op.fields, op.tiles, constants[:count]
+    return identity_of(op), op.name, tuple(op.fields.items()), op.tiles, constants[:count]

@@ -1,9 +1,9 @@
 """The passes behind placement: layers in tiles, then at addresses, then as instructions.
 
    %conv3 = top.conv(%x, %w, bias = %b) {...}
-=> %conv3 = npu.layer(%x, %w1, %w2, ...) {kind = "Convolution", tiles = {rows = 7, ...}, ...}
+=> %conv3 = npu.convolution(%x, %w1, %w2, ...) {strides = [2, 2], tiles = {rows = 7, ...}, ...}
    (laying_out.py)
-=> %conv3 = npu.layer(...) {..., offset = 4096, scratchpads = {activations = [0, 512], ...}}
+=> %conv3 = npu.convolution(...) {..., offset = 4096, scratchpads = {activations = [0, 512], ...}}
 => %conv3 = npu.instructions(%x, %w9) {lines = ["load activations ...", ...], ...}
 """
 
@@ -23,10 +23,12 @@ from explorer.backends.npu.writing import scratchpad_addresses, written
 from explorer.errors import UnsupportedError
 from explorer.ir.dialects.npu import (
     ARGUMENT_OFFSETS,
+    LAYER_OPERATIONS,
     SPACE_BYTES,
     InstructionsOp,
     LayerOp,
     NpuOperation,
+    field_properties,
 )
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import (
@@ -147,19 +149,18 @@ class TileLayers(Pass):
             rewriter.add_weight(op, f"{identity_of(op)}.{name}", array, like=op)
             for name, array in plain.arrays.items()
         ]
-        return LayerOp.make(
+        return LAYER_OPERATIONS[plain.kind].make(
             [[*data, *constants]],
             [made_type],
             inputs=len(data),
             part=1 if is_part else None,
-            kind=plain.kind,
-            fields=to_attribute(dict(plain.fields)),
             constants=to_attribute(tuple(plain.arrays)) if plain.arrays else None,
             tiles=to_attribute(tiles),
             title=op.label(),
             group=op.graph_family(),
             # Copies and transpositions before a product are no work of the program.
             work=getattr(read.layer, "macs", 0) if op.macs() and read.result is None else 0,
+            **field_properties(plain.fields),
         )
 
 

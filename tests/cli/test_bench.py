@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from explorer.cli.bench import bound_caller
-from explorer.cli.latency.open_vino import READY, environment_folder
+from explorer.cli.latency import open_vino
+from explorer.cli.latency.open_vino import VERSION, environment, environment_folder
 from explorer.compilation.measurements import rounds
 from explorer.compilation.measurements.rounds import Calls, Timings, take_turns
+from explorer.errors import DeviceError
 from explorer.references import timing
 from explorer.references.timing import time_calls
 
@@ -18,7 +20,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 has_affinity = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="this system binds no threads"
 )
-has_openvino = (environment_folder() / READY).is_file()
+has_openvino = environment_folder().is_dir()
 
 
 @pytest.fixture
@@ -46,6 +48,21 @@ def test_bench_compares_with_openvino_in_its_own_process(explorer_command, mlp):
 
     assert finished.status == 0, finished.errors
     assert set(json.loads(finished.output)["peers"]) == {"openvino"}
+
+
+def test_an_environment_that_is_missing_or_incomplete_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(open_vino, "cache_folder", lambda: tmp_path / "programs")
+    folder = environment_folder()
+    for made in ((), ("bin",)):  # nothing, then an interpreter without the package
+        for name in made:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "python").touch()
+        with pytest.raises(DeviceError, match="no environment") as refusal:
+            environment()
+        assert f"-m venv {folder}" in refusal.value.hint
+        assert f"pip install openvino=={VERSION}" in refusal.value.hint
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
     with OpenVino(model, inputs, threads=2) as runtime:
         runtime.time(least=5, budget_seconds=0.02)      [0.0011, 0.0010, ...]
 
-It is not installed beside our own packages, whose versions it may not like: the first use makes a
-virtual environment in the cache folder (280 MB, half a minute).
+It is not installed next to our own packages, which may need other versions of its requirements:
+it has a virtual environment in the cache folder (280 MB), which the person makes once.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from explorer.cli.latency.reference import onnx_content
 from explorer.errors import DeviceError, ModelError
 from explorer.importers import SourceModel
 from explorer.references import timing
-from explorer.runtime.cache.folder import cache_folder, make_private
+from explorer.runtime.cache.folder import cache_folder
 from explorer.runtime.child import Child
 
 VERSION = "2026.4.1"
@@ -34,8 +34,6 @@ TIMING = Path(timing.__file__).parent
 """What the worker finds there times calls of every runtime in the same way."""
 LIMIT_SECONDS = 300.0
 """For loading a model, and for one turn."""
-READY = "ready"
-"""A file in the environment that says that it is complete."""
 
 
 class OpenVino:
@@ -94,43 +92,23 @@ class OpenVino:
 
 
 def environment() -> Path:
-    """The Python interpreter of OpenVINO's environment, which is made where there is none.
-
-    DeviceError where it cannot be made: no network, no space, no wheel for this system.
-    """
+    """The Python interpreter of OpenVINO's environment; DeviceError where there is none."""
     folder = environment_folder()
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    if (folder / READY).is_file() and python.is_file():
+    is_windows = sys.platform == "win32"
+    python = folder / ("Scripts/python.exe" if is_windows else "bin/python")
+    packages = "Lib/site-packages" if is_windows else "lib/python*/site-packages"
+    if python.is_file() and any(folder.glob(f"{packages}/openvino-*.dist-info/RECORD")):
         return python
-    try:
-        if folder.exists():  # an installation that was interrupted
-            shutil.rmtree(folder)
-        make_private(folder.parent)
-        _run([sys.executable, "-m", "venv", str(folder)])
-        _run([str(python), "-m", "pip", "install", "--quiet", f"openvino=={VERSION}", "numpy"])
-        (folder / READY).touch()
-    except OSError as error:
-        raise _refusal(folder, error.strerror or str(error)) from error
-    except subprocess.CalledProcessError as error:
-        lines = (error.stderr or "").strip().splitlines() or [f"status {error.returncode}"]
-        raise _refusal(folder, lines[-1]) from error
-    return python
+    name = shlex.quote(str(folder))
+    raise DeviceError(
+        f"OpenVINO has no environment at {folder}",
+        hint=f"make one: {shlex.quote(sys.executable)} -m venv {name} && "
+        f"{shlex.quote(str(python))} -m pip install openvino=={VERSION} numpy",
+    )
 
 
 def environment_folder() -> Path:
-    """Beside the compiled programs; among the temporary files where these are not kept."""
+    """Next to the compiled programs; among the temporary files where these are not kept."""
     programs = cache_folder()
     root = Path(tempfile.gettempdir()) / "explorer" if programs is None else programs.parent
     return root / "peers" / f"openvino-{VERSION}-python{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, errors="replace")
-
-
-def _refusal(folder: Path, reason: str) -> DeviceError:
-    return DeviceError(
-        f"OpenVINO cannot be installed into {folder}: {reason}",
-        hint=f"make that environment by hand (pip install openvino=={VERSION} numpy, then an "
-        f"empty file `{READY}` in it), or measure without it",
-    )

@@ -27,9 +27,6 @@ class Clock:
     cycles: int
     """Until the last instruction has ended."""
 
-    def cycle_at(self, nanoseconds: float) -> float:
-        return (nanoseconds - self.start_ns) / self.cycle_ns
-
 
 def clock_of(events: Sequence[TimedEvent]) -> Clock | None:
     """The clock of counted events; None where there are none, or where several runs each begin

@@ -43,10 +43,6 @@ class CaffeNode(FileNode):
             raise ValueError(f"bottom {index} is missing")
         return self.bottoms[index]
 
-    @property
-    def weight_count(self) -> int:
-        return len(self.given) - len(self.layer.bottoms)
-
     def weight(self, index: int, shape: Sequence[int], build: Build) -> Expr:
         """Weights in a shape; files of old forms have sizes of 1 in front.
 

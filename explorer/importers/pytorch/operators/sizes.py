@@ -87,11 +87,6 @@ def to_integer(node: AtenNode, build: Build) -> Expr:
     return build.cast(value, np.int64)
 
 
-def to_bool(node: AtenNode, build: Build) -> Expr:
-    """Whether a number is other than 0."""
-    return build.cast(_value(node, node.first(), build), np.bool_)
-
-
 def square_root(node: AtenNode, build: Build) -> Expr:
     """The square root of a number, in double precision."""
     value = _value(node, node.first(), build)

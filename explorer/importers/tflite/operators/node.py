@@ -25,7 +25,7 @@ from explorer.importers.building.quantized_types import as_quantized, as_stored,
 from explorer.importers.tflite.file.contents import Operator, Subgraph, Tensor
 from explorer.ir.operation import PropertyValue
 from explorer.ir.origins import Origin, set_origins
-from explorer.ir.types import QuantizedType, numpy_dtype
+from explorer.ir.types import QuantizedType
 
 NARROW = ("int8", "uint8", "int16")
 """Element types whose numbers stand for others: wider ones are sums and indices."""
@@ -201,7 +201,3 @@ def as_images(node: TfliteNode, index: int, build: Build) -> Images:
     if build.rank(x) < 3:
         raise ValueError(f"an image has at least 3 axes, not {build.rank(x)}")
     return Images(channels_first(x, build), node)
-
-
-def stored_dtype(kind: QuantizedType) -> np.dtype:
-    return numpy_dtype(kind.storage)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SUMMARY = "random models and operators against other programs, and damaged files"
 FOUND_DEFECTS = 1
 DEVICES = ("INTERPRETER", "CPU", "OPENCL")
-FORMATS = ("onnx", "chains", "tflite", "caffe", "pytorch")
+FORMATS = ("onnx", "chains", "tflite", "caffe", "pytorch", "sequences")
 DIFFERENTIAL_SECONDS = 120
 UNDAMAGED_SECONDS = 600
 WAITING = 6
@@ -82,7 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        help="with --operators: that of the models, or chains of ONNX operators (default: onnx)",
+        help="with --operators: that of the models, chains of ONNX operators, or calls in a row of "
+        "programs with states (default: onnx)",
     )
     parser.add_argument(
         "--only",

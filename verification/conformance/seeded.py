@@ -124,13 +124,13 @@ def run_case(legal: LegalCase, device: str) -> tuple[str, str] | None:
 
 def _compare(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
     try:
-        _require_same(found, expected)
+        require_same(found, expected)
     except AssertionError as error:
         ours = {name: np.asarray(found[name]) for name in expected}
         raise OtherNumbersError(str(error), ours, expected) from None
 
 
-def _require_same(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+def require_same(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
     for name, right in expected.items():
         ours = np.asarray(found[name])
         if (ours.dtype, ours.shape) != (right.dtype, right.shape):

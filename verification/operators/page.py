@@ -68,6 +68,10 @@ FORMATS = {
     "tflite": Format("TFLite", "LiteRT's reference kernels"),
     "caffe": Format("Caffe", "OpenCV"),
     "pytorch": Format("PyTorch", "PyTorch eager, with inputs and buffers afterwards"),
+    "sequences": Format(
+        "Three calls in a row",
+        "onnxruntime, LiteRT and PyTorch eager, each with what it remembers from call to call",
+    ),
 }
 
 

@@ -52,6 +52,10 @@ def answer(request: Answer, templates: Path) -> Answer:
             from verification.operators.eager import try_eager
 
             return try_eager(pair.operator, pair.element_type, seed, devices)
+        case "sequences":
+            from verification.operators.sequences.trying import try_sequence
+
+            return try_sequence(pair.operator, seed, devices, folder)
     if "model" in request:
         files = Path(request["model"]), Path(request["inputs"])
         return judged(case_of_files(pair, seed, *files), devices, open_here, disagreements())

@@ -70,6 +70,10 @@ def _pairs(format_name: str) -> list[tuple[str, str]]:
             from verification.operators.eager import pairs_of  # needs torch
 
             return pairs_of()
+        case "sequences":
+            from verification.operators.sequences.trying import sequences
+
+            return [(name, "") for name in sequences()]
     from verification.operators.seeded import operators_of  # needs an extra
 
     return [(operator, "") for operator in operators_of(format_name)]

@@ -28,7 +28,7 @@ from explorer.ir.structure import operations, value_name
 from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
 from explorer.npu.network import SIZES
 from explorer.npu.network_values import Stored, stored_form
-from explorer.npu.pieces import TiledPieces
+from explorer.npu.pieces_program import TiledPieces
 from explorer.npu.reading import FoundLayer, read_layers
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target

@@ -35,7 +35,7 @@ from explorer.npu.moves import MOVES, PADDING, origin
 from explorer.npu.network_values import are_same_bytes, stored_form
 from explorer.npu.pieces import merged
 from explorer.npu.products import AT_RUN_TIME, Values, offset_of, quantized, requantized
-from explorer.npu.tiles import most_padding
+from explorer.npu.tensors import most_padding
 from explorer.targets.npu.machine import Machine
 
 Step = tuple[Layer, tuple[SSAValue | int, ...], Attribute | None]

@@ -25,15 +25,8 @@ from explorer.npu.exact_factors import Shifted, is_stated, scaling_problem, shif
 from explorer.npu.layer import Convolution
 from explorer.npu.places import Addresses, Placed, place
 from explorer.npu.stream import Stream
-from explorer.npu.tensors import blocks, element_problem
-from explorer.npu.tiles import (
-    Chunk,
-    TiledLayer,
-    constants_per_block,
-    input_pieces,
-    most_padding,
-    window,
-)
+from explorer.npu.tensors import blocks, element_problem, most_padding
+from explorer.npu.tiles import Chunk, TiledLayer, constants_per_block, input_pieces, window
 from explorer.targets.npu.instructions import (
     Instruction,
     Load,

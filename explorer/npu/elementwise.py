@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.ir.requantization import FixedPoint, Requantization, multiplied
+from explorer.npu.accesses import Access
 from explorer.npu.exact_factors import is_stated, shifted
 from explorer.npu.layer import Rescaling, scheme_problem
 from explorer.npu.tensors import Shape, Tensor
-from explorer.npu.vectors import Access
 from explorer.targets.npu.machine import Machine
 
 Factor = tuple[int, int]

@@ -18,11 +18,12 @@ from explorer.ir.top.data import WeightOp
 from explorer.npu.elementwise import Elementwise
 from explorer.npu.layer import Convolution, Layer
 from explorer.npu.matrices import MatrixProduct, Transposition
-from explorer.npu.matrices_program import TiledMatrices
+from explorer.npu.matrix_tiles import TiledMatrices
 from explorer.npu.network_fields import Described, layer_of
 from explorer.npu.network_values import stored_form
 from explorer.npu.normalization import NormalizationLayer
-from explorer.npu.pieces import Pieces, TiledPieces
+from explorer.npu.pieces import Pieces
+from explorer.npu.pieces_program import TiledPieces
 from explorer.npu.program import Tiled
 from explorer.npu.softmax import SoftmaxLayer
 from explorer.npu.tiles import TiledLayer

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.errors import InputError
+from explorer.npu.accesses import VectorLayer
 from explorer.npu.averages import divided
 from explorer.npu.convolution_program import (
     ConvolutionWriter,
@@ -20,15 +21,17 @@ from explorer.npu.elementwise import Elementwise, flattened_elementwise
 from explorer.npu.elementwise_program import ElementwiseWriter
 from explorer.npu.layer import Convolution, Layer, LayerError, RoomError
 from explorer.npu.matrices import MatrixProduct, Transposition
-from explorer.npu.matrices_program import MatrixWriter, TiledMatrices, tile_matrices
+from explorer.npu.matrices_program import MatrixWriter
+from explorer.npu.matrix_tiles import TiledMatrices, tile_matrices
 from explorer.npu.own_factors import with_own_factors
-from explorer.npu.pieces import Pieces, PiecesWriter, TiledPieces
+from explorer.npu.pieces import Pieces
+from explorer.npu.pieces_program import PiecesWriter, TiledPieces
 from explorer.npu.places import ANYWHERE, Addresses, Placed
 from explorer.npu.row_program import RowWriter
 from explorer.npu.rows import RowLayer
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import BUFFERS, TiledLayer, tile_convolution
-from explorer.npu.vectors import TiledVectors, VectorLayer, tile_vectors, vector_problem
+from explorer.npu.vectors import TiledVectors, tile_vectors, vector_problem
 from explorer.npu.window_program import WindowWriter
 from explorer.npu.windows import WindowLayer
 from explorer.targets.npu.encoding import encode_micro

@@ -22,12 +22,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.types import QuantizedType, element_type_of, tensor_type
+from explorer.npu.accesses import Access
 from explorer.npu.computed import Step
 from explorer.npu.layer import LayerError
 from explorer.npu.matrices import Transposition
 from explorer.npu.network_values import Stored, stored_form
 from explorer.npu.tensors import Shape, Tensor
-from explorer.npu.vectors import Access
 from explorer.targets.npu.instructions import RowLoop
 from explorer.targets.npu.machine import Machine
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.targets.npu.formats import formats_of
 from explorer.targets.npu.machine import Machine
 
 Shape = tuple[int, int, int]
@@ -49,6 +50,12 @@ def element_problem(machine: Machine) -> str:
     if machine.rows != machine.columns and not machine.instruction_set.skips_elements:
         return "its loads cannot skip elements, which rows unlike columns need"
     return ""
+
+
+def most_padding(machine: Machine) -> int:
+    """Rows that one load pads at most."""
+    (load,) = [one for one in formats_of(machine).kinds if one.kind == "load"]
+    return next(field.most for field in load.fields if field.name == "y_pad_before")
 
 
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:

@@ -16,8 +16,9 @@ from explorer.npu.bands import input_blocks
 from explorer.npu.convolution_program import ConvolutionWriter
 from explorer.npu.layer import Convolution
 from explorer.npu.matrices import Transposition
-from explorer.npu.matrices_program import MatrixWriter, TiledMatrices
-from explorer.npu.pieces import PiecesWriter
+from explorer.npu.matrices_program import MatrixWriter
+from explorer.npu.matrix_tiles import TiledMatrices
+from explorer.npu.pieces_program import PiecesWriter
 from explorer.npu.stream import Stream
 from explorer.npu.tiles import Chunk, TiledLayer, window
 from explorer.npu.vector_program import VectorWriter

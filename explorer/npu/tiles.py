@@ -141,12 +141,6 @@ def window(layer: Convolution, axis: int, outputs: int) -> int:
     return (outputs - 1) * layer.strides[axis] + reach
 
 
-def most_padding(machine: Machine) -> int:
-    """Rows that one load pads at most."""
-    (load,) = [one for one in formats_of(machine).kinds if one.kind == "load"]
-    return next(field.most for field in load.fields if field.name == "y_pad_before")
-
-
 def input_pieces(
     layer: Convolution, chunk: Chunk, most_rows: int
 ) -> tuple[int, int, list[tuple[int, dict[str, int]]]]:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from explorer.npu.accesses import Access
 from explorer.npu.places import Addresses, place
 from explorer.npu.stream import Stream
 from explorer.npu.tensors import blocks, packed
 from explorer.npu.vectors import (
-    Access,
     TiledVectors,
     VectorTile,
     factor_elements,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.npu.accesses import Access
 from explorer.npu.lines import Line, lines_of
 from explorer.npu.tensors import Shape, Tensor
-from explorer.npu.vectors import Access
 from explorer.targets.npu.machine import Machine
 
 LINE = {"add", "multiply", "shift_right", "maximum", "minimum"}

@@ -16,7 +16,7 @@ from explorer.ir.weights import Weights
 from explorer.npu.layer import Layer
 from explorer.npu.network import laid_out_in
 from explorer.npu.network_cost import LayerSteps
-from explorer.npu.pieces import TiledPieces
+from explorer.npu.pieces_program import TiledPieces
 from explorer.npu.places import Addresses
 from explorer.npu.program import Tiled, write_layer
 from explorer.npu.steps import steps_in

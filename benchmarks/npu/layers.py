@@ -26,10 +26,10 @@ import explorer
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import operations, value_name
 from explorer.npu import Convolution, LayerError, LayerProgram, compile_layer, predict
-from explorer.npu.network import SIZES
-from explorer.npu.network_values import Stored, stored_form
-from explorer.npu.pieces_program import TiledPieces
-from explorer.npu.reading import FoundLayer, read_layers
+from explorer.npu.layers.from_operations import FoundLayer, read_layers
+from explorer.npu.layers.value_layout import Stored, stored_form
+from explorer.npu.program.ir_layers import SIZES
+from explorer.npu.program.partition import TiledPieces
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe

@@ -19,7 +19,7 @@ import numpy as np
 
 from explorer.ir.requantization import Requantization, fixed_point
 from explorer.npu import Convolution, LayerProgram, Rescaling, compile_layer, predict
-from explorer.npu.network import SIZES
+from explorer.npu.program.ir_layers import SIZES
 from explorer.runtime.npu import simulate
 from explorer.targets import load_target
 from explorer.targets.npu.machine import Machine, describe

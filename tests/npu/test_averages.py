@@ -21,9 +21,9 @@ from explorer.ir.requantization import (
 from explorer.ir.top.quantization.integer_average import IntegerAverageOp
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import LayerError, Pieces, compile_layer
-from explorer.npu.averages import division
-from explorer.npu.network_values import stored_form
-from explorer.npu.reading import read_operation
+from explorer.npu.layers.averages import division
+from explorer.npu.layers.from_operations import read_operation
+from explorer.npu.layers.value_layout import stored_form
 from explorer.runtime.npu import simulate
 
 FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]

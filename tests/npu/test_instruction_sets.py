@@ -14,7 +14,7 @@ from npu_layers import compared, convolution, machine, rescaling
 
 from explorer.errors import InputError
 from explorer.npu import LayerError, MatrixProduct, Placement, Transposition, WindowLayer
-from explorer.npu.matrices import rows_at_once
+from explorer.npu.layers.matrices import rows_at_once
 from explorer.targets.npu import instruction_sets
 from explorer.targets.npu.instruction_sets import FULL, VTA, instruction_set
 

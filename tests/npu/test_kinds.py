@@ -29,9 +29,9 @@ from explorer.npu import (
     SoftmaxLayer,
     WindowLayer,
 )
-from explorer.npu.averages import average
-from explorer.npu.lines import MOST_IMMEDIATE
-from explorer.npu.pieces import merged, over_pictures
+from explorer.npu.layers.averages import average
+from explorer.npu.layers.lines import MOST_IMMEDIATE
+from explorer.npu.layers.partition import merged, over_pictures
 
 # Shrinking would run thousands of simulations.
 PHASES = set(Phase) - {Phase.shrink}

@@ -25,9 +25,9 @@ from explorer.npu import (
     compile_layer,
     matrix_product,
 )
-from explorer.npu.borders import borders
-from explorer.npu.layer import Affine
-from explorer.npu.program import tile_with_reason
+from explorer.npu.layers.borders import borders
+from explorer.npu.layers.layer import Affine
+from explorer.npu.program.compiling import tile_with_reason
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.instructions import Multiply

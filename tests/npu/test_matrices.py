@@ -14,8 +14,8 @@ from npu_layers import compared, machine, rescaling
 from npu_machines import machines
 
 from explorer.npu import LayerError, MatrixProduct, Transposition, compile_layer
-from explorer.npu.matrices import IN_COLUMNS, IN_ROWS
-from explorer.npu.tensors import blocks
+from explorer.npu.layers.matrices import IN_COLUMNS, IN_ROWS
+from explorer.npu.layers.tensors import blocks
 from explorer.runtime.npu import simulate
 
 ALL = ["edge-64", "tiny-8", "mac-128", "odd-12x20", "vta-16", "vta-32"]

@@ -20,8 +20,8 @@ from explorer.ir.top.quantization.integer_normalizations import (
 )
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import LayerError, NormalizationLayer, compile_layer
-from explorer.npu.network_values import stored_form
-from explorer.npu.reading import read_operation
+from explorer.npu.layers.from_operations import read_operation
+from explorer.npu.layers.value_layout import stored_form
 from explorer.targets.npu.checking import check_program
 from explorer.targets.npu.encoding import decode, encode
 from explorer.targets.npu.instructions import Load, Normalize

@@ -15,8 +15,8 @@ from explorer.ir.requantization import Requantization, RequantizationAttr
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
 from explorer.ir.types import QuantizedType, tensor_type
-from explorer.npu.network_values import stored_form
-from explorer.npu.reading import read_operation
+from explorer.npu.layers.from_operations import read_operation
+from explorer.npu.layers.value_layout import stored_form
 
 SIGNED, UNSIGNED = IntegerType(8), IntegerType(8, Signedness.UNSIGNED)
 SLOPES = QuantizedType.get(IntegerType(16), [3 / 32767], [0])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from npu_layers import machine
 from npu_machines import machines
 
-from explorer.npu.scratchpads import Buffer, place_buffers
+from explorer.npu.tiling.scratchpads import Buffer, place_buffers
 
 CONTENTS = ("activations", "weights", "accumulators")
 

@@ -16,9 +16,9 @@ from explorer.errors import InputError
 from explorer.ir.top.quantization.integer_normalizations import IntegerSoftmaxOp
 from explorer.ir.types import QuantizedType, tensor_type
 from explorer.npu import LayerError, SoftmaxLayer, compile_layer
-from explorer.npu.network_values import stored_form
-from explorer.npu.reading import read_operation
-from explorer.npu.vectors import tile_vectors
+from explorer.npu.layers.from_operations import read_operation
+from explorer.npu.layers.value_layout import stored_form
+from explorer.npu.tiling.vector import tile_vectors
 from explorer.runtime.npu import simulate
 from explorer.targets.npu.checking import check_program
 from explorer.targets.npu.encoding import decode, encode

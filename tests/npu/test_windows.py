@@ -14,7 +14,7 @@ from npu_layers import machine
 
 from explorer.errors import InputError
 from explorer.npu import LayerError, WindowLayer, compile_layer
-from explorer.npu.lines import lines_of
+from explorer.npu.layers.lines import lines_of
 
 FULL = ["edge-64", "mac-128", "odd-12x20", "tiny-8"]
 NPUS = [*FULL, "vta-16", "vta-32"]

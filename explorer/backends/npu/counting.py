@@ -10,7 +10,7 @@ from explorer.backends.npu.network import Network
 from explorer.backends.npu.occupancy import scratchpads_of, uses_of
 from explorer.backends.npu.roofs import least_cycles, memory_rates, peak_macs_per_cycle, work_of
 from explorer.backends.npu.walks import tiles_of
-from explorer.npu.network_cost import LayerPrediction, LayerSteps, predict_layers
+from explorer.npu.cost.network import LayerPrediction, LayerSteps, predict_layers
 from explorer.results.runs.counted import CountedLayer, CountedRun, CycleTerm, PredictedLayer
 from explorer.runtime.npu import Simulation
 

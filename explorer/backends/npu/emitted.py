@@ -23,8 +23,8 @@ import numpy as np
 from explorer.backends.npu.network import Network, ValueAt
 from explorer.errors import ExplorerError, InputError
 from explorer.files import folder_written_at_once, write_whole
-from explorer.npu.network_values import Stored, lying_shape
-from explorer.npu.tensors import alignment_bytes, channels_per_block
+from explorer.npu.layers.tensors import alignment_bytes, channels_per_block
+from explorer.npu.layers.value_layout import Stored, lying_shape
 from explorer.runtime.npu import Simulation, simulate
 from explorer.targets import Target, load_target
 from explorer.targets.npu.assembly import line_of

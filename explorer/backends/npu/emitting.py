@@ -19,7 +19,7 @@ from explorer.ir.rewriting import RewriteOptions
 from explorer.ir.rewriting.passes import PassResult, Working, run_pass
 from explorer.ir.structure import device_of
 from explorer.kernels.program.parts import value_names
-from explorer.npu.tensors import alignment_bytes
+from explorer.npu.layers.tensors import alignment_bytes
 from explorer.targets import Target
 from explorer.targets.npu.machine import Machine, describe
 

@@ -25,8 +25,8 @@ from explorer.ir.structure import device_of, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import static_shape
 from explorer.ir.weights import Weights
-from explorer.npu.network import layer_in, run_layer
-from explorer.npu.network_values import stored_form
+from explorer.npu.layers.value_layout import stored_form
+from explorer.npu.program.ir_layers import layer_in, run_layer
 from explorer.targets.npu.machine import Machine
 
 Values = dict[str, np.ndarray]

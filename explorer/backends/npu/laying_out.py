@@ -4,8 +4,8 @@
 => %conv3 = npu.convolution(%x, %w, %b, ..., %w9, %w10) {..., laid_out = ["weights", "constants"]}
 
 Behind the arrays that say what the layer means stand the bytes that loads bring into scratchpads:
-weights in blocks of rows and columns (`explorer/npu/layouts.py`), biases and factors by column,
-tables, exponentials. Micro-operations are no part of them, for they follow from addresses.
+weights in blocks of rows and columns (`explorer/npu/tiling/layouts.py`), biases and factors by
+column, tables, exponentials. Micro-operations are no part of them, for they follow from addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.ir.functions.calls import functions_on
 from explorer.ir.operation import identity_of, set_identity, to_attribute
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.npu.program import write_layer
+from explorer.npu.program.compiling import write_layer
 from explorer.targets.npu.machine import Machine
 
 

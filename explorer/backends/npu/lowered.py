@@ -23,11 +23,11 @@ from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.top.data import WeightOp
 from explorer.ir.weights import Weights
-from explorer.npu.layer import Layer, LayerError
-from explorer.npu.network import layer_in, sizes_in
-from explorer.npu.program import Tiled, tile_layer, tile_with_reason
-from explorer.npu.reading import ReadLayer, read_operation
-from explorer.npu.stream import Stream
+from explorer.npu.layers.from_operations import ReadLayer, read_operation
+from explorer.npu.layers.layer import Layer, LayerError
+from explorer.npu.program.compiling import Tiled, tile_layer, tile_with_reason
+from explorer.npu.program.ir_layers import layer_in, sizes_in
+from explorer.npu.program.stream import Stream
 from explorer.targets.npu.machine import Machine
 
 

@@ -23,7 +23,7 @@ from explorer.ir.operation import LinesAttr, TopOperation, from_attribute, ident
 from explorer.ir.origins import sources_of
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
-from explorer.npu.network_values import Stored, stored_form
+from explorer.npu.layers.value_layout import Stored, stored_form
 from explorer.runtime.npu import Simulation, Tap, simulate
 from explorer.targets.npu.assembly import assemble
 from explorer.targets.npu.encoding import encode

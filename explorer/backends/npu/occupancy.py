@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from explorer.npu.cost import StepTime
+from explorer.npu.cost.prediction import StepTime
 from explorer.results.runs.counted import ScratchpadRecord, ScratchpadUse
 from explorer.targets.npu.machine import KEPT_AS, Machine
 

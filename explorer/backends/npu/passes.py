@@ -49,13 +49,13 @@ from explorer.memory.budget import refuse
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.memory.planning import MEMORY, PLANS, value_offsets
 from explorer.memory.side_by_side import side_by_side
-from explorer.npu.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
-from explorer.npu.layer import LayerError
-from explorer.npu.network import tiles_of
-from explorer.npu.network_cost import LayerSteps
-from explorer.npu.network_fields import described
-from explorer.npu.reading import ReadLayer, view_problem
-from explorer.npu.stream import barrier
+from explorer.npu.cost.network import LayerSteps
+from explorer.npu.layers.fields import described
+from explorer.npu.layers.from_operations import ReadLayer, view_problem
+from explorer.npu.layers.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
+from explorer.npu.layers.layer import LayerError
+from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.program.stream import barrier
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.machine import Machine

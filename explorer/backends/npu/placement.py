@@ -14,10 +14,10 @@ from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
 from explorer.ir.weights import Weights
-from explorer.npu.fusion import is_read_through, stays
-from explorer.npu.layer import LayerError
-from explorer.npu.matrices import Transposition
-from explorer.npu.reading import view_problem
+from explorer.npu.layers.from_operations import view_problem
+from explorer.npu.layers.fusion import is_read_through, stays
+from explorer.npu.layers.layer import LayerError
+from explorer.npu.layers.matrices import Transposition
 from explorer.runtime.compilers import find_compiler
 from explorer.targets import Target, load_target
 from explorer.targets.npu.machine import Machine

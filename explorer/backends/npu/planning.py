@@ -21,8 +21,8 @@ from explorer.memory.liveness import lifetimes
 from explorer.memory.planners import Planner
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
-from explorer.npu.network_values import stored_form
-from explorer.npu.tensors import alignment_bytes
+from explorer.npu.layers.tensors import alignment_bytes
+from explorer.npu.layers.value_layout import stored_form
 from explorer.results import MemoryPlan
 from explorer.targets.npu.machine import Machine
 

@@ -4,10 +4,10 @@
     reach.key       the operation, what it reads through, and the types of what that reads
     reach.values    all values of these, in an order that equal keys share
 
-A layer reads through moves, conversions and sums (`explorer/npu/reading.py`) and stops at every
-other value. So the key has the operations up to these values, with their properties and weights,
-and of the values themselves the types alone: a copy of the operation in another function, which
-reads an argument where the first one reads a transfer, has the same key.
+A layer reads through moves, conversions and sums (`explorer/npu/layers/from_operations.py`) and
+stops at every other value. So the key has the operations up to these values, with their properties
+and weights, and of the values themselves the types alone: a copy of the operation in another
+function, which reads an argument where the first one reads a transfer, has the same key.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.linear.matmul import MatMulOp
 from explorer.ir.top.reductions.reduction import ReduceOp
-from explorer.npu.computed import is_read_as_matrix
-from explorer.npu.moves import MOVES
+from explorer.npu.layers.computed_matrices import is_read_as_matrix
+from explorer.npu.layers.data_movement import MOVES
 
 READ_THROUGH = (BinaryOp, BitcastOp, CastOp, ReduceOp, *MOVES)
 

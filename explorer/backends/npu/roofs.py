@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from explorer.npu.steps import region_of
+from explorer.npu.cost.steps import region_of
 from explorer.results.runs.counted import MemoryRate
 from explorer.targets.npu.instructions import Instruction, Load, Multiply, Transfer
 from explorer.targets.npu.machine import Machine

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from explorer.npu.cost import StepTime
-from explorer.npu.network_cost import LayerPrediction
-from explorer.npu.tile_parts import Read
+from explorer.npu.cost.network import LayerPrediction
+from explorer.npu.cost.prediction import StepTime
+from explorer.npu.cost.tile_operands import Read
 from explorer.results.runs.counted import CountedTile, TilePhase, TileRead
 from explorer.targets.npu.machine import Machine
 

@@ -13,15 +13,15 @@ from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
-from explorer.npu.layer import Layer
-from explorer.npu.network import laid_out_in
-from explorer.npu.network_cost import LayerSteps
-from explorer.npu.pieces_program import TiledPieces
-from explorer.npu.places import Addresses
-from explorer.npu.program import Tiled, write_layer
-from explorer.npu.steps import steps_in
-from explorer.npu.stream import Stream
-from explorer.npu.tile_parts import parts_of
+from explorer.npu.cost.network import LayerSteps
+from explorer.npu.cost.steps import steps_in
+from explorer.npu.cost.tile_operands import parts_of
+from explorer.npu.layers.layer import Layer
+from explorer.npu.program.addresses import Addresses
+from explorer.npu.program.compiling import Tiled, write_layer
+from explorer.npu.program.ir_layers import laid_out_in
+from explorer.npu.program.partition import TiledPieces
+from explorer.npu.program.stream import Stream
 from explorer.targets.npu.encoding import encode_micro
 
 MICRO = "micro_operations"

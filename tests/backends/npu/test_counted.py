@@ -6,10 +6,10 @@ import pytest
 from explorer.backends.npu.occupancy import uses_of
 from explorer.backends.npu.roofs import memory_rates
 from explorer.npu import Convolution, compile_layer
-from explorer.npu.cost import times_of
-from explorer.npu.places import ANYWHERE
-from explorer.npu.program import write_layer
-from explorer.npu.steps import steps_of
+from explorer.npu.cost.prediction import times_of
+from explorer.npu.cost.steps import steps_of
+from explorer.npu.program.addresses import ANYWHERE
+from explorer.npu.program.compiling import write_layer
 from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.events import ProfileRecord
 from explorer.targets import load_target

@@ -11,8 +11,8 @@ from explorer.ir.dialects.npu import LAYER_OPERATIONS, LayerOp
 from explorer.ir.dialects.npu_layers import SHARED, field_properties
 from explorer.ir.operation import from_attribute, to_attribute
 from explorer.ir.structure import operations
-from explorer.npu.elementwise import OPERATIONS
-from explorer.npu.network import KINDS, SIZES
+from explorer.npu.layers.elementwise import OPERATIONS
+from explorer.npu.program.ir_layers import KINDS, SIZES
 
 
 @pytest.mark.parametrize("kind", KINDS)

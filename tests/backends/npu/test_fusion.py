@@ -7,7 +7,7 @@ import explorer
 from explorer.errors import UnsupportedError
 from explorer.ir.operation import identity_of
 from explorer.ir.structure import operations
-from explorer.npu.fusion import EXPLANATIONS
+from explorer.npu.layers.fusion import EXPLANATIONS
 
 PASS = "tile-layers"
 

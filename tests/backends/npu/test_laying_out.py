@@ -5,7 +5,7 @@ import numpy as np
 from explorer.ir.dialects.npu import InstructionsOp, LayerOp
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import operations
-from explorer.npu.network import laid_out_in, layer_in
+from explorer.npu.program.ir_layers import laid_out_in, layer_in
 
 
 def layers_of(snapshot, kind):

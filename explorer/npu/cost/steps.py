@@ -1,0 +1,228 @@
+"""What a layer does, step by step: how long each takes, and what it occupies meanwhile.
+
+    load       a transfer per block of inputs, and the weights
+    compute    operands and constants of the vector engine; reset; multiply; operations
+    store      a transfer per block of outputs
+
+Follows the records that a layer is written as, before they are encoded and without numbers. Extents
+of a sequence of micro-operations are worked out once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from explorer.npu.program.stream import Stream
+from explorer.targets.npu.instructions import (
+    Instruction,
+    Load,
+    Loop,
+    Multiply,
+    Requantize,
+    RowLoop,
+    Table,
+    Transfer,
+    Vector,
+)
+from explorer.targets.npu.machine import Machine, Region
+
+Bank = tuple[int, int]
+"""A scratchpad, and one of its banks."""
+Extent = tuple[str, int, int]
+"""A content, and the first and last of its elements that are touched."""
+Ends = tuple[int, int]
+"""The least and the greatest index of some micro-operations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One instruction."""
+
+    queue: int
+    what: str
+    """The content that is moved, reset, multiply, or an operation of the vector engine; finish."""
+    cycles: int
+    """From its beginning to its end."""
+    fixed_cycles: int
+    """Of these, those that do not depend on how much it does."""
+    amount: int = 0
+    """Bytes that cross global memory, or steps of an engine."""
+    dma: int = -1
+    """The engine that moves; -1 where nothing is moved."""
+    banks: frozenset[Bank] = frozenset()
+    takes: tuple[int, ...] = ()
+    """Tokens that it waits for: twice the first of two queues, and 1 more for those backwards."""
+    gives: tuple[int, ...] = ()
+    """Tokens that it gives at its end."""
+    extents: tuple[Extent, ...] = ()
+    """What it touches in scratchpads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Bytes between global memory and scratchpads by content, and multiply-accumulates."""
+
+    macs: int
+    """Of the array: blocks that are not full count whole, a batch of positions as it is."""
+    loaded_bytes: dict[str, int]
+    """Without micro-operations."""
+    stored_bytes: dict[str, int]
+
+
+def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
+    """Of a layer that is not written yet, in the order of the program."""
+    stream.complete()
+    return steps_in(stream)
+
+
+def steps_in(stream: Stream) -> tuple[list[Step], Traffic]:
+    """Of one that is."""
+    reader = _Reader(stream)
+    steps = [reader.step(op) for op in stream.instructions]
+    traffic = Traffic(
+        macs=reader.macs,
+        loaded_bytes={c: n for c, n in reader.loaded.items() if n and c != "micro_operations"},
+        stored_bytes={c: n for c, n in reader.stored.items() if n},
+    )
+    return steps, traffic
+
+
+class _Reader:
+    def __init__(self, stream: Stream) -> None:
+        self.machine, self.operations = stream.machine, stream.micro.operations
+        self.first = stream.micro.global_address
+        self.held: dict[int, int] = {}
+        """Where in the scratchpad sequences begin, and which operation is the first."""
+        self.known: dict[tuple[int, int], tuple[Ends, Ends, Ends]] = {}
+        self.macs = 0
+        self.loaded: Counter[str] = Counter()
+        self.stored: Counter[str] = Counter()
+
+    def step(self, op: Instruction) -> Step:
+        if isinstance(op, Transfer):
+            return self._transfer(op)
+        if isinstance(op, Loop):
+            return self._loop(op)
+        queue = self.machine.queue_of_engine(self.machine.matrix.name)
+        takes, gives = _tokens(op, queue)
+        return Step(queue=queue, what="finish", cycles=1, fixed_cycles=1, takes=takes, gives=gives)
+
+    def _transfer(self, op: Transfer) -> Step:
+        machine, is_load = self.machine, isinstance(op, Load)
+        space, queue = machine.by_content[op.memory], machine.queue_of(op.memory, is_load)
+        size = op.y_size * op.x_size * space.global_bytes
+        tall = op.y_pad_before + op.y_size + op.y_pad_after
+        elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)
+        if op.memory == "micro_operations" and op.x_size:
+            self.held[op.scratchpad_address] = op.global_address - self.first
+        (self.loaded if is_load else self.stored)[op.memory] += size
+        region = region_of(machine, op.global_address * space.global_bytes)
+        route = machine.route[region.name, space.memory, is_load]
+        rate = route.bytes_per_cycle
+        moving = -(-size * rate.denominator // rate.numerator)
+        scratchpad = machine.scratchpads[space.memory]
+        if scratchpad.lane_bytes_per_cycle is not None:
+            port = scratchpad.lane_bytes_per_cycle * scratchpad.lanes
+            moving = max(moving, int(-(-elements * space.element_bytes // port)))
+        extents = ((op.memory, op.scratchpad_address, op.scratchpad_address + elements - 1),)
+        banks = self._banks(extents)
+        if op.memory == "gathered":
+            each = machine.columns  # the whole weights that it writes parts of
+            extents = (("weights", op.scratchpad_address // each, extents[0][2] // each),)
+        takes, gives = _tokens(op, queue)
+        if not op.x_size:  # nothing is moved, but the engine is waited for
+            return Step(queue=queue, what=op.memory, cycles=1, fixed_cycles=1, dma=route.engine,
+                        takes=takes, gives=gives)  # fmt: skip
+        return Step(
+            queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
+            fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,
+            banks=banks, takes=takes, gives=gives, extents=extents,
+        )  # fmt: skip
+
+    def _loop(self, op: Loop) -> Step:
+        machine, is_product = self.machine, isinstance(op, Multiply)
+        engine = machine.matrix if is_product else machine.vector
+        assert engine is not None
+        each = machine.multiply_step_cycles if is_product else machine.vector_step_cycles
+        if isinstance(op, RowLoop):
+            each = machine.row_step_cycles(op.kind, op.count)
+        steps = op.outer * op.inner * (op.micro_end - op.micro_begin)
+        fixed = engine.start_cycles + engine.latency_cycles
+        queue = machine.queue_of_engine(engine.name)
+        if isinstance(op, Multiply) and not op.reset:
+            held = op.batch * machine.rows_per_element
+            self.macs += steps * held * machine.rows * machine.columns
+        takes, gives = _tokens(op, queue)
+        extents = tuple(self._extents(op))
+        return Step(
+            queue=queue, what=_what(op), cycles=max(1, fixed + steps * each), fixed_cycles=fixed,
+            amount=steps, banks=self._banks(extents), takes=takes, gives=gives, extents=extents,
+        )  # fmt: skip
+
+    def _extents(self, op: Loop) -> list[Extent]:
+        """As far as the corners of the loops, for all steps are positive."""
+        machine = self.machine
+        if op.micro_end == op.micro_begin:
+            return []
+        destination, source, weight = self._ends(op.micro_begin, op.micro_end - op.micro_begin)
+        outer, inner = op.outer - 1, op.inner - 1
+        reached = destination[1] + outer * op.destination_outer + inner * op.destination_inner
+        read = source[1] + outer * op.source_outer + inner * op.source_inner
+        if isinstance(op, Multiply):
+            reached += (op.batch - 1) * op.destination_step
+            read += (op.batch - 1) * op.source_step
+        if isinstance(op, RowLoop):
+            reached += (op.count - 1) * op.step
+            read += machine.row_constants(op.kind, op.count) - 1
+        found = [("micro_operations", op.micro_begin, op.micro_end - 1),
+                 ("accumulators", destination[0], reached)]  # fmt: skip
+        if isinstance(op, Multiply):
+            if op.reset:
+                return found
+            last = weight[1] + outer * op.weight_outer + inner * op.weight_inner
+            return [*found, ("activations", source[0], read), ("weights", weight[0], last)]
+        if isinstance(op, Vector) and op.use_immediate:
+            return found
+        found.append(("accumulators", source[0], read + isinstance(op, Requantize)))
+        return [*found, ("tables", op.table, op.table)] if isinstance(op, Table) else found
+
+    def _ends(self, begin: int, count: int) -> tuple[Ends, Ends, Ends]:
+        key = self.held[begin], count
+        if key not in self.known:
+            mine = self.operations[key[0] : key[0] + count]
+            columns = zip(*((m.destination, m.source, m.weight) for m in mine), strict=True)
+            first, second, third = ((min(column), max(column)) for column in columns)
+            self.known[key] = first, second, third
+        return self.known[key]
+
+    def _banks(self, extents: Iterable[Extent]) -> frozenset[Bank]:
+        found: set[Bank] = set()
+        for content, first, last in extents:
+            space = self.machine.by_content[content]
+            memory = self.machine.scratchpads[space.memory]
+            size = (memory.size_bytes or 0) // memory.banks
+            begin, end = first * space.element_bytes, (last + 1) * space.element_bytes - 1
+            banks = range(begin // size, min(end // size, memory.banks - 1) + 1)
+            found.update((space.memory, bank) for bank in banks)
+        return frozenset(found)
+
+
+def _what(op: Loop) -> str:
+    if isinstance(op, Multiply):
+        return "reset" if op.reset else "multiply"
+    return op.operation if isinstance(op, Vector) else op.kind
+
+
+def region_of(machine: Machine, byte: int) -> Region:
+    """The part of global memory that a byte lies in."""
+    return next(one for one in reversed(machine.regions) if one.start_bytes <= byte)
+
+
+def _tokens(op: Instruction, queue: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those that it takes and gives: of the queue before its own, and of the one behind."""
+    before, after = 2 * (queue - 1), 2 * queue
+    takes = [before] * op.pop_before + [after + 1] * op.pop_after
+    gives = [before + 1] * op.push_before + [after] * op.push_after
+    return tuple(takes), tuple(gives)

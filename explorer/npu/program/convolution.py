@@ -1,0 +1,430 @@
+"""A tiled convolution as instructions: loads, multiplications and stores that wait by tokens only.
+
+    load     inputs and weights of chunk n into buffer n % 2       behind the chunk n - 2
+    compute  reset, multiply ... ; of a tile's last chunk: bias, requantize
+    store    the tile's outputs                                    behind its computation
+
+Tokens: a chunk's last load gives one to compute, whose last multiplication gives one back when the
+buffer is free; a tile's last vector instruction gives one to store, whose last store gives one back
+when the sums' buffer is free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.npu.layers.borders import borders
+from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.stated_requantization import Shifted, is_stated, scaling_problem, shifted
+from explorer.npu.layers.tensors import blocks, element_problem, most_padding
+from explorer.npu.program.addresses import Addresses, Placed, place
+from explorer.npu.program.stream import Stream
+from explorer.npu.tiling import layouts
+from explorer.npu.tiling.bands import input_blocks, output_blocks
+from explorer.npu.tiling.convolution import (
+    Chunk,
+    TiledLayer,
+    constants_per_block,
+    input_pieces,
+    window,
+)
+from explorer.targets.npu.instructions import (
+    Instruction,
+    Load,
+    MicroOperation,
+    Multiply,
+    Requantize,
+    Store,
+    Vector,
+)
+from explorer.targets.npu.machine import Machine
+
+
+def flattened(layer: Convolution) -> Convolution:
+    """A convolution of 1 x 1 that skips nothing, as one of a single row: its tiles fill better."""
+    _, height, width = layer.input_shape
+    is_plain = layer.kernel == (1, 1) and layer.strides == (1, 1) and not any(layer.pads)
+    if not is_plain or height == 1 or layer.placement is not None or layer.within:
+        return layer
+    return dataclasses.replace(layer, input_shape=(layer.input_shape[0], 1, height * width))
+
+
+def narrowed(layer: Convolution, machine: Machine) -> Convolution:
+    """Weights of one bit more than the array multiplies, as sums of two or three, for which the
+    input is read as often."""
+    half = 1 << machine.weight_bits - 1
+    if layer.weights.min() >= -half and layer.weights.max() < half:
+        return layer
+    rest = layouts.dense(layer, range(layer.weights.shape[0]))
+    summands: list[np.ndarray] = []
+    while np.any(rest):
+        summands.append(np.clip(rest, -half, half - 1))
+        rest = rest - summands[-1]
+    times, parts = len(summands), layer.parts or layer.input_shape[:1]
+    channels, height, width = layer.input_shape
+    return dataclasses.replace(
+        layer, weights=np.concatenate(summands, axis=1), groups=1,
+        input_shape=(times * channels, height, width), parts=parts * times,
+        reads=tuple(range(len(parts))) * times,
+    )  # fmt: skip
+
+
+def convolution_problem(layer: Convolution, machine: Machine) -> str:
+    """What the machine cannot compute, whatever the tiles; empty where it can."""
+    scaling = layer.rescaling
+    numbers = [("weights", layer.weights, machine.weight_bits + 1)]
+    if scaling is not None:
+        zeros = np.array([scaling.zero_point, layer.input_zero_point])
+        numbers.append(("zero points", zeros, machine.input_bits))
+    if scaling is not None and layer.is_scaled:
+        limits = np.array([scaling.low, scaling.high])
+        numbers.append(("limits", limits, machine.input_bits))
+    for what, found, bits in numbers:
+        if found.min() < -(1 << bits - 1) or found.max() >= 1 << bits - 1:
+            return f"{what} from {found.min()} to {found.max()} are no numbers of {bits} bits"
+    if machine.accumulator_bits != 32:
+        return f"sums have 32 bits, its accumulators {machine.accumulator_bits}"
+    if layer.moved is not None and "multiply" not in machine.operations:
+        return "its vector engine has no multiply"
+    if problem := _missing_operations(machine) or element_problem(machine):
+        return problem
+    if scaling is None:
+        return ""
+    is_shifting = not machine.instruction_set.requantizes
+    return scaling_problem(scaling, machine, layer.largest_sum(machine) if is_shifting else 0)
+
+
+def _missing_operations(machine: Machine) -> str:
+    """What of the vector engine requantizing lacks; empty where nothing."""
+    there = set(machine.operations)
+    if machine.instruction_set.requantizes:
+        is_there = {"requantize", "add"} <= there
+        return "" if is_there else "its vector engine does not requantize and add"
+    missing = {"add", "shift_right", "maximum", "minimum"} - there
+    return f"its vector engine has no {min(missing)}" if missing else ""
+
+
+def _shifted(layer: Convolution, machine: Machine) -> Shifted | None:
+    """How a machine without requantization multiplies by stated factors; None: it only shifts."""
+    scaling = layer.rescaling
+    if scaling is None or machine.instruction_set.requantizes or not is_stated(scaling.how):
+        return None
+    found = shifted(scaling, layer.largest_sum(machine))
+    assert isinstance(found, Shifted), found
+    return found
+
+
+def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
+    """Content and size in bytes of weights, and of biases and factors."""
+    layer, machine = tiled.layer, tiled.machine
+    per_block = constants_per_block(layer, machine)
+    sizes = {
+        "weights": ("weights", tiled.weight_elements),
+        "constants": ("accumulators", output_blocks(layer, machine) * per_block),
+    }
+    elements = {c: space.global_bytes for c, space in machine.by_content.items()}
+    return {name: (c, count * elements[c]) for name, (c, count) in sizes.items()}
+
+
+def constants_of(layer: Convolution, machine: Machine) -> dict[str, np.ndarray]:
+    """Bytes of weights, and of biases and factors."""
+    return {
+        "weights": layouts.weights(layer, machine),
+        "constants": layouts.constants(layer, machine),
+    }
+
+
+def places_of(tiled: TiledLayer, addresses: Addresses) -> dict[str, Placed]:
+    """Where tensors and constants lie."""
+    layer = tiled.layer
+    tensors = (*layer.inputs, layer.output)
+    return place(layer.name, tiled.machine, tensors, constant_sizes(tiled), addresses)
+
+
+class ConvolutionWriter(Stream):
+    """Instructions while they are written."""
+
+    def __init__(self, tiled: TiledLayer, places: Mapping[str, Placed]) -> None:
+        self.tiled, self.layer = tiled, tiled.layer
+        layer, machine = tiled.layer, tiled.machine
+        self.chunks = list(tiled.chunks())
+        self.constants_of: range | None = None
+        self.each = constants_per_block(layer, machine)
+        self.blocks = input_blocks(layer, machine)
+        self.borders = borders(layer, machine)
+        self.most_padding = most_padding(machine)
+        self.shifted = _shifted(layer, machine)
+        super().__init__(machine, places, machine.depth("micro_operations"))
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """Weights, biases and factors."""
+        return constants_of(self.layer, self.machine)
+
+    def write(self) -> None:
+        """All instructions but the last."""
+        for chunk in self.chunks:
+            self._chunk(chunk)
+
+    def _chunk(self, chunk: Chunk) -> None:
+        number = self.owners[-1] + 1 if self.owners else 0
+        buffers, count = self.tiled.buffers, len(self.chunks)
+        loads: list[Instruction] = [*self._load_inputs(chunk), *self._load_weights(chunk)]
+        self.emit(number, loads, after=(number >= buffers, True))
+        if chunk.is_first:
+            self._constants(number, chunk)
+            pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
+            reset = list(self.reset(self.tiled.sums_of(chunk), pixels))
+            self.emit(number, reset, after=(chunk.tile >= buffers, False))
+        multiplications = self._multiply(chunk)
+        # Loads of micro-operations need no inputs, but the tokens are simpler on the whole.
+        self.emit(number, multiplications, before=(True, number + buffers < count))
+        if not chunk.is_last:
+            return
+        self.emit(number, self._rescale(chunk), after=(False, True))
+        last = self.tiled.tile_count - 1
+        gives = chunk.tile + buffers <= last or chunk.tile == last
+        self.emit(number, list(self._store(chunk)), before=(True, gives))
+
+    def _window(self, chunk: Chunk) -> tuple[int, int]:
+        return (
+            window(self.layer, 0, len(chunk.rows)),
+            window(self.layer, 1, len(chunk.columns)),
+        )
+
+    def _load_inputs(self, chunk: Chunk) -> Iterator[Load]:
+        """One load per block of channels, with the padding that the tile touches."""
+        tall, wide = self._window(chunk)
+        y, x, pieces = input_pieces(self.layer, chunk, self.most_padding)
+        start = self.tiled.region("activations", chunk.buffer).address
+        tensors, first = self.layer.inputs, self.layer.first_row
+        for index, number in enumerate(chunk.inputs):
+            block = self.blocks[number]
+            tensor = tensors[block.part]
+            for offset, piece in pieces:
+                yield self.load_rows(
+                    "activations",
+                    tensor.shape[2],
+                    scratchpad_address=start + index * tall * wide + offset,
+                    global_address=self.element(tensor, "activations", block.block, first + y, x),
+                    **piece,
+                    **self._pad_value(piece),
+                )
+
+    def _pad_value(self, fields: dict[str, int]) -> dict[str, Any]:
+        """The input's zero point, where there is padding and a field for it."""
+        is_padded = any(value for name, value in fields.items() if "pad" in name)
+        has_field = self.machine.instruction_set.pads_with_values
+        return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
+
+    def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
+        """One load per block of output channels; one for all where their inputs are not cut, and
+        none where they are there already."""
+        if self.tiled.repeated is not None:
+            if not self.owners:
+                yield Load(
+                    memory="weights", scratchpad_address=self.tiled.region("weights").address,
+                    global_address=self.address("weights", "weights"),
+                    x_size=self.tiled.weight_elements,
+                )  # fmt: skip
+            return
+        taps = self.layer.kernel[0] * self.layer.kernel[1]
+        band = self.tiled.bands[chunk.band]
+        start = self.tiled.region("weights", chunk.buffer).address
+        rows = [chunk.outputs] if chunk.is_whole else [range(o, o + 1) for o in chunk.outputs]
+        for row in rows:
+            first = (row.start - band.outputs.start) * len(band.inputs) + chunk.first_input
+            size = len(row) * len(chunk.inputs) * taps
+            yield Load(
+                memory="weights",
+                scratchpad_address=start,
+                global_address=self.address("weights", "weights")
+                + band.first_weight
+                + first * taps,
+                x_size=size,
+            )
+            start += size
+
+    def _constants(self, number: int, chunk: Chunk) -> None:
+        """Biases and factors of the tile's channels, where they are not there yet."""
+        if self.constants_of == chunk.outputs:
+            return
+        self.constants_of = chunk.outputs
+        load = Load(
+            memory="accumulators",
+            scratchpad_address=self.tiled.region("constants").address,
+            global_address=self.address("constants", "accumulators")
+            + chunk.outputs.start * self.each,
+            x_size=len(chunk.outputs) * self.each,
+        )
+        self.emit(number, [load])
+
+    def _multiply(self, chunk: Chunk) -> list[Instruction]:
+        """A micro-operation per block of outputs, block of inputs and tap; loops over positions.
+
+        The array takes a batch of them along a row, or down a column where these are fewer steps.
+        """
+        stride_y, stride_x = self.layer.strides
+        _, wide = self._window(chunk)
+        along = _Axis(len(chunk.columns), 1, stride_x)
+        outer = _Axis(len(chunk.rows), len(chunk.columns), stride_y * wide)
+        if outer.batches(self.batch) * along.count < along.batches(self.batch) * outer.count:
+            along, outer = outer, along
+        found: list[Instruction] = []
+        for inner, batch, first in self.batches(along.count):
+            steps: dict[str, int] = {}
+            if batch > 1:
+                steps = {"destination_step": along.destination, "source_step": along.source}
+            offset = (first * along.destination, first * along.source)
+            found += self.loop(
+                Multiply, list(_products(self.tiled, chunk, offset)), batch=batch,
+                outer=outer.count, destination_outer=outer.destination, source_outer=outer.source,
+                inner=inner, destination_inner=self.batch * along.destination,
+                source_inner=self.batch * along.source, **steps,
+            )  # fmt: skip
+        return found
+
+    def _rescale(self, chunk: Chunk) -> list[Instruction]:
+        scaling, count = self.layer.rescaling, self.borders.count
+        found = self._biases(chunk)
+        if self.layer.moved is not None:
+            for operation, constant in (("multiply", self.each - 2), ("add", self.each - 1)):
+                found += self._vector(chunk, Vector, constant, operation=operation)
+        if scaling is None:
+            return [*found, *self._cut(chunk)]
+        if not self.layer.is_scaled:
+            return found
+        limits = {"offset": scaling.zero_point, "low": scaling.low, "high": scaling.high}
+        if self.machine.instruction_set.requantizes:
+            return found + self._vector(chunk, Requantize, count, **limits)
+        if self.shifted is not None:
+            steps = [("multiply", 1), ("add", 2)]
+            if self.shifted.bounds is not None:
+                steps = [("maximum", 3), ("minimum", 4), *steps]
+            for operation, constant in steps:
+                found += self._vector(chunk, Vector, count + constant, operation=operation)
+        found += self._vector(chunk, Vector, count, operation="shift_right")
+        moved = [("add", scaling.zero_point)] if scaling.zero_point else []
+        limits = [*moved, ("maximum", scaling.low), ("minimum", scaling.high)]
+        return found + self._immediates(chunk, limits)
+
+    def _immediates(self, chunk: Chunk, steps: Iterable[tuple[str, int]]) -> list[Instruction]:
+        """Operations with one number each, on all sums of a tile."""
+        return [
+            instruction
+            for operation, value in steps
+            for instruction in self._vector(
+                chunk, Vector, 0, operation=operation, use_immediate=True, immediate=value
+            )
+        ]
+
+    def _biases(self, chunk: Chunk) -> list[Instruction]:
+        """Added to each class of positions; at once where there is one."""
+        pieces = self.borders.pieces(chunk.rows, chunk.columns)
+        if self.borders.count == 1:
+            return self._vector(chunk, Vector, 0, operation="add")
+        pixels, found = len(chunk.rows) * len(chunk.columns), []
+        constants = self.tiled.region("constants").address
+        for number, rows, columns in pieces:
+            first = self.tiled.sums_of(chunk) + rows.start * len(chunk.columns) + columns.start
+            micro = [
+                MicroOperation(first + index * pixels, constants + index * self.each + number)
+                for index in range(len(chunk.outputs))
+            ]
+            found += self.loop(
+                Vector, micro, operation="add", outer=len(rows), inner=len(columns),
+                destination_outer=len(chunk.columns), destination_inner=1,
+            )  # fmt: skip
+        return found
+
+    def _cut(self, chunk: Chunk) -> list[Instruction]:
+        """Sums as digits, where stores only cut: each what the ones before it leave over."""
+        sums = self.tiled.sums_of(chunk)
+        size = len(chunk.outputs) * len(chunk.rows) * len(chunk.columns)
+        bits, found = self.machine.input_bits, []
+        for digit in range(1, self.layer.output.digits(self.machine)):
+            first = sums + digit * size
+            found += self.reset(first, size)
+            both = {"inner": size, "destination_inner": 1}
+            found += self.loop(
+                Vector, [MicroOperation(first, first - size)], operation="add", source_inner=1,
+                **both,
+            )  # fmt: skip
+            # Half a digit in two, for of 16 bits it is no immediate.
+            halves = [("add", 1 << bits - 2)] * 2
+            for operation, value in (*halves, ("shift_right", bits)):
+                found += self.loop(
+                    Vector, [MicroOperation(first)], operation=operation, use_immediate=True,
+                    immediate=value, **both,
+                )  # fmt: skip
+        return found
+
+    def _vector(
+        self, chunk: Chunk, record: type[Vector | Requantize], constant: int, **fields: object
+    ) -> list[Instruction]:
+        """On all sums of a tile; the second operand is a constant of their channels."""
+        pixels = len(chunk.rows) * len(chunk.columns)
+        source = self.tiled.region("constants").address + constant
+        return self.loop(
+            record, [MicroOperation(self.tiled.sums_of(chunk), source)], **fields,
+            outer=len(chunk.outputs), destination_outer=pixels, inner=pixels, destination_inner=1,
+            source_outer=self.each,
+        )  # fmt: skip
+
+    def _store(self, chunk: Chunk) -> Iterator[Store]:
+        tensor, placement = self.layer.output, self.layer.placement
+        (oy, ox), (sy, sx) = ((0, 0), (1, 1))
+        if placement is not None:
+            (oy, ox), (sy, sx) = placement.offset, placement.steps
+        rows, columns = len(chunk.rows), len(chunk.columns)
+        digits = tensor.digits(self.machine)
+        content = "accumulators" if tensor.is_wide and digits == 1 else "outputs"
+        each = self.elements_per_block(content)
+        per_digit = tensor.digit_bytes(self.machine)
+        per_digit //= self.machine.by_content[content].global_bytes
+        strides = (sy * tensor.shape[2] * each, sx * each)
+        scratchpad = self.tiled.sums_of(chunk)
+        for digit in range(digits):
+            for block in chunk.outputs:
+                y, x = oy + chunk.rows.start * sy, ox + chunk.columns.start * sx
+                first = self.element(tensor, content, block, y, x)
+                first += digit * per_digit
+                yield from self.store_rows(content, scratchpad, first, rows, columns, strides)
+                scratchpad += rows * columns
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Positions of a tile one behind the other."""
+
+    count: int
+    destination: int
+    """From the sums of one to those of the next."""
+    source: int
+    """From what one reads to what the next one reads."""
+
+    def batches(self, size: int) -> int:
+        return blocks(self.count, size)
+
+
+def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Iterator[MicroOperation]:
+    """One per block of outputs, block of inputs and tap; `offset`: of the sums and of the inputs
+    of the first position."""
+    layer = tiled.layer
+    tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
+    height, width = layer.kernel
+    sources = tiled.region("activations", chunk.buffer).address
+    sums = tiled.sums_of(chunk)
+    pixels = len(chunk.rows) * len(chunk.columns)
+    for output in range(len(chunk.outputs)):
+        for block in range(len(chunk.inputs)):
+            for ky in range(height):
+                for kx in range(width):
+                    row = block * tall + ky * layer.dilations[0]
+                    source = sources + row * wide + kx * layer.dilations[1] + offset[1]
+                    weight = tiled.weights_at(chunk, output, block, ky * width + kx)
+                    yield MicroOperation(sums + output * pixels + offset[0], source, weight)

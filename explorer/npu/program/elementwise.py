@@ -1,0 +1,92 @@
+"""Elementwise layers as instructions.
+
+    left   add -zero point, shift to the left, requantize (all bits kept)          in its place
+    right  the same
+    result zeros, add left, operation with right; requantize, or zero point and limits
+
+Machines that only shift (VTA) do it by immediates: one number for all channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from explorer.npu.layers.elementwise import OPERATIONS, Elementwise, Factor
+from explorer.npu.layers.stated_requantization import is_stated
+from explorer.npu.program.addresses import Addresses
+from explorer.npu.program.vector import VectorWriter
+from explorer.npu.tiling.vector import TiledVectors, VectorTile
+from explorer.targets.npu.instructions import Instruction, MicroOperation, Requantize, Vector
+
+MOST_SHIFT = 31
+
+
+class ElementwiseWriter(VectorWriter):
+    """Instructions while they are written."""
+
+    def __init__(self, tiled: TiledVectors, made: Elementwise, addresses: Addresses) -> None:
+        super().__init__(tiled, addresses)
+        self.made = made
+
+    def compute(self, tile: VectorTile) -> Iterator[Instruction]:
+        """Operands where they lie, then results."""
+        layer, (results, size) = self.made, self.results(tile)
+        number = 0
+        for index, operand in enumerate(layer.operands):
+            if operand.constant is None:
+                yield from self._operand(tile, index, number)
+                number += operand.factor is not None
+            elif index and layer.kind == "sub":
+                yield from self.immediate(*self._extent_of(tile, index), "multiply", -1)
+        yield from self.reset(results, size)
+        yield from self.gathered(tile, 0, Vector, [(0, 0)], operation="add")
+        if len(layer.operands) > 1:
+            operation, _ = OPERATIONS[layer.kind]
+            yield from self.gathered(tile, 1, Vector, [(0, 0)], operation=operation)
+        limits = {"offset": layer.zero_point, "low": layer.low, "high": layer.high}
+        if layer.factor is not None and self.machine.instruction_set.requantizes:
+            yield from self._requantize(results, size, number, **limits)
+            return
+        if layer.factor is not None:
+            width = layer.result_width(self.machine)
+            yield from self._scaled(results, size, number, layer.factor, width)
+        if layer.zero_point:
+            yield from self.immediate(results, size, "add", layer.zero_point)
+        yield from self.immediate(results, size, "maximum", layer.low)
+        yield from self.immediate(results, size, "minimum", layer.high)
+
+    def _extent_of(self, tile: VectorTile, operand: int) -> tuple[int, int]:
+        """Where it begins, and how many accumulators it is."""
+        tall, wide = self.extent(tile, self.layer.accesses[operand])
+        return self.tiled.starts[operand], len(tile.blocks) * tall * wide
+
+    def _operand(self, tile: VectorTile, index: int, number: int) -> Iterator[Instruction]:
+        layer, (start, size) = self.made, self._extent_of(tile, index)
+        operand = layer.operands[index]
+        if operand.zero_point:
+            yield from self.immediate(start, size, "add", -operand.zero_point)
+        if layer.lift:
+            yield from self.immediate(start, size, "shift_right", -layer.lift)
+        if operand.factor is not None:
+            width = layer.width(self.machine)
+            yield from self._scaled(start, size, number, operand.factor, width)
+        if index and layer.kind == "sub":
+            yield from self.immediate(start, size, "multiply", -1)
+
+    def _scaled(
+        self, start: int, size: int, number: int, factor: Factor, width: int
+    ) -> list[Instruction]:
+        """By the factor of that number, all bits kept; `width`: of what is scaled."""
+        if self.machine.instruction_set.requantizes:
+            return self._requantize(start, size, number, wide=True)
+        if is_stated(self.made.how):
+            steps = self.made.steps(factor, width)
+            assert not isinstance(steps, str), steps
+            return [i for step in steps for i in self.immediate(start, size, *step)]
+        multiplier, shift = factor  # a power of two: a shift to the left
+        bits = min(shift, MOST_SHIFT) - (multiplier.bit_length() - 1)
+        return self.immediate(start, size, "shift_right", bits)
+
+    def _requantize(self, start: int, size: int, number: int, **fields: int) -> list[Instruction]:
+        micro = [MicroOperation(start, self.tiled.factors_at + 2 * number)]
+        return self.loop(Requantize, micro, inner=size, destination_inner=1, **fields)

@@ -1,0 +1,161 @@
+"""A stream of instructions while it is written, whatever layer it is of."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.npu.layers.layer import LayerError
+from explorer.npu.layers.tensors import Tensor, channels_per_block
+from explorer.npu.program.addresses import Placed
+from explorer.npu.program.micro_operations import MicroProgram
+from explorer.targets.npu.encoding import encode
+from explorer.targets.npu.instructions import (
+    Finish,
+    Instruction,
+    Load,
+    MicroOperation,
+    Multiply,
+    Store,
+)
+from explorer.targets.npu.machine import Machine
+
+
+def barrier() -> list[Instruction]:
+    """What makes everything wait until all is stored: two moves of nothing."""
+    return [
+        Load(memory="micro_operations", scratchpad_address=0, global_address=0, x_size=0,
+             pop_after=True, push_before=True),
+        Load(memory="activations", scratchpad_address=0, global_address=0, x_size=0,
+             pop_after=True),
+    ]  # fmt: skip
+
+
+class Stream(ABC):
+    """Instructions, of each the part of the layer that it belongs to, and micro-operations."""
+
+    def __init__(self, machine: Machine, places: Mapping[str, Placed], micro_depth: int) -> None:
+        self.machine, self.places = machine, places
+        start = places["micro_operations"].offset_bytes
+        size = machine.by_content["micro_operations"].global_bytes
+        self.micro = MicroProgram(micro_depth, start // size)
+        self.instructions: list[Instruction] = []
+        self.owners: list[int] = []
+
+    @abstractmethod
+    def write(self) -> None:
+        """All instructions but the last."""
+
+    @abstractmethod
+    def constants(self) -> dict[str, np.ndarray]:
+        """Bytes of what never changes, by place, without micro-operations."""
+
+    @property
+    def batch(self) -> int:
+        """Positions that the array takes at once."""
+        return 1 if self.machine.instruction_set.elements_hold_batch else self.machine.batch
+
+    def address(self, name: str, content: str) -> int:
+        """The first element of a place in global memory."""
+        return self.places[name].offset_bytes // self.machine.by_content[content].global_bytes
+
+    def element(self, tensor: Tensor, content: str, block: int, y: int = 0, x: int = 0) -> int:
+        """In global memory: that of a block of channels at a position."""
+        per_block = self.elements_per_block(content)
+        _, height, width = tensor.shape
+        whole, part = divmod(block, per_block)
+        inside = ((whole * height + y) * width + x) * per_block + part
+        return self.address(tensor.name, content) + inside
+
+    def elements_per_block(self, content: str) -> int:
+        """Elements that lie between those of two positions side by side."""
+        is_input = content in ("activations", "gathered")
+        each = self.machine.rows if is_input else self.machine.columns
+        return channels_per_block(self.machine) // each
+
+    def emit(
+        self, owner: int, instructions: list[Instruction], **tokens: tuple[bool, bool]
+    ) -> None:
+        """`tokens`: whether the first takes (pop_...), and whether the last gives (push_...)."""
+        instructions = list(instructions)
+        for name, (on_first, on_last) in tokens.items():
+            if on_first:
+                instructions[0] = dataclasses.replace(instructions[0], **{f"pop_{name}": True})
+            if on_last:
+                instructions[-1] = dataclasses.replace(instructions[-1], **{f"push_{name}": True})
+        self.instructions += instructions
+        self.owners += [owner] * len(instructions)
+
+    def loop(
+        self, record: type[Instruction], micro: list[MicroOperation], **fields: object
+    ) -> list[Instruction]:
+        """The instruction behind the load of its micro-operations, where they are not there."""
+        begin, loads = self.micro.place(micro)
+        values = {"micro_begin": begin, "micro_end": begin + len(micro), **fields}
+        if record is Multiply and self.batch == 1:
+            values.pop("batch", None)
+        # Of one iteration a step means nothing, and it may be too large for its field.
+        for axis in ("outer", "inner"):
+            if values.get(axis, 1) == 1:
+                for side in ("destination", "source"):
+                    values.pop(f"{side}_{axis}", None)
+        return [*loads, record(**values)]  # pyright: ignore[reportArgumentType]
+
+    def reset(self, first: int, elements: int) -> Iterator[Instruction]:
+        """Accumulators from the first on become 0."""
+        for inner, batch, offset in self.batches(elements):
+            yield from self.loop(
+                Multiply, [MicroOperation(destination=first + offset)], reset=True, inner=inner,
+                destination_inner=self.batch, batch=batch,
+            )  # fmt: skip
+
+    def batches(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """How often the array takes whole batches of positions, and what is left."""
+        whole, rest = divmod(count, self.batch)
+        for inner, batch, offset in ((whole, self.batch, 0), (1, rest, whole * self.batch)):
+            if inner and batch:
+                yield inner, batch, offset
+
+    def store_rows(
+        self, content: str, scratchpad: int, first: int, rows: int, columns: int,
+        strides: tuple[int, int],
+    ) -> Iterator[Store]:  # fmt: skip
+        """Positions of one block of channels; `strides`: elements between rows, and columns."""
+        if self.machine.instruction_set.skips_elements or strides[1] == 1:
+            step: dict[str, Any] = {} if strides[1] == 1 else {"x_step": strides[1]}
+            stride = strides[0] if rows > 1 else 0  # of one row it means nothing
+            yield Store(memory=content, scratchpad_address=scratchpad, global_address=first,
+                        y_size=rows, x_size=columns, x_stride=stride, **step)  # fmt: skip
+            return
+        for row in range(rows):  # every position is a row of its own
+            yield Store(memory=content, scratchpad_address=scratchpad + row * columns,
+                        global_address=first + row * strides[0], y_size=columns, x_size=1,
+                        x_stride=strides[1])  # fmt: skip
+
+    def load_rows(self, content: str, stride: int, **fields: Any) -> Load:
+        """One block of channels; `stride`: positions between two rows."""
+        each = self.elements_per_block(content)
+        step: dict[str, Any] = {} if each == 1 else {"x_step": each}
+        apart = stride * each if fields.get("y_size", 1) > 1 else 0  # of one row it means nothing
+        return Load(memory=content, x_stride=apart, **fields, **step)
+
+    def complete(self) -> None:
+        """Writes all instructions, the end included."""
+        self.write()
+        self.emit(-1, [Finish(pop_after=True)])
+
+    def finished(self, name: str) -> bytes:
+        """The program, its end included. LayerError where a field is too narrow; `name`: the
+        layer's."""
+        self.complete()
+        try:
+            return encode(self.instructions, self.machine)
+        except InputError as error:
+            raise LayerError(
+                f"{name} cannot be encoded for {self.machine.name}: {error.message}"
+            ) from error

@@ -1,0 +1,98 @@
+"""Which blocks of inputs each block of outputs of a convolution reads.
+
+Channels are cut into blocks of as many as the array has columns (outputs) and rows (inputs). Blocks
+of outputs that read the same blocks of inputs are a band: a dense convolution is one, of a grouped
+one each block of outputs may have its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.npu.layers.layer import Convolution
+from explorer.npu.layers.tensors import blocks
+from explorer.targets.npu.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """Blocks of outputs that read the same blocks of inputs."""
+
+    outputs: range
+    inputs: tuple[int, ...]
+    first_weight: int
+    """How many elements of weights come before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputBlock:
+    """As many channels as the array has rows, or fewer: the last ones of an input."""
+
+    part: int
+    """Which input it belongs to."""
+    block: int
+    """Which block of that."""
+    channels: range
+    """Of the layer's inputs, side by side."""
+
+
+def ranges(whole: range, size: int) -> Iterator[range]:
+    """Pieces of the size; the last one may be smaller."""
+    for start in range(whole.start, whole.stop, size):
+        yield range(start, min(start + size, whole.stop))
+
+
+def input_blocks(layer: Convolution, machine: Machine) -> tuple[InputBlock, ...]:
+    """Of all inputs, one behind the other: none has channels of two."""
+    found: list[InputBlock] = []
+    start = 0
+    for part, count in enumerate(layer.parts or layer.input_shape[:1]):
+        read = layer.reads[part] if layer.reads else part
+        found += [
+            InputBlock(part=read, block=block, channels=range(c.start + start, c.stop + start))
+            for block, c in enumerate(ranges(range(count), machine.rows))
+        ]
+        start += count
+    return tuple(found)
+
+
+def bands(layer: Convolution, machine: Machine) -> tuple[Band, ...]:
+    """In order of their outputs."""
+    found: list[Band] = []
+    count, taps = layer.weights.shape[0], layer.kernel[0] * layer.kernel[1]
+    ins, first = input_blocks(layer, machine), 0
+    is_sparse = layer.is_sparse
+    for block, channels in enumerate(ranges(range(count), machine.columns)):
+        needed = tuple(range(len(ins)))
+        if is_sparse:
+            needed = tuple(i for i in needed if _reads(layer, channels, ins[i].channels)) or (0,)
+        first += len(needed) * taps
+        if found and found[-1].inputs == needed:
+            band = found.pop()
+            outputs, start = range(band.outputs.start, block + 1), band.first_weight
+        else:
+            outputs, start = range(block, block + 1), first - len(needed) * taps
+        found.append(Band(outputs=outputs, inputs=needed, first_weight=start))
+    return tuple(found)
+
+
+def _reads(layer: Convolution, outputs: range, inputs: range) -> bool:
+    """Whether a weight between them may be another number than 0."""
+    if layer.groups == 1:
+        mine = layer.weights[outputs.start : outputs.stop, inputs.start : inputs.stop]
+        return bool(np.any(mine))
+    of_group, to_group = layer.weights.shape[1], layer.weights.shape[0] // layer.groups
+    first, last = outputs.start // to_group, (outputs.stop - 1) // to_group
+    return inputs.start < (last + 1) * of_group and inputs.stop > first * of_group
+
+
+def output_blocks(layer: Convolution, machine: Machine) -> int:
+    return blocks(layer.weights.shape[0], machine.columns)
+
+
+def most_inputs(found: Sequence[Band]) -> tuple[int, int]:
+    """Blocks of outputs and of inputs that the largest bands have."""
+    return max(len(band.outputs) for band in found), max(len(band.inputs) for band in found)

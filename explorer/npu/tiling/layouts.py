@@ -1,0 +1,126 @@
+"""Constants of convolutions as the array takes them, in the order in which bands are computed.
+
+    weights     [band, block of columns, block of rows, ky, kx, column, row]
+    constants   [block of columns, biases by class of position, factors, column]
+
+Channels that a block has too many are zeros. Averages and sums multiply with 0 and 1, and few of
+their blocks of columns x rows differ: these lie in memory once, and so they do in the scratchpad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.npu.layers.borders import borders
+from explorer.npu.layers.layer import Convolution, Rescaling
+from explorer.npu.layers.stated_requantization import bounds_of, half_steps, is_stated, reduced
+from explorer.npu.layers.tensors import blocks, packed
+from explorer.npu.tiling.bands import Band, InputBlock, bands, input_blocks
+from explorer.targets.npu.machine import Machine
+
+MOST_DISTINCT, MOST_PATTERNS = 16, 4
+"""Of repeated weights: elements, and orders in which bands have them. Each order takes
+micro-operations of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """Elements of weights that a layer uses again and again."""
+
+    elements: np.ndarray
+    """i64 of [distinct, column, row]."""
+    index: np.ndarray
+    """i64 of [all elements]: which one each of them is."""
+
+
+def weights(layer: Convolution, machine: Machine) -> np.ndarray:
+    """Bytes of a layer's weights: of repeated ones those that differ."""
+    found = repeated(layer, machine)
+    elements = _elements(layer, machine) if found is None else found.elements
+    return packed(elements, machine.weight_bits)
+
+
+def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
+    """None where weights are read as they come."""
+    if layer.weights.min() < 0 or layer.weights.max() > 1:
+        return None
+    elements = _elements(layer, machine)
+    flat = elements.reshape(len(elements), -1)
+    distinct, index = np.unique(flat, axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    if len(distinct) > MOST_DISTINCT or 2 * len(distinct) > len(index):
+        return None
+    found = bands(layer, machine)
+    ends = [*(band.first_weight for band in found[1:]), len(index)]
+    patterns = {
+        index[band.first_weight : end].tobytes() for band, end in zip(found, ends, strict=True)
+    }
+    if len(patterns) > MOST_PATTERNS:
+        return None
+    return Repeated(elements=distinct.reshape(-1, *elements.shape[1:]), index=index)
+
+
+def _elements(layer: Convolution, machine: Machine) -> np.ndarray:
+    """i64 of [element, column, row], all of them in order."""
+    ins = input_blocks(layer, machine)
+    parts = [
+        _of_block(layer, machine, band, block, ins).reshape(-1, machine.columns, machine.rows)
+        for band in bands(layer, machine)
+        for block in band.outputs
+    ]
+    return np.concatenate(parts)
+
+
+def _of_block(
+    layer: Convolution, machine: Machine, band: Band, block: int, ins: tuple[InputBlock, ...]
+) -> np.ndarray:
+    """[block of rows, ky, kx, column, row] of one block of outputs."""
+    rows, columns = machine.rows, machine.columns
+    channels = range(block * columns, min((block + 1) * columns, layer.weights.shape[0]))
+    mine = dense(layer, channels)
+    found = np.zeros((len(band.inputs), *layer.kernel, columns, rows), np.int64)
+    for index, number in enumerate(band.inputs):
+        read = ins[number].channels
+        part = mine[:, read.start : read.stop].transpose(2, 3, 0, 1)
+        found[index, :, :, : part.shape[2], : part.shape[3]] = part
+    return found
+
+
+def dense(layer: Convolution, outputs: range) -> np.ndarray:
+    """Weights of some outputs over all inputs: zeros between groups."""
+    mine = layer.weights[outputs.start : outputs.stop]
+    if layer.groups == 1:
+        return mine
+    inputs, each = mine.shape[1], layer.weights.shape[0] // layer.groups
+    found = np.zeros((len(outputs), inputs * layer.groups, *layer.kernel), np.int64)
+    for index, output in enumerate(outputs):
+        start = output // each * inputs
+        found[index, start : start + inputs] = mine[index]
+    return found
+
+
+def _factors(scaling: Rescaling, machine: Machine) -> tuple[np.ndarray, ...]:
+    """Multipliers and shifts as the machine reads them, each i64 of [outputs]."""
+    if machine.instruction_set.requantizes:
+        return scaling.multipliers, scaling.shifts
+    if not is_stated(scaling.how):
+        return (np.minimum(scaling.shifts, 31),)
+    multipliers, shifts = reduced(scaling.multipliers, scaling.shifts)
+    return shifts, multipliers, half_steps(shifts), *bounds_of(scaling)
+
+
+def constants(layer: Convolution, machine: Machine) -> np.ndarray:
+    """Bytes of biases and factors."""
+    values = list(borders(layer, machine).biases(layer))
+    scaling = layer.rescaling
+    if scaling is not None and layer.is_scaled:
+        values += list(_factors(scaling, machine))
+    if layer.moved is not None:
+        values += [layer.moved.multipliers, layer.moved.addends]
+    stacked = np.stack([np.asarray(v, np.int64) for v in values])
+    count = blocks(stacked.shape[1], machine.columns)
+    room = count * machine.columns - stacked.shape[1]
+    split = np.pad(stacked, ((0, 0), (0, room))).reshape(len(values), count, machine.columns)
+    return packed(split.transpose(1, 0, 2), machine.accumulator_bits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -252,10 +252,25 @@ def test_a_clamp_of_lite_rt_is_documented_for_special_inputs_alone():
     largest = np.finfo(np.float32).max
     ours = np.array([np.inf, np.nan, 2.0], np.float32)
     clamped = np.array([largest, 0.0, 2.0], np.float32)
-    assert documented_by_values(part, "tflite", "NaN", ours, clamped)
-    assert not documented_by_values(part, "tflite", "ties", ours, clamped)
-    assert not documented_by_values(part, "onnx", "NaN", ours, clamped)
-    assert not documented_by_values(part, "tflite", "NaN", ours, clamped + np.float32(0.5))
+    assert documented_by_values(part, "tflite", "NaN", ours, clamped, 1e-4)
+    assert not documented_by_values(part, "tflite", "ties", ours, clamped, 1e-4)
+    assert not documented_by_values(part, "onnx", "NaN", ours, clamped, 1e-4)
+    assert not documented_by_values(part, "tflite", "NaN", ours, clamped + np.float32(0.5), 1e-4)
+
+
+def test_nan_in_rows_that_become_bytes_is_documented_where_nan_alone_differs():
+    x = Operand(name="x", array=np.zeros(3, np.float32), is_constant=False)
+    w = Operand(name="w", array=np.zeros(3, np.int8), is_constant=True)
+    part = Part(
+        node="n", operator="CONV_2D", operands=(x, w), outputs=("y",), form="",
+        model_for=lambda _: from_proto(parser.parse_model(f"{HEAD} g {F} {{ y = Relu(x) }}")),
+    )  # fmt: skip
+    expected = np.array([0.25, 1.5, 3.0], np.float32)
+    nothing = np.full(3, np.nan, np.float32)
+    assert documented_by_values(part, "tflite", "NaN", nothing, expected, 1e-4)
+    assert not documented_by_values(part, "tflite", "NaN", expected * 2, expected, 1e-4)
+    floats = replace(part, operands=(x, replace(w, array=np.zeros(3, np.float32))))
+    assert not documented_by_values(floats, "tflite", "NaN", nothing, expected, 1e-4)
 
 
 def test_operands_meet_in_all_pairs():

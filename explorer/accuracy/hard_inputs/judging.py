@@ -121,7 +121,7 @@ def compared(
             worst = max(worst, error.judged(tolerance)[0])
             continue
         known = documented(part, hard.kind, right.dtype.kind in "iu")
-        known = known or documented_by_values(part, model.format, hard.kind, ours, right)
+        known = known or documented_by_values(part, model.format, hard.kind, ours, right, tolerance)
         state: State = "documented" if known else "broken"
         words = known or difference(ours, right)
         return _verdict(part, hard.kind, state, words, name, error.max_relative)

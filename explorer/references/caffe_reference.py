@@ -6,11 +6,12 @@ CaffeReference().tensors(model, {"data": image}, ["conv1", "prob"])
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
+from explorer.references.caffe_parts import caffe_parts
 from explorer.references.interface import OpenedModel, Reference
 from explorer.references.open_cv import (
     NAME,
@@ -20,6 +21,7 @@ from explorer.references.open_cv import (
     open_net,
     shared_process,
 )
+from explorer.references.parts import NoPart, Part
 
 
 class CaffeReference(Reference):
@@ -55,6 +57,11 @@ class CaffeReference(Reference):
             for value in model.inputs
         }
         return open_alone(model, shapes, threads=threads, is_exact=is_exact)
+
+    def parts(
+        self, model: SourceModel, values: Mapping[str, np.ndarray]
+    ) -> Iterator[Part | NoPart]:
+        return caffe_parts(model, values)
 
 
 def _detected(model: SourceModel) -> set[str]:

@@ -55,6 +55,8 @@ class Part:
     """The quantization of the first output, where the format keeps it with the tensor."""
     is_resizable: bool = True
     """Whether inputs may have other shapes than in the model."""
+    exact: Callable[[Arrays], Mapping[str, np.ndarray]] | None = None
+    """Its results in float64, where the reference's `nodes` do not have them."""
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:

@@ -6,12 +6,13 @@ TorchReference().tensors(model, {"x": image}, ["conv2d", "linear"])
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from explorer.importers.model import SourceModel
 from explorer.references.interface import OpenedModel, Reference
+from explorer.references.parts import NoPart, Part
 from explorer.references.torch_graph import (
     NAME,
     open_alone,
@@ -19,6 +20,7 @@ from explorer.references.torch_graph import (
     shared_process,
     torch_version,
 )
+from explorer.references.torch_parts import torch_parts
 
 
 class TorchReference(Reference):
@@ -48,3 +50,8 @@ class TorchReference(Reference):
     ) -> OpenedModel:
         del is_exact, sizes  # nothing makes it faster and less exact, or needs sizes
         return open_alone(model, threads=threads)
+
+    def parts(
+        self, model: SourceModel, values: Mapping[str, np.ndarray]
+    ) -> Iterator[Part | NoPart]:
+        return torch_parts(model, values)

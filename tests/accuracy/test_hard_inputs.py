@@ -55,6 +55,10 @@ class Planted:
         return ()
 
 
+def hard(kind: str, **arrays: np.ndarray) -> HardInput:
+    return HardInput(kind=kind, arrays=arrays)
+
+
 def states(part: Part, kernel: Kernel) -> dict[str, str]:
     @contextmanager
     def compile(model) -> Iterator[Planted]:
@@ -252,10 +256,12 @@ def test_a_clamp_of_lite_rt_is_documented_for_special_inputs_alone():
     largest = np.finfo(np.float32).max
     ours = np.array([np.inf, np.nan, 2.0], np.float32)
     clamped = np.array([largest, 0.0, 2.0], np.float32)
-    assert documented_by_values(part, "tflite", "NaN", ours, clamped, 1e-4)
-    assert not documented_by_values(part, "tflite", "ties", ours, clamped, 1e-4)
-    assert not documented_by_values(part, "onnx", "NaN", ours, clamped, 1e-4)
-    assert not documented_by_values(part, "tflite", "NaN", ours, clamped + np.float32(0.5), 1e-4)
+    assert documented_by_values(part, "tflite", hard("NaN"), ours, clamped, 1e-4)
+    assert not documented_by_values(part, "tflite", hard("ties"), ours, clamped, 1e-4)
+    assert not documented_by_values(part, "onnx", hard("NaN"), ours, clamped, 1e-4)
+    assert not documented_by_values(
+        part, "tflite", hard("NaN"), ours, clamped + np.float32(0.5), 1e-4
+    )
 
 
 def test_nan_in_rows_that_become_bytes_is_documented_where_nan_alone_differs():
@@ -267,10 +273,23 @@ def test_nan_in_rows_that_become_bytes_is_documented_where_nan_alone_differs():
     )  # fmt: skip
     expected = np.array([0.25, 1.5, 3.0], np.float32)
     nothing = np.full(3, np.nan, np.float32)
-    assert documented_by_values(part, "tflite", "NaN", nothing, expected, 1e-4)
-    assert not documented_by_values(part, "tflite", "NaN", expected * 2, expected, 1e-4)
+    assert documented_by_values(part, "tflite", hard("NaN"), nothing, expected, 1e-4)
+    assert not documented_by_values(part, "tflite", hard("NaN"), expected * 2, expected, 1e-4)
     floats = replace(part, operands=(x, replace(w, array=np.zeros(3, np.float32))))
-    assert not documented_by_values(floats, "tflite", "NaN", nothing, expected, 1e-4)
+    assert not documented_by_values(floats, "tflite", hard("NaN"), nothing, expected, 1e-4)
+
+
+def test_positions_of_equal_numbers_are_documented_for_pytorch_alone():
+    x = Operand(name="x", array=np.zeros((1, 4), np.float32), is_constant=False)
+    part = Part(
+        node="n", operator="aten.topk", operands=(x,), outputs=("v", "i"), form="",
+        model_for=lambda _: from_proto(parser.parse_model(f"{HEAD} g {F} {{ y = Relu(x) }}")),
+    )  # fmt: skip
+    ties = hard("ties", x=np.array([[2, 1, 2, 1]], np.float32))
+    first, other, wrong = (np.array([row]) for row in ([0, 2], [2, 0], [0, 1]))
+    assert documented_by_values(part, "pytorch", ties, first, other, 1e-4)
+    assert not documented_by_values(part, "pytorch", ties, wrong, other, 1e-4)
+    assert not documented_by_values(part, "onnx", ties, first, other, 1e-4)
 
 
 def test_operands_meet_in_all_pairs():

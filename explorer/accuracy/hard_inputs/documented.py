@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from explorer.accuracy.hard_inputs.kinds import HardInput
 from explorer.references.parts import Part, plain
 
 _SPECIAL = ("NaN", "infinities")
@@ -61,9 +62,19 @@ def documented_of(operators: Sequence[str], kinds: Collection[str]) -> str:
 
 
 def documented_by_values(
-    part: Part, form: str, kind: str, found: np.ndarray, expected: np.ndarray, tolerance: float
+    part: Part,
+    form: str,
+    hard: HardInput,
+    found: np.ndarray,
+    expected: np.ndarray,
+    tolerance: float,
 ) -> str:
     """What it says of these results. form: of the model's file."""
+    kind = hard.kind
+    if form == "pytorch" and _are_positions_of_ties(part, hard, found, expected):
+        return "PyTorch leaves the order of equal numbers open"
+    if form == "caffe" and kind in _SPECIAL and found.shape == expected.shape:
+        return _of_open_cv(part, ~_is_close(found, expected, tolerance), found, expected)
     is_special = form == "tflite" and kind in _SPECIAL and found.shape == expected.shape
     if not is_special or expected.dtype.kind != "f":
         return ""
@@ -79,6 +90,36 @@ def documented_by_values(
     if np.all((~np.isfinite(found) & bounds)[differs]):
         return "LiteRT clamps infinities and NaN to the bounds of the activation"
     return ""
+
+
+def _of_open_cv(part: Part, differs: np.ndarray, found: np.ndarray, expected: np.ndarray) -> str:
+    if not np.all(np.isnan(expected[differs])):
+        return ""
+    operator = plain(part.operator)
+    if operator == "relu" and np.all(found[differs] == 0):
+        return "a slope of 0 times minus infinity is NaN; here a relu of it is 0"
+    if operator in ("convolution", "convolutiondepthwise", "depthwiseconvolution"):
+        return "OpenCV's kernels multiply special numbers with zeros that fill up vectors"
+    return ""
+
+
+def _are_positions_of_ties(
+    part: Part, hard: HardInput, found: np.ndarray, expected: np.ndarray
+) -> bool:
+    """Whether these are positions along an axis at which equal numbers stand."""
+    x = part.operands[0]
+    if plain(part.operator) not in ("topk", "sort", "argsort") or expected.dtype.kind != "i":
+        return False
+    if x is None or x.name not in hard.arrays or found.shape != expected.shape:
+        return False
+    axis = part.attributes.get("dim", -1)
+    if not isinstance(axis, int):
+        return False
+    array = hard.arrays[x.name]
+    if np.any((found < 0) | (found >= array.shape[axis])):
+        return False
+    ours, theirs = (np.take_along_axis(array, n, axis) for n in (found, expected))
+    return bool(np.all((ours == theirs) | (np.isnan(ours) & np.isnan(theirs))))
 
 
 def _is_close(found: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:

@@ -10,15 +10,16 @@ of inputs and outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from explorer.closing import Closing
 from explorer.errors import ModelError
 from explorer.references.process import ReferenceProcess
 
 
-class OpenedInChild:
+class OpenedInChild(Closing):
     """A model in a child, which nobody else asks until it is closed (`interface.OpenedModel`)."""
 
     def __init__(self, process: ReferenceProcess, request: dict[str, Any], model: bytes,
@@ -78,12 +79,6 @@ class OpenedInChild:
             self._process.release()
             if self.owns_process:
                 self._process.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *of_error: object) -> None:
-        self.close()
 
     def _put(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
         """None where the child has them already."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
@@ -68,12 +67,7 @@ class Executable(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *of_error: object) -> None: ...
 
 
 def check_program(program: Program) -> None:

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from xdsl.ir import Operation
 
+from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
@@ -38,7 +37,7 @@ from explorer.runtime.sized import (
 )
 
 
-class HostProgram:
+class HostProgram(Closing):
     """An `Executable` of a function of the host. It runs in this process."""
 
     def __init__(
@@ -118,17 +117,6 @@ class HostProgram:
         for programs in (self._sized, self.regions):
             if programs is not None:
                 programs.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _evaluate(
         self, arguments: Sequence[np.ndarray], after: Callable[[Operation], None] | None = None

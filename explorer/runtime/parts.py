@@ -13,11 +13,11 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from explorer.closing import Closing
 from explorer.results.program import Program, ProgramPart
 from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
 from explorer.runtime.executable import (
@@ -60,7 +60,7 @@ def open_parts(
     return PartsProgram(built.program, opened)
 
 
-class PartsProgram:
+class PartsProgram(Closing):
     """An `Executable` of a program with parts; it closes those that it is made of."""
 
     def __init__(self, program: Program, executables: Mapping[str, Executable]) -> None:
@@ -133,17 +133,6 @@ class PartsProgram:
         with contextlib.ExitStack() as stack:  # all are closed, also where one of them fails
             for executable in self.executables.values():
                 stack.callback(executable.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- values between parts --------------------------------------------------------------------
     def _checked(self, inputs: Mapping[str, np.ndarray]) -> Arrays:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from explorer.closing import Closing
 from explorer.errors import InputError
 from explorer.importers.model import State
 from explorer.results.program import Port, Program
@@ -32,7 +31,7 @@ def remembering(executable: Executable, states: Sequence[State]) -> Executable:
     return Remembering(executable, states) if states else executable
 
 
-class Remembering:
+class Remembering(Closing):
     """An `Executable` whose inputs and outputs are those that are no states; it closes the one that
     it is made of."""
 
@@ -101,17 +100,6 @@ class Remembering:
             self._held = self._now()
             self._calls = None
             self._executable.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- states ----------------------------------------------------------------------------------
     def _now(self) -> Arrays:

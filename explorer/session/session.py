@@ -22,13 +22,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from explorer.backends import backend_named
 from explorer.backends.starting import open_kept
+from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.runtime.cache import ProgramCache
@@ -88,7 +88,7 @@ class Known:
     """Of the signature, for the log."""
 
 
-class Session:
+class Session(Closing):
     """Safe for threads; close it, or use it in a `with` statement."""
 
     on_compiling: ClassVar[tuple[Callable[[], None], ...]] = ()
@@ -288,17 +288,6 @@ class Session:
                 program.close()
             self._programs.clear()
             self._known.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- deciding ----------------------------------------------------------------------------
 

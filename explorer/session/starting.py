@@ -13,12 +13,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from explorer.backends.starting import open_kept
+from explorer.closing import Closing
 from explorer.results.program import Program
 from explorer.results.runs.kept import ModelInterface
 from explorer.runtime.cache import ProgramCache
@@ -37,7 +37,7 @@ FROM_KEPT = "started from the kept program"
 
 
 @dataclass(eq=False, kw_only=True)
-class Started:
+class Started(Closing):
     """A program on its device; close it, or use it in a `with` statement."""
 
     executable: Executable
@@ -71,17 +71,6 @@ class Started:
         self.executable.close()
         if self.compilation is not None:
             self.compilation.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def start(

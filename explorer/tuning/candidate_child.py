@@ -13,12 +13,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from explorer.backends.interface import Backend
+from explorer.closing import Closing
 from explorer.compilation.measurements.ladders import NestProgram
 from explorer.errors import DeviceError
 from explorer.results.encoding import to_json
@@ -33,23 +33,12 @@ TURNS = 4
 """Times the limit of a run: a turn takes some runs, more than three only where they are short."""
 
 
-class CandidateChild:
+class CandidateChild(Closing):
     """A child process with at most one program; ended when it is left."""
 
     def __init__(self) -> None:
         self._child = Child(PROCESS)
         self._folder = tempfile.TemporaryDirectory(prefix="candidate-", dir=own_folder())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._child.close()

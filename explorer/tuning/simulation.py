@@ -17,12 +17,11 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from xdsl.dialects import func
 
+from explorer.closing import Closing
 from explorer.compilation import Compilation, compile_model
 from explorer.compilation.settings.settings import default_pipeline, device_for
 from explorer.errors import InputError
@@ -170,7 +169,7 @@ def _operations(snapshot: Snapshot) -> list[TopOperation]:
     return [op for op in function.body.block.ops if isinstance(op, TopOperation)]
 
 
-class Simulator:
+class Simulator(Closing):
     """A simulated program that runs in this process, several examples at a time."""
 
     def __init__(self, program: SimulatedProgram, workers: int | None = None):
@@ -217,17 +216,6 @@ class Simulator:
         self._pool.shutdown()
         for program in self._open:
             program.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def parameters_of(kind: QuantizedType | None) -> tuple[float, float, float]:

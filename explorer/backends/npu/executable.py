@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from explorer.backends.npu.network import Network
 from explorer.backends.npu.timeline import events_of
+from explorer.closing import Closing
 from explorer.errors import DeviceError
 from explorer.results.program import Program
 from explorer.results.runs.events import ProfileRecord
@@ -28,7 +27,7 @@ USUAL_CLOCK_HZ = 1e9
 """Of a target that says none."""
 
 
-class NpuProgram:
+class NpuProgram(Closing):
     """An `Executable`. Times are those of the machine: its cycles at its clock."""
 
     def __init__(
@@ -89,17 +88,6 @@ class NpuProgram:
 
     def close(self) -> None:
         self._is_closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _given(self, inputs: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
         if self._is_closed:

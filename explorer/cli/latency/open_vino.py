@@ -15,13 +15,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from explorer.cli.latency import OPENVINO
 from explorer.cli.latency.reference import onnx_content
+from explorer.closing import Closing
 from explorer.errors import DeviceError, ModelError
 from explorer.importers import SourceModel
 from explorer.references import timing
@@ -36,7 +36,7 @@ LIMIT_SECONDS = 300.0
 """For loading a model, and for one turn."""
 
 
-class OpenVino:
+class OpenVino(Closing):
     """Close it, or use it in a `with` statement."""
 
     name = OPENVINO
@@ -71,17 +71,6 @@ class OpenVino:
     def close(self) -> None:
         self._child.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         answer = self._child.ask(request, LIMIT_SECONDS)

@@ -10,11 +10,11 @@ Inferences are timed in that process: no figure contains what arrays take on the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 
 from explorer.cli.latency import EXACT
+from explorer.closing import Closing
 from explorer.errors import ModelError
 from explorer.importers import SourceModel
 from explorer.importers.model import sizes_of_inputs
@@ -22,7 +22,7 @@ from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.references.interface import reference_of
 
 
-class ReferenceSide:
+class ReferenceSide(Closing):
     """As its users run it, its sizes fixed to those of the inputs: onnxruntime, LiteRT, OpenCV.
     Close it, or use it in a `with` statement."""
 
@@ -59,12 +59,6 @@ class ReferenceSide:
 
     def close(self) -> None:
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *of_error: object) -> None:
-        self.close()
 
 
 def onnx_content(model: SourceModel) -> OnnxContent:

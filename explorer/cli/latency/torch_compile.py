@@ -7,16 +7,16 @@ with TorchCompile(model, inputs, threads=2) as compiled:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
 
 import numpy as np
 
 from explorer.cli.latency import TORCH_COMPILE
+from explorer.closing import Closing
 from explorer.importers import SourceModel
 from explorer.references.torch_graph import open_alone
 
 
-class TorchCompile:
+class TorchCompile(Closing):
     """PyTorch's own compiler (inductor). Close it, or use it in a `with` statement."""
 
     def __init__(self, model: SourceModel, inputs: Mapping[str, np.ndarray], threads: int) -> None:
@@ -30,9 +30,3 @@ class TorchCompile:
 
     def close(self) -> None:
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *of_error: object) -> None:
-        self.close()

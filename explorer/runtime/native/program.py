@@ -21,11 +21,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.files import temporary_files
 from explorer.processor import processor_name
@@ -65,7 +64,7 @@ Build = Callable[[str], Path]
 """C source -> path of the shared library."""
 
 
-class NativeProgram:
+class NativeProgram(Closing):
     """A program in C, on the processor of this machine. See `executable.Executable`."""
 
     def __init__(
@@ -187,17 +186,6 @@ class NativeProgram:
                 self._loaded.close()
             self._loaded = self._direct = None
             self._remove_folder()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _build(self, source: str) -> Path:
         """Compile into a folder that goes with this object, or at the interpreter's end."""

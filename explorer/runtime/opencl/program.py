@@ -23,12 +23,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import pyopencl as cl
 
+from explorer.closing import Closing
 from explorer.errors import BuildError, DeviceError
 from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Chain, Launch, Port, Program, Tap
@@ -78,7 +77,7 @@ class Dispatch:
     """Whether the number of the run is an argument."""
 
 
-class OpenCLProgram:
+class OpenCLProgram(Closing):
     """A program in OpenCL C on one device. See `executable.Executable`."""
 
     def __init__(
@@ -243,17 +242,6 @@ class OpenCLProgram:
                 self.__dict__.pop("_launches", None)
                 self._arena.release()
                 self._weights.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check_memory(self, handle: cl.Device) -> None:
         for name, size in (

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import explorer
@@ -15,6 +16,7 @@ from explorer.ir.operation import LinesAttr, identity_of, set_identity, to_attri
 from explorer.ir.structure import operations
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.weights import Weights
+from explorer.npu.layers.fields import described
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
@@ -51,6 +53,29 @@ def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits
     count = len(layers_of(c["tile-layers"].after))
     assert count == 7
     assert dict(counts) == {"read_operation": count, "tile_with_reason": count}
+
+
+def test_what_was_kept_is_what_a_reading_of_its_own_gives(digits, monkeypatch):
+    """Also of copies of operations, which placement asks for."""
+    model, table, _ = digits
+    original, kept = LoweredLayers.of, []
+
+    def compared(self, op, weights):
+        found = original(self, op, weights)
+        fresh = module.read_operation(op, weights, self.machine)
+        for one, other in zip(found, fresh, strict=True):
+            left, right = described(one.read.layer), described(other.layer)
+            assert (left.kind, left.fields) == (right.kind, right.fields)
+            assert {*left.arrays} == {*right.arrays}
+            for name, array in left.arrays.items():
+                np.testing.assert_array_equal(array, right.arrays[name])
+            assert one.read.reads == other.reads and one.read.result == other.result
+        kept.append(identity_of(op))
+        return found
+
+    monkeypatch.setattr(LoweredLayers, "of", compared)
+    explorer.compile(model, "vta-16", quantization=table)
+    assert len(kept) > 2 * len(set(kept)) > 12
 
 
 def test_instructions_of_the_compiler_are_those_that_their_text_says(compiled):

@@ -1,5 +1,5 @@
-"""QuantizeLinear divides in the type of its scale, as ONNX has it: a quotient of float16 is rounded
-to float16 before it is rounded to the result."""
+"""QuantizeLinear divides in the type of its scale from opset 23 on, as ONNX has it: a quotient of
+float16 is rounded to float16 before it is rounded to the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ WHOLE = (INT8, UINT8, INT16, UINT16)
 SCALES = [0.03, 0.0707, 0.11, 1.0, 3.0]
 
 
-def model_of(to: int, scale: float, dtype: int = TensorProto.FLOAT16) -> onnx.ModelProto:
+def model_of(
+    to: int, scale: float, dtype: int = TensorProto.FLOAT16, opset: int = 23
+) -> onnx.ModelProto:
     zero = 1 if to in WHOLE else 0
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
@@ -35,7 +37,7 @@ def model_of(to: int, scale: float, dtype: int = TensorProto.FLOAT16) -> onnx.Mo
     x = helper.make_tensor_value_info("x", dtype, ["n"])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
     graph = helper.make_graph(nodes, "g", [x], [y], constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 @pytest.mark.parametrize("device", ["INTERPRETER", "CPU"])
@@ -49,6 +51,12 @@ def test_quotients_of_float16_are_those_of_onnxruntime(to: int, scale: float, de
 @pytest.mark.parametrize("scale", SCALES[1:])
 def test_other_scales(to: int, scale: float):
     require_same(model_of(to, scale), NUMBERS, "INTERPRETER")
+
+
+@pytest.mark.parametrize("opset", [21, 24])
+@pytest.mark.parametrize("to", [INT8, E4M3])
+def test_the_opset_decides(to: int, opset: int):
+    require_same(model_of(to, 0.0707, opset=opset), NUMBERS, "INTERPRETER")
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.FLOAT])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -11,6 +12,7 @@ import pytest
 import torch
 from onnx import helper
 
+from verification.operators import process
 from verification.operators.case_files import case_of_files, write_case
 from verification.operators.drawing import Case
 from verification.operators.explaining import GIVEN, ONLY, is_explained, is_given
@@ -18,7 +20,15 @@ from verification.operators.judges import NoOpinion, ask
 from verification.operators.nodes import ROUNDED, by_nodes, node_cases
 from verification.operators.pairs import Pair
 from verification.operators.proofs import proof
-from verification.operators.verdicts import Disagreement, Verdict, disagreements, verdict
+from verification.operators.trying import try_drawn
+from verification.operators.verdicts import (
+    DEFECTS,
+    Disagreement,
+    Verdict,
+    disagreements,
+    verdict,
+)
+from verification.random_models.reducing import reduce_defect
 
 HEADER = '<ir_version: 10, opset_import: ["" : 23]>'
 PAIR = Pair("MaxPool", "float32")
@@ -201,3 +211,51 @@ def test_sequences_and_strings_come_back_from_files(tmp_path: Path):
     assert found["s"][0].dtype == object
     np.testing.assert_array_equal(found["o"], RIGHT)
     assert found["n"] is None and found["e"] == []
+
+
+def test_a_defect_is_made_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A converter that is wrong about Softmax: of a chain only that is left."""
+    from explorer.importers.onnx import convert
+    from explorer.importers.onnx.converters import find_converter
+
+    def planted(operator: str, *rest: Any) -> Any:
+        return find_converter("Identity" if operator == "Softmax" else operator, *rest)
+
+    monkeypatch.setattr(convert, "find_converter", planted)
+    model = model_of("""g (float[3] x) => (float[3] y, float[3] z) {
+      a = Neg (x)
+      b = Softmax (a)
+      y = Exp (b)
+      z = Cos (x)
+    }""")
+    case = Case(Pair("chain", "float32"), 1, model, {"x": RIGHT[[0, 1, 1]]}, "drawn", 23)
+    answer = try_drawn(case, ("INTERPRETER",), lambda _: None, tmp_path)
+    assert answer["status"] == "differs" and "Softmax" in answer["reason"]
+
+    class Here:
+        """As a child process, in this one."""
+
+        def ask(self, request: dict[str, Any], seconds: float) -> Any:
+            return process.answer(request, tmp_path)
+
+        def close(self) -> None:
+            pass
+
+    request = {"operator": "chain", "type": "float32", "seed": 1, "devices": ["INTERPRETER"]}
+    told = reduce_defect(tmp_path, "chain-float32-1", request, Here, DEFECTS)  # pyright: ignore
+    assert told.startswith("Softmax, in ")
+    small = onnx.load(tmp_path / "chain-float32-1.small.onnx")
+    assert [node.op_type for node in small.graph.node] == ["Softmax"]
+    assert (tmp_path / "chain-float32-1.small.md").is_file()
+
+
+def test_what_has_no_onnx_model_is_not_made_smaller(tmp_path: Path):
+    told = reduce_defect(tmp_path, "ADD-1", {"devices": ["CPU"]}, lambda: None)  # pyright: ignore
+    assert told == "it is not reduced: there is no ONNX model of it"
+
+
+def test_a_case_without_a_defect_leaves_no_file(tmp_path: Path):
+    model = model_of("g (float[2] x) => (float[2] y) { y = Neg (x) }")
+    case = Case(Pair("Neg", "float32"), 1, model, {"x": RIGHT}, "drawn", 23)
+    assert try_drawn(case, ("INTERPRETER",), lambda _: None, tmp_path)["status"] == "right"
+    assert not list(tmp_path.iterdir())

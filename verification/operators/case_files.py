@@ -24,10 +24,12 @@ def case_of_files(pair: Pair, seed: int, model: Path, inputs: Path) -> Case:
     return Case(pair, seed, proto, _assembled(proto, read_arrays(inputs)), "reduced", 0)
 
 
-def write_case(case: Case, stem: Path) -> None:
+def write_case(case: Case, stem: Path) -> list[Path]:
     """NAME.onnx and NAME.npz: a sequence `s` as `s.0`, `s.1` ..., nothing for what is not there."""
-    onnx.save(case.model, stem.with_suffix(".onnx"))
-    np.savez(stem.with_suffix(".npz"), **dict(_named(case.inputs)))
+    files = [stem.with_suffix(suffix) for suffix in (".onnx", ".npz")]
+    onnx.save(case.model, files[0])
+    np.savez(files[1], **dict(_named(case.inputs)))
+    return files
 
 
 def _named(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -82,6 +82,7 @@ def _reduce(defects: Sequence[Answer], devices: Sequence[str], folder: Path) -> 
             _name(answer),
             {**request, "devices": list(devices)},
             lambda: Child(PROGRAM, [str(folder)]),
+            DEFECTS,
         )
         print_lines([f"{_name(answer)}: {told}"])
 

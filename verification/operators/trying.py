@@ -70,9 +70,13 @@ def try_drawn(
     """As `try_case`, of a case that is there."""
     pair = case.pair
     answer: Answer = {"operator": pair.operator, "type": pair.element_type, "seed": case.seed}
+    written: list[Path] = []
+    if folder is not None:  # before it is tried: it may end the process
+        written = write_case(case, folder / f"{pair.operator}-{pair.element_type}-{case.seed}")
     answer |= judged(case, devices, open_program, disagreements() if table is None else table)
-    if folder is not None and answer["status"] in DEFECTS:
-        write_case(case, folder / f"{pair.operator}-{pair.element_type}-{case.seed}")
+    if answer["status"] not in DEFECTS:
+        for file in written:
+            file.unlink()
     return answer
 
 

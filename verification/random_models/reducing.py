@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import onnx
@@ -29,13 +29,21 @@ SECONDS = 60.0
 """Of one trial."""
 
 
-def reduce_defect(folder: Path, name: str, request: Answer, child: Callable[[], Child]) -> str:
+def reduce_defect(
+    folder: Path,
+    name: str,
+    request: Answer,
+    child: Callable[[], Child],
+    defects: Collection[str] = DEFECTS,
+) -> str:
     """Writes the small model; what it is, or why there is none.
 
     `name`: of the files NAME.onnx and NAME.npz. `request`: what the child is asked, to which the
-    files of a candidate are added.
+    files of a candidate are added. `defects`: statuses of which a small model has one.
     """
     model, arrays = folder / f"{name}.onnx", folder / f"{name}.npz"
+    if not model.is_file():
+        return "it is not reduced: there is no ONNX model of it"
     judge = child()
 
     def condition(candidate: Candidate) -> Outcome:
@@ -44,7 +52,7 @@ def reduce_defect(folder: Path, name: str, request: Answer, child: Callable[[], 
             asked = {**request, "model": str(files[0]), "inputs": str(files[1])}
             answer = judge.ask(asked, SECONDS)
         status = str(answer["status"])
-        return Outcome(status if status in DEFECTS else "", str(answer.get("reason", "")))
+        return Outcome(status if status in defects else "", str(answer.get("reason", "")))
 
     try:
         candidate = candidate_of_proto(onnx.load(model), read_arrays(arrays))

@@ -117,7 +117,9 @@ def _recurrent(operator: str, random: np.random.Generator) -> tuple[ModelProto, 
         numpy_helper.from_array((random.standard_normal(shape) / 2).astype(np.float32), name)
         for name, shape in shapes.items()
     ]
-    states = dict.fromkeys(("h", "c")[: 1 + (operator == "LSTM")], (count, batch, hidden))
+    states: Sizes = {"h": (count, batch, hidden)}
+    if operator == "LSTM":
+        states["c"] = states["h"]
     attributes: dict[str, Any] = {"hidden_size": hidden, "direction": direction}
     if operator == "GRU":
         attributes["linear_before_reset"] = int(random.integers(2))
@@ -138,7 +140,7 @@ def _attention(operator: str, random: np.random.Generator) -> tuple[ModelProto, 
     """With a past of keys and values, which grows with every call."""
     batch, heads, rows, size, past = (int(n) for n in random.integers(1, (3, 4, 4, 9, 4)))
     inputs = dict.fromkeys("QKV", (batch, heads, rows, size))
-    states = dict.fromkeys(("k", "v"), (batch, heads, past, size))
+    states: Sizes = {"k": (batch, heads, past, size), "v": (batch, heads, past, size)}
     node = helper.make_node(
         operator,
         [*inputs, "", *states],

@@ -54,8 +54,8 @@ def quantize(node: Node, build: Build) -> Expr:
     """Real numbers to quantized ones.
 
     The division is in `precision`, else in the type of the scale: a quotient of half precision is
-    rounded to that before it is rounded to the result. Before opset 23 it is in f32, or in f64 where
-    an operand is.
+    rounded to that before it is rounded to the result. Before opset 23 it is in f32, or in f64
+    where an operand is.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)

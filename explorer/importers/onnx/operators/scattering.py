@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -103,7 +104,16 @@ def max_unpool(node: Node, build: Build) -> Expr:
 
 @converts("Col2Im", since=18)
 def columns_to_image(node: Node, build: Build) -> Expr:
-    """The sum of overlapping blocks: (N, C * block, places) -> (N, C, image...)."""
+    """The sum of overlapping blocks: (N, C * block, places) -> (N, C, image...). A sum of booleans
+    is whether one is true."""
+    x = node.operand(0)
+    if build.dtype(x).kind == "b":
+        whole = replace(node, operands=(build.cast(x, np.int32), *node.operands[1:]))
+        return build.cast(_columns_to_image(whole, build), np.bool_)
+    return _columns_to_image(node, build)
+
+
+def _columns_to_image(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     image = build.integers(node.operand(1), "the image's shape")
     block = build.integers(node.operand(2), "the block's shape")

@@ -24,12 +24,17 @@ def compress(node: Node, build: Build) -> Expr:
     """The elements of an axis (of the flattened operand without `axis`) that a mask keeps.
 
     Compress(x, [false, true, true])   ->   gather(x, nonzero([false, true, true]))
+
+    What a mask says beyond the axis does not count, as in onnxruntime.
     """
     x, mask = node.operand(0), node.operand(1)
     if "axis" in node.attributes:
         axis = build.axis(node.integer("axis"), build.rank(x))
     else:
         x, axis = build.reshape(x, [-1]), 0
+    extent, given = build.shape(x)[axis], build.shape(mask)[0]
+    if isinstance(extent, int) and isinstance(given, int) and given > extent:
+        mask = build.slice(mask, 0, 0, extent)
     positions = build.squeeze(build.value(NonZeroOp, [mask]), [0])
     return build.value(GatherOp, [x, positions], axis=axis)
 

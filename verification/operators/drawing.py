@@ -54,6 +54,7 @@ PLAIN_SHARE = 0.3
 RESIZED_SHARE = 0.35
 DECIDE_SIZES = {
     "BlackmanWindow": ("T1",),
+    "CenterCropPad": ("Tind",),
     "HammingWindow": ("T1",),
     "HannWindow": ("T1",),
     "MelWeightMatrix": ("T1",),

@@ -140,6 +140,9 @@ ONLY: Mapping[str, Explains] = {
     "numbers of 4 bits": lambda a, b: (np.abs(_wide(a)) <= 16) & (np.abs(_wide(b)) <= 16),
     "as float32 near 1": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32,
     "as float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b),
+    "a thousand roundings": lambda a, b: (
+        np.abs(_wide(a) - _wide(b)) <= 1024 * float(ml_dtypes.finfo(b.dtype).eps) * _largest(b)
+    ),
     "as float64": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS64 * _largest(b) + 1,
     "ours is an end": lambda a, _: _is_bound(a),
     "beyond the range": lambda a, b: (

@@ -2,6 +2,7 @@
 
     hostile(random, "float16", (3, 4), "special")
 
+The numbers are those of hard inputs (`explorer/accuracy/hard_inputs/values.py`), drawn from a seed.
 One array has numbers of one kind, so that a tolerance relative to the largest hides no small ones.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
+
+from explorer.accuracy.hard_inputs.values import ONES, SPECIAL, ZEROS, end_numbers
 
 FLOAT_KINDS = ("normal", "special", "ends", "large", "tiny", "ties", "zeros")
 INTEGER_KINDS = ("whole", "ends", "small", "zeros")
@@ -50,10 +53,10 @@ def _floats(
     normal = np.asarray(random.standard_normal(shape)) * 2
     match kind:
         case "special":
-            few = random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], shape)
+            few = random.choice(SPECIAL, shape)
             wide = np.where(random.random(shape) < 0.3, few, normal)
         case "ends":
-            wide = random.choice([most, -most, least, -least, 1.0, -1.0], shape)
+            wide = random.choice([most, -most, least, -least, *ONES], shape)
         case "large":
             wide = normal * most**0.45  # some squares can be added up
         case "tiny":
@@ -61,7 +64,7 @@ def _floats(
         case "ties":
             wide = random.integers(-9, 10, shape) + random.choice([0.0, 0.5, -0.5], shape)
         case "zeros":
-            wide = random.choice([0.0, -0.0], shape)
+            wide = random.choice(ZEROS, shape)
         case _:
             wide = normal
     with np.errstate(all="ignore"):
@@ -75,7 +78,7 @@ def _integers(
     low, high = int(limits.min), int(limits.max)
     match kind:
         case "ends":
-            few = [low, low + 1, high - 1, high, 0, 1, *([-1] if low else [])]
+            few = end_numbers(dtype)
             array = np.array(few, _wide(low))[random.integers(0, len(few), shape)]
         case "small":
             array = random.integers(max(low, -7), min(high, 7) + 1, shape)

@@ -156,13 +156,18 @@ def _shrink(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:
 
 
 def _grid_sample(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:
-    """PyTorch's in float64, truncated for whole numbers."""
+    """PyTorch's in float64, rounded once for whole numbers, within their type."""
     import torch
 
     x, grid = inputs
     mode = attributes.get("mode", b"linear").decode().replace("linear", "bilinear")
     mode = mode.replace("bibi", "bi").replace("cubic", "bicubic").replace("bibi", "bi")
-    if x.ndim not in (4, 5) or not x.size or not np.isfinite(grid.astype(np.float64)).all():
+    if (
+        x.ndim not in (4, 5)
+        or not x.size
+        or x.dtype.kind in "OUbc"
+        or not np.isfinite(grid.astype(np.float64)).all()
+    ):
         return None
     if x.ndim == 5 and "cubic" in mode:
         return None
@@ -177,9 +182,9 @@ def _grid_sample(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | 
     if not _is_whole(x):
         return found
     limits = ml_dtypes.iinfo(x.dtype)
-    if not ((found >= limits.min) & (found <= limits.max)).all():
+    if limits.bits > 32:
         return None
-    return np.trunc(found).astype(x.dtype)
+    return np.clip(np.rint(found), limits.min, limits.max).astype(x.dtype)
 
 
 def _dft(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:

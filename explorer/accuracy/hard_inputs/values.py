@@ -17,6 +17,9 @@ import numpy as np
 from explorer.ir.types import is_float_dtype
 
 Shape = Sequence[int]
+ZEROS, ONES, INFINITIES = (0.0, -0.0), (1.0, -1.0), (np.inf, -np.inf)
+SPECIAL = (*ZEROS, *INFINITIES, np.nan, *ONES)
+"""Numbers that functions treat by themselves, and ones to meet them."""
 SMALL_STEPS = 8.0
 """Steps of the float type at an offset by which numbers there differ."""
 
@@ -40,14 +43,19 @@ def zeros(dtype: np.dtype, shape: Shape) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
+def end_numbers(dtype: np.dtype) -> list[int]:
+    """Both ends of an integer type with their neighbours, 0, 1 and -1, where the type has it."""
+    limits = ml_dtypes.iinfo(dtype)
+    low, high = int(limits.min), int(limits.max)
+    return [low, low + 1, high - 1, high, 0, 1, *([-1] if low else [])]
+
+
 def integer_ends(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:
     """Both ends of an integer type with their neighbours, 0, 1 and -1; true and false."""
     if np.dtype(dtype).kind == "b":
         return crossed(np.array([True, False]), shape, operand)
-    limits = ml_dtypes.iinfo(dtype)
-    low, high = int(limits.min), int(limits.max)
-    found = dict.fromkeys([low, high, low + 1, high - 1, 0, 1, max(-1, low)])
-    return crossed(np.array(list(found), dtype=object).astype(dtype), shape, operand)
+    found = list(dict.fromkeys(end_numbers(dtype)))
+    return crossed(np.array(found, dtype=object).astype(dtype), shape, operand)
 
 
 def divisors(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:
@@ -67,16 +75,16 @@ def every_byte(dtype: np.dtype, shape: Shape, operand: int = 0, turn: int = 0) -
 
 
 def signed_zeros(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:
-    return crossed(np.array([0.0, -0.0, 1.0, -1.0]).astype(dtype), shape, operand)
+    return crossed(np.array([*ZEROS, *ONES]).astype(dtype), shape, operand)
 
 
 def infinities(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:
-    numbers = np.array([np.inf, -np.inf, 1.0, -1.0, 0.0, -0.0])
+    numbers = np.array([*INFINITIES, *ONES, *ZEROS])
     return crossed(numbers.astype(dtype), shape, operand)
 
 
 def not_numbers(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:
-    return crossed(np.array([np.nan, 1.0, -1.0]).astype(dtype), shape, operand)
+    return crossed(np.array([np.nan, *ONES]).astype(dtype), shape, operand)
 
 
 def denormals(dtype: np.dtype, shape: Shape, operand: int = 0) -> np.ndarray:

@@ -21,6 +21,7 @@ from explorer.importers.onnx.program.host_values import program_arrays
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
 from explorer.references.interface import OpenedModel, Reference, ReferenceNode
 from explorer.references.onnx_float64 import evaluate_exactly
+from explorer.references.onnx_pairs import pair_parts
 from explorer.references.onnx_parts import onnx_parts
 from explorer.references.onnx_runtime import NAME, open_alone, open_model, shared_process
 from explorer.references.parts import NoPart, Part
@@ -108,7 +109,8 @@ class OnnxReference(Reference):
     def parts(
         self, model: SourceModel, values: Mapping[str, np.ndarray]
     ) -> Iterator[Part | NoPart]:
-        return onnx_parts(model, values)
+        yield from onnx_parts(model, values)
+        yield from pair_parts(model, values)
 
 
 def _narrow_outputs(types: Mapping[str, str], names: Collection[str]) -> dict[str, np.dtype]:

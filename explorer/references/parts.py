@@ -57,6 +57,8 @@ class Part:
     """Whether inputs may have other shapes than in the model."""
     exact: Callable[[Arrays], Mapping[str, np.ndarray]] | None = None
     """Its results in float64, where the reference's `nodes` do not have them."""
+    unrounded: Callable[[Arrays], Mapping[str, np.ndarray]] | None = None
+    """Of results that are quantized from floats: what is rounded to them, in float64."""
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import parser
 
-from explorer.accuracy.hard_inputs import HardInput, values
+from explorer.accuracy.hard_inputs import HardInput, hard_inputs, values
 from explorer.accuracy.hard_inputs.documented import documented, documented_by_values
 from explorer.accuracy.hard_inputs.judging import compared, judge_part
 from explorer.accuracy.hard_inputs.products import product_of
@@ -234,6 +234,39 @@ def test_float64_that_overflows_excuses_nothing():
     found = {"y": np.full((4, 8), np.inf, np.float32)}
     model = part.model_for(part.inputs)
     assert compared(part, model, large, found, {"y": large.arrays["x"]}, 1e-4).state == "broken"
+
+
+PAIRS = """(float[1,2,4,4] x) => (uint8[1,3,4,4] y)
+<float s = {0.5}, uint8 zx = {100}, int8[3,2,1,1] w = {1, -3, 5, 7, -2, 9}, float[3] t = {0.25, 0.5,
+ 1.0}, int8[3] zw = {0, 0, 0}, float u = {0.5}, uint8 zy = {110}> {
+  q = QuantizeLinear (x, s, zx) a = DequantizeLinear (q, s, zx)
+  b = DequantizeLinear<axis = 0> (w, t, zw) c = Conv (a, b) y = QuantizeLinear (c, u, zy) }"""
+
+
+def fused(rounding: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """The product of integers of `PAIRS`, as a compiler fuses it."""
+    weights = np.array([[1, -3], [5, 7], [-2, 9]]) * np.array([[0.25], [0.5], [1.0]])
+
+    def kernel(q: np.ndarray) -> np.ndarray:
+        sums = np.einsum("oc,nchw->nohw", weights, (q.astype(int) - 100) * 0.5)
+        return np.clip(rounding(sums / 0.5) + 110, 0, 255).astype(np.uint8)
+
+    return kernel
+
+
+def test_ties_reach_products_between_pairs():
+    """Either neighbour of a tie is right; what is cut off is not."""
+    part = part_of(PAIRS)
+    assert part.operator == "QDQConv"
+    nearest, upwards, cut = (states(part, fused(r)) for r in
+                             (np.rint, lambda x: np.floor(x + 0.5), np.floor))  # fmt: skip
+    assert {nearest["requantization ties"], upwards["requantization ties"]} == {"right"}
+    assert states(part, fused(lambda x: np.rint(x - 0.01)))["requantization ties"] == "right"
+    assert (cut["every byte"], cut["requantization ties"]) == ("right", "broken")
+    array = next(h.arrays["q"] for h in hard_inputs(part) if h.kind == "requantization ties")
+    assert part.unrounded is not None
+    (exact,) = part.unrounded({"q": array}).values()
+    assert np.count_nonzero(np.abs(exact - np.floor(exact) - 0.5) < 1e-9) > 4
 
 
 def test_a_documented_difference_is_no_failure():

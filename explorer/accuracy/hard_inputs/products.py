@@ -23,7 +23,7 @@ _PRODUCTS = ("conv2d", "depthwiseconv2d", "fullyconnected")
 def product_of(part: Part) -> Product | None:
     """None where the operation is no product of bytes with constant weights."""
     operator = plain(part.operator)
-    if operator in ("qlinearconv", "qlinearmatmul"):
+    if operator in ("qlinearconv", "qlinearmatmul", "qdqconv", "qdqmatmul"):
         return _of_onnx(part, operator)
     return _of_tflite(part, operator) if operator in _PRODUCTS else None
 
@@ -36,7 +36,7 @@ def _of_onnx(part: Part, operator: str) -> Product | None:
     zero, weights, result_scale = given[2].array, given[3].array, given[6].array
     of_weights = np.asarray(given[5].array, np.int64).reshape(-1)
     wide = weights.astype(np.int64)
-    if operator == "qlinearmatmul":
+    if operator.endswith("matmul"):
         if weights.ndim != 2:
             return None
         wide = (wide - of_weights).T[:, :, None]

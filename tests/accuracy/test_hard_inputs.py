@@ -275,6 +275,12 @@ def test_a_documented_difference_is_no_failure():
     assert documented(part, "NaN", True) and not documented(part, "ties", True)
 
 
+def test_nan_in_an_lstm_is_documented():
+    kinds = {"NaN": True, "infinities": False, "ties": False}
+    part = replace(part_of(f"{F} {{ y = Relu(x) }}"), operator="LSTM")
+    assert {kind: bool(documented(part, kind, False)) for kind in kinds} == kinds
+
+
 def test_an_integer_result_of_a_cast_is_documented_and_a_float_one_is_not():
     part = part_of("(float[4,8] x) => (float16[a,b] y) { y = Cast<to=10>(x) }")
     assert documented(part, "NaN", True) and not documented(part, "NaN", False)

@@ -26,6 +26,7 @@ _DIFFERENCES: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("maxpool", "maxpool2d", "pooling"), ("NaN",), "a window that holds NaN is NaN"),
     (("nonmaxsuppression",), _SPECIAL, "a box with the score NaN is not kept"),
     (("hardmax",), ("NaN",), "1 stands at the first NaN"),
+    (("lstm",), ("NaN",), "onnxruntime limits sums that a bias is added to, where NaN is a number"),
     (
         ("gridsample", "roialign", "deformconv"),
         _SPECIAL,

@@ -174,10 +174,12 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
 
 
 def rms_norm(node: AtenNode, build: Build) -> Expr:
-    """x by the root of the average of its squares, over the last axes; nothing is subtracted."""
+    """x by the root of the average of its squares, over the last axes; nothing is subtracted.
+
+    Without `eps` it is the rounding of the type that PyTorch computes in, float32 at least."""
     x = node.operand("input")
     axis = build.rank(x) - len(node.sizes("normalized_shape"))
-    epsilon = node.number("eps", float(np.finfo(build.dtype(x)).eps))
+    epsilon = node.number("eps", float(np.finfo(build.dtype(build.wide(x))).eps))
     return build.value(
         LayerNormOp, [x, node.optional("weight"), None], axis=axis, epsilon=epsilon, centered=False
     )

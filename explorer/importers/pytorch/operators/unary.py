@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from explorer.importers.building.build import Build
@@ -283,7 +284,7 @@ def nan_to_num(node: AtenNode, build: Build) -> Expr:
     x = node.operand("self")
     if not build.is_float(x):
         return x
-    info = np.finfo(build.dtype(x))
+    info = ml_dtypes.finfo(build.dtype(x))
     nan, high, low = (
         default if node.argument(name) is None else node.number(name)
         for name, default in (

@@ -122,16 +122,16 @@ class LoweredLayers:
         kept = self._streams.get(_key(op))
         return None if kept is None or kept.tensors != tensors else kept.stream
 
-    def forget(self, op: LayerOp) -> None:
-        """Of an operation that is instructions now."""
-        self._tiled.pop(_key(op), None)
-        self._streams.pop(_key(op), None)
+    def clear(self) -> None:
+        """Once all is instructions: arrays of layers take eight bytes for each weight."""
+        self._weights = None
+        for kept in (self._read, self._tiled, self._streams):
+            kept.clear()
 
     def _begin(self, weights: Weights) -> None:
         if self._weights is not weights:
+            self.clear()
             self._weights = weights
-            for kept in (self._read, self._tiled, self._streams):
-                kept.clear()
 
 
 def _unbound(read: ReadLayer, values: tuple[SSAValue, ...]) -> ReadLayer:

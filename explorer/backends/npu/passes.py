@@ -320,6 +320,7 @@ class EmitInstructions(Pass):
                 for op in layers
             )
             _erase_unused(function, rewriter)
+        self.lowered.clear()
         rewriter.artifacts[STEPS] = costs
         return events.rewrites
 
@@ -350,7 +351,6 @@ class EmitInstructions(Pass):
                 **{name: op.properties.get(name) for name in KEPT},
             )
             set_identity(emitted, identity_of(op))
-            self.lowered.forget(op)
             rewriter.replace(op, emitted)
         return made.steps
 

@@ -30,7 +30,7 @@ from explorer.npu import (
     WindowLayer,
 )
 from explorer.npu.layers.averages import average
-from explorer.npu.layers.lines import MOST_IMMEDIATE
+from explorer.npu.layers.lines import MAX_IMMEDIATE
 from explorer.npu.layers.partition import merged, over_pictures
 
 # Shrinking would run thousands of simulations.
@@ -170,7 +170,7 @@ def normalization(data, found, random):
     """Of any factors, with and without a mean that is taken off; rows of one number, too."""
     assume("normalize" in found.operations)
     half, channels = 1 << found.input_bits - 1, data.draw(st.integers(1, 40))
-    lowest = max(-half, -MOST_IMMEDIATE)  # what is taken off is an immediate of 16 bits
+    lowest = max(-half, -MAX_IMMEDIATE)  # what is taken off is an immediate of 16 bits
     kind = QuantizedType.get(IntegerType(found.input_bits), [0.1], [0])
     multipliers, biases, bits = layer_norm_factors(
         random.normal(0, data.draw(st.sampled_from([0.01, 5])), channels),

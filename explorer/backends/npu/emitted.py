@@ -36,7 +36,7 @@ PROGRAM, IMAGE, LAYOUT = "program.bin", "image.bin", "layout.json"
 PARTS = "parts.json"
 """Where a model has several parts: their order. Each of the machine's is a folder beside it."""
 VERSION = 1
-MOST_LAYOUT_BYTES = 1 << 24
+MAX_LAYOUT_BYTES = 1 << 24
 STORED_TYPE = re.compile(r"u?int(?:4|8|16|32)")
 HINT = "explorer compile MODEL --target TARGET --emit DIR writes it anew"
 
@@ -181,7 +181,7 @@ def _read_layout(folder: Path) -> dict[str, Any]:
             f"{folder}: it holds several programs, in the order of {PARTS}", hint=f"name one: {own}"
         )
     path = folder / LAYOUT
-    data = _read(path, MOST_LAYOUT_BYTES)
+    data = _read(path, MAX_LAYOUT_BYTES)
     try:
         layout = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -19,7 +19,7 @@ from explorer.npu.cost.prediction import StepTime
 from explorer.results.runs.counted import ScratchpadRecord, ScratchpadUse
 from explorer.targets.npu.machine import KEPT_AS, Machine
 
-MOST_USES = 200
+MAX_USES = 200
 """Of a layer: as many as can be told apart in a picture."""
 
 
@@ -64,7 +64,7 @@ def uses_of(
                 )
                 live.append(opened)
                 every.append(opened)
-    found = tuple(_use(one, machine, before) for one in every[:MOST_USES])
+    found = tuple(_use(one, machine, before) for one in every[:MAX_USES])
     return found, len(every) - len(found)
 
 

@@ -10,7 +10,7 @@ from explorer.backends.npu.network import Network
 from explorer.results.runs.events import TimedEvent
 from explorer.runtime.npu import Simulation
 
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 """Of more instructions, those of one layer in one queue are one event."""
 
 
@@ -30,7 +30,7 @@ class _Span:
 def events_of(network: Network, simulation: Simulation, clock_hz: float) -> tuple[TimedEvent, ...]:
     """One event per instruction, or per layer and queue, in the order in which they begin."""
     firsts = [section.first for section in network.sections]
-    is_folded = len(simulation.events) > MOST_EVENTS
+    is_folded = len(simulation.events) > MAX_EVENTS
     spans: dict[tuple[str, int], _Span] = {}
     for event in simulation.events:
         number = bisect_right(firsts, event.number) - 1

@@ -17,7 +17,7 @@ from explorer.npu.cost.tile_operands import Read
 from explorer.results.runs.counted import CountedTile, TilePhase, TileRead
 from explorer.targets.npu.machine import Machine
 
-MOST_PHASES = 200
+MAX_PHASES = 200
 """Of a layer: whole tiles, as many as have so many phases, but one at least."""
 
 _Phases = dict[tuple[int, int, str], list[StepTime]]
@@ -43,7 +43,7 @@ def _first_tiles(
     count = 0
     for number, part in enumerate(layer.parts.tiles):
         count += len(phases[number])
-        if number and count > MOST_PHASES:
+        if number and count > MAX_PHASES:
             return
         yield CountedTile(
             channels=_ends(part.channels),

@@ -31,12 +31,12 @@ from explorer.npu.layers.layer import Convolution, LayerError, Placement, Rescal
 from explorer.npu.layers.value_layout import PICTURE_RANK, Stored, channel_axis, stored_form
 
 MOVES = (ConcatOp, ExpandOp, GatherOp, PadOp, ReshapeOp, SliceOp, TransposeOp)
-MOST_PHASES = 8
+MAX_PHASES = 8
 """Of rows, and of columns, that are looked at apart."""
-MOST_PARTS = 64
+MAX_PARTS = 64
 """Of rows, and of columns, in which channels come from the same distances; or positions that are
 looked at one by one."""
-MOST_TAPS = 64
+MAX_TAPS = 64
 """Of a window that reaches over these."""
 PADDING = -1
 MoveLayer = tuple[Convolution, tuple[SSAValue, ...]]
@@ -223,7 +223,7 @@ def move_layers(op: TopOperation, name: str, weights: Mapping[str, np.ndarray]) 
             found.append(list(_layers(moved, name, tried, made)))
         except LayerError as error:
             problem = problem or error
-        if found and len(found[-1]) <= MOST_PHASES:
+        if found and len(found[-1]) <= MAX_PHASES:
             break
     if not found:
         assert problem is not None
@@ -277,7 +277,7 @@ def _pieces(source: _Source, height: int, width: int) -> Iterator[tuple[slice, s
         for columns in _runs(source.root, 2):
             inside = source.part(rows, columns)
             _, tall, wide = inside.root.shape
-            options = itertools.product(range(1, MOST_PHASES + 1), repeat=2)
+            options = itertools.product(range(1, MAX_PHASES + 1), repeat=2)
             for down, right in sorted(options, key=lambda pair: (pair[0] * pair[1], pair)):
                 phases = [
                     (slice(y, None, down), slice(x, None, right))
@@ -302,7 +302,7 @@ def _parts(source: _Source) -> list[tuple[slice, slice]]:
     if rows is not None and columns is not None:
         return list(itertools.product(rows, columns))
     _, height, width = source.root.shape
-    if height * width <= MOST_PARTS:
+    if height * width <= MAX_PARTS:
         single = [(slice(y, y + 1), slice(x, x + 1)) for y in range(height) for x in range(width)]
         if all(_is_even(source.part(*one)) for one in single):
             return single
@@ -318,7 +318,7 @@ def _alike(source: _Source, axis: int) -> list[slice] | None:
     keys = np.stack([source.root, source.channel, moved - along, still])
     lines = np.moveaxis(keys, 1 + axis, 0).reshape(keys.shape[1 + axis], -1)
     starts = [0, *(np.flatnonzero(np.any(lines[1:] != lines[:-1], axis=1)) + 1).tolist()]
-    if len(starts) > MOST_PARTS or np.any(source.root == PADDING):
+    if len(starts) > MAX_PARTS or np.any(source.root == PADDING):
         return None
     return [slice(a, b) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True)]
 
@@ -339,7 +339,7 @@ def _window(
         taps.append(apart // dilations[-1])
         firsts.append(int(places.min()))
     kernel = tuple(int(one.max()) + 1 for one in taps)
-    if kernel[0] * kernel[1] > MOST_TAPS:
+    if kernel[0] * kernel[1] > MAX_TAPS:
         raise LayerError("it moves numbers between channels and positions")
     outputs = len(tops)
     chosen = np.zeros((outputs, inputs, *kernel), np.int64)

@@ -32,7 +32,7 @@ OPERATIONS: dict[str, tuple[str, Callable[..., np.ndarray]]] = {
     "min": ("minimum", np.minimum),
 }
 """By kind: the vector engine's operation, and its meaning."""
-MOST_IMMEDIATE = (1 << 15) - 1
+MAX_IMMEDIATE = (1 << 15) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ class Elementwise:
                 return f"an operand has {one.shape[0]} channels and the result {channels}"
             if one.is_wide and not machine.instruction_set.stores_sums:
                 return "its loads cannot widen digits of sums"
-            if abs(one.zero_point) > MOST_IMMEDIATE:
+            if abs(one.zero_point) > MAX_IMMEDIATE:
                 return f"its zero point {one.zero_point} is no immediate of 16 bits"
         needed = {"add", "shift_right", "maximum", "minimum"}
         needed |= {"requantize"} if machine.instruction_set.requantizes else set()

@@ -19,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-MOST_SHIFT = 12
-MOST_IMMEDIATE = (1 << 15) - 1
+MAX_SHIFT = 12
+MAX_IMMEDIATE = (1 << 15) - 1
 """Of 16 bits."""
 
 
@@ -40,7 +40,7 @@ class Line:
         nothing."""
         adds, rest = [], self.offset
         while rest:
-            adds.append(("add", max(-MOST_IMMEDIATE, min(rest, MOST_IMMEDIATE))))
+            adds.append(("add", max(-MAX_IMMEDIATE, min(rest, MAX_IMMEDIATE))))
             rest -= adds[-1][1]
         first = [] if self.multiplier == 1 else [("multiply", self.multiplier)]
         shifts = [("shift_right", self.shift)] if self.shift else []
@@ -106,10 +106,10 @@ def _line_of(table: np.ndarray, start: int, end: int) -> Line | None:
     far = int(x[ends[1]] - x[ends[0]])
     rise = int(table[ends[1]] - table[ends[0]])
     is_low, is_high = table == low, table == high
-    for shift in range(MOST_SHIFT + 1):
+    for shift in range(MAX_SHIFT + 1):
         least, most = ((rise + d) << shift for d in (-1, 1))
         multipliers = np.arange(least // far, -(-most // far) + 1)
-        multipliers = multipliers[abs(multipliers) <= MOST_IMMEDIATE]
+        multipliers = multipliers[abs(multipliers) <= MAX_IMMEDIATE]
         reached = multipliers[:, None] * x
         below = (table << shift) - reached
         firsts = below[:, ~is_low].max(axis=1)

@@ -32,7 +32,7 @@ from explorer.ir.top.quantization.integer_normalizations import (
 from explorer.ir.top.support.integer_roots import lifted, square_root
 from explorer.ir.types import static_shape
 from explorer.npu.layers.computed_matrices import Step
-from explorer.npu.layers.elementwise import MOST_IMMEDIATE
+from explorer.npu.layers.elementwise import MAX_IMMEDIATE
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.products import Values, offset_of
 from explorer.npu.layers.rows import RowLayer, rows_of
@@ -115,7 +115,7 @@ class NormalizationLayer(RowLayer):
         """What the machine lacks, whatever the tiles; empty where nothing."""
         if found := super().problem(machine):
             return found
-        if abs(self.input_zero_point) > MOST_IMMEDIATE:
+        if abs(self.input_zero_point) > MAX_IMMEDIATE:
             return f"its zero point {self.input_zero_point} is no immediate of 16 bits"
         return ""
 

@@ -18,7 +18,7 @@ from explorer.ir.requantization import Requantization
 from explorer.npu.layers.elementwise import Elementwise, ElementwiseOperand, Factor
 from explorer.npu.layers.layer import Convolution, Layer
 from explorer.npu.layers.matrices import MatrixProduct
-from explorer.npu.layers.stated_requantization import MOST_SUM, doubled, is_stated, reduced, shifted
+from explorer.npu.layers.stated_requantization import MAX_SUM, doubled, is_stated, reduced, shifted
 from explorer.targets.npu.machine import Machine
 
 DOUBLING = Requantization("doubling_high_multiply", "nearest_away_from_zero")
@@ -67,13 +67,13 @@ def _with_half_steps(layer: Convolution | MatrixProduct, machine: Machine) -> La
 def _doubled_elementwise(layer: Elementwise, machine: Machine) -> Elementwise:
     operands: list[ElementwiseOperand] = []
     for one in layer.operands:
-        most = MOST_SUM if one.is_wide else (1 << layer.width(machine)) - 1
+        most = MAX_SUM if one.is_wide else (1 << layer.width(machine)) - 1
         made = _doubled_factor(one.factor, most)
         if one.factor is not None and made is None:
             return layer
         operands.append(replace(one, factor=made))
     is_wide = any(one.is_wide for one in operands)
-    most = MOST_SUM if is_wide else (1 << min(layer.result_width(machine), 31)) - 1
+    most = MAX_SUM if is_wide else (1 << min(layer.result_width(machine), 31)) - 1
     own = _doubled_factor(layer.factor, most)
     if layer.factor is not None and own is None:
         return layer

@@ -21,9 +21,9 @@ from explorer.ir.requantization import BY_SHIFT, DOUBLED_BITS, Requantization
 from explorer.npu.layers.layer import Rescaling, scheme_problem
 from explorer.targets.npu.machine import Machine
 
-MOST_SUM = (1 << 31) - 1
-MOST_IMMEDIATE = (1 << 15) - 1
-MOST_SHIFT = 30
+MAX_SUM = (1 << 31) - 1
+MAX_IMMEDIATE = (1 << 15) - 1
+MAX_SHIFT = 30
 """Half a step of a larger one has more than 32 bits with its sign."""
 
 
@@ -55,7 +55,7 @@ def doubled(
     lengths = np.frexp(multipliers.astype(np.float64))[1].astype(np.int64)
     lifts = np.maximum(lengths - shifts, 0)
     room = DOUBLED_BITS - lifts - shifts
-    if np.any(room < 0) or np.any((most << np.minimum(lifts, 31)) > MOST_SUM):
+    if np.any(room < 0) or np.any((most << np.minimum(lifts, 31)) > MAX_SUM):
         return None
     return multipliers << room, DOUBLED_BITS - lifts
 
@@ -84,10 +84,10 @@ class Shifted:
             found = [("maximum", below), ("minimum", above)]
         if multiplier != 1:
             found.append(("multiply", multiplier))
-        if wide := [value for _, value in found if abs(value) > MOST_IMMEDIATE]:
+        if wide := [value for _, value in found if abs(value) > MAX_IMMEDIATE]:
             return f"{wide[0]}, by which it scales, is no immediate of 16 bits"
         while half:
-            found.append(("add", min(half, MOST_IMMEDIATE)))
+            found.append(("add", min(half, MAX_IMMEDIATE)))
             half -= found[-1][1]
         return [*found, ("shift_right", shift)] if shift else found
 
@@ -95,14 +95,14 @@ class Shifted:
 def shifted(scaling: Rescaling, most: int) -> Shifted | str:
     """For sums of up to `most`; or why 32 bits do not do."""
     multipliers, shifts = reduced(scaling.multipliers, scaling.shifts)
-    if np.any(shifts > MOST_SHIFT):
+    if np.any(shifts > MAX_SHIFT):
         return f"half a step of a shift by {shifts.max()} bits has more than 32 bits"
     halves = half_steps(shifts)
     found = Shifted(multipliers=multipliers, halves=halves, shifts=shifts)
-    if np.all(most * multipliers + halves <= MOST_SUM):
+    if np.all(most * multipliers + halves <= MAX_SUM):
         return found
     below, above = bounds_of(scaling)
-    if np.any(np.maximum(above, -below) * multipliers + halves > MOST_SUM):
+    if np.any(np.maximum(above, -below) * multipliers + halves > MAX_SUM):
         return f"its sums times {multipliers.max()} need more than 32 bits"
     return replace(found, bounds=(below, above))
 
@@ -111,10 +111,10 @@ def bounds_of(scaling: Rescaling) -> tuple[np.ndarray, np.ndarray]:
     """Sums of each channel at which results reach the limits, within 32 bits."""
     multipliers, shifts = reduced(scaling.multipliers, scaling.shifts)
     low, high = (limit - scaling.zero_point for limit in (scaling.low, scaling.high))
-    shifts = np.minimum(shifts, MOST_SHIFT)
+    shifts = np.minimum(shifts, MAX_SHIFT)
     above = -((-max(high, 0) << shifts) // multipliers)
     below = (min(low, 0) << shifts) // multipliers
-    return np.maximum(below, -MOST_SUM), np.minimum(above, MOST_SUM)
+    return np.maximum(below, -MAX_SUM), np.minimum(above, MAX_SUM)
 
 
 def scaling_problem(

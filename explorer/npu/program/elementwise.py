@@ -18,7 +18,7 @@ from explorer.npu.program.vector import VectorWriter
 from explorer.npu.tiling.vector import TiledVectors, VectorTile
 from explorer.targets.npu.instructions import Instruction, MicroOperation, Requantize, Vector
 
-MOST_SHIFT = 31
+MAX_SHIFT = 31
 
 
 class ElementwiseWriter(VectorWriter):
@@ -84,7 +84,7 @@ class ElementwiseWriter(VectorWriter):
             assert not isinstance(steps, str), steps
             return [i for step in steps for i in self.immediate(start, size, *step)]
         multiplier, shift = factor  # a power of two: a shift to the left
-        bits = min(shift, MOST_SHIFT) - (multiplier.bit_length() - 1)
+        bits = min(shift, MAX_SHIFT) - (multiplier.bit_length() - 1)
         return self.immediate(start, size, "shift_right", bits)
 
     def _requantize(self, start: int, size: int, number: int, **fields: int) -> list[Instruction]:

@@ -20,7 +20,7 @@ from explorer.npu.layers.tensors import blocks, packed
 from explorer.npu.tiling.bands import Band, InputBlock, bands, input_blocks
 from explorer.targets.npu.machine import Machine
 
-MOST_DISTINCT, MOST_PATTERNS = 16, 4
+MAX_DISTINCT, MAX_PATTERNS = 16, 4
 """Of repeated weights: elements, and orders in which bands have them. Each order takes
 micro-operations of its own."""
 
@@ -50,14 +50,14 @@ def repeated(layer: Convolution, machine: Machine) -> Repeated | None:
     flat = elements.reshape(len(elements), -1)
     distinct, index = np.unique(flat, axis=0, return_inverse=True)
     index = index.reshape(-1)
-    if len(distinct) > MOST_DISTINCT or 2 * len(distinct) > len(index):
+    if len(distinct) > MAX_DISTINCT or 2 * len(distinct) > len(index):
         return None
     found = bands(layer, machine)
     ends = [*(band.first_weight for band in found[1:]), len(index)]
     patterns = {
         index[band.first_weight : end].tobytes() for band, end in zip(found, ends, strict=True)
     }
-    if len(patterns) > MOST_PATTERNS:
+    if len(patterns) > MAX_PATTERNS:
         return None
     return Repeated(elements=distinct.reshape(-1, *elements.shape[1:]), index=index)
 

@@ -18,10 +18,10 @@ from explorer.targets.npu.encoding import COLUMNS
 from explorer.targets.npu.instructions import EXPONENTIALS, SOFTMAX_BITS
 from explorer.targets.npu.machine import (
     CONTENTS,
-    MOST_CHANNELS,
-    MOST_DMA_ENGINES,
-    MOST_QUEUES,
-    MOST_SCRATCHPADS,
+    MAX_CHANNELS,
+    MAX_DMA_ENGINES,
+    MAX_QUEUES,
+    MAX_SCRATCHPADS,
     Machine,
 )
 
@@ -46,10 +46,10 @@ CONFIG_SIZES = {
     "accumulator_bits": 1, "table_entries": 1, "table_bits": 1, "scheme": 1, "rounding": 1,
     "fetch_cycles": 1, "queues": 1, "scratchpads": 1,
     "spaces": len(SPACE) * len(CONTENTS), "micro": 6,
-    "banks": MOST_SCRATCHPADS, "bank_bytes": MOST_SCRATCHPADS, "ports": MOST_SCRATCHPADS,
-    "first_port": MOST_SCRATCHPADS, "channels": MOST_DMA_ENGINES,
-    "queue_entries": MOST_QUEUES, "queue_tokens": MOST_QUEUES,
-    "queue_starts": MOST_QUEUES, "queue_lengths": MOST_QUEUES,
+    "banks": MAX_SCRATCHPADS, "bank_bytes": MAX_SCRATCHPADS, "ports": MAX_SCRATCHPADS,
+    "first_port": MAX_SCRATCHPADS, "channels": MAX_DMA_ENGINES,
+    "queue_entries": MAX_QUEUES, "queue_tokens": MAX_QUEUES,
+    "queue_starts": MAX_QUEUES, "queue_lengths": MAX_QUEUES,
 }  # fmt: skip
 CONFIG = dict(zip(CONFIG_SIZES, np.cumsum([0, *CONFIG_SIZES.values()]).tolist(), strict=False))
 ALIGNMENT_BYTES = 64
@@ -69,7 +69,7 @@ def source() -> str:
         _numbered("K", {"macs": 0, "vector": 1, "loaded": 2, "stored": 2 + len(CONTENTS)}),
         f"enum {{ COLUMNS = {len(COLUMNS)}, SPACE_FIELDS = {len(SPACE)}, "
         f"PLAN_FIELDS = {len(PLAN)}, TAP_FIELDS = {len(TAP)}, EVENT_FIELDS = {EVENT_FIELDS}, "
-        f"MOST_CHANNELS = {MOST_CHANNELS}, EXPONENTIALS = {EXPONENTIALS}, "
+        f"MAX_CHANNELS = {MAX_CHANNELS}, EXPONENTIALS = {EXPONENTIALS}, "
         f"SOFTMAX_BITS = {SOFTMAX_BITS} }};",
     ]
     files = [folder.joinpath(name).read_text("utf-8") for name in ("simulator.c", "events.c")]
@@ -118,7 +118,7 @@ def plan_block(machine: Machine, instructions: int, image_bytes: int, taps: np.n
         "pushes": 8 * lanes * instructions,
         "pops": 8 * lanes * instructions,
         "ports": 8 * sum(memory.banks * memory.ports for memory in machine.scratchpads),
-        "channels": 8 * MOST_DMA_ENGINES * MOST_CHANNELS,
+        "channels": 8 * MAX_DMA_ENGINES * MAX_CHANNELS,
         "counters": 8 * COUNTER_FIELDS,
         "events": 8 * EVENT_FIELDS * instructions,
         "taps": 8 * len(TAP) * len(taps),

@@ -18,7 +18,7 @@ from explorer.targets.npu.instructions import RECORDS, RowLoop
 from explorer.targets.npu.machine import Machine, index_bits, refuse
 
 WORD_BITS = 64
-LEAST_BITS = 128
+MIN_BITS = 128
 """Of an instruction whose length the target's file does not give."""
 
 OPCODES = {
@@ -93,7 +93,7 @@ def formats_of(machine: Machine) -> Formats:
     if own.bits is not None and given not in (None, own.bits):
         refuse("instructions.bits", f"is {given}, expected {own.bits} (those of {own.title})")
     given = own.bits or given
-    needed = max(LEAST_BITS, *(one.bits for one in kinds))
+    needed = max(MIN_BITS, *(one.bits for one in kinds))
     bits = given or -(-needed // WORD_BITS) * WORD_BITS
     for one in kinds:
         if one.bits > bits:

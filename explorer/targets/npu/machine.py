@@ -40,10 +40,10 @@ from explorer.targets.reading import Problem
 
 WEIGHT_WIDTHS = (4, 8, 16)
 ACCUMULATOR_WIDTHS = (16, 32)
-MOST_QUEUES = 8
-MOST_SCRATCHPADS = 16
-MOST_DMA_ENGINES = 8
-MOST_CHANNELS = 64
+MAX_QUEUES = 8
+MAX_SCRATCHPADS = 16
+MAX_DMA_ENGINES = 8
+MAX_CHANNELS = 64
 
 CONTENTS = (
     "micro_operations", "weights", "activations", "accumulators", "outputs", "widened", "tables",
@@ -330,17 +330,17 @@ def _check_widths(matrix: MatrixEngine) -> None:
 def _check_counts(machine: Machine) -> None:
     """What tables of fixed size hold in the simulator."""
     for field, found, most in (
-        ("memories", len(machine.scratchpads), MOST_SCRATCHPADS),
-        ("engines", len(machine.dma_engines), MOST_DMA_ENGINES),
-        ("queues", len(machine.queues), MOST_QUEUES),
+        ("memories", len(machine.scratchpads), MAX_SCRATCHPADS),
+        ("engines", len(machine.dma_engines), MAX_DMA_ENGINES),
+        ("queues", len(machine.queues), MAX_QUEUES),
     ):
         if found > most:
             refuse(field, f"have {found} entries of that kind, expected at most {most}")
     for engine in machine.dma_engines:
-        if engine.channels > MOST_CHANNELS:
+        if engine.channels > MAX_CHANNELS:
             refuse(
                 f"engines.{engine.name}.channels",
-                f"is {engine.channels}, expected at most {MOST_CHANNELS}",
+                f"is {engine.channels}, expected at most {MAX_CHANNELS}",
             )
 
 

@@ -26,7 +26,7 @@ from explorer.targets.npu.instructions import (
 )
 from explorer.targets.npu.machine import Machine
 
-MOST_SUMS = 1 << 26
+MAX_SUMS = 1 << 26
 """Of sets; larger ones count as everything between their ends, which may find races that are none:
 only damaged programs have them."""
 CHUNK = 1 << 20
@@ -131,7 +131,7 @@ class _Indices:
         for count, size in self.steps:
             if count == 1 or size == 0:
                 continue
-            if len(found) * count > MOST_SUMS:
+            if len(found) * count > MAX_SUMS:
                 return np.arange(self.first[0], self.last + 1)
             offsets = np.arange(count) * size
             each = max(1, CHUNK // len(found))

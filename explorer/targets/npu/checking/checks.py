@@ -31,7 +31,7 @@ from explorer.targets.npu.instructions import (
 )
 from explorer.targets.npu.machine import Machine
 
-MOST_FINDINGS = 20
+MAX_FINDINGS = 20
 Kind = Literal[
     "deadlock",
     "bounds",
@@ -61,7 +61,7 @@ class Finding:
 
 
 def check_program(program: bytes, image: bytes | np.ndarray, machine: Machine) -> list[Finding]:
-    """At most `MOST_FINDINGS`, in the order in which instructions can run; empty: all is well.
+    """At most `MAX_FINDINGS`, in the order in which instructions can run; empty: all is well.
 
     `image`: global memory before the program runs, out of which micro-operations are read.
     Raises `InputError` for bytes that are no program of this machine.
@@ -69,7 +69,7 @@ def check_program(program: bytes, image: bytes | np.ndarray, machine: Machine) -
     found: list[Finding] = []
     for finding in Checker(program, image, machine).findings():
         found.append(finding)
-        if len(found) == MOST_FINDINGS:
+        if len(found) == MAX_FINDINGS:
             break
     return found
 

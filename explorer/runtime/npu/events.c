@@ -7,10 +7,10 @@
 // cycle is the same in every run.
 
 enum { WAIT_FETCH, WAIT_TOKEN, WAIT_ROOM, WAIT_CHANNEL, WAIT_BANK };
-enum { MOST_QUEUES = 8 };
+enum { MAX_QUEUES = 8 };
 
-static i64 position[MOST_QUEUES], ready[MOST_QUEUES], waiting[MOST_QUEUES];
-static i64 pushed[2 * MOST_QUEUES], popped[2 * MOST_QUEUES];
+static i64 position[MAX_QUEUES], ready[MAX_QUEUES], waiting[MAX_QUEUES];
+static i64 pushed[2 * MAX_QUEUES], popped[2 * MAX_QUEUES];
 static i64 fetched, fetch_cycle;
 
 // Tokens between queue q and q + 1: lane 2q forwards, lane 2q + 1 backwards.
@@ -47,7 +47,7 @@ static i64 *free_port(i64 memory, i64 bank) {
 }
 
 static i64 *free_channel(i64 engine) {
-  i64 *channels = I64_AT(H_CHANNELS) + engine * MOST_CHANNELS, *best = channels;
+  i64 *channels = I64_AT(H_CHANNELS) + engine * MAX_CHANNELS, *best = channels;
   for (i64 i = 1; i < config[C_CHANNELS + engine]; i++)
     if (channels[i] < *best) best = channels + i;
   return best;

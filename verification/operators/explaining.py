@@ -90,6 +90,12 @@ def _has_large(arrays: Sequence[np.ndarray]) -> bool:
     ) or _has_special(arrays)
 
 
+def _has_whole_ends(arrays: Sequence[np.ndarray]) -> bool:
+    """Whole numbers of which sums and powers leave their type."""
+    whole = [a for a in arrays if a.dtype.kind in "iu" and a.dtype.itemsize >= 4]
+    return any(bool((np.abs(_wide(a)) >= float(np.iinfo(a.dtype).max) / 4).any()) for a in whole)
+
+
 def _has_equal(arrays: Sequence[np.ndarray]) -> bool:
     return any(np.unique(a).size < a.size for a in _floats(arrays))
 
@@ -108,6 +114,7 @@ GIVEN: Mapping[str, Holds] = {
     "not finite": _has_special,
     "ends": _has_ends,
     "large": _has_large,
+    "whole ends": _has_whole_ends,
     "equal numbers": _has_equal,
     "beyond a byte": _has_beyond_a_byte,
     "negative numbers": lambda arrays: any(bool((_wide(a) < 0).any()) for a in _floats(arrays)),
@@ -142,6 +149,9 @@ ONLY: Mapping[str, Explains] = {
     "as float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b),
     "a thousand roundings": lambda a, b: (
         np.abs(_wide(a) - _wide(b)) <= 1024 * float(ml_dtypes.finfo(b.dtype).eps) * _largest(b)
+    ),
+    "as float32 and one step": lambda a, b: (
+        np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b) + 1
     ),
     "as float64": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS64 * _largest(b) + 1,
     "ours is an end": lambda a, _: _is_bound(a),

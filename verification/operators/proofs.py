@@ -126,9 +126,11 @@ def _reduced(finish: Callable[[list[int]], int]) -> Prove:
         axes = sorted(int(a) % x.ndim for a in axes)
         rest = [a for a in range(x.ndim) if a not in axes]
         rows = x.transpose([*rest, *axes]).reshape([*(x.shape[a] for a in rest), -1])
-        found = np.array(
-            [finish([int(n) for n in row]) for row in rows.reshape(-1, rows.shape[-1])], object
-        )
+        limits = np.iinfo(x.dtype)
+        numbers = [[int(n) for n in row] for row in rows.reshape(-1, rows.shape[-1])]
+        found = np.array([finish(row) for row in numbers], object)
+        if any(abs(sum(row)) >= 2**63 for row in numbers) or not np.all(found <= limits.max):
+            return None  # what does not fit is open
         keeps = attributes.get("keepdims", 1)
         shape = [1 if a in axes else x.shape[a] for a in range(x.ndim) if keeps or a in rest]
         return _wrapped(found, x.dtype).reshape(shape)
@@ -182,9 +184,10 @@ def _grid_sample(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | 
     if not _is_whole(x):
         return found
     limits = ml_dtypes.iinfo(x.dtype)
-    if limits.bits > 32:
-        return None
-    return np.clip(np.rint(found), limits.min, limits.max).astype(x.dtype)
+    return np.array(
+        [min(max(int(n), int(limits.min)), int(limits.max)) for n in np.rint(found).reshape(-1)],
+        x.dtype,
+    ).reshape(found.shape)
 
 
 def _dft(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:

@@ -122,19 +122,21 @@ def verdict(
     if pair.operator not in schemas() and RUNTIME not in wrong and RUNTIME in known:
         return Verdict(RIGHT)  # the table has single operators
     entries = entries_for(pair, table, inputs)
-    is_proved_wrong = exact[EXACT.index(PROOF)] is not None
-    reasons = [
-        next(
-            (
-                e.why
-                for e in entries
-                if _explains(e, name, known, wrong, is_proved_wrong)
-                and is_explained(e.only, found, known[name], dtype)
-            ),
-            "",
-        )
-        for name in wrong
-    ]
+    proved = exact[EXACT.index(PROOF)]
+
+    def reason(judge: str) -> str:
+        for entry in entries:
+            # Ours may be as far from a proof as the entry says; without one, from the judge.
+            is_proved = entry.right == "ours" and proved is not None
+            right = proved if is_proved else known[judge]
+            assert right is not None
+            if not _explains(entry, judge, wrong, known) or (is_proved and not entry.only):
+                continue
+            if is_explained(entry.only, found, right, dtype):
+                return entry.why
+        return ""
+
+    reasons = [reason(name) for name in wrong]
     if all(reasons):
         return Verdict(DOCUMENTED, reasons[0])
     is_disputed = len(known) > 1 and bool(same(known[RUNTIME], known[ONNX], dtype))
@@ -143,17 +145,11 @@ def verdict(
 
 
 def _explains(
-    entry: Disagreement,
-    judge: str,
-    known: Mapping[str, Any],
-    wrong: Mapping[str, str],
-    is_proved_wrong: bool,
+    entry: Disagreement, judge: str, wrong: Mapping[str, str], known: Mapping[str, Any]
 ) -> bool:
     """Whether the entry says that this judge is wrong: ours is right, or another judge is."""
     if entry.right == "either":
         return len(wrong) < len(known)
-    if entry.right == "ours" and is_proved_wrong and not entry.only:
-        return False
     return entry.right != judge
 
 

@@ -32,7 +32,7 @@ class Lowering:
     planner: Planner
     budget_bytes: int | None
     refuses: Refuses | None = None
-    """What placement asks, the backend's own `refusals`: passes go on with what it has made."""
+    """The backend's own `refusals`, which placement queries; passes take over what it has made."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,10 @@
     lowered.keep(layer_op, made)         what the operation in the IR stands for
     lowered.layer_of(layer_op, weights)  the same again: read from the IR only where it is not known
 
-Placement asks for layers on trial, of copies of operations, too. What was made for it is found
-again by what the reading depends on (`reach.py`). An operation of the IR is known by all that says
-which layer it is; one that a person has changed, or that another compilation made, is read from
-its properties.
+Placement queries layers on trial, also of copies of operations. What was made for it is found again
+by what the reading depends on (`reach.py`). The key of an operation of the IR is everything that
+defines its layer; one that a person has changed, or that another compilation made, is read from its
+properties.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LoweredLayer:
 
     read: ReadLayer
     tiled: Tiled | None
-    """None: `problem` says why the machine does not compute it."""
+    """None: `problem` is the reason why the machine does not compute it."""
     problem: str = ""
     single_buffer_reason: str = ""
     """Why it has one buffer of each kind; empty where two fit."""
@@ -114,7 +114,7 @@ class LoweredLayers:
         return self._tiled[key]
 
     def keep_stream(self, op: LayerOp, written: WrittenStream) -> None:
-        """The instructions of an operation whose addresses were just assigned."""
+        """The instructions of an operation at the addresses that were just assigned."""
         self._streams[_key(op)] = written
 
     def stream_of(self, op: LayerOp, tensors: Mapping[str, int]) -> Stream | None:
@@ -135,7 +135,7 @@ class LoweredLayers:
 
 
 def _unbound(read: ReadLayer, values: tuple[SSAValue, ...]) -> ReadLayer:
-    """With numbers of values below 0, beside those of earlier layers."""
+    """With numbers in place of values: below 0, for others are those of earlier layers."""
     return replace(read, reads=tuple(
         v if isinstance(v, int) else -1 - values.index(v) for v in read.reads
     ))  # fmt: skip
@@ -148,7 +148,7 @@ def _bound(read: ReadLayer, values: tuple[SSAValue, ...]) -> ReadLayer:
 
 
 def _key(op: LayerOp) -> Hashable:
-    """All that says which layer an operation is, and in which tiles."""
+    """All that defines the layer of an operation, and its tiles."""
     constants = tuple(v.owner.weight.data for v in op.operands if isinstance(v.owner, WeightOp))
     count = len(op.get("constants", ()))
     return identity_of(op), op.name, tuple(op.fields.items()), op.tiles, constants[:count]

@@ -54,7 +54,7 @@ class RefusedLayers:
     )
     """Answers so far, by operation."""
     lowered: LoweredLayers = field(init=False, compare=False, repr=False)
-    """What was made to answer: the passes behind placement go on with it."""
+    """What was made to answer; the passes after placement take it over."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lowered", LoweredLayers(self.machine))

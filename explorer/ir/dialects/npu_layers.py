@@ -42,7 +42,7 @@ class LayerOp(NpuOperation):
     """A layer, cut into tiles.
 
     constants: what its constant operands are, by the path of the field.
-    laid_out: what the operands behind these are: bytes of constants as the machine reads them.
+    laid_out: what the operands after these are: bytes of constants as the machine reads them.
     tiles: sizes of its tiles. places: of its constants in global memory, offset and size in bytes.
     scratchpads: of each of its buffers the address in elements of its content.
     """

@@ -15,7 +15,7 @@ from explorer.ir.operation import TopOperation
 class NpuOperation(TopOperation):
     """What both forms have in common.
 
-    inputs: how many operands are computed; behind them stand constants.
+    inputs: how many operands are computed; constants follow them.
     part: set where the last one of these is what other layers have written of the result, in the
     same bytes.
     title, group, work: label, family and multiply-accumulates, for people.
@@ -42,7 +42,7 @@ class NpuOperation(TopOperation):
 
     @property
     def data(self) -> tuple[SSAValue, ...]:
-        """The operands that are computed; behind them stand constants."""
+        """The operands that are computed; constants follow them."""
         return tuple(self.operands)[: self.get("inputs")]
 
     @property
@@ -52,7 +52,7 @@ class NpuOperation(TopOperation):
 
     @property
     def shared_input(self) -> SSAValue | None:
-        """The value in whose bytes the result lies."""
+        """The value that the result shares its bytes with."""
         return self.data[-1] if self.is_part else None
 
     def macs(self) -> int:

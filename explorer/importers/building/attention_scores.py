@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr, Size
+from explorer.importers.building.expr import Expr, Size, where
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 from explorer.ir.top.shapes import RangeOp
@@ -49,28 +49,28 @@ def attend(
 
     mask: true where a key counts. sink: a score for each head. One operation where it can be.
     """
-    (size,) = build.sizes(query, [3], "attention")
+    (size,) = query.sizes([3], "attention")
     scale = scale or size**-0.5
     if not softcap and sink is None and not has_scores:
         mixed = build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
         return Mixed(mixed)
-    heads, shared = build.sizes(query, [1], "heads")[0], build.sizes(key, [1], "heads")[0]
+    heads, shared = query.sizes([1], "heads")[0], key.sizes([1], "heads")[0]
     apart: list[Size] = [query.dim(0), shared, heads // max(shared, 1), query.dim(2), size]
-    turned = build.transpose(build.unsqueeze(key, [2]), [0, 1, 2, 4, 3])
-    products = build.matmul(build.reshape(query, apart), turned)
-    scores = build.reshape(products, [query.dim(0), heads, query.dim(2), key.dim(2)])
-    scores = build.scaled(scores, scale)
+    turned = key.unsqueeze([2]).transpose([0, 1, 2, 4, 3])
+    products = query.reshape(apart) @ turned
+    scores = products.reshape([query.dim(0), heads, query.dim(2), key.dim(2)])
+    scores = scores.scaled(scale)
     if softcap:
-        scores = build.scaled(build.unary("tanh", build.scaled(scores, 1 / softcap)), softcap)
+        scores = scores.scaled(1 / softcap).tanh().scaled(softcap)
     if bias is not None:
-        scores = build.binary("add", scores, bias)
+        scores = scores + bias
     masked = scores
     if mask is not None:
-        masked = build.select(mask, scores, build.scalar_like(-np.inf, scores))
+        masked = where(mask, scores, -np.inf)
     weights = _softmax(masked, sink, build)
-    grouped = build.reshape(weights, [*apart[:4], key.dim(2)])
-    mixed = build.matmul(grouped, build.unsqueeze(value, [2]))
-    values = build.reshape(mixed, [query.dim(0), heads, query.dim(2), value.dim(3)])
+    grouped = weights.reshape([*apart[:4], key.dim(2)])
+    mixed = grouped @ value.unsqueeze([2])
+    values = mixed.reshape([query.dim(0), heads, query.dim(2), value.dim(3)])
     return Mixed(values, scores, weights)
 
 
@@ -78,11 +78,11 @@ def _softmax(scores: Expr, sink: Expr | None, build: Build) -> Expr:
     """Along the last axis; with a sink, the shares of the keys only."""
     if sink is None:
         return build.value(SoftmaxOp, [scores], axis=3, logarithm=False)
-    column = build.reshape(sink, [1, -1, 1, 1])
-    column = build.expand(column, [*build.all_sizes(scores)[:3], 1])
+    column = sink.reshape([1, -1, 1, 1])
+    column = column.broadcast_to([*scores.all_sizes()[:3], 1])
     # In front, where the axis to take off has a position that is known.
     weights = build.value(SoftmaxOp, [build.concat([column, scores], 3)], axis=3, logarithm=False)
-    return build.slice(weights, 3, 1, np.iinfo(np.int64).max)
+    return weights.slice(3, 1, np.iinfo(np.int64).max)
 
 
 # -- positions -----------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _softmax(scores: Expr, sink: Expr | None, build: Build) -> Expr:
 
 def counted(value: Expr, axis: int, build: Build) -> Expr:
     """0, 1, 2 ... for each element of an axis, i64."""
-    size = build.size(value, axis)
+    size = value.size(axis)
     if size is not None:
         return build.weight(np.arange(size))
     return counted_to(length(value, axis, build), build)
@@ -107,7 +107,7 @@ def counted_to(limit: Expr, build: Build) -> Expr:
 
 def length(value: Expr, axis: int, build: Build) -> Expr:
     """The size of an axis as a number, i64."""
-    return build.reshape(build.shape_vector([value.dim(axis)]), [])
+    return build.shape_vector([value.dim(axis)]).reshape([])
 
 
 def causal(query: Expr, key: Expr, past: Expr | None, build: Build) -> Expr:
@@ -117,7 +117,7 @@ def causal(query: Expr, key: Expr, past: Expr | None, build: Build) -> Expr:
     """
     positions, keys = counted(query, 2, build), counted(key, 2, build)
     if past is not None:
-        positions = build.binary("add", positions, length(past, 2, build))
-    later = build.binary("less_equal", keys, build.unsqueeze(positions, [1]))
+        positions = positions + length(past, 2, build)
+    later = keys <= positions.unsqueeze([1])
     known = build.knowledge.array(later)
     return later if known is None else build.weight(known)

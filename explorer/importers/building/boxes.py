@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp
@@ -28,32 +28,32 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
     low, high = (_last(priors, at, at + 2, build) for at in (0, 2))
     first, second = (_last(deltas, at, at + 2, build) for at in (0, 2))
     if code == "CORNER":
-        return build.binary("add", priors, deltas)
-    size = build.binary("sub", high, low)
+        return priors + deltas
+    size = high - low
     if border:
-        size = build.binary("add", size, build.scalar_like(border, size))
-    first = build.binary("mul", first, size)
+        size = size + border
+    first = first * size
     if code == "CORNER_SIZE":
-        ends = (build.binary("add", low, first), _sum(high, second, size, build))
-        return build.concat(ends, build.rank(deltas) - 1)
-    center = build.binary("add", low, build.scaled(size, 0.5))
-    center = build.binary("add", first, center)
-    half = build.scaled(build.binary("mul", build.unary("exp", second), size), 0.5)
-    ends = [build.binary(kind, center, half) for kind in ("sub", "add")]
-    return build.concat(ends, build.rank(deltas) - 1)
+        ends = (low + first, _sum(high, second, size, build))
+        return build.concat(ends, deltas.rank - 1)
+    center = low + size * 0.5
+    center = first + center
+    half = second.exp() * size * 0.5
+    ends = [center.binary(kind, half) for kind in ("sub", "add")]
+    return build.concat(ends, deltas.rank - 1)
 
 
 def clipped(boxes: Expr, least: Expr, most: Expr, build: Build) -> Expr:
     """Within corners of (x, y, x, y)."""
-    return build.binary("max", build.binary("min", boxes, most), least)
+    return maximum(minimum(boxes, most), least)
 
 
 def best(boxes: Expr, scores: Expr, most: int, build: Build) -> tuple[Expr, Expr]:
     """The boxes (G, K, 4) of the K best scores (G, K), best first."""
-    groups, count = build.sizes(scores, [0, 1], "the best boxes")
+    groups, count = scores.sizes([0, 1], "the best boxes")
     number = count if most < 0 else min(most, count)
     chosen, indices = build.values(TopKOp, [scores], k=number, axis=1, largest=True)
-    places = build.expand(build.unsqueeze(indices, [2]), [groups, number, 4])
+    places = indices.unsqueeze([2]).broadcast_to([groups, number, 4])
     return build.value(GatherElementsOp, [boxes, places], axis=1), chosen
 
 
@@ -62,30 +62,30 @@ def kept(
 ) -> Expr:
     """Scores (G, K) with -inf for boxes (G, K, 4) that overlap a better one of their group too
     much, or whose score is not above the threshold. A box that ends before it begins is empty."""
-    groups, count = build.sizes(scores, [0, 1], "boxes that overlap")
+    groups, count = scores.sizes([0, 1], "boxes that overlap")
     low, high = (_last(boxes, at, at + 2, build) for at in (0, 2))
-    behind = build.binary("add", high, build.scalar_like(border, high)) if border else high
-    behind = build.select(build.binary("less", high, low), low, behind)
+    behind = high + border if border else high
+    behind = where(high < low, low, behind)
     rows = build.value(
         NonMaxSuppressionOp,
-        [build.concat([low, behind], 2), build.unsqueeze(scores, [1])],
+        [build.concat([low, behind], 2), scores.unsqueeze([1])],
         limit=count,
         overlap=overlap,
         threshold=threshold,
         is_centered=False,
     )
-    group, box = (build.reshape(build.slice(rows, 1, at, at + 1), [-1]) for at in (0, 2))
-    flat = build.binary("mul", group, build.weight(np.array(count, np.int64)))
-    flat = build.binary("add", flat, box)
-    found = build.value(GatherOp, [build.reshape(scores, [-1]), flat], axis=0)
+    group, box = (rows.slice(1, at, at + 1).reshape([-1]) for at in (0, 2))
+    flat = group * build.weight(np.array(count, np.int64))
+    flat = flat + box
+    found = build.value(GatherOp, [scores.reshape([-1]), flat], axis=0)
     none = build.weight(np.full(groups * count, -np.inf, np.float32))
     made = build.value(ScatterElementsOp, [none, flat, found], axis=0, reduction="none")
-    return build.reshape(made, [groups, count])
+    return made.reshape([groups, count])
 
 
 def _last(x: Expr, begin: int, end: int, build: Build) -> Expr:
-    return build.slice(x, build.rank(x) - 1, begin, end)
+    return x.slice(x.rank - 1, begin, end)
 
 
 def _sum(a: Expr, b: Expr, factor: Expr, build: Build) -> Expr:
-    return build.binary("add", a, build.binary("mul", b, factor))
+    return a + b * factor

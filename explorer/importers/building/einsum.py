@@ -34,7 +34,7 @@ class _Term:
 
 def einsum(equation: str, operands: Sequence[Expr], build: Build) -> Expr:
     """What the equation says of the operands. ValueError where it does not fit them."""
-    inputs, output = _equation(equation, [build.rank(operand) for operand in operands])
+    inputs, output = _equation(equation, [operand.rank for operand in operands])
     terms = [
         _diagonal(_Term(value, labels), build)
         for value, labels in zip(operands, inputs, strict=True)
@@ -45,7 +45,7 @@ def einsum(equation: str, operands: Sequence[Expr], build: Build) -> Expr:
         result = _product(result, term, later | {*output}, build)
     result = _summed(result, output, build)
     order = [result.axis(label) for label in output]
-    return build.transpose(result.value, order)
+    return result.value.transpose(order)
 
 
 def _equation(text: str, ranks: Sequence[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
@@ -83,13 +83,13 @@ def _diagonal(term: _Term, build: Build) -> _Term:
         label = next(label for label in term.labels if term.labels.count(label) > 1)
         first, second = [axis for axis, own in enumerate(term.labels) if own == label][:2]
         order = [a for a in range(len(term.labels)) if a not in (first, second)]
-        moved = build.transpose(term.value, [*order, first, second])
-        rows, columns = build.sizes(moved, [-2, -1], "a diagonal")
+        moved = term.value.transpose([*order, first, second])
+        rows, columns = moved.sizes([-2, -1], "a diagonal")
         if rows != columns:
             raise ValueError(f"label {label!r} has the sizes {rows} and {columns}")
         sizes: list[Size] = [moved.dim(axis) for axis in range(len(order))]
-        flat = build.reshape(moved, [*sizes, rows * columns])
-        diagonal = build.gather(flat, np.arange(rows) * (rows + 1), len(order))
+        flat = moved.reshape([*sizes, rows * columns])
+        diagonal = flat.take(np.arange(rows) * (rows + 1), len(order))
         term = _Term(diagonal, (*(term.labels[a] for a in order), label))
     return term
 
@@ -97,7 +97,7 @@ def _diagonal(term: _Term, build: Build) -> _Term:
 def _summed(term: _Term, kept: Sequence[str] | set[str], build: Build) -> _Term:
     """The term without the labels that nobody needs."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
-    value = build.reduce("sum", term.value, axes)
+    value = term.value.sum(axes)
     return _Term(value, tuple(label for label in term.labels if label in kept))
 
 
@@ -114,27 +114,27 @@ def _product(left: _Term, right: _Term, needed: set[str], build: Build) -> _Term
     if not inner:
         a = _spread(left, (*batch, *rows), len(columns), build)
         b = _spread(right, (*batch, *([""] * len(rows)), *columns), 0, build)
-        return _Term(build.binary("mul", a, b), labels)
+        return _Term(a * b, labels)
     for label in inner:
-        sizes = (build.size(t.value, t.axis(label)) for t in (left, right))
+        sizes = (t.value.size(t.axis(label)) for t in (left, right))
         if len({*sizes}) > 1:
             raise Unsupported(f"a sum over label {label!r}, whose sizes differ")
     a = _matrix(left, batch, rows, inner, build)
     b = _matrix(right, batch, inner, columns, build)
-    product = build.matmul(a, b)
+    product = a @ b
     outer: list[Size] = [product.dim(axis) for axis in range(len(batch))]
     sizes = [left.value.dim(left.axis(label)) for label in rows]
     sizes += [right.value.dim(right.axis(label)) for label in columns]
-    return _Term(build.reshape(product, [*outer, *sizes]), labels)
+    return _Term(product.reshape([*outer, *sizes]), labels)
 
 
 def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> Expr:
     """The term with the axes of `labels`, new ones of size 1 for "", and others behind."""
     present = [label for label in labels if label]
-    moved = build.transpose(term.value, [term.axis(label) for label in present])
+    moved = term.value.transpose([term.axis(label) for label in present])
     new = [axis for axis, label in enumerate(labels) if not label]
     new += range(len(labels), len(labels) + trailing)
-    return build.unsqueeze(moved, new) if new else moved
+    return moved.unsqueeze(new) if new else moved
 
 
 def _matrix(
@@ -142,19 +142,19 @@ def _matrix(
 ) -> Expr:
     """The term as (batch..., rows, columns), the labels of each merged into one axis."""
     order = [term.axis(label) for label in (*batch, *rows, *columns)]
-    moved = build.transpose(term.value, order)
+    moved = term.value.transpose(order)
     if len(rows) == 1 and len(columns) == 1:
         return moved
     sizes: list[Size] = [moved.dim(axis) for axis in range(len(batch))]
     for begin, count in ((len(batch), len(rows)), (len(batch) + len(rows), len(columns))):
         sizes.append(_merged_size(moved, begin, count, -1 not in sizes, build))
-    return build.reshape(moved, sizes)
+    return moved.reshape(sizes)
 
 
 def _merged_size(x: Expr, begin: int, count: int, can_infer: bool, build: Build) -> Size:
     if count == 1:
         return x.dim(begin)
-    found = [build.size(x, axis) for axis in range(begin, begin + count)]
+    found = [x.size(axis) for axis in range(begin, begin + count)]
     known = [size for size in found if size is not None]
     if len(known) == len(found):
         return prod(known)

@@ -84,6 +84,9 @@ class Expr:
     build: Build
     value: SSAValue
 
+    __array_ufunc__ = None
+    """Numbers of NumPy on the left leave operators to this class."""
+
     # -- what is known of it -----------------------------------------------------------------------
     @property
     def type(self) -> Attribute:
@@ -161,8 +164,10 @@ class Expr:
     __and__, __or__, __xor__ = _logical("and"), _logical("or"), _logical("xor")
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __eq__ = _binary("equal")  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
     __hash__ = None  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+    def __eq__(self, other: Number) -> Expr:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.binary("equal", other)
 
     def __bool__(self) -> bool:
         raise TypeError("a value of a program is neither true nor false while it is built")
@@ -189,6 +194,9 @@ class Expr:
     relu, sigmoid, softplus, erf = map(_unary, ("relu", "sigmoid", "softplus", "erf"))
     is_nan, is_infinite = map(_unary, ("is_nan", "is_infinite"))
 
+    def square(self) -> Expr:
+        return self * self
+
     def clip(self, low: float, high: float) -> Expr:
         return self.unary("clip", low, high)
 
@@ -199,6 +207,10 @@ class Expr:
     def astype(self, dtype: np.dtype | type) -> Expr:
         """In another element type; self where it has it already."""
         return self.build.cast(self, dtype)
+
+    def wide(self) -> Expr:
+        """In f32 where it has fewer bits: statistics of narrow floats are computed in f32."""
+        return self.build.wide(self)
 
     # -- reductions --------------------------------------------------------------------------------
     def reduce(self, kind: str, axes: Sequence[int], keepdims: bool = False) -> Expr:
@@ -234,6 +246,10 @@ class Expr:
     def slices(self, bounds: Mapping[int, tuple[int, int, int]]) -> Expr:
         """Elements of some axes; (start, stop, step) as `top.slice` has them."""
         return self.build.slices(self, bounds)
+
+    def pad(self, low: Sequence[int], high: Sequence[int], value: float = 0.0) -> Expr:
+        """With elements of a value before and after those of each axis; self for none."""
+        return self.build.padded(self, low, high, value)
 
     def take(self, indices: np.ndarray, axis: int) -> Expr:
         """Slices of an axis at constant positions."""

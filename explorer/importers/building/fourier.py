@@ -33,65 +33,65 @@ def transformed(
     onesided: of a spectrum only points // 2 + 1 bins, from which the inverse makes real numbers
     (one part). Undecided where the size is not known, Unsupported for large prime numbers.
     """
-    rank = build.rank(x)
-    size, parts = build.sizes(x, [axis, rank - 1], "a Fourier transform")
+    rank = x.rank
+    size, parts = x.sizes([axis, rank - 1], "a Fourier transform")
     if parts not in (1, 2) or axis == rank - 1:
         raise ValueError(f"{parts} parts of a number in the last axis; 1 or 2 expected")
     if points < 1:
         raise ValueError(f"a transform over {points} points")
     order = [*(a for a in range(rank - 1) if a != axis), axis, rank - 1]
-    moved = build.transpose(x, order)
+    moved = x.transpose(order)
     if size > points:
-        moved = build.slice(moved, rank - 2, 0, points)
+        moved = moved.slice(rank - 2, 0, points)
     if points <= LONGEST_TRANSFORM:
         result = _product(
             moved, _matrix(points, min(size, points), parts, onesided, inverse), build
         )
     else:
         result = _long_transform(moved, points, onesided, inverse, build)
-    return build.transpose(result, [order.index(a) for a in range(rank)])
+    return result.transpose([order.index(a) for a in range(rank)])
 
 
 def _product(x: Expr, matrix: np.ndarray, build: Build) -> Expr:
     """(..., size, parts) times (size * parts, bins, numbers): (..., bins, numbers)."""
     rows, *result = matrix.shape
-    outer = [x.dim(axis) for axis in range(build.rank(x) - 2)]
-    flat = build.reshape(x, [*(outer or [1]), rows])
+    outer = [x.dim(axis) for axis in range(x.rank - 2)]
+    flat = x.reshape([*(outer or [1]), rows])
     stored = build.weight(np.ascontiguousarray(matrix.reshape(rows, -1)))
-    product = build.matmul(flat, build.cast(stored, build.dtype(x)))
-    return build.reshape(product, [*outer, *result])
+    product = flat @ stored.astype(x.dtype)
+    return product.reshape([*outer, *result])
 
 
 def _long_transform(x: Expr, points: int, onesided: bool, inverse: bool, build: Build) -> Expr:
     """x: (..., size up to the points, parts). The same result as that of the one matrix."""
     if inverse and onesided:
         x = _mirrored(x, points, build)
-    last = build.rank(x) - 1
-    (size,) = build.sizes(x, [last - 1], "a Fourier transform")
+    last = x.rank - 1
+    (size,) = x.sizes([last - 1], "a Fourier transform")
     missing = [0] * (last - 1) + [points - size, 0]
-    x = build.padded(x, [0] * (last + 1), missing)
+    x = x.pad([0] * (last + 1), missing)
     result = _in_parts(x, points, inverse, build)
     if inverse:
-        result = build.scaled(result, 1 / points)
+        result = result.scaled(1 / points)
     if onesided:
         axis, end = (last, 1) if inverse else (last - 1, points // 2 + 1)
-        result = build.slice(result, axis, 0, end)
+        result = result.slice(axis, 0, end)
     return result
 
 
 def _mirrored(x: Expr, points: int, build: Build) -> Expr:
     """One side of a spectrum, (..., bins, parts), with the other: its conjugate, backwards."""
-    last = build.rank(x) - 1
-    size, parts = build.sizes(x, [last - 1, last], "a Fourier transform")
+    last = x.rank - 1
+    size, parts = x.sizes([last - 1, last], "a Fourier transform")
     bins = points // 2 + 1
-    x = build.slice(x, last - 1, 0, bins) if size > bins else x
+    x = x.slice(last - 1, 0, bins) if size > bins else x
     missing = [0] * (last - 1) + [max(bins - size, 0), 2 - parts]
-    x = build.padded(x, [0] * (last + 1), missing)
+    x = x.pad([0] * (last + 1), missing)
     number = np.arange(points)
-    both = build.gather(x, np.minimum(number, points - number), last - 1)
+    both = x.take(np.minimum(number, points - number), last - 1)
     sign = np.ones((points, 2))
     sign[bins:, 1] = -1
-    return build.binary("mul", both, build.weight(sign.astype(build.dtype(x))))
+    return both * build.weight(sign.astype(x.dtype))
 
 
 def _in_parts(x: Expr, points: int, inverse: bool, build: Build) -> Expr:
@@ -102,32 +102,32 @@ def _in_parts(x: Expr, points: int, inverse: bool, build: Build) -> Expr:
     """
     a = max((n for n in range(1, int(points**0.5) + 1) if points % n == 0), default=1)
     if points <= LONGEST_PART or (a == 1 and points <= LONGEST_TRANSFORM):
-        (parts,) = build.sizes(x, [build.rank(x) - 1], "a Fourier transform")
+        (parts,) = x.sizes([x.rank - 1], "a Fourier transform")
         matrix = _matrix(points, points, parts, False, inverse) * (points if inverse else 1)
         return _product(x, matrix, build)
     if a == 1:
         raise Unsupported(
             f"a transform over {points} points, a prime number above {LONGEST_TRANSFORM}"
         )
-    b, rank = points // a, build.rank(x)
+    b, rank = points // a, x.rank
     outer: list[Size] = [x.dim(axis) for axis in range(rank - 2)]
     swap = [*range(rank - 2), rank - 1, rank - 2, rank]
-    apart = build.reshape(x, [*outer, a, b, x.dim(rank - 1)])
-    first = _in_parts(build.transpose(apart, swap), a, inverse, build)
+    apart = x.reshape([*outer, a, b, x.dim(rank - 1)])
+    first = _in_parts(apart.transpose(swap), a, inverse, build)
     turned = _turned(first, np.outer(np.arange(b), np.arange(a)) / points, inverse, build)
-    second = _in_parts(build.transpose(turned, swap), b, inverse, build)
-    return build.reshape(build.transpose(second, swap), [*outer, points, 2])
+    second = _in_parts(turned.transpose(swap), b, inverse, build)
+    return second.transpose(swap).reshape([*outer, points, 2])
 
 
 def _turned(x: Expr, turns: np.ndarray, inverse: bool, build: Build) -> Expr:
     """(..., b, a, 2) times exp(-2 pi i turns), or its conjugate."""
     angle = (2 if inverse else -2) * np.pi * turns[..., np.newaxis]
-    cosine, sine = (build.weight(f(angle).astype(build.dtype(x))) for f in (np.cos, np.sin))
-    last = build.rank(x) - 1
-    real, imaginary = (build.slice(x, last, part, part + 1) for part in range(2))
+    cosine, sine = (build.weight(f(angle).astype(x.dtype)) for f in (np.cos, np.sin))
+    last = x.rank - 1
+    real, imaginary = (x.slice(last, part, part + 1) for part in range(2))
 
     def combined(kind: str, left: Expr, right: Expr) -> Expr:
-        products = build.binary("mul", real, left), build.binary("mul", imaginary, right)
+        products = real * left, imaginary * right
         return build.binary(kind, *products)
 
     return build.concat([combined("sub", cosine, sine), combined("add", sine, cosine)], last)

@@ -8,10 +8,10 @@ from explorer.importers.building.expr import Expr
 
 def channels_first(x: Expr, build: Build) -> Expr:
     """(N, spatial..., C) as (N, C, spatial...)"""
-    rank = build.rank(x)
-    return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+    rank = x.rank
+    return x.transpose([0, rank - 1, *range(1, rank - 1)])
 
 
 def channels_last(x: Expr, build: Build) -> Expr:
     """(N, C, spatial...) as (N, spatial..., C)"""
-    return build.transpose(x, [0, *range(2, build.rank(x)), 1])
+    return x.transpose([0, *range(2, x.rank), 1])

@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.types import tensor_type
 
@@ -67,19 +67,19 @@ class Direction:
 
     def gate(self, x: Expr, index: int) -> Expr:
         """One gate of (batch, gates * hidden), or of (gates * hidden)."""
-        axis = self.build.rank(x) - 1
-        return self.build.slice(x, axis, index * self.hidden, (index + 1) * self.hidden)
+        axis = x.rank - 1
+        return x.slice(axis, index * self.hidden, (index + 1) * self.hidden)
 
     def activate(self, index: int, x: Expr) -> Expr:
         if self.clip is not None:
-            x = self.build.unary("clip", x, -self.clip, self.clip)
+            x = x.clip(-self.clip, self.clip)
         return self.activations[index](self.build, x)
 
     def with_peephole(self, gate: Expr, index: int, cell: Expr) -> Expr:
         if self.peepholes is None:
             return gate
-        seen = self.build.binary("mul", self.gate(self.peepholes, index), cell)
-        return self.build.binary("add", gate, seen)
+        seen = self.gate(self.peepholes, index) * cell
+        return gate + seen
 
 
 Step = Callable[[Direction, Expr, State], State]
@@ -88,36 +88,36 @@ Step = Callable[[Direction, Expr, State], State]
 def lstm_step(d: Direction, x: Expr, state: State) -> State:
     """x: what the input gives to the gates, biases included: (batch, 4 * hidden)."""
     build, (h, c) = d.build, state
-    gates = build.binary("add", x, d.recurrence[0].times(build, h))
+    gates = x + d.recurrence[0].times(build, h)
     i = d.activate(0, d.with_peephole(d.gate(gates, 0), 0, c))
     g = d.activate(1, d.gate(gates, 3))
     if d.is_coupled:
-        f = build.binary("sub", build.scalar_like(1, i), i)
+        f = 1 - i
     else:
         f = d.activate(0, d.with_peephole(d.gate(gates, 2), 2, c))
-    c = build.binary("add", build.binary("mul", f, c), build.binary("mul", i, g))
+    c = f * c + i * g
     o = d.activate(0, d.with_peephole(d.gate(gates, 1), 1, c))
-    return [build.binary("mul", o, d.activations[2](build, c)), c]
+    return [o * d.activations[2](build, c), c]
 
 
 def gru_step(d: Direction, x: Expr, state: State) -> State:
     """h' = (1 - z) * n + z * h; the reset gate acts before or after the product with R."""
     build, (h,), size = d.build, state, d.hidden
     both, new = d.recurrence
-    gates = build.binary("add", build.slice(x, 1, 0, 2 * size), both.times(build, h))
+    gates = x.slice(1, 0, 2 * size) + both.times(build, h)
     z, r = (d.activate(0, d.gate(gates, index)) for index in range(2))
     if d.linear_before_reset:
-        inner = build.binary("mul", r, new.times(build, h, d.recurrence_bias))
+        inner = r * new.times(build, h, d.recurrence_bias)
     else:
-        inner = new.times(build, build.binary("mul", r, h), d.recurrence_bias)
-    n = d.activate(1, build.binary("add", d.gate(x, 2), inner))
+        inner = new.times(build, r * h, d.recurrence_bias)
+    n = d.activate(1, d.gate(x, 2) + inner)
     # (1 - z) * n + z * h = n + z * (h - n)
-    return [build.binary("add", n, build.binary("mul", z, build.binary("sub", h, n)))]
+    return [n + z * (h - n)]
 
 
 def rnn_step(d: Direction, x: Expr, state: State) -> State:
     build, (h,) = d.build, state
-    return [d.activate(0, build.binary("add", x, d.recurrence[0].times(build, h)))]
+    return [d.activate(0, x + d.recurrence[0].times(build, h))]
 
 
 # -- all steps -------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def run_layer(
     projected: what the input gives to the gates, (sequence, batch, gates * hidden). valid: which
     steps belong to which sequence, (sequence, batch, 1); None where all of them do.
     """
-    length = direction.build.size(projected, 0)
+    length = projected.size(0)
     run = _unrolled if length is not None and length <= LONGEST_UNROLLED else _looped
     return run(direction, step, projected, state, valid, is_backwards)
 
@@ -151,15 +151,15 @@ def _unrolled(
 ) -> tuple[Expr, State]:
     """Every step as operations of its own."""
     build = direction.build
-    (length,) = build.sizes(projected, [0], "a recurrent layer")
+    (length,) = projected.sizes([0], "a recurrent layer")
     rows: dict[int, Expr] = {}
     for index in reversed(range(length)) if is_backwards else range(length):
-        x = build.squeeze(build.slice(projected, 0, index, index + 1), [0])
+        x = projected.slice(0, index, index + 1).squeeze([0])
         mask = None
         if valid is not None:
-            mask = build.squeeze(build.slice(valid, 0, index, index + 1), [0])
+            mask = valid.slice(0, index, index + 1).squeeze([0])
         state, rows[index] = _stepped(direction, step, x, state, mask)
-    stacked = build.concat([build.unsqueeze(rows[i], [0]) for i in range(length)], 0)
+    stacked = build.concat([rows[i].unsqueeze([0]) for i in range(length)], 0)
     return stacked, state
 
 
@@ -173,15 +173,15 @@ def _looped(
 ) -> tuple[Expr, State]:
     """As `_unrolled`, with one body for all steps."""
     build = direction.build
-    length = build.size(projected, 0)
-    count = build.reshape(build.shape_vector([projected.dim(0)]), [])
-    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
+    length = projected.size(0)
+    count = build.shape_vector([projected.dim(0)]).reshape([])
+    last = count - build.weight(np.array(1, np.int64))
     with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
         number, *present = build.arguments(block)
         number.value.name_hint = "step"
         for name, argument in zip(("h", "c"), present, strict=False):
             argument.value.name_hint = name
-        place = build.binary("sub", last, number) if is_backwards else number
+        place = last - number if is_backwards else number
         x = build.value(GatherOp, [projected, place], axis=0)
         mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
         following, row = _stepped(direction, step, x, present, mask)
@@ -189,16 +189,15 @@ def _looped(
     *states, rows = build.loop(
         body, state, 1, trip_count=length, count=count if length is None else None
     )
-    return build.slices(rows, {0: (-1, -1, -1)}) if is_backwards else rows, states
+    return rows.slices({0: (-1, -1, -1)}) if is_backwards else rows, states
 
 
 def _stepped(
     direction: Direction, step: Step, x: Expr, state: State, mask: Expr | None
 ) -> tuple[State, Expr]:
     """The next states and the row of the output; beyond a sequence's end nothing changes."""
-    build = direction.build
     following = step(direction, x, state)
     if mask is None:
         return following, following[0]
-    kept = [build.select(mask, new, old) for new, old in zip(following, state, strict=True)]
-    return kept, build.select(mask, following[0], build.scalar_like(0, following[0]))
+    kept = [where(mask, new, old) for new, old in zip(following, state, strict=True)]
+    return kept, where(mask, following[0], 0)

@@ -108,12 +108,12 @@ def transposed_conv(
     )
     if min(*low, *high) < 0:  # pads larger than the window cut elements off
         ends = {2 + a: (max(-low[a], 0), min(high[a], 0), 1) for a in range(rank)}
-        known = build.sizes(spread, list(ends), "a transposed convolution")
+        known = spread.sizes(list(ends), "a transposed convolution")
         bounds = {
             axis: (start, size + stop, 1)
             for (axis, (start, stop, _)), size in zip(ends.items(), known, strict=True)
         }
-        spread = build.slices(spread, bounds)
+        spread = spread.slices(bounds)
     filters = build.knowledge.needed(weight)
     if filters is None:
         mirrored = _mirrored_in_a_run(weight, group, build)
@@ -134,13 +134,13 @@ def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
 
 def _mirrored_in_a_run(weight: Expr, group: int, build: Build) -> Expr:
     """The same of filters that are computed."""
-    known = build.sizes(weight, range(build.rank(weight)), "a transposed convolution")
+    known = weight.sizes(range(weight.rank), "a transposed convolution")
     channels, per_group, *sizes = known
-    grouped = build.reshape(weight, [group, channels // group, per_group, *sizes])
-    swapped = build.transpose(grouped, [0, 2, 1, *range(3, 3 + len(sizes))])
-    filters = build.reshape(swapped, [group * per_group, channels // group, *sizes])
+    grouped = weight.reshape([group, channels // group, per_group, *sizes])
+    swapped = grouped.transpose([0, 2, 1, *range(3, 3 + len(sizes))])
+    filters = swapped.reshape([group * per_group, channels // group, *sizes])
     backwards = (-1, -TO_THE_END, -1)
-    return build.slices(filters, dict.fromkeys(range(2, 2 + len(sizes)), backwards))
+    return filters.slices(dict.fromkeys(range(2, 2 + len(sizes)), backwards))
 
 
 # -- pools -----------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def average_pooled(
         # Without pads all windows have the same size: the division is by a constant.
         is_constant = counts_padding or not any((*window.pads, *surplus))
         return pooled("average", x, window, surplus, is_constant, build)
-    x = build.padded(x, [0, 0, *window.begins], [0, 0, *window.ends])
+    x = x.pad([0, 0, *window.begins], [0, 0, *window.ends])
     zeros = (0,) * window.rank
     unpadded = Window(window.sizes, window.strides, window.dilations, zeros, zeros)
     return pooled("average", x, unpadded, surplus, False, build)
@@ -190,21 +190,21 @@ def power_pooled(x: Expr, p: float, window: Window, surplus: Sequence[int], buil
 
     Powers of narrow floats are f32: that of the largest f16 is none of f16's numbers.
     """
-    average = pooled("average", power_of(build.wide(x), p, build), window, surplus, True, build)
-    root = root_of(build.scaled(average, math.prod(window.sizes)), p, build)
-    return build.cast(root, build.dtype(x))
+    average = pooled("average", power_of(x.wide(), p, build), window, surplus, True, build)
+    root = root_of(average.scaled(math.prod(window.sizes)), p, build)
+    return root.astype(x.dtype)
 
 
 def power_of(x: Expr, p: float, build: Build) -> Expr:
     """|x|^p"""
     if p == 2:
-        return build.binary("mul", x, x)
-    magnitude = build.unary("abs", x)
-    return magnitude if p == 1 else build.binary("pow", magnitude, build.scalar_like(p, x))
+        return x * x
+    magnitude = abs(x)
+    return magnitude if p == 1 else magnitude**p
 
 
 def root_of(x: Expr, p: float, build: Build) -> Expr:
     """x^(1/p)"""
     if p == 2:
-        return build.unary("sqrt", x)
-    return x if p == 1 else build.binary("pow", x, build.scalar_like(1 / p, x))
+        return x.sqrt()
+    return x if p == 1 else x ** (1 / p)

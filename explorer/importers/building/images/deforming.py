@@ -57,31 +57,31 @@ def deformed(
     """
     groups, parts = group_counts
     rank, count = len(window.sizes), prod(window.sizes)
-    channels, *sizes = build.sizes(x, range(1, 2 + rank), "a deformed convolution")
-    out = build.sizes(offset, range(2, 2 + rank), "a deformed convolution")
-    places = window.of_elements(out).astype(build.dtype(x))
+    channels, *sizes = x.sizes(range(1, 2 + rank), "a deformed convolution")
+    out = offset.sizes(range(2, 2 + rank), "a deformed convolution")
+    places = window.of_elements(out).astype(x.dtype)
     area, batch, share = prod(out), x.dim(0), channels // parts
-    moved = build.reshape(offset, [batch, parts, count, rank, area])
+    moved = offset.reshape([batch, parts, count, rank, area])
     columns = []
     for part in range(parts):
-        own = build.squeeze(build.slice(moved, 1, part, part + 1), [1])
+        own = moved.slice(1, part, part + 1).squeeze([1])
         taps = []
         for axis, size in enumerate(sizes):
-            shift = build.squeeze(build.slice(own, 2, axis, axis + 1), [2])
-            position = build.binary("add", build.weight(places[axis]), shift)
-            flat = build.reshape(position, [batch, count * area])
+            shift = own.slice(2, axis, axis + 1).squeeze([2])
+            position = build.weight(places[axis]) + shift
+            flat = position.reshape([batch, count * area])
             taps.append(taps_of(flat, size, "linear", "zeros", False, build))
-        found = sampled(build.slice(x, 1, part * share, (part + 1) * share), taps, build)
-        values = build.reshape(found, [batch, share, count, area])
+        found = sampled(x.slice(1, part * share, (part + 1) * share), taps, build)
+        values = found.reshape([batch, share, count, area])
         if mask is not None:
-            whole = build.reshape(mask, [batch, parts, count, area])
-            values = build.binary("mul", values, build.slice(whole, 1, part, part + 1))
+            whole = mask.reshape([batch, parts, count, area])
+            values = values * whole.slice(1, part, part + 1)
         columns.append(values)
-    outputs = build.sizes(weight, [0], "a deformed convolution")[0]
+    outputs = weight.sizes([0], "a deformed convolution")[0]
     inner = channels // groups * count
-    stacked = build.reshape(build.concat(columns, 1), [batch, groups, inner, area])
-    filters = build.reshape(weight, [groups, outputs // groups, inner])
-    result = build.reshape(build.matmul(filters, stacked), [batch, outputs, *out])
+    stacked = build.concat(columns, 1).reshape([batch, groups, inner, area])
+    filters = weight.reshape([groups, outputs // groups, inner])
+    result = (filters @ stacked).reshape([batch, outputs, *out])
     if bias is None:
         return result
-    return build.binary("add", result, build.reshape(bias, [outputs, *[1] * rank]))
+    return result + bias.reshape([outputs, *[1] * rank])

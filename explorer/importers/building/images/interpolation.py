@@ -20,19 +20,19 @@ def whole(y: Expr, dtype: np.dtype, rounds: bool, build: Build) -> Expr:
     where y misses it by what floats lose.
     """
     info = np.iinfo(dtype)
-    shift = build.scalar_like((0.5 if rounds else 0.0) + _NUDGE, y)
-    size = build.unary("floor", build.binary("add", build.unary("abs", y), shift))
-    y = build.binary("copy_sign", size, y)
+    shift = y.constant((0.5 if rounds else 0.0) + _NUDGE)
+    size = (abs(y) + shift).floor()
+    y = size.binary("copy_sign", y)
     highest = float(info.max) if info.bits < 64 else np.nextafter(2.0 ** (info.bits - 1), 0)
     if info.bits == 64 and not info.min:
         highest = np.nextafter(2.0**64, 0)
-    return build.cast(build.unary("clip", y, float(info.min), float(highest)), dtype)
+    return y.clip(float(info.min), float(highest)).astype(dtype)
 
 
 def interpolate(x: Expr, axis: int, taps: Taps, build: Build) -> Expr:
     """The axis of x, a float, interpolated."""
     taps = without_zeros(taps)
-    kind = np.float64 if build.dtype(x) == np.float64 else np.float32
+    kind = np.float64 if x.dtype == np.float64 else np.float32
     positions = build.weight(taps.positions.astype(np.int64))
     weights = build.weight(taps.weights.astype(kind))
     return build.value(InterpolateOp, [x, positions, weights], axis=axis)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.images.interpolation import interpolate, whole
 from explorer.ir.top.support.taps import Taps, without_zeros
 
@@ -54,19 +54,19 @@ class Manner:
 
 def resized(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     """x with some axes in other sizes."""
-    if not axes or build.is_float(x) or manner.mode == "nearest":
+    if not axes or x.is_float or manner.mode == "nearest":
         return _by_axes(x, axes, manner, build)
     if manner.is_fixed_point:
         return _of_bytes(x, axes, manner, build)
-    y = _by_axes(build.cast(x, np.float64), axes, manner, build)
-    return whole(y, build.dtype(x), manner.mode == "cubic" or manner.antialias, build)
+    y = _by_axes(x.astype(np.float64), axes, manner, build)
+    return whole(y, x.dtype, manner.mode == "cubic" or manner.antialias, build)
 
 
 def _by_axes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     for axis in sorted(axes, key=_turn):
         places = _coordinates(axis, manner.coordinates)
         if manner.mode == "nearest":
-            x = build.gather(x, _nearest(places, axis, manner.nearest), axis.axis)
+            x = x.take(_nearest(places, axis, manner.nearest), axis.axis)
         elif manner.mode in ("linear", "bilinear", "cubic"):
             x = interpolate(x, axis.axis, _taps(places, axis, manner), build)
         else:
@@ -74,9 +74,9 @@ def _by_axes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build)
         if manner.coordinates == CROPPING:
             outside = (places < 0) | (places > axis.size - 1)
             if outside.any():
-                shape = [-1 if a == axis.axis else 1 for a in range(build.rank(x))]
+                shape = [-1 if a == axis.axis else 1 for a in range(x.rank)]
                 mask = build.weight(outside.reshape(shape))
-                x = build.select(mask, build.scalar_like(manner.extrapolation, x), x)
+                x = where(mask, manner.extrapolation, x)
     return x
 
 
@@ -184,13 +184,13 @@ def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build
 
     Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp, separable interpolation of uint8.
     """
-    y = build.cast(x, np.float32)
+    y = x.astype(np.float32)
     for axis in sorted(axes, key=lambda a: -a.axis):
         taps = _taps(_coordinates(axis, manner.coordinates), axis, manner)
         y = interpolate(y, axis.axis, _in_fixed_point(without_zeros(taps)), build)
-        half = build.scalar_like(0.5, y)
-        y = build.unary("clip", build.unary("floor", build.binary("add", y, half)), 0.0, 255.0)
-    return build.cast(y, build.dtype(x))
+        half = y.constant(0.5)
+        y = (y + half).floor().clip(0.0, 255.0)
+    return y.astype(x.dtype)
 
 
 def _in_fixed_point(taps: Taps) -> Taps:

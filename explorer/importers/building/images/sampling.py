@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.images.interpolation import whole
 from explorer.ir.top.indexing import GatherNdOp
 
@@ -52,39 +52,37 @@ def taps_of(
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
     positions = _without_nan(positions, low, build)
     if mode != "cubic" and border == "border":
-        positions = build.unary("clip", positions, 0.0, size - 1.0)
+        positions = positions.clip(0.0, size - 1.0)
     elif mode != "cubic" and border == "reflection":
         positions = _mirrored(positions, low, high, build)
-    base = build.unary("round" if mode == "nearest" else "floor", positions)
-    share = build.unsqueeze(build.binary("sub", positions, base), [2])
+    base = positions.unary("round" if mode == "nearest" else "floor")
+    share = (positions - base).unsqueeze([2])
     if mode == "nearest":
-        sizes = [*build.all_sizes(positions), 1]
-        weights = build.expand(build.scalar_like(1, positions), sizes)
+        sizes = [*positions.all_sizes(), 1]
+        weights = positions.constant(1).broadcast_to(sizes)
         first, count = 0, 1
     elif mode == "linear":
-        rest = build.binary("sub", build.scalar_like(1, share), share)
+        rest = 1 - share
         weights = build.concat([rest, share], 2)
         first, count = 0, 2
     else:
         weights = _cubic_weights(share, build)
         first, count = -1, 4
-    offsets = np.arange(first, first + count).astype(build.dtype(positions))
-    places = build.binary("add", build.unsqueeze(base, [2]), build.weight(offsets))
+    offsets = np.arange(first, first + count).astype(positions.dtype)
+    places = base.unsqueeze([2]) + build.weight(offsets)
     if border == "zeros":
-        weights = build.select(
-            _is_inside(places, 0.0, size - 1.0, build), weights, build.scalar_like(0, weights)
-        )
+        weights = where(_is_inside(places, 0.0, size - 1.0, build), weights, 0)
     elif mode == "cubic" and border == "reflection":
-        places = build.unary("round", _mirrored(places, low, high, build))
+        places = _mirrored(places, low, high, build).round()
     # An infinite position has no mirror image, and a place of every tap is read.
-    inside = _without_nan(build.unary("clip", places, 0.0, size - 1.0), 0.0, build)
-    return Taps(build.cast(inside, np.int64), weights, size, count)
+    inside = _without_nan(places.clip(0.0, size - 1.0), 0.0, build)
+    return Taps(inside.astype(np.int64), weights, size, count)
 
 
 def masked(taps: Taps, positions: Expr, low: float, high: float, build: Build) -> Taps:
     """Points outside of [low, high] on this axis weigh nothing."""
-    mask = build.unsqueeze(_is_inside(positions, low, high, build), [2])
-    weights = build.select(mask, taps.weights, build.scalar_like(0, taps.weights))
+    mask = _is_inside(positions, low, high, build).unsqueeze([2])
+    weights = where(mask, taps.weights, 0)
     return Taps(taps.places, weights, taps.size, taps.count)
 
 
@@ -94,42 +92,42 @@ def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
     Whole numbers are rounded once, within the range of their type.
     """
     values, weights = tap_values(x, taps, build)
-    is_whole = not build.is_float(x)
+    is_whole = not x.is_float
     if is_whole:
-        values, weights = (build.cast(v, np.float64) for v in (values, weights))
-    mixed = build.matmul(build.unsqueeze(weights, [2]), values)
-    result = build.transpose(build.squeeze(mixed, [2]), [0, 2, 1])
-    return whole(result, build.dtype(x), True, build) if is_whole else result
+        values, weights = (v.astype(np.float64) for v in (values, weights))
+    mixed = weights.unsqueeze([2]) @ values
+    result = mixed.squeeze([2]).transpose([0, 2, 1])
+    return whole(result, x.dtype, True, build) if is_whole else result
 
 
 def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]:
     """What stands at all taps, (N, points, taps, C), and their weights, (N, points, taps)."""
     places, weights, count = taps[0].places, taps[0].weights, taps[0].count
     for axis in taps[1:]:
-        outer, inner = build.unsqueeze(places, [3]), build.unsqueeze(axis.places, [2])
-        flat = build.binary("mul", outer, build.scalar_like(axis.size, outer))
-        places = build.binary("add", flat, inner)
-        shares = build.unsqueeze(weights, [3]), build.unsqueeze(axis.weights, [2])
+        outer, inner = places.unsqueeze([3]), axis.places.unsqueeze([2])
+        flat = outer * axis.size
+        places = flat + inner
+        shares = weights.unsqueeze([3]), axis.weights.unsqueeze([2])
         weights = build.binary("mul", *shares)
         count *= axis.count
         sizes = [places.dim(0), places.dim(1), count]
-        places, weights = build.reshape(places, sizes), build.reshape(weights, sizes)
+        places, weights = places.reshape(sizes), weights.reshape(sizes)
     pixels = prod(axis.size for axis in taps)
-    flat = build.reshape(x, [x.dim(0), x.dim(1), pixels])
-    by_pixel = build.transpose(flat, [0, 2, 1])
-    coordinates = build.unsqueeze(places, [3])
+    flat = x.reshape([x.dim(0), x.dim(1), pixels])
+    by_pixel = flat.transpose([0, 2, 1])
+    coordinates = places.unsqueeze([3])
     return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
 
 
 def _without_nan(x: Expr, number: float, build: Build) -> Expr:
-    is_nan = build.unary("is_nan", x)
-    return build.select(is_nan, build.scalar_like(number, x), x)
+    is_nan = x.is_nan()
+    return where(is_nan, number, x)
 
 
 def _is_inside(positions: Expr, low: float, high: float, build: Build) -> Expr:
-    above = build.binary("greater_equal", positions, build.scalar_like(low, positions))
-    below = build.binary("less_equal", positions, build.scalar_like(high, positions))
-    return build.binary("and", above, below)
+    above = positions >= low
+    below = positions <= high
+    return above & below
 
 
 def _mirrored(positions: Expr, low: float, high: float, build: Build) -> Expr:
@@ -139,15 +137,15 @@ def _mirrored(positions: Expr, low: float, high: float, build: Build) -> Expr:
     """
     length = high - low
     if not length:
-        return build.unary("clip", positions, low, high)
-    distance = build.unary("abs", _plus(positions, -low, build))
-    wave = build.binary("mod", distance, build.scalar_like(2 * length, positions))
-    folded = build.unary("abs", _plus(wave, -length, build))
-    return build.binary("sub", build.scalar_like(high, positions), folded)
+        return positions.clip(low, high)
+    distance = abs(_plus(positions, -low, build))
+    wave = distance % (2 * length)
+    folded = abs(_plus(wave, -length, build))
+    return high - folded
 
 
 def _plus(x: Expr, number: float, build: Build) -> Expr:
-    return build.binary("add", x, build.scalar_like(number, x)) if number else x
+    return x + number if number else x
 
 
 def _cubic_weights(share: Expr, build: Build) -> Expr:
@@ -156,16 +154,16 @@ def _cubic_weights(share: Expr, build: Build) -> Expr:
     Keys, "Cubic convolution interpolation for digital image processing", 1981.
     """
     a = _KEYS
-    square = build.binary("mul", share, share)
-    powers = [build.binary("mul", square, share), square, share]
+    square = share * share
+    powers = [square * share, square, share]
     matrix = np.array(
         [
             [a, a + 2, -a - 2, -a],
             [-2 * a, -a - 3, 2 * a + 3, a],
             [a, 0, -a, 0],
         ],
-        build.dtype(share),
+        share.dtype,
     )
-    middle = np.array([0, 1, 0, 0], build.dtype(share))
-    product = build.matmul(build.concat(powers, 2), build.weight(matrix))
-    return build.binary("add", product, build.weight(middle))
+    middle = np.array([0, 1, 0, 0], share.dtype)
+    product = build.concat(powers, 2) @ build.weight(matrix)
+    return product + build.weight(middle)

@@ -17,7 +17,7 @@ import numpy as np
 
 from explorer.importers.building import boxes
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, minimum, where
 from explorer.importers.caffe.file.prototxt import Message
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.importers.caffe.layers.windows import pair
@@ -31,8 +31,8 @@ _NEVER = -float(np.finfo(np.float32).max)
 
 def prior_box(node: CaffeNode, build: Build) -> Expr:
     """Boxes of each size and form around every pixel, as shares of the image; and variances."""
-    layer = build.sizes(node.operand(0), [2, 3], "prior boxes")
-    image = build.sizes(node.operand(1), [2, 3], "prior boxes")
+    layer = node.operand(0).sizes([2, 3], "prior boxes")
+    image = node.operand(1).sizes([2, 3], "prior boxes")
     if any(node.own.has(name) for name in ("img_size", "img_h", "img_w")):
         image = list(pair(node.own, "img_size" if node.own.has("img_size") else "img", None))
     steps = [size / count for size, count in zip(image, layer, strict=True)]
@@ -80,8 +80,8 @@ def _sizes(own: Message) -> Iterator[tuple[float, float]]:
 def detection_output(node: CaffeNode, build: Build) -> Expr:
     """Boxes out of predictions, but for those that a better one of the same class hides."""
     own, nms = node.own, node.own.message("nms_param")
-    images = build.sizes(node.operand(0), [0], "a detection")[0]
-    count = math.prod(build.sizes(node.operand(2), [2], "a detection")) // 4
+    images = node.operand(0).sizes([0], "a detection")[0]
+    count = math.prod(node.operand(2).sizes([2], "a detection")) // 4
     classes, background = own.integer("num_classes", 0), own.integer("background_label_id", 0)
     labels = [label for label in range(classes) if label != background]
     if not labels or not count:
@@ -90,12 +90,12 @@ def detection_output(node: CaffeNode, build: Build) -> Expr:
         raise Unsupported("an overlap that changes (eta)")
     border = 0.0 if own.is_set("normalized_bbox", True) else 1.0
     found = _decoded(node, count, images, labels, border, build)  # (N, labels, P, 4)
-    chances = build.transpose(build.reshape(node.operand(1), [images, count, classes]), [0, 2, 1])
+    chances = node.operand(1).reshape([images, count, classes]).transpose([0, 2, 1])
     scores = _of_labels(chances, labels, classes, build)
     groups = images * len(labels)
     found, scores = boxes.best(
-        build.reshape(found, [groups, count, 4]),
-        build.reshape(scores, [groups, count]),
+        found.reshape([groups, count, 4]),
+        scores.reshape([groups, count]),
         nms.integer("top_k", -1),
         build,
     )
@@ -112,30 +112,30 @@ def _decoded(
     own = node.own
     is_shared = own.is_set("share_location", True)
     classes = 1 if is_shared else own.integer("num_classes", 0)
-    deltas = build.reshape(node.operand(0), [images, count, classes, 4])
-    deltas = build.transpose(deltas, [0, 2, 1, 3])
+    deltas = node.operand(0).reshape([images, count, classes, 4])
+    deltas = deltas.transpose([0, 2, 1, 3])
     if not is_shared:
         deltas = _of_labels(deltas, labels, classes, build)
     priors = _prior(node, 0, count, build)
     if not own.is_set("variance_encoded_in_target", False):
-        deltas = build.binary("mul", deltas, _prior(node, 1, count, build))
+        deltas = deltas * _prior(node, 1, count, build)
     found = boxes.decoded(
         deltas, priors, enum_of(own.word("code_type", "CORNER"), _CODES), border, build
     )
     if own.is_set("clip", False):
-        zero, one = (build.scalar_like(number, found) for number in (0, 1))
+        zero, one = (found.constant(number) for number in (0, 1))
         found = boxes.clipped(found, zero, one, build)
-    return build.expand(found, [images, len(labels), count, 4]) if is_shared else found
+    return found.broadcast_to([images, len(labels), count, 4]) if is_shared else found
 
 
 def _prior(node: CaffeNode, row: int, count: int, build: Build) -> Expr:
     """Corners of the prior boxes, or their variances."""
-    return build.reshape(build.slice(node.operand(2), 1, row, row + 1), [1, 1, count, 4])
+    return node.operand(2).slice(1, row, row + 1).reshape([1, 1, count, 4])
 
 
 def _of_labels(x: Expr, labels: list[int], classes: int, build: Build) -> Expr:
     """All classes along axis 1 but the background."""
-    return x if len(labels) == classes else build.gather(x, np.array(labels), 1)
+    return x if len(labels) == classes else x.take(np.array(labels), 1)
 
 
 def _rows(
@@ -143,20 +143,20 @@ def _rows(
 ) -> Expr:
     """The best of all classes, by image, class and score; one row of -1 for each image where there
     is none at all."""
-    per_class = build.sizes(scores, [1], "a detection")[0]
+    per_class = scores.sizes([1], "a detection")[0]
     every = len(labels) * per_class
-    scores = build.reshape(scores, [images, every])
+    scores = scores.reshape([images, every])
     number = every if most < 0 else min(most, every)
-    chosen = build.operation(TopKOp, [scores], k=number, axis=1, largest=True)
-    is_found = build.binary("greater", chosen.values, build.scalar_like(-np.inf, scores))
+    best, indices = build.values(TopKOp, [scores], k=number, axis=1, largest=True)
+    is_found = best > -np.inf
     behind = build.weight(np.array(every, np.int64))
-    places = build.select(is_found, chosen.indices, behind)
+    places = where(is_found, indices, behind)
     # Places are in the order of classes, and of scores in a class.
-    places = build.operation(TopKOp, [places], k=number, axis=1, largest=False).values
-    is_found = build.binary("less", places, behind)
-    places = build.binary("min", places, build.weight(np.array(every - 1, np.int64)))
+    places = build.value(TopKOp, [places], k=number, axis=1, largest=False)
+    is_found = places < behind
+    places = minimum(places, build.weight(np.array(every - 1, np.int64)))
     first = build.weight(np.arange(images, dtype=np.int64)[:, np.newaxis] * every)
-    flat = build.reshape(build.binary("add", places, first), [-1])
+    flat = (places + first).reshape([-1])
     image, label = (
         build.weight(np.array(column, np.float32).reshape(-1, 1))
         for column in (
@@ -164,24 +164,24 @@ def _rows(
             np.tile(np.repeat(labels, per_class), images),
         )
     )
-    columns = [image, label, build.reshape(scores, [-1, 1]), build.reshape(found, [-1, 4])]
+    columns = [image, label, scores.reshape([-1, 1]), found.reshape([-1, 4])]
     rows = build.concat([build.value(GatherOp, [column, flat], axis=0) for column in columns], 1)
     nothing = np.full((images, 7), -1, np.float32)
     nothing[:, 0] = np.arange(images)
-    is_found = build.cast(build.reshape(is_found, [-1]), np.int64)
+    is_found = is_found.reshape([-1]).astype(np.int64)
     one = build.weight(np.array(1, np.int64))
-    is_empty = build.binary("sub", one, build.reduce("max", is_found, [0], keepdims=True))
-    shown = build.concat([is_found, build.expand(is_empty, [images])], 0)
-    chosen_rows = build.reshape(build.value(NonZeroOp, [shown]), [-1])
+    is_empty = one - is_found.max([0], keepdims=True)
+    shown = build.concat([is_found, is_empty.broadcast_to([images])], 0)
+    chosen_rows = build.value(NonZeroOp, [shown]).reshape([-1])
     rows = build.concat([rows, build.weight(nothing)], 0)
     made = build.value(GatherOp, [rows, chosen_rows], axis=0)
-    return build.reshape(made, [1, 1, -1, 7])
+    return made.reshape([1, 1, -1, 7])
 
 
 def proposal(node: CaffeNode, build: Build) -> list[Expr]:
     """The best boxes that may hold something, and their scores; zeros behind the last one."""
     own = node.own
-    images, channels, height, width = build.sizes(node.operand(0), range(4), "proposals")
+    images, channels, height, width = node.operand(0).sizes(range(4), "proposals")
     sizes = _anchors(own)
     if images != 1 or channels != 2 * len(sizes):
         raise Unsupported(f"{images} images, {channels} scores for {len(sizes)} boxes at a pixel")
@@ -189,14 +189,14 @@ def proposal(node: CaffeNode, build: Build) -> list[Expr]:
     shifts = np.stack(np.meshgrid(np.arange(width), np.arange(height)), 2) * stride
     anchors = np.tile(shifts, 2)[:, :, np.newaxis] + sizes  # (H, W, boxes, 4)
     priors = build.weight(anchors.reshape(1, -1, 4).astype(np.float32))
-    scores = build.slice(node.operand(0), 1, len(sizes), channels)
-    scores = build.reshape(build.transpose(scores, [0, 2, 3, 1]), [1, -1])
-    deltas = build.reshape(build.transpose(node.operand(1), [0, 2, 3, 1]), [1, -1, 4])
+    scores = node.operand(0).slice(1, len(sizes), channels)
+    scores = scores.transpose([0, 2, 3, 1]).reshape([1, -1])
+    deltas = node.operand(1).transpose([0, 2, 3, 1]).reshape([1, -1, 4])
     found = boxes.decoded(deltas, priors, "CENTER_SIZE", 1.0, build)
-    picture = build.reshape(node.operand(2), [-1])  # height, width, scale
-    most = build.gather(picture, np.array([1, 0, 1, 0]), 0)
-    most = build.binary("sub", most, build.scalar_like(1, most))
-    found = boxes.clipped(found, build.scalar_like(0, found), most, build)
+    picture = node.operand(2).reshape([-1])  # height, width, scale
+    most = picture.take(np.array([1, 0, 1, 0]), 0)
+    most = most - 1
+    found = boxes.clipped(found, found.constant(0), most, build)
     scores = _large(found, scores, picture, own.number("min_size", 16.0), build)
     found, scores = boxes.best(found, scores, before, build)
     scores = boxes.kept(found, scores, own.number("nms_thresh", 0.7), _NEVER, 1.0, build)
@@ -221,27 +221,25 @@ def _anchors(own: Message) -> np.ndarray:
 
 def _large(found: Expr, scores: Expr, picture: Expr, least: float, build: Build) -> Expr:
     """Scores with the least number for boxes that are smaller than pixels of the picture."""
-    ends = [build.slice(found, 2, at, at + 2) for at in (2, 0)]
+    ends = [found.slice(2, at, at + 2) for at in (2, 0)]
     size = build.binary("sub", *ends)
-    size = build.reduce("min", build.binary("add", size, build.scalar_like(1, size)), [2])
-    limit = build.scaled(build.slice(picture, 0, 2, 3), least)
-    is_large = build.binary("greater_equal", size, limit)
-    return build.select(is_large, scores, build.scalar_like(_NEVER, scores))
+    size = (size + 1).min([2])
+    limit = picture.slice(0, 2, 3).scaled(least)
+    is_large = size >= limit
+    return where(is_large, scores, _NEVER)
 
 
 def _proposed(found: Expr, scores: Expr, most: int, build: Build) -> list[Expr]:
-    count = build.sizes(scores, [1], "proposals")[0]
+    count = scores.sizes([1], "proposals")[0]
     number = min(most, count)
-    chosen = build.operation(TopKOp, [scores], k=number, axis=1, largest=True)
-    rows = build.value(
-        GatherOp, [build.reshape(found, [-1, 4]), build.reshape(chosen.indices, [-1])], axis=0
-    )
-    values = build.reshape(chosen.values, [-1, 1])
-    is_found = build.binary("greater", values, build.scalar_like(-np.inf, values))
-    zero = build.scalar_like(0, values)
-    made = [build.select(is_found, part, zero) for part in (rows, values)]
-    made = [build.padded(part, [0, 0], [most - number, 0]) for part in made]
-    return [build.padded(made[0], [0, 1], [0, 0]), made[1]]
+    values, indices = build.values(TopKOp, [scores], k=number, axis=1, largest=True)
+    rows = build.value(GatherOp, [found.reshape([-1, 4]), indices.reshape([-1])], axis=0)
+    values = values.reshape([-1, 1])
+    is_found = values > -np.inf
+    zero = values.constant(0)
+    made = [where(is_found, part, zero) for part in (rows, values)]
+    made = [part.pad([0, 0], [most - number, 0]) for part in made]
+    return [made[0].pad([0, 1], [0, 0]), made[1]]
 
 
 CONVERTERS = {

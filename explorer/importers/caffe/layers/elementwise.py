@@ -16,7 +16,7 @@ from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 
 def unary(node: CaffeNode, build: Build) -> Expr:
     """A function of each element."""
-    return build.unary(_UNARY[node.operator], node.operand(0))
+    return node.operand(0).unary(_UNARY[node.operator])
 
 
 _UNARY = {"AbsVal": "abs", "BNLL": "softplus", "Sigmoid": "sigmoid", "TanH": "tanh"}
@@ -26,13 +26,13 @@ def relu(node: CaffeNode, build: Build) -> Expr:
     """max(x, 0), or negative_slope * x below zero."""
     slope = node.own.number("negative_slope", 0.0)
     if slope:
-        return build.unary("leaky_relu", node.operand(0), slope)
-    return build.unary("relu", node.operand(0))
+        return node.operand(0).unary("leaky_relu", slope)
+    return node.operand(0).relu()
 
 
 def relu6(node: CaffeNode, build: Build) -> Expr:
     """x kept within 0 and 6."""
-    return build.unary("clip", node.operand(0), 0.0, 6.0)
+    return node.operand(0).clip(0.0, 6.0)
 
 
 def clip(node: CaffeNode, build: Build) -> Expr:
@@ -40,18 +40,18 @@ def clip(node: CaffeNode, build: Build) -> Expr:
     if not node.own.has("min") or not node.own.has("max"):
         raise ValueError("min or max is missing")
     low, high = node.own.number("min", 0.0), node.own.number("max", 0.0)
-    return build.unary("clip", node.operand(0), low, high)
+    return node.operand(0).clip(low, high)
 
 
 def elu(node: CaffeNode, build: Build) -> Expr:
     """x, or alpha * (e^x - 1) below zero."""
-    return build.unary("elu", node.operand(0), node.own.number("alpha", 1.0))
+    return node.operand(0).unary("elu", node.own.number("alpha", 1.0))
 
 
 def swish(node: CaffeNode, build: Build) -> Expr:
     """x / (1 + e^(-beta x))"""
     x = node.operand(0)
-    return build.binary("mul", x, build.unary("sigmoid", build.scaled(x, _beta(node))))
+    return x * x.scaled(_beta(node)).sigmoid()
 
 
 def _beta(node: CaffeNode) -> float:
@@ -61,10 +61,10 @@ def _beta(node: CaffeNode) -> float:
 def prelu(node: CaffeNode, build: Build) -> Expr:
     """x, or the slope of its channel times x below zero."""
     x = node.operand(0)
-    channels = build.sizes(x, [1], "slopes for channels")[0]
+    channels = x.sizes([1], "slopes for channels")[0]
     count = 1 if node.own.is_set("channel_shared", False) else channels
     slope = node.weight(0, (count,), build)
-    return build.binary("prelu", x, _along(slope, 1, x, build))
+    return x.binary("prelu", _along(slope, 1, x, build))
 
 
 def power(node: CaffeNode, build: Build) -> Expr:
@@ -73,19 +73,19 @@ def power(node: CaffeNode, build: Build) -> Expr:
     base = _affine(node, build)
     if exponent == 1.0:
         return base
-    return build.binary("pow", base, build.scalar_like(exponent, base))
+    return base**exponent
 
 
 def exp(node: CaffeNode, build: Build) -> Expr:
     """base^(shift + scale * x); without a base e."""
     base = node.own.number("base", -1.0)
-    return build.unary("exp", build.scaled(_affine(node, build), _logarithm(base)))
+    return _affine(node, build).scaled(_logarithm(base)).exp()
 
 
 def log(node: CaffeNode, build: Build) -> Expr:
     """The logarithm of shift + scale * x to a base; without one the natural one."""
     base = node.own.number("base", -1.0)
-    return build.scaled(build.unary("log", _affine(node, build)), 1 / _logarithm(base))
+    return _affine(node, build).log().scaled(1 / _logarithm(base))
 
 
 def _logarithm(base: float) -> float:
@@ -99,8 +99,8 @@ def _logarithm(base: float) -> float:
 def threshold(node: CaffeNode, build: Build) -> Expr:
     """1 where x is larger than the threshold, else 0."""
     x = node.operand(0)
-    limit = build.scalar_like(node.own.number("threshold", 0.0), x)
-    return build.cast(build.binary("greater", x, limit), np.float32)
+    limit = x.constant(node.own.number("threshold", 0.0))
+    return (x > limit).astype(np.float32)
 
 
 def eltwise(node: CaffeNode, build: Build) -> Expr:
@@ -109,26 +109,26 @@ def eltwise(node: CaffeNode, build: Build) -> Expr:
     values, factors = node.bottoms, node.own.numbers("coeff")
     if len(values) < 2:
         raise ValueError("two bottoms at least are expected")
-    shapes = {build.shape(value) for value in values}
+    shapes = {value.shape for value in values}
     if len(shapes) > 1:
         raise Unsupported(f"operands of different shapes: {sorted(map(str, shapes))}")
     if factors:
         if kind != "SUM" or len(factors) != len(values):
             raise ValueError(f"{len(factors)} coefficients for {kind} of {len(values)} operands")
         pairs = zip(values, factors, strict=True)
-        values = [build.scaled(value, factor) for value, factor in pairs]
+        values = [value.scaled(factor) for value, factor in pairs]
     operation = {"PROD": "mul", "SUM": "add", "MAX": "max"}[kind]
     result = values[0]
     for value in values[1:]:
-        result = build.binary(operation, result, value)
+        result = result.binary(operation, value)
     return result
 
 
 def axpy(node: CaffeNode, build: Build) -> Expr:
     """a * x + y, with one a for each channel. Of SENet."""
     a, x, y = node.operand(0), node.operand(1), node.operand(2)
-    factors = build.reshape(a, [*build.all_sizes(x)[:2], *[1] * (build.rank(x) - 2)])
-    return build.binary("add", build.binary("mul", x, factors), y)
+    factors = a.reshape([*x.all_sizes()[:2], *[1] * (x.rank - 2)])
+    return x * factors + y
 
 
 def scale(node: CaffeNode, build: Build) -> Expr:
@@ -136,10 +136,10 @@ def scale(node: CaffeNode, build: Build) -> Expr:
     x = node.operand(0)
     first = 0 if len(node.bottoms) > 1 else 1
     factors, axis, shape = _parameter(node, x, build)
-    y = build.binary("mul", x, _along(factors, axis, x, build))
+    y = x * _along(factors, axis, x, build)
     if node.own.is_set("bias_term", False):
         shift = node.weight(first, shape, build)
-        y = build.binary("add", y, _along(shift, axis, x, build))
+        y = y + _along(shift, axis, x, build)
     return y
 
 
@@ -147,37 +147,37 @@ def bias(node: CaffeNode, build: Build) -> Expr:
     """x plus the second operand or weights along some axes."""
     x = node.operand(0)
     shift, axis, _ = _parameter(node, x, build)
-    return build.binary("add", x, _along(shift, axis, x, build))
+    return x + _along(shift, axis, x, build)
 
 
 def _parameter(node: CaffeNode, x: Expr, build: Build) -> tuple[Expr, int, list[int]]:
     """What stands along axes of x: its value, the first axis, sizes."""
-    rank = build.rank(x)
+    rank = x.rank
     axis = build.axis(node.own.integer("axis", 1), rank)
     if len(node.bottoms) > 1:
         other = node.operand(1)
-        return other, axis, build.sizes(other, range(build.rank(other)), "a factor")
+        return other, axis, other.sizes(range(other.rank), "a factor")
     count = node.own.integer("num_axes", 1)
     end = rank if count == -1 else axis + count
     if not axis <= end <= rank:
         raise ValueError(f"{count} axes from axis {axis} on of {rank}")
-    shape = build.sizes(x, range(axis, end), "weights along axes")
+    shape = x.sizes(range(axis, end), "weights along axes")
     return node.weight(0, shape, build), axis, shape
 
 
 def _along(value: Expr, axis: int, x: Expr, build: Build) -> Expr:
     """The value with sizes of 1 behind, so that its first axis is that axis of x."""
-    behind = build.rank(x) - axis - build.rank(value)
+    behind = x.rank - axis - value.rank
     if behind < 0:
         raise ValueError(f"{build.rank(value)} axes from axis {axis} on of {build.rank(x)}")
-    return build.reshape(value, [*build.all_sizes(value), *[1] * behind]) if behind else value
+    return value.reshape([*value.all_sizes(), *[1] * behind]) if behind else value
 
 
 def _affine(node: CaffeNode, build: Build) -> Expr:
     """shift + scale * x"""
-    y = build.scaled(node.operand(0), node.own.number("scale", 1.0))
+    y = node.operand(0).scaled(node.own.number("scale", 1.0))
     shift = node.own.number("shift", 0.0)
-    return build.binary("add", y, build.scalar_like(shift, y)) if shift else y
+    return y + shift if shift else y
 
 
 CONVERTERS = {

@@ -15,7 +15,7 @@ def interp(node: CaffeNode, build: Build) -> Expr:
     y = node.operand(0)
     if node.own.integer("pad_beg", 0) or node.own.integer("pad_end", 0):
         raise Unsupported("a padding")
-    sizes = build.sizes(y, [2, 3], "a resize")
+    sizes = y.sizes([2, 3], "a resize")
     for axis, (size, target) in enumerate(zip(sizes, _targets(node, sizes), strict=True), 2):
         if size == target:
             continue
@@ -47,21 +47,21 @@ def _targets(node: CaffeNode, sizes: list[int]) -> list[int]:
 def padding(node: CaffeNode, build: Build) -> Expr:
     """Zeros around an image, which files of the form V0 have as a layer."""
     x, pad = node.operand(0), node.own.integer("pad", 0)
-    return build.padded(x, [0, 0, pad, pad], [0, 0, pad, pad])
+    return x.pad([0, 0, pad, pad], [0, 0, pad, pad])
 
 
 def reorg(node: CaffeNode, build: Build) -> Expr:
     """A square of pixels as channels, in the order of Darknet, of which YOLO is: it takes the
     image for one with more channels than it has."""
     x, stride = node.operand(0), node.own.integer("stride", 2)
-    images, channels, height, width = build.sizes(x, range(4), "a reorganization")
+    images, channels, height, width = x.sizes(range(4), "a reorganization")
     inner = channels // (stride * stride) if stride > 0 else 0
     if inner * stride * stride != channels or height % stride or width % stride:
         raise Unsupported(f"{channels} channels of {height} by {width} in squares of {stride}")
-    apart = build.reshape(x, [images, inner, height, stride, width, stride])
-    turned = build.transpose(apart, [0, 3, 5, 1, 2, 4])
+    apart = x.reshape([images, inner, height, stride, width, stride])
+    turned = apart.transpose([0, 3, 5, 1, 2, 4])
     sizes = [images, channels * stride * stride, height // stride, width // stride]
-    return build.reshape(turned, sizes)
+    return turned.reshape(sizes)
 
 
 CONVERTERS = {"Interp": interp, "Padding": padding, "Reorg": reorg}

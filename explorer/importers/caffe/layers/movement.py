@@ -25,14 +25,14 @@ def identity(node: CaffeNode, build: Build) -> list[Expr]:
 def concat(node: CaffeNode, build: Build) -> Expr:
     """All operands behind one another."""
     axis = node.own.integer("axis", node.own.integer("concat_dim", 1))
-    return build.concat(node.bottoms, build.axis(axis, build.rank(node.operand(0))))
+    return build.concat(node.bottoms, build.axis(axis, node.operand(0).rank))
 
 
 def slice_(node: CaffeNode, build: Build) -> Sequence[Expr]:
     """Parts of an axis between places, or of equal sizes."""
     x = node.operand(0)
-    axis = build.axis(node.own.integer("axis", node.own.integer("slice_dim", 1)), build.rank(x))
-    size, count = build.sizes(x, [axis], "a slice")[0], len(node.outputs)
+    axis = build.axis(node.own.integer("axis", node.own.integer("slice_dim", 1)), x.rank)
+    size, count = x.sizes([axis], "a slice")[0], len(node.outputs)
     points = node.own.integers("slice_point")
     if not points:
         if size % count:
@@ -41,32 +41,32 @@ def slice_(node: CaffeNode, build: Build) -> Sequence[Expr]:
     bounds = [0, *points, size]
     if len(bounds) != count + 1 or any(a >= b for a, b in pairwise(bounds)):
         raise ValueError(f"places {points} in {size} elements for {count} parts")
-    return [build.slice(x, axis, begin, end) for begin, end in pairwise(bounds)]
+    return [x.slice(axis, begin, end) for begin, end in pairwise(bounds)]
 
 
 def flatten(node: CaffeNode, build: Build) -> Expr:
     """The axes from one to another as one."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     first = build.axis(node.own.integer("axis", 1), rank)
     last = build.axis(node.own.integer("end_axis", -1), rank)
     if first > last:
         raise ValueError(f"the axes {first} to {last}")
-    sizes = build.all_sizes(x)
-    return build.reshape(x, [*sizes[:first], -1, *sizes[last + 1 :]])
+    sizes = x.all_sizes()
+    return x.reshape([*sizes[:first], -1, *sizes[last + 1 :]])
 
 
 def reshape(node: CaffeNode, build: Build) -> Expr:
     """Elements in another shape, which may stand for some axes only."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     begin = node.own.integer("axis", 0)
     first = begin if begin >= 0 else rank + begin + 1
     count = node.own.integer("num_axes", -1)
     end = rank if count == -1 else first + count
     if not 0 <= first <= end <= rank:
         raise ValueError(f"{count} axes from axis {begin} on of {rank}")
-    sizes = build.all_sizes(x)
+    sizes = x.all_sizes()
     made = []
     for index, size in enumerate(node.own.message("shape").integers("dim")):
         if size == 0 and first + index >= rank:
@@ -74,33 +74,33 @@ def reshape(node: CaffeNode, build: Build) -> Expr:
         made.append(sizes[first + index] if size == 0 else size)
     if made.count(-1) > 1:
         raise ValueError("two sizes are to be computed")
-    return build.reshape(x, [*sizes[:first], *made, *sizes[end:]])
+    return x.reshape([*sizes[:first], *made, *sizes[end:]])
 
 
 def permute(node: CaffeNode, build: Build) -> Expr:
     """Axes in another order; those that are not named follow."""
     x, order = node.operand(0), node.own.integers("order")
-    rest = [axis for axis in range(build.rank(x)) if axis not in order]
-    return build.transpose(x, [*order, *rest])
+    rest = [axis for axis in range(x.rank) if axis not in order]
+    return x.transpose([*order, *rest])
 
 
 def crop(node: CaffeNode, build: Build) -> Expr:
     """A part of x as large as the second operand, from an axis on."""
     x, like = node.operand(0), node.operand(1)
-    rank = build.rank(x)
+    rank = x.rank
     first = build.axis(node.own.integer("axis", 2), rank)
     offsets = node.own.integers("offset") or [0]
     axes = range(first, rank)
-    if build.rank(like) != rank or len(offsets) not in (1, len(axes)):
+    if like.rank != rank or len(offsets) not in (1, len(axes)):
         raise ValueError(f"{len(offsets)} offsets for {len(axes)} axes")
     offsets = offsets * len(axes) if len(offsets) == 1 else offsets
-    sizes, wanted = (build.sizes(v, axes, "a crop") for v in (x, like))
+    sizes, wanted = (v.sizes(axes, "a crop") for v in (x, like))
     bounds = {}
     for axis, size, target, begin in zip(axes, sizes, wanted, offsets, strict=True):
         if not 0 <= begin <= size - target:
             raise ValueError(f"{target} elements from {begin} on of {size}")
         bounds[axis] = (begin, begin + target, 1)
-    return build.slices(x, bounds)
+    return x.slices(bounds)
 
 
 def tile(node: CaffeNode, build: Build) -> Expr:
@@ -108,7 +108,7 @@ def tile(node: CaffeNode, build: Build) -> Expr:
     x, count = node.operand(0), node.own.integer("tiles", 0)
     if not 1 <= count <= _MOST_TILES:
         raise ValueError(f"tiles is {count}; 1 to {_MOST_TILES} expected")
-    return build.concat([x] * count, build.axis(node.own.integer("axis", 1), build.rank(x)))
+    return build.concat([x] * count, build.axis(node.own.integer("axis", 1), x.rank))
 
 
 _MOST_TILES = 4096
@@ -117,20 +117,20 @@ _MOST_TILES = 4096
 def shuffle_channel(node: CaffeNode, build: Build) -> Expr:
     """Channels of groups in turns."""
     x, group = node.operand(0), node.own.integer("group", 1)
-    channels = build.sizes(x, [1], "a shuffle")[0]
+    channels = x.sizes([1], "a shuffle")[0]
     if group < 1 or channels % group:
         raise ValueError(f"{channels} channels in {group} groups")
     order = np.arange(channels).reshape(group, -1).T.reshape(-1)
-    return build.gather(x, order, 1)
+    return x.take(order, 1)
 
 
 def reduction(node: CaffeNode, build: Build) -> Expr:
     """All axes from one on reduced, times a coefficient."""
     x = node.operand(0)
     kind = enum_of(node.own.word("operation", "SUM"), ("", *_REDUCTIONS))
-    first = build.axis(node.own.integer("axis", 0), build.rank(x))
-    made = build.reduce(_REDUCTIONS[kind], x, range(first, build.rank(x)))
-    return build.scaled(made, node.own.number("coeff", 1.0))
+    first = build.axis(node.own.integer("axis", 0), x.rank)
+    made = x.reduce(_REDUCTIONS[kind], range(first, x.rank))
+    return made.scaled(node.own.number("coeff", 1.0))
 
 
 _REDUCTIONS = {"SUM": "sum", "ASUM": "l1", "SUMSQ": "sum_square", "MEAN": "mean"}
@@ -145,15 +145,15 @@ def arg_max(node: CaffeNode, build: Build) -> Expr:
     if not node.own.has("axis"):
         if has_value:
             raise Unsupported("places and elements in one tensor")
-        count = math.prod(build.sizes(x, range(1, build.rank(x)), "an image's maximum"))
-        x = build.reshape(x, [-1, 1, count])
+        count = math.prod(x.sizes(range(1, x.rank), "an image's maximum"))
+        x = x.reshape([-1, 1, count])
         axis = 2
     else:
-        axis = build.axis(node.own.integer("axis", 0), build.rank(x))
+        axis = build.axis(node.own.integer("axis", 0), x.rank)
     if has_value:
-        return build.reduce("max", x, [axis], keepdims=True)
+        return x.max([axis], keepdims=True)
     found = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
-    return build.cast(found, np.float32)
+    return found.astype(np.float32)
 
 
 CONVERTERS = {

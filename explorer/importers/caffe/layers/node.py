@@ -49,7 +49,7 @@ class CaffeNode(FileNode):
         Unsupported where they are missing, so that all such layers are named at once.
         """
         value = self._weight(index)
-        known = tuple(build.sizes(value, range(build.rank(value)), "weights"))
+        known = tuple(value.sizes(range(value.rank), "weights"))
         if known == tuple(shape):
             return value
         if math.prod(known) != math.prod(shape):
@@ -58,7 +58,7 @@ class CaffeNode(FileNode):
                 f"blob {index} has shape {got}; {expected} expected",
                 hint="is this the net's own caffemodel? --weights FILE names another one",
             )
-        return build.reshape(value, list(shape))
+        return value.reshape(list(shape))
 
     def numbers(self, index: int, count: int, build: Build) -> np.ndarray:
         """The contents of weights, for what is computed from them while importing."""

@@ -20,7 +20,7 @@ from explorer.ir.top.reductions.normalization import BatchNormOp, SoftmaxOp
 def batch_norm(node: CaffeNode, build: Build) -> Expr:
     """(x - mean) / sqrt(variance + eps), with statistics divided by the factor that is stored."""
     x = node.operand(0)
-    channels = build.sizes(x, [1], "statistics of channels")[0]
+    channels = x.sizes([1], "statistics of channels")[0]
     factor = float(node.numbers(2, 1, build)[0])
     share = 0.0 if factor == 0.0 else 1.0 / factor
     mean, variance = (
@@ -44,16 +44,16 @@ def lrn(node: CaffeNode, build: Build) -> Expr:
     reach = size // 2
     squares = build.value(
         PoolOp,
-        [build.binary("mul", x, x)],
+        [x * x],
         kind="average",
         window=(size, size),
         strides=(1, 1),
         pads=(reach,) * 4,
         dilations=(1, 1),
     )
-    total = build.scaled(squares, alpha)
-    total = build.binary("add", total, build.scalar_like(1.0, total))
-    return build.binary("div", x, build.binary("pow", total, build.scalar_like(beta, total)))
+    total = squares.scaled(alpha)
+    total = total + 1.0
+    return x / total**beta
 
 
 _REGIONS = ("ACROSS_CHANNELS", "WITHIN_CHANNEL")
@@ -63,35 +63,35 @@ def mvn(node: CaffeNode, build: Build) -> Expr:
     """x minus its mean, by its standard deviation, over images or over all channels."""
     x = node.operand(0)
     first = 1 if node.own.is_set("across_channels", False) else 2
-    axes = range(first, build.rank(x))
+    axes = range(first, x.rank)
     if not axes:
         raise ValueError(f"no axes from {first} on in {build.rank(x)}")
     _, centered = build.centered(x, axes)
     if not node.own.is_set("normalize_variance", True):
         return centered
-    squares = build.binary("mul", centered, centered)
-    deviation = build.unary("sqrt", build.reduce("mean", squares, axes, keepdims=True))
-    epsilon = build.scalar_like(node.own.number("eps", 1e-9), deviation)
-    return build.binary("div", centered, build.binary("add", deviation, epsilon))
+    squares = centered * centered
+    deviation = squares.mean(axes, keepdims=True).sqrt()
+    epsilon = deviation.constant(node.own.number("eps", 1e-9))
+    return centered / (deviation + epsilon)
 
 
 def normalize(node: CaffeNode, build: Build) -> Expr:
     """x by its length, over the whole image or over channels, times a scale for channels."""
     x = node.operand(0)
-    channels, rank = build.sizes(x, [1], "scales of channels")[0], build.rank(x)
+    channels, rank = x.sizes([1], "scales of channels")[0], x.rank
     axes = range(1, rank) if node.own.is_set("across_spatial", True) else [1]
-    total = build.reduce("sum_square", x, axes, keepdims=True)
-    epsilon = build.scalar_like(node.own.number("eps", 1e-10), total)
-    length = build.unary("sqrt", build.binary("add", total, epsilon))
+    total = x.reduce("sum_square", axes, keepdims=True)
+    epsilon = total.constant(node.own.number("eps", 1e-10))
+    length = (total + epsilon).sqrt()
     count = 1 if node.own.is_set("channel_shared", True) else channels
-    scale = build.reshape(node.weight(0, (count,), build), [count, *[1] * (rank - 2)])
-    return build.binary("mul", build.binary("div", x, length), scale)
+    scale = node.weight(0, (count,), build).reshape([count, *[1] * (rank - 2)])
+    return x / length * scale
 
 
 def softmax(node: CaffeNode, build: Build) -> Expr:
     """exp(x) / sum(exp(x)) along an axis, that of channels unless said."""
     x = node.operand(0)
-    axis = build.axis(node.own.integer("axis", 1), build.rank(x))
+    axis = build.axis(node.own.integer("axis", 1), x.rank)
     if len(node.outputs) > 1:
         raise Unsupported("a second result")
     return build.value(SoftmaxOp, [x], axis=axis, logarithm=False)

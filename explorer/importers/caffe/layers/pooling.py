@@ -29,15 +29,15 @@ def pooling(node: CaffeNode, build: Build) -> Expr:
         raise Unsupported(f"pool: {word}")
     if len(node.outputs) > 1:
         raise Unsupported("a second result, the places of the maxima")
-    if build.rank(x) != 4:
+    if x.rank != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
     kind = _KINDS[word]
     if node.own.is_set("global_pooling", False):
-        return build.reduce("mean" if kind == "average" else "max", x, [2, 3], keepdims=True)
+        return x.reduce("mean" if kind == "average" else "max", [2, 3], keepdims=True)
     sizes, strides = pair(node.own, "kernel", None), pair(node.own, "stride", 1)
     pads = pair(node.own, "pad", 0)
     is_ceiled = _is_ceiled(node)
-    images = build.sizes(x, [2, 3], "pooling")
+    images = x.sizes([2, 3], "pooling")
     ends, outside = [], []
     for size, width, stride, pad in zip(images, sizes, strides, pads, strict=True):
         if pad >= width:
@@ -49,7 +49,7 @@ def pooling(node: CaffeNode, build: Build) -> Expr:
     y = _pooled(x, kind, sizes, strides, pads, ends, build)
     # Windows that begin behind the image have no element: nothing was greater, or 0 / 0.
     none = math.nan if kind == "average" else -float(np.finfo(np.float32).max)
-    return build.padded(y, [0, 0, 0, 0], [0, 0, *outside], none)
+    return y.pad([0, 0, 0, 0], [0, 0, *outside], none)
 
 
 def _is_ceiled(node: CaffeNode) -> bool:
@@ -83,7 +83,7 @@ def _pooled(
     begins, includes = list(pads), True
     if kind == "average" and any(end > pad for end, pad in zip(ends, pads, strict=True)):
         # The padding counts, what lies behind it does not.
-        x = build.padded(x, [0, 0, *pads], [0, 0, *pads])
+        x = x.pad([0, 0, *pads], [0, 0, *pads])
         ends = [max(end - pad, 0) for end, pad in zip(ends, pads, strict=True)]
         begins, includes = [0, 0], False
     return build.value(

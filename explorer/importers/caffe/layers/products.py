@@ -68,30 +68,30 @@ def deconvolution(node: CaffeNode, build: Build) -> Expr:
     )
     # A padding beyond the windows' reach takes results away.
     cut = {axis: (-a, a, 1) for axis, a in enumerate(around, 2) if a < 0}
-    return build.slices(y, cut) if cut else y
+    return y.slices(cut) if cut else y
 
 
 def inner_product(node: CaffeNode, build: Build) -> Expr:
     """x times the transposed weights, and a bias; the axes from `axis` on are one."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     axis = build.axis(node.own.integer("axis", 1), rank)
-    depth = math.prod(build.sizes(x, range(axis, rank), "an inner product"))
+    depth = math.prod(x.sizes(range(axis, rank), "an inner product"))
     results = _results(node)
     is_transposed = node.own.is_set("transpose", False)
     shape = (depth, results) if is_transposed else (results, depth)
     weight = node.weight(0, shape, build)
-    columns = weight if is_transposed else build.transpose(weight, [1, 0])
-    rows = x if rank == 2 and axis == 1 else build.reshape(x, [-1, depth])
+    columns = weight if is_transposed else weight.transpose([1, 0])
+    rows = x if rank == 2 and axis == 1 else x.reshape([-1, depth])
     y = build.matmul(rows, columns, _bias(node, results, build))
-    return y if axis == 1 else build.reshape(y, [*build.all_sizes(x)[:axis], results])
+    return y if axis == 1 else y.reshape([*x.all_sizes()[:axis], results])
 
 
 def _counts(node: CaffeNode, x: Expr, build: Build) -> tuple[int, int, int]:
     """Channels, filters and groups."""
-    if build.rank(x) != 4 or node.own.integer("axis", 1) != 1:
+    if x.rank != 4 or node.own.integer("axis", 1) != 1:
         raise Unsupported("of anything but images: four axes, channels second")
-    channels, filters = build.sizes(x, [1], "a convolution")[0], _results(node)
+    channels, filters = x.sizes([1], "a convolution")[0], _results(node)
     is_depthwise = node.operator in ("ConvolutionDepthwise", "DepthwiseConvolution")
     group = channels if is_depthwise else node.own.integer("group", 1)
     if group < 1 or channels % group or filters % group:

@@ -21,7 +21,7 @@ def psroi_pooling(node: CaffeNode, build: Build) -> Expr:
     """The mean of each bin of each region, in a channel of its own."""
     x, regions = _operands(node, build)
     outputs, bins = node.own.integer("output_dim", 0), node.own.integer("group_size", 0)
-    channels = build.sizes(x, [1], "a pool of regions")[0]
+    channels = x.sizes([1], "a pool of regions")[0]
     if outputs < 1 or bins < 1 or channels != outputs * bins * bins:
         raise ValueError(f"{outputs} outputs of {bins} by {bins} bins from {channels} channels")
     scale = node.own.number("spatial_scale", 1.0)
@@ -31,9 +31,9 @@ def psroi_pooling(node: CaffeNode, build: Build) -> Expr:
 def _operands(node: CaffeNode, build: Build) -> tuple[Expr, Expr]:
     """Images of four axes, and regions as rows of five numbers, whatever axes are around them."""
     x, regions = node.operand(0), node.operand(1)
-    if build.rank(x) != 4:
+    if x.rank != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
-    return x, regions if build.rank(regions) == 2 else build.reshape(regions, [-1, 5])
+    return x, regions if regions.rank == 2 else regions.reshape([-1, 5])
 
 
 CONVERTERS = {"ROIPooling": roi_pooling, "PSROIPooling": psroi_pooling}

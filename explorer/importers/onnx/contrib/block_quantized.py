@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 
-from explorer.importers.building.expr import Expr, Size
+from explorer.importers.building.expr import Expr, Size, maximum, minimum, where
 from explorer.importers.building.quantized_types import dequantized_blocks
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
@@ -39,10 +39,10 @@ def matmul_of_blocks(node: Node, build: Build) -> Expr:
         raise Unsupported("weights in the order of a GPU's kernel (weight_prepacked)")
     if min(block, columns, rows) < 1:
         raise ValueError(f"a matrix of {rows}x{columns} in blocks of {block}")
-    if 0 in build.shape(packed):
+    if 0 in packed.shape:
         # The file has no such weights: zeros, or the bias alone.
-        row = build.scalar_like(0, a) if bias is None else bias
-        return build.expand(row, [*build.all_sizes(a)[:-1], columns])
+        row = a.constant(0) if bias is None else bias
+        return row.broadcast_to([*a.all_sizes()[:-1], columns])
     blocks = -(-rows // block)
     weight = _rows_first(packed, columns, rows, bits, build)
     scale = _rows_first(node.operand(2), columns, blocks, 8, build)
@@ -57,9 +57,9 @@ def matmul_of_blocks(node: Node, build: Build) -> Expr:
         scale, zero = (build.value(GatherOp, [p, groups], axis=0) for p in (scale, zero))
         block = 1
     dequantized = dequantized_blocks(weight, scale, zero, 0, block, build)
-    if build.rank(a) > 1:
+    if a.rank > 1:
         return build.matmul(a, dequantized, bias)
-    return build.squeeze(build.matmul(build.unsqueeze(a, [0]), dequantized, bias), [0])
+    return build.matmul(a.unsqueeze([0]), dequantized, bias).squeeze([0])
 
 
 @converts("GatherBlockQuantized", domain=MICROSOFT)
@@ -67,25 +67,25 @@ def gather_of_blocks(node: Node, build: Build) -> Expr:
     """Slices of a table by number, dequantized; those of an index outside are zeros."""
     data, indices, scale = (node.operand(index) for index in range(3))
     zero = node.optional(3)
-    rank = build.rank(data)
-    if build.dtype(data) == np.uint8:
+    rank = data.rank
+    if data.dtype == np.uint8:
         bits = _bits(node)
         data = _unpacked(data, bits, build)
         if zero is None:
             middle = build.weight(np.full((1,) * rank, 1 << (bits - 1), np.uint8))
-            zero = build.expand(middle, build.all_sizes(scale))
+            zero = middle.broadcast_to(scale.all_sizes())
         else:
-            (blocks,) = build.sizes(scale, [rank - 1], "zero points")
-            zero = build.slice(_unpacked(zero, bits, build), rank - 1, 0, blocks)
+            (blocks,) = scale.sizes([rank - 1], "zero points")
+            zero = _unpacked(zero, bits, build).slice(rank - 1, 0, blocks)
     gathered = build.axis(node.integer("gather_axis", 0), rank)
     blocked = build.axis(node.integer("quantize_axis", 1), rank)
-    count, size = build.sizes(data, [gathered, blocked], "a table of blocks")
+    count, size = data.sizes([gathered, blocked], "a table of blocks")
     block = node.integer("block_size", 128) or size
-    flat = build.reshape(indices, [-1])
+    flat = indices.reshape([-1])
     is_inside, flat = _inside(flat, count, build)
 
     def taken(x: Expr) -> Expr:
-        is_shared = build.size(x, gathered) == 1 != count
+        is_shared = x.size(gathered) == 1 != count
         return x if is_shared else build.value(GatherOp, [x, flat], axis=gathered)
 
     parts = [data, scale, zero]
@@ -95,11 +95,11 @@ def gather_of_blocks(node: Node, build: Build) -> Expr:
     if gathered == blocked:
         found = taken(found)
     if is_inside is not None:
-        is_inside = build.reshape(is_inside, [-1, *[1] * (rank - gathered - 1)])
-        found = build.select(is_inside, found, build.scalar_like(0, found))
-    sizes = build.all_sizes(found)
-    chosen: list[Size] = build.all_sizes(indices)
-    return build.reshape(found, [*sizes[:gathered], *chosen, *sizes[gathered + 1 :]])
+        is_inside = is_inside.reshape([-1, *[1] * (rank - gathered - 1)])
+        found = where(is_inside, found, 0)
+    sizes = found.all_sizes()
+    chosen: list[Size] = indices.all_sizes()
+    return found.reshape([*sizes[:gathered], *chosen, *sizes[gathered + 1 :]])
 
 
 def _bits(node: Node) -> int:
@@ -114,11 +114,9 @@ def _inside(indices: Expr, count: int, build: Build) -> tuple[Expr | None, Expr]
     known = build.knowledge.array(indices)
     if known is not None and np.all((-count <= known) & (known < count)):
         return None, indices
-    last, first = (
-        build.weight(np.array(number, build.dtype(indices))) for number in (count - 1, -count)
-    )
-    moved = build.binary("max", build.binary("min", indices, last), first)
-    return build.binary("equal", moved, indices), moved
+    last, first = (build.weight(np.array(number, indices.dtype)) for number in (count - 1, -count))
+    moved = maximum(minimum(indices, last), first)
+    return moved == indices, moved
 
 
 def _rows_first(x: Expr, columns: int, rows: int, bits: int, build: Build) -> Expr:
@@ -130,8 +128,8 @@ def _rows_first(x: Expr, columns: int, rows: int, bits: int, build: Build) -> Ex
         if numbers.shape[1] != rows:
             raise ValueError(f"{numbers.shape[1]} numbers for each column; {rows} expected")
         return build.weight(np.ascontiguousarray(numbers.T), build.name_of(x))
-    unpacked = _unpacked(build.reshape(x, [columns, -1]), bits, build)
-    return build.transpose(build.slice(unpacked, 1, 0, rows), [1, 0])
+    unpacked = _unpacked(x.reshape([columns, -1]), bits, build)
+    return unpacked.slice(1, 0, rows).transpose([1, 0])
 
 
 def _unpacked(packed: Expr, bits: int, build: Build) -> Expr:
@@ -141,12 +139,12 @@ def _unpacked(packed: Expr, bits: int, build: Build) -> Expr:
         return build.weight(_numbers(array, bits), build.name_of(packed))
     if bits == 8:
         return packed
-    last, shifts = build.rank(packed) - 1, np.arange(0, 8, bits, dtype=np.uint8)
-    apart = build.binary("shift_right", build.unsqueeze(packed, [last + 1]), build.weight(shifts))
-    parts = build.binary("bit_and", apart, build.scalar_like((1 << bits) - 1, packed))
+    last, shifts = packed.rank - 1, np.arange(0, 8, bits, dtype=np.uint8)
+    apart = packed.unsqueeze([last + 1]) >> build.weight(shifts)
+    parts = apart & (1 << bits) - 1
     outer: list[Size] = [packed.dim(axis) for axis in range(last)]
-    (size,) = build.sizes(packed, [last], "packed numbers")
-    return build.reshape(parts, [*outer, size * len(shifts)])
+    (size,) = packed.sizes([last], "packed numbers")
+    return parts.reshape([*outer, size * len(shifts)])
 
 
 def _numbers(packed: np.ndarray, bits: int) -> np.ndarray:

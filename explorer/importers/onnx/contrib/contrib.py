@@ -17,26 +17,26 @@ MICROSOFT = "com.microsoft"
 
 @converts("Gelu", domain=MICROSOFT)
 def gelu(node: Node, build: Build) -> Expr:
-    return build.unary("gelu", node.operand(0))
+    return node.operand(0).unary("gelu")
 
 
 @converts("BiasGelu", domain=MICROSOFT)
 def bias_gelu(node: Node, build: Build) -> Expr:
-    return build.unary("gelu", build.binary("add", node.operand(0), node.operand(1)))
+    return (node.operand(0) + node.operand(1)).unary("gelu")
 
 
 @converts("FastGelu", domain=MICROSOFT)
 def fast_gelu(node: Node, build: Build) -> Expr:
     x, bias = node.operand(0), node.optional(1)
-    return build.unary("gelu_tanh", x if bias is None else build.binary("add", x, bias))
+    return (x if bias is None else x + bias).unary("gelu_tanh")
 
 
 @converts("QuickGelu", domain=MICROSOFT)
 def quick_gelu(node: Node, build: Build) -> Expr:
     """x * sigmoid(alpha * x)"""
     x = node.operand(0)
-    scaled = build.scaled(x, node.number("alpha", 1.702))
-    return build.binary("mul", x, build.unary("sigmoid", scaled))
+    scaled = x.scaled(node.number("alpha", 1.702))
+    return x * scaled.sigmoid()
 
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
@@ -65,38 +65,38 @@ def _skip_normalized(
     build: Build,
 ) -> Sequence[Expr | None]:
     x = node.operand(0)
-    dtype = build.dtype(x)
+    dtype = x.dtype
     wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
     added = [x, node.operand(1), *([] if bias is None else [bias])]
-    total, *others = (build.cast(value, wide) for value in added)
+    total, *others = (value.astype(wide) for value in added)
     for other in others:
-        total = build.binary("add", total, other)
-    if any(build.rank(other) > build.rank(x) for other in added):
+        total = total + other
+    if any(other.rank > x.rank for other in added):
         raise ValueError(f"a skip or bias of more dimensions than {build.shape(x)}")
     normalized = build.value(
         LayerNormOp,
-        [total, *(None if p is None else build.cast(p, wide) for p in (scale, shift))],
-        axis=build.rank(total) - 1,
+        [total, *(None if p is None else p.astype(wide) for p in (scale, shift))],
+        axis=total.rank - 1,
         epsilon=node.number("epsilon", 1e-12),
         centered=None if centered else False,
     )
-    return [build.cast(normalized, dtype), None, None, build.cast(total, dtype)]
+    return [normalized.astype(dtype), None, None, total.astype(dtype)]
 
 
 @converts("Affine")
 def affine(node: Node, build: Build) -> Expr:
     """alpha * x + beta"""
-    x = build.scaled(node.operand(0), node.number("alpha", 1.0))
+    x = node.operand(0).scaled(node.number("alpha", 1.0))
     beta = node.number("beta", 0.0)
-    return build.binary("add", x, build.scalar_like(beta, x)) if beta else x
+    return x + beta if beta else x
 
 
 @converts("ImageScaler")
 def image_scaler(node: Node, build: Build) -> Expr:
     """scale * x + bias of the channel"""
-    x = build.scaled(node.operand(0), node.number("scale", 1.0))
-    bias = np.array(node.numbers("bias") or (0.0,), build.dtype(x))
-    return build.binary("add", x, build.weight(bias.reshape(-1, 1, 1)))
+    x = node.operand(0).scaled(node.number("scale", 1.0))
+    bias = np.array(node.numbers("bias") or (0.0,), x.dtype)
+    return x + build.weight(bias.reshape(-1, 1, 1))
 
 
 @converts("Crop")
@@ -109,4 +109,4 @@ def crop(node: Node, build: Build) -> Expr:
         bounds = {2: (top, top + size[0], 1), 3: (left, left + size[1], 1)}
     else:
         bounds = {2: (top, -bottom or TO_THE_END, 1), 3: (left, -right or TO_THE_END, 1)}
-    return build.slices(x, bounds)
+    return x.slices(bounds)

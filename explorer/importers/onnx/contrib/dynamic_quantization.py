@@ -69,12 +69,12 @@ def _scaled_product(
     bias: Expr | None,
     build: Build,
 ) -> Expr:
-    if build.rank(scales[0]) and build.size(scales[0], 0) != 1:
+    if scales[0].rank and scales[0].size(0) != 1:
         raise Unsupported("several scales of the first operand")
     sums = matmul_integer.convert(
         replace(node, operator="MatMulInteger", domain="", operands=operands), build
     )
     assert isinstance(sums, Expr)
-    factor = build.binary("mul", build.reshape(scales[0], []), scales[1])
-    real = build.binary("mul", build.cast(sums, np.float32), factor)
-    return real if bias is None else build.binary("add", real, bias)
+    factor = scales[0].reshape([]) * scales[1]
+    real = sums.astype(np.float32) * factor
+    return real if bias is None else real + bias

@@ -28,7 +28,7 @@ def fused_conv(node: Node, build: Build) -> Expr:
     y = _one(conv.convert(replace(node, operands=node.operands[:3]), build))
     addend = node.optional(3)
     if addend is not None:
-        y = build.binary("add", y, addend)
+        y = y + addend
     return activated_by_list(y, node, build)
 
 
@@ -52,7 +52,7 @@ def fused_matmul(node: Node, build: Build) -> Expr:
     left = _turned(node.operand(0), node, "A", build)
     right = _turned(node.operand(1), node, "B", build)
     product = _one(matmul.convert(replace(node, operands=(left, right)), build))
-    return build.scaled(product, node.number("alpha", 1.0))
+    return product.scaled(node.number("alpha", 1.0))
 
 
 @converts("FusedMatMulActivation", domain=MICROSOFT)
@@ -63,15 +63,15 @@ def fused_matmul_activation(node: Node, build: Build) -> Expr:
 @converts("BiasSoftmax", domain=MICROSOFT)
 def bias_softmax(node: Node, build: Build) -> Expr:
     """softmax(x + bias) over the axes from `axis` on as one; the bias broadcasts either way."""
-    total = build.binary("add", node.operand(0), node.operand(1))
+    total = node.operand(0) + node.operand(1)
     return _one(flattening_softmax.convert(replace(node, operands=(total,)), build))
 
 
 @converts("BiasAdd", domain=MICROSOFT)
 def bias_add(node: Node, build: Build) -> Expr:
     """x + bias of the last axis + skip"""
-    total = build.binary("add", node.operand(0), node.operand(1))
-    return build.binary("add", total, node.operand(2))
+    total = node.operand(0) + node.operand(1)
+    return total + node.operand(2)
 
 
 def activated_by_list(y: Expr, node: Node, build: Build) -> Expr:
@@ -98,7 +98,7 @@ def _turned(x: Expr, node: Node, operand: str, build: Build) -> Expr:
     (m, batches..., k) with `transBatch`, whose first axis goes behind the batches; with `trans` the
     last two axes change places after that. A vector stays what it is.
     """
-    rank = build.rank(x)
+    rank = x.rank
     order = list(range(rank))
     if rank < 2:
         return x
@@ -106,7 +106,7 @@ def _turned(x: Expr, node: Node, operand: str, build: Build) -> Expr:
         order = [*order[1:-1], 0, rank - 1]
     if node.integer(f"trans{operand}", 0):
         order[-2:] = order[:-3:-1]
-    return build.transpose(x, order)
+    return x.transpose(order)
 
 
 def _one(result: object) -> Expr:

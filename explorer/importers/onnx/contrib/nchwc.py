@@ -35,11 +35,11 @@ def reorder_input(node: Node, build: Build) -> Expr:
     """The tensor itself; `channels_last`: it has channels behind."""
     x = node.operand(0)
     x = channels_first(x, build) if node.integer("channels_last", 0) else x
-    (own,) = build.sizes(x, [1], "a blocked layout")
+    (own,) = x.sizes([1], "a blocked layout")
     channels = _blocks(build).channels[node.results[0]]
-    missing = [0, max(channels - own, 0), *[0] * (build.rank(x) - 2)]
-    x = build.padded(x, [0] * build.rank(x), missing)
-    return build.slice(x, 1, 0, channels) if channels < own else x
+    missing = [0, max(channels - own, 0), *[0] * (x.rank - 2)]
+    x = x.pad([0] * x.rank, missing)
+    return x.slice(1, 0, channels) if channels < own else x
 
 
 @converts("ReorderOutput", domain=NCHWC)
@@ -47,10 +47,10 @@ def reorder_output(node: Node, build: Build) -> Expr:
     """The first channels; `channels_last`: with channels behind."""
     _blocks(build)
     x, channels = node.operand(0), node.integer("channels")
-    (own,) = build.sizes(x, [1], "a blocked layout")
+    (own,) = x.sizes([1], "a blocked layout")
     if not 1 <= channels <= own:
         raise ValueError(f"{channels} channels of {own}")
-    x = build.slice(x, 1, 0, channels) if channels < own else x
+    x = x.slice(1, 0, channels) if channels < own else x
     return channels_last(x, build) if node.integer("channels_last", 0) else x
 
 
@@ -62,7 +62,7 @@ def blocked_conv(node: Node, build: Build) -> Expr:
     stored = build.known(node.operand(1), "the weight of a blocked convolution")
     check_filters(stored, blocks.size)
     filters = unblocked(stored, blocks.size)[: blocks.channels[node.results[0]]]
-    (channels,) = build.sizes(x, [1], "a blocked convolution")
+    (channels,) = x.sizes([1], "a blocked convolution")
     if group == 1 and filters.shape[1] >= blocks.size:
         if np.any(filters[:, channels:]):
             raise ValueError(f"the weight has {filters.shape[1]} channels, the input {channels}")

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
@@ -36,19 +36,19 @@ def quantize(node: Node, build: Build) -> Expr:
     x, scale, zero = (node.operand(index) for index in range(3))
     bits = build.known(node.operand(3), "the number of bits").item()
     is_signed = bool(node.integer("signed", 1))
-    stored = build.binary("add", build.binary("div", x, scale), zero)
+    stored = x / scale + zero
     if bits == 1 and is_signed:
         rounded = _signs(stored, build)
     else:
         clipped = _clipped(stored, bits, is_signed, bool(node.integer("narrow", 0)), build)
         rounded = _rounded(clipped, node.text("rounding_mode", "ROUND"), build)
-    return build.binary("mul", build.binary("sub", rounded, zero), scale)
+    return (rounded - zero) * scale
 
 
 @converts("BipolarQuant", domain=DOMAINS)
 def quantize_signs(node: Node, build: Build) -> Expr:
     """The scale with the sign of x; that of 0 is positive."""
-    return build.binary("mul", _signs(node.operand(0), build), node.operand(1))
+    return _signs(node.operand(0), build) * node.operand(1)
 
 
 @converts("Trunc", domain=DOMAINS)
@@ -60,21 +60,21 @@ def truncate(node: Node, build: Build) -> Expr:
     clipped.
     """
     x, scale, zero = (node.operand(index) for index in range(3))
-    stored = build.unary("round", build.binary("add", build.binary("div", x, scale), zero))
+    stored = (x / scale + zero).round()
     mode = node.text("rounding_mode", "FLOOR")
     if len(node.operands) <= 5:
         before, after = (build.known(node.operand(i), "the number of bits") for i in (3, 4))
         factor = 2.0 ** (float(before.item()) - float(after.item()))
-        cut = _rounded(build.scaled(stored, 1 / factor), mode, build)
-        return build.binary("mul", build.binary("sub", cut, zero), scale)
+        cut = _rounded(stored.scaled(1 / factor), mode, build)
+        return (cut - zero) * scale
     old, new = (build.known(node.operand(i), "a scale of Trunc") for i in (1, 4))
-    factors = build.weight((2.0 ** np.round(np.log2(new / old))).astype(build.dtype(x)))
+    factors = build.weight((2.0 ** np.round(np.log2(new / old))).astype(x.dtype))
     bits = build.known(node.operand(len(node.operands) - 1), "the number of bits").item()
-    divided = build.binary("div", stored, factors)
+    divided = stored / factors
     is_signed, is_narrow = bool(node.integer("signed", 1)), bool(node.integer("narrow", 0))
     cut = _rounded(_clipped(divided, bits, is_signed, is_narrow, build), mode, build)
-    moved = build.binary("sub", cut, build.binary("div", zero, factors))
-    return build.binary("mul", moved, node.operand(4))
+    moved = cut - zero / factors
+    return moved * node.operand(4)
 
 
 @converts("Conv", "MaxPool", "AveragePool", "BatchNormalization", domain=CHANNELS_LAST)
@@ -90,25 +90,25 @@ def channels_last(node: Node, build: Build) -> Expr:
     result = build.graphs.convert(plain)[0]
     if not isinstance(result, Expr):
         raise Unsupported(f"{node.operator} without a result")
-    rank = build.rank(result)
-    return build.transpose(result, [0, *range(2, rank), 1])
+    rank = result.rank
+    return result.transpose([0, *range(2, rank), 1])
 
 
 def _channels_first(x: Expr, build: Build) -> Expr:
-    rank = build.rank(x)
-    return build.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+    rank = x.rank
+    return x.transpose([0, rank - 1, *range(1, rank - 1)])
 
 
 def _clipped(x: Expr, bits: float, is_signed: bool, is_narrow: bool, build: Build) -> Expr:
     """x within the range of integers of so many bits; a narrow one lacks a number."""
     low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
     high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
-    return build.unary("clip", x, low, high)
+    return x.clip(low, high)
 
 
 def _signs(x: Expr, build: Build) -> Expr:
-    zero, one, minus = (build.scalar_like(number, x) for number in (0, 1, -1))
-    return build.select(build.binary("greater_equal", x, zero), one, minus)
+    zero, one, minus = (x.constant(number) for number in (0, 1, -1))
+    return where(x >= zero, one, minus)
 
 
 def _rounded(x: Expr, mode: str, build: Build) -> Expr:
@@ -116,18 +116,18 @@ def _rounded(x: Expr, mode: str, build: Build) -> Expr:
     HALF_DOWN; ties of ROUND go to even numbers."""
     mode = mode.upper()
     if mode in ("ROUND", "HALF_EVEN"):
-        return build.unary("round", x)
+        return x.round()
     if mode in ("CEIL", "FLOOR"):
-        return build.unary(mode.lower(), x)
-    size, sign = build.unary("abs", x), build.unary("sign", x)
+        return x.unary(mode.lower())
+    size, sign = abs(x), x.sign()
     if mode == "UP":
-        whole = build.unary("ceil", size)
+        whole = size.ceil()
     elif mode in ("DOWN", "ROUND_TO_ZERO"):
-        whole = build.unary("floor", size)
+        whole = size.floor()
     elif mode in ("HALF_UP", "HALF_DOWN"):
-        half = build.scalar_like(0.5, x)
-        shifted = build.binary("add" if mode == "HALF_UP" else "sub", size, half)
-        whole = build.unary("floor" if mode == "HALF_UP" else "ceil", shifted)
+        half = x.constant(0.5)
+        shifted = size.binary("add" if mode == "HALF_UP" else "sub", half)
+        whole = shifted.unary("floor" if mode == "HALF_UP" else "ceil")
     else:
         raise Unsupported(f"rounding_mode {mode!r}")
-    return build.binary("mul", whole, sign)
+    return whole * sign

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from xdsl.dialects.builtin import Float32Type
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.layouts import channels_first, channels_last
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.onnx.operators.normalization import flattening_softmax, softmax
@@ -51,7 +51,7 @@ def qlinear_binary(node: Node, build: Build) -> Expr:
     """(left, scale, zero point), (right, scale, zero point), then those of the result."""
     left, right = (_real(node, first, build) for first in (0, 3))
     kind = "add" if node.operator == "QLinearAdd" else "mul"
-    return _stored(build.binary(kind, left, right), node, 6, build)
+    return _stored(left.binary(kind, right), node, 6, build)
 
 
 @converts("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT, knows_quantized=True)
@@ -59,9 +59,9 @@ def qlinear_unary(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result."""
     x = _real(node, 0, build)
     if node.operator == "QLinearSigmoid":
-        y = build.unary("sigmoid", x)
+        y = x.sigmoid()
     else:
-        y = build.unary("leaky_relu", x, node.number("alpha", 0.01))
+        y = x.unary("leaky_relu", node.number("alpha", 0.01))
     return _stored(y, node, 3, build)
 
 
@@ -93,8 +93,8 @@ def qlinear_reduce_mean(node: Node, build: Build) -> Expr:
     """(x, scale, zero point), then those of the result."""
     x = _real(node, 0, build)
     axes = node.integers("axes")
-    chosen = range(build.rank(x)) if axes is None else build.axes(axes, build.rank(x))
-    y = build.reduce("mean", x, list(chosen), bool(node.integer("keepdims", 1)))
+    chosen = range(x.rank) if axes is None else build.axes(axes, x.rank)
+    y = x.mean(list(chosen), bool(node.integer("keepdims", 1)))
     return _stored(y, node, 3, build)
 
 
@@ -110,8 +110,8 @@ def qlinear_softmax(node: Node, build: Build) -> Expr:
 @converts("QLinearWhere", domain=MICROSOFT, knows_quantized=True)
 def qlinear_where(node: Node, build: Build) -> Expr:
     """condition, (x, scale, zero point), (y, scale, zero point), then those of the result."""
-    chosen = build.select(node.operand(0), _real(node, 1, build), _real(node, 4, build))
-    own = build.dtype(node.operand(1))
+    chosen = where(node.operand(0), _real(node, 1, build), _real(node, 4, build))
+    own = node.operand(1).dtype
     return _stored(chosen, node, 7, build, own)
 
 
@@ -120,7 +120,7 @@ def qlinear_concat(node: Node, build: Build) -> Expr:
     """The result's (scale, zero point), then (x, scale, zero point) of every part."""
     firsts = range(2, len(node.operands), 3)
     parts = [_real(node, first, build) for first in firsts]
-    axis = build.axis(node.integer("axis"), build.rank(parts[0]))
+    axis = build.axis(node.integer("axis"), parts[0].rank)
     return _stored(build.concat(parts, axis), node, 0, build)
 
 
@@ -131,24 +131,24 @@ def qgemm(node: Node, build: Build) -> Expr:
     a, b, addend = node.operand(0), node.operand(3), node.optional(6)
     is_turned = node.integer("transB", 0)
     alpha = node.number("alpha", 1.0)
-    left = quantized_type(node.operand(1), node.optional(2), build.dtype(a), build, factor=alpha)
+    left = quantized_type(node.operand(1), node.optional(2), a.dtype, build, factor=alpha)
     axis = 0 if is_turned else 1
-    right = quantized_type(node.operand(4), node.optional(5), build.dtype(b), build, axis)
+    right = quantized_type(node.operand(4), node.optional(5), b.dtype, build, axis)
     if left is None or right is None:
         raise Unsupported("scales and zero points that are computed")
     a, b = as_quantized(a, left, build), as_quantized(b, right, build)
-    a = build.transpose(a, [1, 0]) if node.integer("transA", 0) else a
-    b = build.transpose(b, [1, 0]) if is_turned else b
-    sums = build.matmul(a, b)
-    if addend is not None and build.shape(addend) == build.shape(b)[1:]:
+    a = a.transpose([1, 0]) if node.integer("transA", 0) else a
+    b = b.transpose([1, 0]) if is_turned else b
+    sums = a @ b
+    if addend is not None and addend.shape == b.shape[1:]:
         sums = build.matmul(a, b, addend)
     elif addend is not None:
         kind = sums.type.element_type  # pyright: ignore[reportAttributeAccessIssue]
-        total = build.binary("add", as_stored(sums, build), addend)
+        total = as_stored(sums, build) + addend
         sums = as_quantized(total, kind, build)
     if node.optional(7) is None:
         return build.value(DequantizeOp, [sums], to=Float32Type())
-    return requantized(sums, _result_type(node, 7, build.dtype(node.operand(0)), build), build)
+    return requantized(sums, _result_type(node, 7, node.operand(0).dtype, build), build)
 
 
 def _in_layout(convert: Convert, node: Node, x: Expr, build: Build) -> Expr:
@@ -179,7 +179,7 @@ def _stored(y: Expr, node: Node, first: int, build: Build, own: np.dtype | None 
     """
     zero = node.optional(first + 1)
     if zero is None:
-        zero = build.weight(np.zeros((), own or build.dtype(node.operand(0))))
+        zero = build.weight(np.zeros((), own or node.operand(0).dtype))
     return _one(quantize.convert(_plain(node, (y, node.operand(first), zero)), build))
 
 
@@ -190,7 +190,7 @@ def _plain(node: Node, operands: tuple[Expr | None, ...]) -> Node:
 
 def _result_type(node: Node, first: int, dtype: np.dtype, build: Build) -> QuantizedType:
     zero = node.optional(first + 1)
-    own = dtype if zero is None else build.dtype(zero)
+    own = dtype if zero is None else zero.dtype
     kind = quantized_type(node.operand(first), zero, own, build)
     if kind is None:
         raise Unsupported("scales and zero points that are computed")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.importers.building.build import Undecided
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.images.interpolation import whole
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Unsupported
@@ -51,29 +51,29 @@ def resize_by_data(
     build: Build,
 ) -> Expr:
     """`vector`: scales (f32) or sizes (i64) of the axes, contents unknown."""
-    if build.shape(vector) != (len(axes),):
+    if vector.shape != (len(axes),):
         raise ValueError(f"{build.shape(vector)} numbers for {len(axes)} axes")
     known = _elements(vector, build)
     interpolates = manner.mode != "nearest"
-    wide = build.cast(x, np.float64) if interpolates and not build.is_float(x) else x
+    wide = x.astype(np.float64) if interpolates and not x.is_float else x
     result = wide
     for position, axis in enumerate(axes):
-        if _keeps_size(known[position], build.shape(x)[axis], is_scales):
+        if _keeps_size(known[position], x.shape[axis], is_scales):
             continue
-        number = build.slice(vector, 0, position, position + 1)
+        number = vector.slice(0, position, position + 1)
         result = _Computed(result, axis, number, is_scales, build).resized(manner)
     if wide is x or result is wide:
         return x if result is wide else result
-    return whole(result, build.dtype(x), manner.mode == "cubic", build)
+    return whole(result, x.dtype, manner.mode == "cubic", build)
 
 
 def _elements(vector: Expr, build: Build) -> list[Element | None]:
     """The vector's elements, as far as they are known: of one that was joined, part by part."""
-    (count,) = build.sizes(vector, [0], "a vector of sizes")
+    (count,) = vector.sizes([0], "a vector of sizes")
     contents = build.knowledge.needed(vector)
     if contents is not None:
         return contents.tolist()
-    sizes = None if build.is_float(vector) else build.knowledge.sizes(vector)
+    sizes = None if vector.is_float else build.knowledge.sizes(vector)
     if sizes is not None:
         return list(sizes)
     made = vector.owner
@@ -91,18 +91,18 @@ class _Computed:
 
     def __init__(self, x: Expr, axis: int, number: Expr, is_scale: bool, build: Build) -> None:
         self.x, self.axis, self.build = x, axis, build
-        self.size = build.cast(build.shape_vector([x.dim(axis)]), np.float32)
+        self.size = build.shape_vector([x.dim(axis)]).astype(np.float32)
         if is_scale:
-            self.scale = build.cast(number, np.float32)
-            self.target = build.unary("floor", build.binary("mul", self.size, self.scale))
+            self.scale = number.astype(np.float32)
+            self.target = (self.size * self.scale).floor()
         else:
-            self.target = build.cast(number, np.float32)
-            self.scale = build.binary("div", self.target, self.size)
+            self.target = number.astype(np.float32)
+            self.scale = self.target / self.size
 
     def resized(self, manner: ComputedManner) -> Expr:
         places = self._places(manner.coordinates)
         if manner.mode == "nearest":
-            index = self.build.cast(self._inside(self._nearest(places, manner.nearest)), np.int64)
+            index = self._inside(self._nearest(places, manner.nearest)).astype(np.int64)
             return self.build.value(GatherOp, [self.x, index], axis=self.axis)
         if manner.mode in ("linear", "bilinear"):
             positions, weights = self._linear(places)
@@ -110,8 +110,8 @@ class _Computed:
             positions, weights = self._cubic(places, manner)
         else:
             raise Unsupported(f"mode {manner.mode!r}")
-        kind = np.float64 if self.build.dtype(self.x) == np.float64 else np.float32
-        operands = [self.x, self.build.cast(positions, np.int64), self.build.cast(weights, kind)]
+        kind = np.float64 if self.x.dtype == np.float64 else np.float32
+        operands = [self.x, positions.astype(np.int64), weights.astype(kind)]
         return self.build.value(InterpolateOp, operands, axis=self.axis)
 
     # -- arithmetic --------------------------------------------------------------------------------
@@ -132,16 +132,16 @@ class _Computed:
         build, do = self.build, self._do
         bounds = [
             build.weight(np.array(0, np.int64)),
-            build.squeeze(build.cast(self.target, np.int64), [0]),
+            self.target.astype(np.int64).squeeze([0]),
             build.weight(np.array(1, np.int64)),
         ]
-        p = build.cast(build.value(RangeOp, bounds), np.float32)
+        p = build.value(RangeOp, bounds).astype(np.float32)
         half = do("div", do("add", p, 0.5), self.scale)
         is_one = do("equal", self.target, 1.0)
         if mode == "half_pixel":
             return do("sub", half, 0.5)
         if mode == "pytorch_half_pixel":
-            return build.select(is_one, self._number(0.0), do("sub", half, 0.5))
+            return where(is_one, self._number(0.0), do("sub", half, 0.5))
         if mode == "asymmetric":
             return do("div", p, self.scale)
         if mode == "tf_half_pixel_for_nn":
@@ -156,39 +156,39 @@ class _Computed:
         raise Undecided(f"coordinates {mode!r} of a size that the inputs decide")
 
     def _nearest(self, places: Expr, mode: str) -> Expr:
-        floor, ceil = (self.build.unary(kind, places) for kind in ("floor", "ceil"))
+        floor, ceil = (places.unary(kind) for kind in ("floor", "ceil"))
         if mode == "simple":  # of opsets before 11
-            return self.build.select(self._do("less", self.scale, 1.0), ceil, floor)
+            return where(self._do("less", self.scale, 1.0), ceil, floor)
         if mode in ("floor", "ceil"):
             return floor if mode == "floor" else ceil
         if mode == "round_prefer_floor":
-            return self.build.unary("ceil", self._do("sub", places, 0.5))
+            return self._do("sub", places, 0.5).ceil()
         if mode == "round_prefer_ceil":
-            return self.build.unary("floor", self._do("add", places, 0.5))
+            return self._do("add", places, 0.5).floor()
         raise Unsupported(f"nearest_mode {mode!r}")
 
     # -- taps: positions and weights, (size of the result, taps) -----------------------------------
     def _linear(self, places: Expr) -> tuple[Expr, Expr]:
         """Two neighbours. Where one of them would weigh nothing, both are the other one: a tap
         without weight is multiplied, too, and 0 times infinity is NaN."""
-        build, do = self.build, self._do
+        do = self._do
         places = self._inside(places)
-        low = build.unary("floor", places)
+        low = places.floor()
         part = do("sub", places, low)
         is_whole = do("equal", part, 0.0)
-        high = build.select(is_whole, low, self._inside(do("add", low, 1.0)))
-        part = build.select(is_whole, self._number(0.5), part)
+        high = where(is_whole, low, self._inside(do("add", low, 1.0)))
+        part = where(is_whole, self._number(0.5), part)
         weights = [do("sub", 1.0, part), part]
         return self._taps([low, high]), self._taps(weights)
 
     def _cubic(self, places: Expr, manner: ComputedManner) -> tuple[Expr, Expr]:
         """Keys, "Cubic convolution interpolation for digital image processing", 1981."""
-        build, do, a = self.build, self._do, manner.cubic_coefficient
-        base = build.unary("floor", places)
+        do, a = self._do, manner.cubic_coefficient
+        base = places.floor()
         positions = [do("add", base, float(offset)) for offset in (-1, 0, 1, 2)]
         weights = []
         for number, position in enumerate(positions):
-            d = build.unary("abs", do("sub", places, position))
+            d = abs(do("sub", places, position))
             if number in (1, 2):  # (a + 2) d³ - (a + 3) d² + 1
                 weight = do("sub", do("mul", do("mul", d, d), do("mul", d, a + 2)),
                             do("mul", do("mul", d, d), a + 3))  # fmt: skip
@@ -201,9 +201,9 @@ class _Computed:
         taps, table = self._taps(positions), self._taps(weights)
         if manner.exclude_outside:
             is_inside = do("equal", taps, self._inside(taps))
-            table = build.select(is_inside, table, self._number(0.0))
-            table = do("div", table, build.reduce("sum", table, [1], keepdims=True))
+            table = where(is_inside, table, self._number(0.0))
+            table = do("div", table, table.sum([1], keepdims=True))
         return self._inside(taps), table
 
     def _taps(self, columns: Sequence[Expr]) -> Expr:
-        return self.build.concat([self.build.unsqueeze(column, [1]) for column in columns], 1)
+        return self.build.concat([column.unsqueeze([1]) for column in columns], 1)

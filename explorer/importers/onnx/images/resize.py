@@ -55,7 +55,7 @@ def upsample_by_attribute(node: Node, build: Build) -> Expr:
 def upsample(node: Node, build: Build) -> Expr:
     x, scales = node.operand(0), build.knowledge.needed(node.operand(1))
     if scales is None:
-        return _by_data(x, node.operand(1), True, range(build.rank(x)), _legacy(node), build)
+        return _by_data(x, node.operand(1), True, range(x.rank), _legacy(node), build)
     return _resize(x, _Request(scales.tolist(), None), _legacy(node), build)
 
 
@@ -63,7 +63,7 @@ def upsample(node: Node, build: Build) -> Expr:
 def resize(node: Node, build: Build) -> Expr:
     """Either scales or sizes are given, for all axes or for `axes`."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     axes = [build.axis(a, rank) for a in node.integers("axes") or range(rank)]
     manner = Manner(
         mode=node.text("mode", "nearest"),
@@ -87,11 +87,11 @@ def resize(node: Node, build: Build) -> Expr:
         for position, axis in enumerate(axes):
             regions[axis] = bounds[position], bounds[len(axes) + position]
     if sizes is not None:
-        own = build.sizes(x, axes, "a resize to sizes")
+        own = x.sizes(axes, "a resize to sizes")
         policy = node.text("keep_aspect_ratio_policy", "stretch")
         sizes, scale = _keeping_ratio(policy, sizes, own)
         scales = None if scale is None else _spread([scale] * len(axes), axes, [1.0] * rank)
-        known = [build.size(x, axis) for axis in range(rank)]
+        known = [x.size(axis) for axis in range(rank)]
         spread: list[float] = [-1 if size is None else size for size in known]
         sizes = _spread(sizes, axes, spread)
     elif scales is not None:
@@ -127,7 +127,7 @@ def _legacy(node: Node) -> Manner:
 
 def _numbers(operand: Expr | None, build: Build) -> list[float] | None:
     """Contents of the operand; None where it is left out, which an empty one also means."""
-    if operand is None or build.shape(operand) == (0,):
+    if operand is None or operand.shape == (0,):
         return None
     return [float(n) for n in build.known(operand, "the size of the result")]
 
@@ -164,7 +164,7 @@ def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> l
     given = sizes if sizes is not None else scales
     if given is None:
         raise ValueError("neither scales nor sizes")
-    if len(given) != build.rank(x):
+    if len(given) != x.rank:
         raise ValueError(f"{len(given)} numbers for {build.rank(x)} dimensions")
     axes = []
     for axis, number in enumerate(given):
@@ -172,7 +172,7 @@ def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> l
         is_cropped = manner.coordinates == CROPPING and region != (0.0, 1.0)
         if not is_cropped and number == (1.0 if sizes is None else -1):
             continue
-        (size,) = build.sizes(x, [axis], "a resize")
+        (size,) = x.sizes([axis], "a resize")
         target = int(number) if sizes is not None else int(np.floor(_FLOAT(size) * _FLOAT(number)))
         if target < 1:
             raise ValueError(f"axis {axis} would have {target} elements")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.building.images.deforming import Places, deformed
 from explorer.importers.building.images.sampling import masked, sampled, tap_values, taps_of
 from explorer.importers.building.limits import check_size
@@ -34,9 +34,9 @@ def affine_grid(node: Node, build: Build) -> Expr:
         raise ValueError(f"a grid of {axes} axes; 2 or 3 expected")
     centers = np.meshgrid(*(_centers(size, align) for size in spatial), indexing="ij")
     places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
-    points = build.weight(places.astype(build.dtype(theta)))
-    mapped = build.matmul(points, build.transpose(theta, [0, 2, 1]))
-    return build.reshape(mapped, [batch, *spatial, axes])
+    points = build.weight(places.astype(theta.dtype))
+    mapped = points @ theta.transpose([0, 2, 1])
+    return mapped.reshape([batch, *spatial, axes])
 
 
 def _centers(size: int, align: bool) -> np.ndarray:
@@ -53,21 +53,21 @@ def grid_sample(node: Node, build: Build) -> Expr:
 
     The grid names the last axis first.
     """
-    x, grid = node.operand(0), build.wide(node.operand(1))
-    dtype = build.dtype(x)
+    x, grid = node.operand(0), node.operand(1).wide()
+    dtype = x.dtype
     if dtype.kind == "b":
         raise Unsupported("elements of type bool")
-    if build.is_float(x):
-        x, grid = build.of_one_float([build.wide(x), grid])
-    rank = build.rank(x) - 2
+    if x.is_float:
+        x, grid = build.of_one_float([x.wide(), grid])
+    rank = x.rank - 2
     mode = node.text("mode", "bilinear" if node.opset < 20 else "linear")
     border, align = node.text("padding_mode", "zeros"), bool(node.integer("align_corners", 0))
-    known = build.sizes(x, range(2, 2 + rank), "GridSample")
-    points = build.reshape(grid, [grid.dim(0), -1, rank])
+    known = x.sizes(range(2, 2 + rank), "GridSample")
+    points = grid.reshape([grid.dim(0), -1, rank])
     taps = []
     for axis, size in enumerate(known):
         number = rank - 1 - axis
-        place = build.squeeze(build.slice(points, 2, number, number + 1), [2])
+        place = points.slice(2, number, number + 1).squeeze([2])
         taps.append(
             taps_of(
                 _pixels(place, size, align, build),
@@ -80,16 +80,16 @@ def grid_sample(node: Node, build: Build) -> Expr:
         )
     result = sampled(x, taps, build)
     spatial = [grid.dim(1 + axis) for axis in range(rank)]
-    return build.cast(build.reshape(result, [x.dim(0), x.dim(1), *spatial]), dtype)
+    return result.reshape([x.dim(0), x.dim(1), *spatial]).astype(dtype)
 
 
 def _pixels(place: Expr, size: int, align_corners: bool, build: Build) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
-    shifted = build.binary("add", place, build.scalar_like(1, place))
+    shifted = place + 1
     if align_corners:
-        return build.binary("mul", shifted, build.scalar_like((size - 1) / 2, place))
-    scaled = build.binary("mul", shifted, build.scalar_like(size / 2, place))
-    return build.binary("sub", scaled, build.scalar_like(0.5, place))
+        return shifted * ((size - 1) / 2)
+    scaled = shifted * (size / 2)
+    return scaled - 0.5
 
 
 # -- regions of interest -------------------------------------------------------------------------
@@ -103,9 +103,9 @@ def roi_align(node: Node, build: Build) -> Expr:
     lie evenly in it. He et al., "Mask R-CNN", 2017.
     """
     x, rois, images = (node.operand(index) for index in range(3))
-    dtype = build.dtype(x)
-    x, rois = build.wide(x), build.wide(rois)
-    sizes = build.sizes(x, [2, 3], "RoiAlign")
+    dtype = x.dtype
+    x, rois = x.wide(), rois.wide()
+    sizes = x.sizes([2, 3], "RoiAlign")
     bins = node.integer("output_height", 1), node.integer("output_width", 1)
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
     is_aligned = node.text("coordinate_transformation_mode", default) == "half_pixel"
@@ -116,12 +116,12 @@ def roi_align(node: Node, build: Build) -> Expr:
     for axis in range(2):
         begin, end = (_column(rois, column, scale, build) for column in (1 - axis, 3 - axis))
         if is_aligned:
-            begin, end = (build.binary("sub", v, build.scalar_like(0.5, v)) for v in (begin, end))
-        extent = build.binary("sub", end, begin)
+            begin, end = (v - 0.5 for v in (begin, end))
+        extent = end - begin
         if not is_aligned:
-            extent = build.binary("max", extent, build.scalar_like(1, extent))
-        step = build.binary("div", extent, build.scalar_like(bins[axis], extent))
-        number = build.unary("ceil", step) if ratio <= 0 else build.scalar_like(ratio, step)
+            extent = maximum(extent, 1)
+        step = extent / bins[axis]
+        number = step.ceil() if ratio <= 0 else step.constant(ratio)
         count = ratio if ratio > 0 else _most(number, build)
         check_size([bins[axis], count], 8, "the points of a region", node.name)
         positions, share = _samples(begin, step, number, bins[axis], count, build)
@@ -130,30 +130,28 @@ def roi_align(node: Node, build: Build) -> Expr:
         counts.append(count)
     rows, columns = (size * count for size, count in zip(bins, counts, strict=True))
     pooled = rois.dim(0), rows, columns
-    rows_of = build.expand(build.unsqueeze(points[0], [2]), pooled)
-    columns_of = build.expand(build.unsqueeze(points[1], [1]), pooled)
+    rows_of = points[0].unsqueeze([2]).broadcast_to(pooled)
+    columns_of = points[1].unsqueeze([1]).broadcast_to(pooled)
     taps = []
     for places, size in zip((rows_of, columns_of), sizes, strict=True):
-        flat = build.reshape(places, [rois.dim(0), rows * columns])
+        flat = places.reshape([rois.dim(0), rows * columns])
         tap = taps_of(flat, size, "linear", "border", False, build)
         taps.append(masked(tap, flat, -1.0, float(size), build))
-    own = build.value(GatherOp, [x, build.cast(images, np.int64)], axis=0)
+    own = build.value(GatherOp, [x, images.astype(np.int64)], axis=0)
     values, weights = tap_values(own, taps, build)
     mode = node.text("mode", "avg")
     if mode == "avg":
-        mixed = build.squeeze(build.matmul(build.unsqueeze(weights, [2]), values), [2])
+        mixed = (weights.unsqueeze([2]) @ values).squeeze([2])
     elif mode == "max":
-        mixed = build.reduce("max", build.binary("mul", values, build.unsqueeze(weights, [3])), [2])
+        mixed = (values * weights.unsqueeze([3])).max([2])
     else:
         raise Unsupported(f"mode {mode!r}")
-    split = build.reshape(
-        mixed, [rois.dim(0), bins[0], counts[0], bins[1], counts[1], mixed.dim(2)]
-    )
-    return build.cast(_pooled(split, shares, mode, build), dtype)
+    split = mixed.reshape([rois.dim(0), bins[0], counts[0], bins[1], counts[1], mixed.dim(2)])
+    return _pooled(split, shares, mode, build).astype(dtype)
 
 
 def _column(rois: Expr, column: int, scale: float, build: Build) -> Expr:
-    return build.scaled(build.slice(rois, 1, column, column + 1), scale)
+    return rois.slice(1, column, column + 1).scaled(scale)
 
 
 def _most(number: Expr, build: Build) -> int:
@@ -170,32 +168,32 @@ def _samples(
     begin, step: (R, 1), where the first bin begins and how long a bin is. Of `count` points a
     region uses only as many as its own number.
     """
-    dtype = build.dtype(step)
+    dtype = step.dtype
     point = build.weight((np.arange(count) + 0.5).astype(dtype))
-    divisor = build.binary("max", number, build.scalar_like(1, number))
-    inner = build.binary("div", build.binary("mul", point, step), divisor)
-    outer = build.binary("mul", build.weight(np.arange(bins).astype(dtype)), step)
+    divisor = maximum(number, 1)
+    inner = point * step / divisor
+    outer = build.weight(np.arange(bins).astype(dtype)) * step
     # Added in onnxruntime's order: a point on the very edge of the image must fall to its side.
-    begins = build.unsqueeze(build.binary("add", begin, outer), [2])
-    shifted = build.binary("add", begins, build.unsqueeze(inner, [1]))
-    is_used = build.cast(build.binary("less", point, number), dtype)
-    share = build.binary("div", is_used, divisor)
-    used = build.expand(share, [begin.dim(0), count])
-    return build.reshape(shifted, [begin.dim(0), bins * count]), used
+    begins = (begin + outer).unsqueeze([2])
+    shifted = begins + inner.unsqueeze([1])
+    is_used = (point < number).astype(dtype)
+    share = is_used / divisor
+    used = share.broadcast_to([begin.dim(0), count])
+    return shifted.reshape([begin.dim(0), bins * count]), used
 
 
 def _pooled(points: Expr, shares: Sequence[Expr], mode: str, build: Build) -> Expr:
     """points: (R, height, rows per bin, width, columns per bin, C)  ->  (R, C, height, width)."""
-    rows = build.unsqueeze(shares[0], [1, 3, 4, 5])
-    columns = build.unsqueeze(shares[1], [1, 2, 3, 5])
-    share = build.binary("mul", rows, columns)
+    rows = shares[0].unsqueeze([1, 3, 4, 5])
+    columns = shares[1].unsqueeze([1, 2, 3, 5])
+    share = rows * columns
     if mode == "avg":
-        result = build.reduce("sum", build.binary("mul", points, share), [2, 4])
+        result = (points * share).sum([2, 4])
     else:
-        is_used = build.binary("greater", share, build.scalar_like(0, share))
-        lowest = build.scalar_like(-np.inf, points)
-        result = build.reduce("max", build.select(is_used, points, lowest), [2, 4])
-    return build.transpose(result, [0, 3, 1, 2])
+        is_used = share > 0
+        lowest = points.constant(-np.inf)
+        result = where(is_used, points, lowest).max([2, 4])
+    return result.transpose([0, 3, 1, 2])
 
 
 # -- deformable convolution ----------------------------------------------------------------------
@@ -205,9 +203,7 @@ def _pooled(points: Expr, shares: Sequence[Expr], mode: str, build: Build) -> Ex
 def deformable_convolution(node: Node, build: Build) -> Expr:
     """A convolution whose window's places are moved by computed offsets."""
     x, weight, offset = (node.operand(index) for index in range(3))
-    window = window_of(
-        node, x, build.sizes(weight, range(2, build.rank(weight)), "DeformConv"), build
-    )
+    window = window_of(node, x, weight.sizes(range(2, weight.rank), "DeformConv"), build)
     return deformed(
         x,
         weight,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.importers.building.attention_scores import attend, causal, counted
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -33,17 +33,13 @@ def embed(node: Node, build: Build) -> Sequence[Expr | None]:
     positions_table, segments_table = node.operand(3), node.optional(4)
     positions = node.optional(8)
     if positions is None:
-        (length,) = build.sizes(tokens, [1], "positions that are not given")
+        (length,) = tokens.sizes([1], "positions that are not given")
         positions = build.weight(np.arange(length)[np.newaxis])
-    total = build.binary(
-        "add",
-        build.value(GatherOp, [words, tokens], axis=0),
-        build.value(GatherOp, [positions_table, positions], axis=0),
+    total = build.value(GatherOp, [words, tokens], axis=0) + build.value(
+        GatherOp, [positions_table, positions], axis=0
     )
     if segments is not None and segments_table is not None:
-        total = build.binary(
-            "add", total, build.value(GatherOp, [segments_table, segments], axis=0)
-        )
+        total = total + build.value(GatherOp, [segments_table, segments], axis=0)
     epsilon = node.number("epsilon", 1e-12)
     scale, shift = node.operand(5), node.optional(6)
     normalized = build.value(LayerNormOp, [total, scale, shift], axis=2, epsilon=epsilon)
@@ -60,30 +56,30 @@ def attention(node: Node, build: Build) -> Sequence[Expr]:
     if node.integer("past_present_share_buffer", 0) or node.optional(6) is not None:
         raise Unsupported("a past of variable length in one buffer")
     heads = node.integer("num_heads")
-    (columns,) = build.sizes(weight, [1], "attention")
+    (columns,) = weight.sizes([1], "attention")
     sizes = node.integers("qkv_hidden_sizes") or (columns // 3,) * 3
     if sum(sizes) != columns or len(sizes) != 3 or any(size % heads for size in sizes):
         raise Unsupported(f"{columns} columns for queries, keys and values of {heads} heads")
     packed, first = build.matmul(x, weight, bias), 0
     parts = []
     for size in sizes:
-        part = build.slice(packed, 2, first, first + size)
+        part = packed.slice(2, first, first + size)
         parts.append(_by_heads(part, heads, size // heads, build))
         first += size
     query, key, value = parts
     earlier = None
     if past is not None:
-        earlier = [build.squeeze(build.slice(past, 0, i, i + 1), [0]) for i in range(2)]
+        earlier = [past.slice(0, i, i + 1).squeeze([0]) for i in range(2)]
         key, value = build.concat([earlier[0], key], 2), build.concat([earlier[1], value], 2)
     added = _bias(node, node.optional(3), extra, key, build)
     order = None
     if node.integer("unidirectional", 0):
         order = causal(query, key, earlier[0] if earlier else None, build)
     mixed = attend(query, key, value, build, node.number("scale", 0.0), order, added).values
-    result = build.reshape(build.transpose(mixed, [0, 2, 1, 3]), [x.dim(0), x.dim(1), sizes[2]])
+    result = mixed.transpose([0, 2, 1, 3]).reshape([x.dim(0), x.dim(1), sizes[2]])
     if len(node.results) < 2:
         return [result]
-    present = build.concat([build.unsqueeze(key, [0]), build.unsqueeze(value, [0])], 0)
+    present = build.concat([key.unsqueeze([0]), value.unsqueeze([0])], 0)
     return [result, present]
 
 
@@ -104,13 +100,13 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     mixed = attend(
         query, key, value, build, node.number("scale", 0.0), order, added, has_scores=has_scores
     )
-    (size,) = build.sizes(value, [3], "attention")
-    rows = build.transpose(mixed.values, [0, 2, 1, 3])
-    result = build.reshape(rows, [query.dim(0), query.dim(2), heads * size])
+    (size,) = value.sizes([3], "attention")
+    rows = mixed.values.transpose([0, 2, 1, 3])
+    result = rows.reshape([query.dim(0), query.dim(2), heads * size])
     scores = mixed.scores
     if scores is not None and order is not None:
-        lowest = build.scalar_like(np.finfo(build.dtype(scores)).min, scores)
-        scores = build.select(order, scores, lowest)
+        lowest = scores.constant(np.finfo(scores.dtype).min)
+        scores = where(order, scores, lowest)
     return [result, key, value, scores]
 
 
@@ -118,9 +114,9 @@ def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
     """Queries, keys and values as (batch, heads, rows, size), from any of the packed forms."""
     query, key, value = node.operand(0), node.optional(1), node.optional(2)
     bias = node.optional(3)
-    if build.rank(query) == 5:  # (batch, rows, heads, 3, size)
+    if query.rank == 5:  # (batch, rows, heads, 3, size)
         found = [_unpacked(query, part, build) for part in range(3)]
-    elif key is not None and build.rank(key) == 5:  # (batch, rows, heads, 2, size)
+    elif key is not None and key.rank == 5:  # (batch, rows, heads, 2, size)
         found = [query, *[_unpacked(key, part, build) for part in range(2)]]
     elif key is not None and value is not None:
         found = [query, key, value]
@@ -128,17 +124,15 @@ def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
         raise Unsupported("queries without keys and values")
     parts, first = [], 0
     for part in found:
-        if build.rank(part) == 4 and any(
-            part is v for v in (key, value)
-        ):  # projected and split before
+        if part.rank == 4 and any(part is v for v in (key, value)):  # projected and split before
             parts.append(part)
             continue
-        (columns,) = build.sizes(part, [build.rank(part) - 1], "attention")
-        size = columns // heads if build.rank(part) == 3 else columns
+        (columns,) = part.sizes([part.rank - 1], "attention")
+        size = columns // heads if part.rank == 3 else columns
         if bias is not None:
-            own = build.slice(bias, 0, first, first + heads * size)
-            shape = [heads, size] if build.rank(part) == 4 else [heads * size]
-            part = build.binary("add", part, build.reshape(own, shape))
+            own = bias.slice(0, first, first + heads * size)
+            shape = [heads, size] if part.rank == 4 else [heads * size]
+            part = part + own.reshape(shape)
         first += heads * size
         parts.append(_by_heads(part, heads, size, build))
     return parts
@@ -146,14 +140,14 @@ def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
 
 def _unpacked(packed: Expr, part: int, build: Build) -> Expr:
     """One of the tensors that lie side by side in (batch, rows, heads, parts, size)."""
-    return build.squeeze(build.slice(packed, 3, part, part + 1), [3])
+    return packed.slice(3, part, part + 1).squeeze([3])
 
 
 def _by_heads(x: Expr, heads: int, size: int, build: Build) -> Expr:
     """(batch, rows, heads * size) as (batch, heads, rows, size)."""
-    if build.rank(x) == 3:
-        x = build.reshape(x, [x.dim(0), x.dim(1), heads, size])
-    return build.transpose(x, [0, 2, 1, 3])
+    if x.rank == 3:
+        x = x.reshape([x.dim(0), x.dim(1), heads, size])
+    return x.transpose([0, 2, 1, 3])
 
 
 def _bias(
@@ -168,9 +162,9 @@ def _bias(
         return extra
     is_counted = _mask(mask, key, build)
     lowest = node.number("mask_filter_value", LOWEST)
-    numbers = (build.scalar_like(number, key) for number in (0, lowest))
+    numbers = (key.constant(number) for number in (0, lowest))
     added = build.select(is_counted, *numbers)
-    return added if extra is None else build.binary("add", extra, added)
+    return added if extra is None else extra + added
 
 
 def _mask(mask: Expr, key: Expr, build: Build) -> Expr:
@@ -182,13 +176,13 @@ def _mask(mask: Expr, key: Expr, build: Build) -> Expr:
     (2 batch)                 these ends, and then the first keys that count
     (3 batch + 2)             these ends, and then offsets, which say the same
     """
-    rank = build.rank(mask)
+    rank = mask.rank
     if rank in (2, 3):
-        is_positive = build.binary("greater", mask, build.scalar_like(0, mask))
-        return build.unsqueeze(is_positive, [1, 2] if rank == 2 else [1])
+        is_positive = mask > 0
+        return is_positive.unsqueeze([1, 2] if rank == 2 else [1])
     if rank != 1:
         raise Unsupported(f"a mask with {rank} dimensions")
-    batch, size = build.shape(key)[0], build.shape(mask)[0]
+    batch, size = key.shape[0], mask.shape[0]
     if batch != size and not (isinstance(batch, int) and size in (2 * batch, 3 * batch + 2)):
         raise Unsupported(f"a mask of {size} numbers for a batch of {batch}")
     positions = counted(key, 2, build)
@@ -197,11 +191,11 @@ def _mask(mask: Expr, key: Expr, build: Build) -> Expr:
         part = mask
         if batch != size:
             assert isinstance(batch, int)
-            part = build.slice(mask, 0, first * batch, (first + 1) * batch)
-        return build.unsqueeze(build.cast(part, np.int64), [1])
+            part = mask.slice(0, first * batch, (first + 1) * batch)
+        return part.astype(np.int64).unsqueeze([1])
 
-    counts = build.binary("less", positions, per_batch(0))
+    counts = positions < per_batch(0)
     if isinstance(batch, int) and batch != size and size == 2 * batch:
-        behind = build.binary("greater_equal", positions, per_batch(1))
-        counts = build.binary("and", counts, behind)
-    return build.unsqueeze(counts, [1, 2])
+        behind = positions >= per_batch(1)
+        counts = counts & behind
+    return counts.unsqueeze([1, 2])

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from explorer.importers.building.attention_scores import attend, counted, counted_to, length
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.onnx.contrib.contrib import MICROSOFT
 from explorer.importers.onnx.layers.rotary import rotate
 from explorer.importers.onnx.program.build import Build
@@ -47,12 +47,12 @@ def group_query_attention(node: Node, build: Build) -> Sequence[Expr | None]:
         ]
         interleaved = bool(node.integer("rotary_interleaved", 0))
         query, key = (rotate(x, tables, 2, interleaved, build) for x in (query, key))
-    query, key, value = (build.transpose(x, [0, 2, 1, 3]) for x in (query, key, value))
+    query, key, value = (x.transpose([0, 2, 1, 3]) for x in (query, key, value))
     key = cache.updated(key, node.optional(_PAST_KEY))
     value = cache.updated(value, node.optional(_PAST_VALUE))
     sink = node.optional(_SINK)
     if sink is None and node.integer("smooth_softmax", 0) > 0:
-        sink = build.weight(np.zeros(heads, build.dtype(query)))
+        sink = build.weight(np.zeros(heads, query.dtype))
     wanted = node.integer("qk_output", 0) if len(node.results) > 3 and node.results[3] else 0
     mask = cache.mask()
     mixed = attend(
@@ -67,12 +67,12 @@ def group_query_attention(node: Node, build: Build) -> Sequence[Expr | None]:
         sink=sink,
         has_scores=bool(wanted),
     )
-    (size,) = build.sizes(value, [3], "attention")
-    rows = build.transpose(mixed.values, [0, 2, 1, 3])
-    result = build.reshape(rows, [query.dim(0), query.dim(2), heads * size])
+    (size,) = value.sizes([3], "attention")
+    rows = mixed.values.transpose([0, 2, 1, 3])
+    result = rows.reshape([query.dim(0), query.dim(2), heads * size])
     scores = mixed.weights
     if wanted == 1 and mixed.scores is not None:
-        scores = build.select(mask, mixed.scores, build.scalar_like(0, mixed.scores))
+        scores = where(mask, mixed.scores, 0)
     return [result, key, value, scores]
 
 
@@ -90,22 +90,22 @@ def _check_supported(node: Node) -> None:
 def _projected(node: Node, heads: int, shared: int, build: Build) -> list[Expr]:
     """Queries, keys and values as (batch, rows, heads, size)."""
     query, key, value = node.operand(_QUERY), node.optional(_KEY), node.optional(_VALUE)
-    (columns,) = build.sizes(query, [2], "attention")
+    (columns,) = query.sizes([2], "attention")
     if key is None or value is None:
         size = columns // (heads + 2 * shared)
         ends = np.cumsum([0, heads * size, shared * size, shared * size])
         if ends[-1] != columns:
             raise ValueError(f"{columns} columns for {heads} heads and {shared} of keys and values")
-        parts = [build.slice(query, 2, int(ends[i]), int(ends[i + 1])) for i in range(3)]
+        parts = [query.slice(2, int(ends[i]), int(ends[i + 1])) for i in range(3)]
     else:
         size, parts = columns // heads, [query, key, value]
     numbers = (heads, shared, shared)
     for part, number in zip(parts, numbers, strict=True):
-        (columns,) = build.sizes(part, [2], "attention")
+        (columns,) = part.sizes([2], "attention")
         if columns != number * size:
             raise ValueError(f"{columns} columns for {number} heads of {size}")
     return [
-        build.reshape(part, [part.dim(0), part.dim(1), number, size])
+        part.reshape([part.dim(0), part.dim(1), number, size])
         for part, number in zip(parts, numbers, strict=True)
     ]
 
@@ -134,18 +134,18 @@ class _Cache:
     @cached_property
     def lasts(self) -> Expr:
         """(batch, 1): the position of the last token of each sequence."""
-        lengths = self.build.cast(self.node.operand(_LENGTHS), np.int64)
-        return self.build.reshape(lengths, [self.query.dim(0), 1])
+        lengths = self.node.operand(_LENGTHS).astype(np.int64)
+        return lengths.reshape([self.query.dim(0), 1])
 
     @cached_property
     def ends(self) -> Expr:
         """(batch, 1): how many tokens each sequence has with the new ones."""
-        return self.build.binary("add", self.lasts, self.build.weight(np.array(1, np.int64)))
+        return self.lasts + self.build.weight(np.array(1, np.int64))
 
     @cached_property
     def total(self) -> Expr:
         """The most tokens of a sequence."""
-        return self.build.cast(self.build.reshape(self.node.operand(_TOTAL), []), np.int64)
+        return self.node.operand(_TOTAL).reshape([]).astype(np.int64)
 
     @cached_property
     def new(self) -> Expr | None:
@@ -153,17 +153,17 @@ class _Cache:
         given = self.node.optional(_NEW)
         if given is None:
             return None
-        return self.build.reshape(self.build.cast(given, np.int64), [self.query.dim(0), 1])
+        return given.astype(np.int64).reshape([self.query.dim(0), 1])
 
     def _if_first(self, first: Expr, later: Expr) -> Expr:
         """What holds for the first tokens of all sequences, or for later ones: where all are new,
         they are the first."""
         build = self.build
-        is_first = build.binary("equal", length(self.query, 1, build), self.total)
+        is_first = length(self.query, 1, build) == self.total
         known = build.knowledge.needed(is_first)
         if self.node.optional(_PAST_KEY) is None or (known is not None and known.item()):
             return first
-        return later if known is not None else build.select(is_first, first, later)
+        return later if known is not None else where(is_first, first, later)
 
     @cached_property
     def begins(self) -> Expr:
@@ -173,16 +173,16 @@ class _Cache:
         """
         build = self.build
         if self.new is not None:
-            return build.binary("sub", self.ends, self.new)
+            return self.ends - self.new
         zero = build.weight(np.zeros((1, 1), np.int64))
-        behind = build.binary("sub", self.ends, length(self.query, 1, build))
+        behind = self.ends - length(self.query, 1, build)
         return self._if_first(zero, behind)
 
     @cached_property
     def rows(self) -> Expr:
         """(batch or 1, rows): the position of each new row."""
         build = self.build
-        return build.binary("add", self.begins, counted(self.query, 1, build))
+        return self.begins + counted(self.query, 1, build)
 
     @property
     def angles(self) -> Expr:
@@ -195,9 +195,9 @@ class _Cache:
             return self.rows
         if self.new is not None:
             return given
-        given = build.cast(given, np.int64)
-        begin = build.slices(given, {0: (0, 1, 1), 1: (0, 1, 1)})
-        first = build.binary("add", begin, counted(self.query, 1, build))
+        given = given.astype(np.int64)
+        begin = given.slices({0: (0, 1, 1), 1: (0, 1, 1)})
+        first = begin + counted(self.query, 1, build)
         return self._if_first(first, given)
 
     @cached_property
@@ -211,7 +211,7 @@ class _Cache:
     @cached_property
     def places(self) -> Expr:
         """0 to the number of rows that the new cache has."""
-        limit = self.build.binary("max", self.total, self.capacity)
+        limit = maximum(self.total, self.capacity)
         if self.build.knowledge.sizes(limit) is None:
             raise Unsupported("how long the new cache is depends on total_sequence_length")
         return counted_to(limit, self.build)
@@ -220,14 +220,14 @@ class _Cache:
     def sources(self) -> Expr:
         """(batch or 1, places): which row of past, new rows and a zero stands in each place."""
         build = self.build
-        behind = build.binary("sub", self.places, self.begins)
+        behind = self.places - self.begins
         zeros = length(self.query, 1, build)
-        new = build.binary("min", behind, zeros)
+        new = minimum(behind, zeros)
         if self.new is not None:
-            new = build.select(build.binary("less", new, self.new), new, zeros)
-        is_past = build.binary("less", behind, build.weight(np.array(0, np.int64)))
-        places = build.expand(self.places, build.all_sizes(is_past))
-        return build.select(is_past, places, build.binary("add", new, self.capacity))
+            new = where(new < self.new, new, zeros)
+        is_past = behind < build.weight(np.array(0, np.int64))
+        places = self.places.broadcast_to(is_past.all_sizes())
+        return where(is_past, places, new + self.capacity)
 
     def updated(self, new: Expr, past: Expr | None) -> Expr:
         """new: (batch, heads, rows, size). With the past of each sequence in front of it, and zeros
@@ -238,15 +238,15 @@ class _Cache:
         known = build.knowledge.array(sources)
         if known is not None:
             sources = build.weight(known)
-            sizes = [size for part in parts if (size := build.size(part, 2)) is not None]
+            sizes = [size for part in parts if (size := part.size(2)) is not None]
             if len(sizes) == len(parts) and np.array_equal(known, [np.arange(sum(sizes))]):
                 return build.concat(parts, 2)
         row = [new.dim(0), new.dim(1), 1, new.dim(3)]
-        rows = build.concat([*parts, build.expand(build.scalar_like(0, new), row)], 2)
-        if build.size(sources, 0) == 1:
-            return build.value(GatherOp, [rows, build.squeeze(sources, [0])], axis=2)
+        rows = build.concat([*parts, new.constant(0).broadcast_to(row)], 2)
+        if sources.size(0) == 1:
+            return build.value(GatherOp, [rows, sources.squeeze([0])], axis=2)
         sizes = [new.dim(0), new.dim(1), sources.dim(1), new.dim(3)]
-        each = build.expand(build.unsqueeze(sources, [1, 3]), sizes)
+        each = sources.unsqueeze([1, 3]).broadcast_to(sizes)
         return build.value(GatherElementsOp, [rows, each], axis=2)
 
     def mask(self) -> Expr:
@@ -256,20 +256,20 @@ class _Cache:
         """
         build, window = self.build, self.node.integer("local_window_size", -1)
         if not self.node.integer("causal", 1):
-            return build.unsqueeze(build.binary("less_equal", self.places, self.lasts), [1, 2])
-        rows = build.unsqueeze(build.binary("min", self.rows, self.lasts), [2])
-        is_seen = build.binary("less_equal", self.places, rows)
+            return (self.places <= self.lasts).unsqueeze([1, 2])
+        rows = minimum(self.rows, self.lasts).unsqueeze([2])
+        is_seen = self.places <= rows
         if window > 0:
-            first = build.binary("sub", rows, build.weight(np.array(window, np.int64)))
-            is_near = build.binary("greater", self.places, first)
-            is_seen = build.binary("and", is_seen, is_near)
-        return build.unsqueeze(is_seen, [1])
+            first = rows - build.weight(np.array(window, np.int64))
+            is_near = self.places > first
+            is_seen = is_seen & is_near
+        return is_seen.unsqueeze([1])
 
 
 def _widened(bias: Expr | None, key: Expr, build: Build) -> Expr | None:
     """(..., total) with a column for every place of the cache; no query sees those behind."""
-    if bias is None or build.shape(bias)[3] == build.shape(key)[2]:
+    if bias is None or bias.shape[3] == key.shape[2]:
         return bias
-    last = build.binary("sub", length(bias, 3, build), build.weight(np.array(1, np.int64)))
-    columns = build.binary("min", counted(key, 2, build), last)
+    last = length(bias, 3, build) - build.weight(np.array(1, np.int64))
+    columns = minimum(counted(key, 2, build), last)
     return build.value(GatherOp, [bias, columns], axis=3)

@@ -104,9 +104,9 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
     x, w, r = (node.operand(index) for index in range(3))
     initial = [node.optional(index) for index in kind.states]
     if batch_first:
-        x = build.transpose(x, [1, 0, 2])
-        initial = [s if s is None else build.transpose(s, [1, 0, 2]) for s in initial]
-    directions, rows, hidden = build.sizes(r, range(3), "a recurrent layer")
+        x = x.transpose([1, 0, 2])
+        initial = [s if s is None else s.transpose([1, 0, 2]) for s in initial]
+    directions, rows, hidden = r.sizes(range(3), "a recurrent layer")
     if is_quantized:
         rows, hidden = hidden, rows
     if rows != kind.gates * hidden:
@@ -140,14 +140,14 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
         state = [_initial(given, index, hidden, x, build) for given in initial]
         is_backwards = is_reverse or index == 1
         steps, last = run_layer(direction, kind.step, projected, state, valid, is_backwards)
-        outputs.append(build.unsqueeze(steps, [1]))
-        finals.append([build.unsqueeze(s, [0]) for s in last])
+        outputs.append(steps.unsqueeze([1]))
+        finals.append([s.unsqueeze([0]) for s in last])
     everything = build.concat(outputs, 1)
     lasts = [build.concat([final[s] for final in finals], 0) for s in range(len(initial))]
     if not batch_first:
         return [everything, *lasts]
-    turned = [build.transpose(last, [1, 0, 2]) for last in lasts]
-    return [build.transpose(everything, [2, 0, 1, 3]), *turned]
+    turned = [last.transpose([1, 0, 2]) for last in lasts]
+    return [everything.transpose([2, 0, 1, 3]), *turned]
 
 
 def _check_layer(
@@ -170,9 +170,9 @@ def _check_layer(
     direction = node.text("direction", "forward")
     if wanted.get(direction) != directions:
         raise ValueError(f"direction {direction!r} of a weight with {directions} directions")
-    if build.rank(x) != 3:
+    if x.rank != 3:
         raise ValueError(f"operand 0 is {format_shape(build.shape(x))}; 3 dimensions expected")
-    _, batch, width = build.shape(x)
+    _, batch, width = x.shape
     state_shape = (directions, batch, hidden)
     if bool(node.integer("layout", 0)):
         state_shape = (batch, directions, hidden)
@@ -185,7 +185,7 @@ def _check_layer(
     }
     for index, shape in expected.items():
         operand = node.optional(index)
-        if operand is not None and not may_be_same_shape(build.shape(operand), shape):
+        if operand is not None and not may_be_same_shape(operand.shape, shape):
             raise ValueError(
                 f"operand {index} is {format_shape(build.shape(operand))}; "
                 f"{format_shape(shape)} expected"
@@ -203,8 +203,8 @@ def _slice_of(
     if stored is not None:
         array = stored[index] if change is None else change(stored[index])
         return build.weight(np.ascontiguousarray(array))
-    own = build.squeeze(build.slice(value, 0, index, index + 1), [0])
-    return own if change is None else build.transpose(own, [1, 0])
+    own = value.slice(0, index, index + 1).squeeze([0])
+    return own if change is None else own.transpose([1, 0])
 
 
 def _quantized(node: Node, weights: int, parameters: int, index: int, build: Build) -> _Bytes:
@@ -227,7 +227,7 @@ def _recurrence(r: Expr, index: int, kind: _Kind, hidden: int, build: Build) -> 
     turned = _slice_of(r, index, np.transpose, build)
     if len(ranges) == 1:
         return [turned]
-    return [build.slice(turned, 1, a, b) for a, b in ranges]
+    return [turned.slice(1, a, b) for a, b in ranges]
 
 
 def _biases(
@@ -239,7 +239,7 @@ def _biases(
     """
     rows = kind.gates * hidden
     if given is None:
-        zeros = np.zeros(rows, build.dtype(x))
+        zeros = np.zeros(rows, x.dtype)
         return build.weight(zeros), build.weight(zeros[:hidden])
     stored = build.stored(given)
     if stored is not None:
@@ -248,12 +248,12 @@ def _biases(
         if kind is _GRU:
             inner[rows - hidden :] = 0
         return build.weight(outer + inner), build.weight(last)
-    both = build.squeeze(build.slice(given, 0, index, index + 1), [0])
-    outer, inner = build.slice(both, 0, 0, rows), build.slice(both, 0, rows, 2 * rows)
-    last = build.slice(inner, 0, rows - hidden, rows)
+    both = given.slice(0, index, index + 1).squeeze([0])
+    outer, inner = both.slice(0, 0, rows), both.slice(0, rows, 2 * rows)
+    last = inner.slice(0, rows - hidden, rows)
     if kind is _GRU:
-        inner = build.padded(build.slice(inner, 0, 0, rows - hidden), [0], [hidden])
-    return build.binary("add", outer, inner), last
+        inner = inner.slice(0, 0, rows - hidden).pad([0], [hidden])
+    return outer + inner, last
 
 
 def _peepholes(node: Node, index: int, build: Build) -> Expr | None:
@@ -264,8 +264,8 @@ def _peepholes(node: Node, index: int, build: Build) -> Expr | None:
 def _initial(given: Expr | None, index: int, hidden: int, x: Expr, build: Build) -> Expr:
     """The initial state (batch, hidden) of a direction; zero where it is not given."""
     if given is not None:
-        return build.squeeze(build.slice(given, 0, index, index + 1), [0])
-    return build.expand(build.scalar_like(0, x), [x.dim(1), hidden])
+        return given.slice(0, index, index + 1).squeeze([0])
+    return x.constant(0).broadcast_to([x.dim(1), hidden])
 
 
 def _validity(node: Node, x: Expr, build: Build) -> Expr | None:
@@ -273,12 +273,12 @@ def _validity(node: Node, x: Expr, build: Build) -> Expr | None:
     lengths = node.optional(4)
     if lengths is None:
         return None
-    (length,) = build.sizes(x, [0], "sequences of different lengths")
+    (length,) = x.sizes([0], "sequences of different lengths")
     known = build.knowledge.array(lengths)
     if known is not None and np.all(known == length):
         return None
-    steps = build.weight(np.arange(length, dtype=build.dtype(lengths)).reshape(-1, 1, 1))
-    return build.binary("less", steps, build.unsqueeze(lengths, [0, 2]))
+    steps = build.weight(np.arange(length, dtype=lengths.dtype).reshape(-1, 1, 1))
+    return steps < lengths.unsqueeze([0, 2])
 
 
 # -- activations ---------------------------------------------------------------------------------

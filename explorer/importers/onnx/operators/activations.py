@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.nodes import Unsupported
 
 _DEFAULTS: Mapping[str, Mapping[str, float]] = {
@@ -52,7 +52,7 @@ def activated(x: Expr, name: str, parameters: Sequence[float], build: Build) -> 
     match name.lower():
         case "affine":
             scale, shift = values
-            return build.binary("add", build.scaled(x, scale), build.scalar_like(shift, x))
+            return x.scaled(scale) + shift
         case "clip":
             return build.unary("clip", x, *values)
         case "elu":
@@ -60,19 +60,19 @@ def activated(x: Expr, name: str, parameters: Sequence[float], build: Build) -> 
         case "hardsigmoid":
             return build.unary("hard_sigmoid", x, *values)
         case "hardswish":
-            return build.unary("hard_swish", x)
+            return x.unary("hard_swish")
         case "leakyrelu":
             return build.unary("leaky_relu", x, *values)
         case "scaledtanh":
             scale, inner = values
-            return build.scaled(build.unary("tanh", build.scaled(x, inner)), scale)
+            return x.scaled(inner).tanh().scaled(scale)
         case "selu":
             alpha, gamma = values
-            return build.scaled(build.unary("elu", x, alpha), gamma)
+            return x.unary("elu", alpha).scaled(gamma)
         case "softsign":
-            size = build.binary("add", build.unary("abs", x), build.scalar_like(1, x))
-            return build.binary("div", x, size)
+            size = abs(x) + 1
+            return x / size
         case "thresholdedrelu":
-            passes = build.binary("greater", x, build.scalar_like(values[0], x))
-            return build.select(passes, x, build.scalar_like(0, x))
-    return build.unary(name.lower(), x)
+            passes = x > values[0]
+            return where(passes, x, 0)
+    return x.unary(name.lower())

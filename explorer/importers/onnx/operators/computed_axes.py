@@ -14,43 +14,43 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Undecided
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.ir.top.movement.reshape import ReshapeOp
 
 
 def unsqueeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64, whose elements count in the result."""
-    count, own = _count(axes, build), build.rank(x)
+    count, own = _count(axes, build), x.rank
     rank = own + count
     if not own:
-        return build.reshape(x, [1] * rank)
+        return x.reshape([1] * rank)
     is_new = _is_among(axes, rank, build)
-    is_old = build.binary("sub", _numbers([1] * rank, build), is_new)
+    is_old = _numbers([1] * rank, build) - is_new
     number = _before(is_old, rank, build)
     sizes = _sizes_at(number, x, build)
-    return _reshaped(x, build.binary("add", build.binary("mul", sizes, is_old), is_new), build)
+    return _reshaped(x, sizes * is_old + is_new, build)
 
 
 def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64. That they have size 1 shows when it runs."""
-    count, own = _count(axes, build), build.rank(x)
+    count, own = _count(axes, build), x.rank
     if count > own:
         raise ValueError(f"{count} axes of a tensor with {own} dimensions")
     if count == own:
-        return build.reshape(x, [])
+        return x.reshape([])
     is_gone = _is_among(axes, own, build)
-    is_kept = build.binary("sub", _numbers([1] * own, build), is_gone)
+    is_kept = _numbers([1] * own, build) - is_gone
     number = _before(is_kept, own, build)
     wanted = build.weight(np.arange(own - count)[:, np.newaxis])
-    fits = build.cast(build.binary("equal", wanted, build.unsqueeze(number, [0])), np.int64)
-    chosen = build.binary("mul", fits, build.unsqueeze(is_kept, [0]))
-    sizes = build.unsqueeze(build.shape_vector(build.all_sizes(x)), [0])
-    return _reshaped(x, build.reduce("sum", build.binary("mul", chosen, sizes), [1]), build)
+    fits = (wanted == number.unsqueeze([0])).astype(np.int64)
+    chosen = fits * is_kept.unsqueeze([0])
+    sizes = build.shape_vector(x.all_sizes()).unsqueeze([0])
+    return _reshaped(x, (chosen * sizes).sum([1]), build)
 
 
 def _count(axes: Expr, build: Build) -> int:
-    count = build.size(axes, 0) if build.rank(axes) == 1 else None
+    count = axes.size(0) if axes.rank == 1 else None
     if count is None:
         raise Undecided("how many axes there are depends on the inputs")
     return count
@@ -59,25 +59,25 @@ def _count(axes: Expr, build: Build) -> int:
 def _is_among(axes: Expr, rank: int, build: Build) -> Expr:
     """(rank) of 0 and 1: which axes of a tensor are listed, counted from either end."""
     zero = build.weight(np.zeros((), np.int64))
-    behind = build.binary("add", axes, build.weight(np.array(rank)))
-    front = build.select(build.binary("less", axes, zero), behind, axes)
+    behind = axes + build.weight(np.array(rank))
+    front = where(axes < zero, behind, axes)
     numbers = build.weight(np.arange(rank)[:, np.newaxis])
-    is_it = build.cast(build.binary("equal", numbers, build.unsqueeze(front, [0])), np.int64)
-    return build.reduce("max", is_it, [1])
+    is_it = (numbers == front.unsqueeze([0])).astype(np.int64)
+    return is_it.max([1])
 
 
 def _before(marked: Expr, rank: int, build: Build) -> Expr:
     """(rank): how many marked axes stand before each."""
     earlier = build.weight(np.tri(rank, k=-1, dtype=np.int64))
-    return build.reduce("sum", build.binary("mul", earlier, build.unsqueeze(marked, [0])), [1])
+    return (earlier * marked.unsqueeze([0])).sum([1])
 
 
 def _sizes_at(number: Expr, x: Expr, build: Build) -> Expr:
     """The sizes of x at numbers of axes; 0 behind the last."""
-    own = build.rank(x)
-    fits = build.binary("equal", build.unsqueeze(number, [1]), build.weight(np.arange(own)))
-    sizes = build.unsqueeze(build.shape_vector(build.all_sizes(x)), [0])
-    return build.reduce("sum", build.binary("mul", build.cast(fits, np.int64), sizes), [1])
+    own = x.rank
+    fits = number.unsqueeze([1]) == build.weight(np.arange(own))
+    sizes = build.shape_vector(x.all_sizes()).unsqueeze([0])
+    return (fits.astype(np.int64) * sizes).sum([1])
 
 
 def _numbers(numbers: list[int], build: Build) -> Expr:

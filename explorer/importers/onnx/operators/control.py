@@ -82,8 +82,8 @@ def _both_branches(node: Node, condition: Expr, build: Build) -> list[Imported]:
     try:
         if forms[0] != forms[1]:
             raise ValueError("its branches return sequences or optionals of different structure")
-        if build.rank(condition):
-            condition = build.reshape(condition, [])
+        if condition.rank:
+            condition = condition.reshape([])
         made = build.branch(condition, then_region, else_region)
     except ValueError as error:
         discard(then_region.block)
@@ -140,7 +140,7 @@ def _given(operands: Sequence[Imported | None]) -> tuple[Imported, ...]:
 
 
 def _scalar(value: Expr | None, build: Build) -> Expr | None:
-    return build.reshape(value, []) if value is not None and build.rank(value) else value
+    return value.reshape([]) if value is not None and value.rank else value
 
 
 def _in_region(found: _Loop, build: Build) -> list[Imported]:
@@ -298,7 +298,7 @@ def _no_rows(found: _Loop, build: Build) -> list[Expr]:
 
 
 def _stacked(values: Sequence[Expr], axis: int, build: Build) -> Expr:
-    return build.concat([build.unsqueeze(value, [axis]) for value in values], axis)
+    return build.concat([value.unsqueeze([axis]) for value in values], axis)
 
 
 # -- Scan ----------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def scan_batches(node: Node, build: Build) -> Sequence[Imported]:
     body = node.graph("body")
     inputs = node.integer("num_scan_inputs")
     outputs = len(body.output) - (len(present) - inputs)
-    batch, length = build.sizes(present[-1], [0, 1], "a scan over a batch")
+    batch, length = present[-1].sizes([0, 1], "a scan over a batch")
     if lengths is not None and build.integers(lengths, "the lengths") != [length] * batch:
         raise Unsupported("sequences of different lengths")
     directions = node.integers("directions") or (0,) * inputs
@@ -351,7 +351,7 @@ def scan_batches(node: Node, build: Build) -> Sequence[Imported]:
     found = _Scan(body, (0,) * inputs, directions, (0,) * outputs, (0,) * outputs)
     results = []
     for number in range(batch):
-        own = [build.squeeze(build.slice(x, 0, number, number + 1), [0]) for x in present]
+        own = [x.slice(0, number, number + 1).squeeze([0]) for x in present]
         results.append(_scan(found, own, build))
     return [_stacked(values, 0, build) for values in zip(*results, strict=True)]
 
@@ -359,17 +359,17 @@ def scan_batches(node: Node, build: Build) -> Sequence[Imported]:
 def _scan(found: _Scan, operands: Sequence[Expr], build: Build) -> list[Expr]:
     scanned = len(found.input_axes)
     states, inputs = operands[: len(operands) - scanned], operands[len(operands) - scanned :]
-    axes = [build.axis(a, build.rank(x)) for a, x in zip(found.input_axes, inputs, strict=True)]
-    trips = build.size(inputs[0], axes[0])
-    count = build.reshape(build.shape_vector([inputs[0].dim(axes[0])]), [])
-    last = build.binary("sub", count, build.weight(np.array(1, np.int64)))
+    axes = [build.axis(a, x.rank) for a, x in zip(found.input_axes, inputs, strict=True)]
+    trips = inputs[0].size(axes[0])
+    count = build.shape_vector([inputs[0].dim(axes[0])]).reshape([])
+    last = count - build.weight(np.array(1, np.int64))
 
     def body(types: Sequence[Attribute]) -> tuple[Region, list[Imported]]:
         with build.inside([tensor_type(i64, ()), *types]) as block:
             number, *present = build.arguments(block)
             number.value.name_hint = "iteration"
             slices = [
-                _scanned(x, axis, build.binary("sub", last, number) if backwards else number, build)
+                _scanned(x, axis, last - number if backwards else number, build)
                 for x, axis, backwards in zip(inputs, axes, found.input_directions, strict=True)
             ]
             results = build.inline(found.body, [*present, *slices])
@@ -399,9 +399,9 @@ def _scanned(x: Expr, axis: int, number: Expr, build: Build) -> Expr:
 def _turned(rows: Expr, axis: int, is_backwards: bool, build: Build) -> Expr:
     """The rows along another axis than the first, perhaps the last one first."""
     if is_backwards:
-        rows = build.slices(rows, {0: (-1, -1, -1)})
-    rank = build.rank(rows)
+        rows = rows.slices({0: (-1, -1, -1)})
+    rank = rows.rank
     axis = build.axis(axis, rank)
     order = list(range(1, rank))
     order.insert(axis, 0)
-    return build.transpose(rows, order)
+    return rows.transpose(order)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -36,25 +36,25 @@ _VARIADIC = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}
 
 @converts(*_UNARY)
 def unary(node: Node, build: Build) -> Expr:
-    return build.unary(_UNARY[node.operator], node.operand(0))
+    return node.operand(0).unary(_UNARY[node.operator])
 
 
 @converts("LeakyRelu")
 def leaky_relu(node: Node, build: Build) -> Expr:
-    return build.unary("leaky_relu", node.operand(0), alpha=node.number("alpha", 0.01))
+    return node.operand(0).unary("leaky_relu", alpha=node.number("alpha", 0.01))
 
 
 @converts("Elu")
 def elu(node: Node, build: Build) -> Expr:
-    return build.unary("elu", node.operand(0), alpha=node.number("alpha", 1.0))
+    return node.operand(0).unary("elu", alpha=node.number("alpha", 1.0))
 
 
 @converts("Celu", since=12)
 def celu(node: Node, build: Build) -> Expr:
     """alpha * elu(x / alpha), as ONNX's own function has it; with a scalar, which keeps rank 0."""
     x, alpha = node.operand(0), node.number("alpha", 1.0)
-    scaled = build.binary("div", x, build.scalar_like(alpha, x)) if alpha != 1 else x
-    return build.scaled(build.unary("elu", scaled, alpha=1.0), alpha)
+    scaled = x / alpha if alpha != 1 else x
+    return scaled.unary("elu", alpha=1.0).scaled(alpha)
 
 
 @converts("Selu", since=6)
@@ -62,7 +62,7 @@ def selu(node: Node, build: Build) -> Expr:
     """gamma * elu(x, alpha); the defaults are Klambauer et al., 2017."""
     alpha = node.number("alpha", 1.67326319217681884765625)
     gamma = node.number("gamma", 1.05070102214813232421875)
-    return build.scaled(build.unary("elu", node.operand(0), alpha=alpha), gamma)
+    return node.operand(0).unary("elu", alpha=alpha).scaled(gamma)
 
 
 @converts("Shrink", since=9)
@@ -70,42 +70,42 @@ def shrink(node: Node, build: Build) -> Expr:
     """x + bias below -lambd, x - bias above lambd, 0 between. Of integers it is computed in floats
     that hold them, as in onnxruntime, for -lambd is no unsigned number."""
     x = node.operand(0)
-    dtype = build.dtype(x)
+    dtype = x.dtype
     is_wide = dtype.kind in "iu" and dtype.itemsize >= 4
-    wide = x if build.is_float(x) else build.cast(x, np.float64 if is_wide else np.float32)
+    wide = x if x.is_float else x.astype(np.float64 if is_wide else np.float32)
     limit, bias = (
-        build.scalar_like(node.number(name, default), wide)
+        wide.constant(node.number(name, default))
         for name, default in (("lambd", 0.5), ("bias", 0.0))
     )
-    raised, lowered = (build.binary(kind, wide, bias) for kind in ("add", "sub"))
-    is_above = build.binary("less", limit, wide)
-    is_below = build.binary("less", wide, build.unary("neg", limit))
-    above = build.select(is_above, lowered, build.scalar_like(0, wide))
-    return build.cast(build.select(is_below, raised, above), dtype)
+    raised, lowered = (wide.binary(kind, bias) for kind in ("add", "sub"))
+    is_above = limit < wide
+    is_below = wide < -limit
+    above = build.select(is_above, lowered, wide.constant(0))
+    return build.select(is_below, raised, above).astype(dtype)
 
 
 @converts("HardSigmoid")
 def hard_sigmoid(node: Node, build: Build) -> Expr:
     alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
-    return build.unary("hard_sigmoid", node.operand(0), alpha, beta)
+    return node.operand(0).unary("hard_sigmoid", alpha, beta)
 
 
 @converts("Gelu")
 def gelu(node: Node, build: Build) -> Expr:
     is_tanh = node.text("approximate", "none") == "tanh"
-    return build.unary("gelu_tanh" if is_tanh else "gelu", node.operand(0))
+    return node.operand(0).unary("gelu_tanh" if is_tanh else "gelu")
 
 
 @converts("Mish")
 def mish(node: Node, build: Build) -> Expr:
     """x * tanh(softplus(x))"""
     x = node.operand(0)
-    return build.binary("mul", x, build.unary("tanh", build.unary("softplus", x)))
+    return x * x.softplus().tanh()
 
 
 @converts(*_BINARY, since=7)
 def binary(node: Node, build: Build) -> Expr:
-    return build.binary(_BINARY[node.operator], node.operand(0), node.operand(1))
+    return node.operand(0).binary(_BINARY[node.operator], node.operand(1))
 
 
 @converts(*_BINARY, "Pow", "PRelu", until=6)
@@ -113,34 +113,34 @@ def legacy_binary(node: Node, build: Build) -> Expr:
     """Before opset 7 the right operand is aligned at `axis`, and only if `broadcast` is set."""
     left, right = node.operand(0), node.operand(1)
     if node.operator == "PRelu":
-        return build.binary("prelu", left, _per_channel(right, left, build))
-    rank, missing = build.rank(left), build.rank(left) - build.rank(right)
+        return left.binary("prelu", _per_channel(right, left, build))
+    rank, missing = left.rank, left.rank - right.rank
     if node.integer("broadcast", 0) and "axis" in node.attributes:
         trailing = missing - build.axis(node.integer("axis"), rank)
-        right = build.reshape(right, [*build.all_sizes(right), *[1] * trailing])
-    return build.binary(_BINARY.get(node.operator, "pow"), left, right)
+        right = right.reshape([*right.all_sizes(), *[1] * trailing])
+    return left.binary(_BINARY.get(node.operator, "pow"), right)
 
 
 @converts("Pow", since=7)
 def power(node: Node, build: Build) -> Expr:
     base, exponent = node.operand(0), node.operand(1)
-    if build.is_float(exponent) and not build.is_float(base):
-        wide = build.binary("pow", build.cast(base, build.dtype(exponent)), exponent)
-        return build.cast(wide, build.dtype(base))
-    return build.binary("pow", base, build.cast(exponent, build.dtype(base)))
+    if exponent.is_float and not base.is_float:
+        wide = base.astype(exponent.dtype) ** exponent
+        return wide.astype(base.dtype)
+    return base ** exponent.astype(base.dtype)
 
 
 @converts("PRelu", since=7)
 def prelu(node: Node, build: Build) -> Expr:
     x, slope = node.operand(0), node.operand(1)
-    return build.binary("prelu", x, slope)
+    return x.binary("prelu", slope)
 
 
 @converts("Mod", since=10)
 def modulo(node: Node, build: Build) -> Expr:
     """`fmod = 1` has the dividend's sign (C), else the result has the divisor's (Python)."""
     kind = "fmod" if node.integer("fmod", 0) else "mod"
-    return build.binary(kind, node.operand(0), node.operand(1))
+    return node.operand(0).binary(kind, node.operand(1))
 
 
 @converts("BitShift", since=11)
@@ -148,13 +148,13 @@ def shift(node: Node, build: Build) -> Expr:
     direction = node.text("direction", "")
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"attribute direction is {direction!r}; LEFT or RIGHT expected")
-    return build.binary(f"shift_{direction.lower()}", node.operand(0), node.operand(1))
+    return node.operand(0).binary(f"shift_{direction.lower()}", node.operand(1))
 
 
 @converts("IsInf", since=10)
 def is_infinite(node: Node, build: Build) -> Expr:
     positive, negative = (node.integer(f"detect_{sign}", 1) for sign in ("positive", "negative"))
-    return build.unary("is_infinite", node.operand(0), float(positive), float(negative))
+    return node.operand(0).unary("is_infinite", float(positive), float(negative))
 
 
 @converts(*_VARIADIC)
@@ -164,8 +164,8 @@ def variadic(node: Node, build: Build) -> Expr:
         raise ValueError("no operand")
     result = operands[0]
     for operand in operands[1:]:
-        result = build.binary(_VARIADIC[node.operator], result, operand)
-    return build.scaled(result, 1 / len(operands)) if node.operator == "Mean" else result
+        result = result.binary(_VARIADIC[node.operator], operand)
+    return result.scaled(1 / len(operands)) if node.operator == "Mean" else result
 
 
 @converts("Where", since=9)
@@ -187,7 +187,7 @@ def cast(node: Node, build: Build) -> Expr:
 
 @converts("CastLike", since=15)
 def cast_like(node: Node, build: Build) -> Expr:
-    return _cast(node.operand(0), build.dtype(node.operand(1)), node, build)
+    return _cast(node.operand(0), node.operand(1).dtype, node, build)
 
 
 def _cast(x: Expr, dtype: np.dtype, node: Node, build: Build) -> Expr:
@@ -223,22 +223,22 @@ def clip(node: Node, build: Build) -> Expr:
         highest = None if stored_high is None else stored_high.item()
         return _clip(x, lowest, highest, build)
     if low is not None:
-        x = build.binary("max", x, low)
-    return x if high is None else build.binary("min", x, high)
+        x = maximum(x, low)
+    return x if high is None else minimum(x, high)
 
 
 def _clip(x: Expr, low: float | None, high: float | None, build: Build) -> Expr:
-    if low is not None and high is not None and build.is_float(x):
-        return build.unary("clip", x, float(low), float(high))
+    if low is not None and high is not None and x.is_float:
+        return x.clip(float(low), float(high))
     if low == 0 and high is None:
-        return build.unary("relu", x)
+        return x.relu()
     if low is not None:
-        x = build.binary("max", x, build.scalar_like(low, x))
-    return x if high is None else build.binary("min", x, build.scalar_like(high, x))
+        x = maximum(x, low)
+    return x if high is None else minimum(x, high)
 
 
 def _per_channel(slope: Expr, x: Expr, build: Build) -> Expr:
     """One slope per channel of (N, C, ...)."""
-    if build.rank(slope) != 1 or build.size(slope, 0) == 1:
+    if slope.rank != 1 or slope.size(0) == 1:
         return slope
-    return build.reshape(slope, [build.all_sizes(slope)[0], *[1] * (build.rank(x) - 2)])
+    return slope.reshape([slope.all_sizes()[0], *[1] * (x.rank - 2)])

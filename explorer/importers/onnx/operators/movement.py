@@ -45,16 +45,16 @@ def reshape(node: Node, build: Build) -> Expr:
 def flatten(node: Node, build: Build) -> Expr:
     """Two axes: what is before `axis`, and the rest."""
     x = node.operand(0)
-    shape = build.shape(x)
+    shape = x.shape
     axis = node.integer("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     for part, position in ((shape[axis:], 1), (shape[:axis], 0)):
         known = [size for size in part if isinstance(size, int)]
         if len(known) == len(part) and 0 not in known:
             size = int(np.prod(known, dtype=np.int64))
-            return build.reshape(x, [-1, size] if position else [size, -1])
+            return x.reshape([-1, size] if position else [size, -1])
     if axis == 1:
-        return build.reshape(x, [x.dim(0), -1])
+        return x.reshape([x.dim(0), -1])
     raise Undecided(f"axis {axis} of the shape {shape}: give symbolic dimensions a size")
 
 
@@ -74,74 +74,74 @@ def squeeze(node: Node, build: Build) -> Expr:
 
 @converts("Unsqueeze", until=12)
 def unsqueeze_by_attribute(node: Node, build: Build) -> Expr:
-    return build.unsqueeze(node.operand(0), node.integers("axes") or ())
+    return node.operand(0).unsqueeze(node.integers("axes") or ())
 
 
 @converts("Unsqueeze", since=13)
 def unsqueeze(node: Node, build: Build) -> Expr:
     x, axes = node.operand(0), node.operand(1)
     listed = build.knowledge.integers(axes)
-    return unsqueeze_by_data(x, axes, build) if listed is None else build.unsqueeze(x, listed)
+    return unsqueeze_by_data(x, axes, build) if listed is None else x.unsqueeze(listed)
 
 
 @converts("Transpose")
 def transpose(node: Node, build: Build) -> Expr:
     x = node.operand(0)
-    order = node.integers("perm") or tuple(reversed(range(build.rank(x))))
-    return build.transpose(x, order)
+    order = node.integers("perm") or tuple(reversed(range(x.rank)))
+    return x.transpose(order)
 
 
 @converts("DepthToSpace")
 def depth_to_space(node: Node, build: Build) -> Expr:
     """Channels become blocks of pixels: DCR counts the block first, CRD the channel."""
     x, block = node.operand(0), node.integer("blocksize")
-    channels, height, width = build.sizes(x, [1, 2, 3], "DepthToSpace")
+    channels, height, width = x.sizes([1, 2, 3], "DepthToSpace")
     if block < 1 or channels % block**2:
         raise ValueError(f"{channels} channels are no blocks of {block} x {block}")
     outer, batch = channels // block**2, x.dim(0)
     if node.text("mode", "DCR") == "DCR":
-        split = build.reshape(x, [batch, block, block, outer, height, width])
-        moved = build.transpose(split, [0, 3, 4, 1, 5, 2])
+        split = x.reshape([batch, block, block, outer, height, width])
+        moved = split.transpose([0, 3, 4, 1, 5, 2])
     else:
-        split = build.reshape(x, [batch, outer, block, block, height, width])
-        moved = build.transpose(split, [0, 1, 4, 2, 5, 3])
-    return build.reshape(moved, [batch, outer, height * block, width * block])
+        split = x.reshape([batch, outer, block, block, height, width])
+        moved = split.transpose([0, 1, 4, 2, 5, 3])
+    return moved.reshape([batch, outer, height * block, width * block])
 
 
 @converts("SpaceToDepth")
 def space_to_depth(node: Node, build: Build) -> Expr:
     """Blocks of pixels become channels, which count the block first (DCR) or the channel (CRD)."""
     x, block = node.operand(0), node.integer("blocksize")
-    channels, height, width = build.sizes(x, [1, 2, 3], "SpaceToDepth")
+    channels, height, width = x.sizes([1, 2, 3], "SpaceToDepth")
     if block < 1 or height % block or width % block:
         raise ValueError(f"{height} x {width} pixels are no blocks of {block} x {block}")
     rows, columns, batch = height // block, width // block, x.dim(0)
-    split = build.reshape(x, [batch, channels, rows, block, columns, block])
+    split = x.reshape([batch, channels, rows, block, columns, block])
     is_block_first = node.text("mode", "DCR") == "DCR"
-    moved = build.transpose(split, [0, 3, 5, 1, 2, 4] if is_block_first else [0, 1, 3, 5, 2, 4])
-    return build.reshape(moved, [batch, channels * block**2, rows, columns])
+    moved = split.transpose([0, 3, 5, 1, 2, 4] if is_block_first else [0, 1, 3, 5, 2, 4])
+    return moved.reshape([batch, channels * block**2, rows, columns])
 
 
 def _reshape(x: Expr, sizes: Sequence[int], allow_zero: bool, build: Build) -> Expr:
     """0 stands for the operand's size, unless `allow_zero`."""
-    rank = build.rank(x)
+    rank = x.rank
     if any(size == 0 and axis >= rank for axis, size in enumerate(sizes)) and not allow_zero:
         raise ValueError(f"shape {list(sizes)} copies a size that the operand does not have")
     chosen: list[Size] = [
         x.dim(axis) if size == 0 and not allow_zero else size for axis, size in enumerate(sizes)
     ]
-    return build.reshape(x, chosen)
+    return x.reshape(chosen)
 
 
 def _squeeze(x: Expr, axes: Sequence[int] | None, build: Build) -> Expr:
     """Without axes all of size 1 go."""
     if axes is None:
-        known = build.sizes(x, range(build.rank(x)), "a squeeze without axes")
+        known = x.sizes(range(x.rank), "a squeeze without axes")
         axes = [axis for axis, size in enumerate(known) if size == 1]
     for axis in axes:
-        if build.size(x, axis) not in (1, None):
+        if x.size(axis) not in (1, None):
             raise ValueError(f"axis {axis} has size {build.size(x, axis)}, not 1")
-    return build.squeeze(x, axes)
+    return x.squeeze(axes)
 
 
 # -- parts ---------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _squeeze(x: Expr, axes: Sequence[int] | None, build: Build) -> Expr:
 @converts("Concat")
 def concat(node: Node, build: Build) -> Expr:
     operands = node.given()
-    axis = build.axis(node.integer("axis", 1), build.rank(operands[0]))
+    axis = build.axis(node.integer("axis", 1), operands[0].rank)
     return build.concat(operands, axis)
 
 
@@ -178,14 +178,14 @@ def slice_by_operands(node: Node, build: Build) -> Expr:
     x, starts, stops, steps = (node.optional(index) for index in (0, 1, 2, 4))
     if x is None or starts is None or stops is None:
         raise ValueError("an operand is missing")
-    rank, count = build.rank(x), build.sizes(starts, [0], "a slice")[0]
+    rank, count = x.rank, starts.sizes([0], "a slice")[0]
     axes = node.optional(3)
     listed = range(count) if axes is None else build.integers(axes, "the list of axes")
     stored = [build.stored(bound) for bound in (starts, stops)]
     steps_known = [1] * count if steps is None else build.stored(steps)
     if stored[0] is None or stored[1] is None or steps_known is None:
         normalized = [build.axis(axis, rank) for axis in listed]
-        bounds = [None if b is None else build.cast(b, np.int64) for b in (starts, stops, steps)]
+        bounds = [None if b is None else b.astype(np.int64) for b in (starts, stops, steps)]
         return build.value(SliceOp, [x, *bounds], axes=normalized)
     numbers = [[int(i) for i in b] for b in (stored[0], stored[1], steps_known)]
     return _slice(x, numbers[0], numbers[1], listed, numbers[2], build)
@@ -194,14 +194,14 @@ def slice_by_operands(node: Node, build: Build) -> Expr:
 @converts("Gather")
 def gather(node: Node, build: Build) -> Expr:
     x, indices = node.operand(0), node.operand(1)
-    axis = build.axis(node.integer("axis", 0), build.rank(x))
+    axis = build.axis(node.integer("axis", 0), x.rank)
     return build.value(GatherOp, [x, indices], axis=axis)
 
 
 @converts("GatherElements", since=11)
 def gather_elements(node: Node, build: Build) -> Expr:
     x, indices = node.operand(0), node.operand(1)
-    axis = build.axis(node.integer("axis", 0), build.rank(x))
+    axis = build.axis(node.integer("axis", 0), x.rank)
     return build.value(GatherElementsOp, [x, indices], axis=axis)
 
 
@@ -216,30 +216,30 @@ def triangle(node: Node, build: Build) -> Expr:
     """A constant mask chooses between the operand and zero."""
     x, shift = node.operand(0), node.optional(1)
     (offset,) = [0] if shift is None else build.integers(shift, "the diagonal")
-    rows, columns = build.sizes(x, [-2, -1], "Trilu")
+    rows, columns = x.sizes([-2, -1], "Trilu")
     distance = np.arange(columns) - np.arange(rows)[:, np.newaxis]
     mask = distance >= offset if node.integer("upper", 1) else distance <= offset
-    return build.value(SelectOp, [build.weight(mask), x, build.scalar_like(0, x)])
+    return build.value(SelectOp, [build.weight(mask), x, x.constant(0)])
 
 
 def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", 0), build.rank(x))
+    axis = build.axis(node.integer("axis", 0), x.rank)
     if sizes is None:
         count = node.integer("num_outputs", len(node.results))
         if count != len(node.results):
             raise ValueError(f"num_outputs is {count}, but the node has {len(node.results)}")
-        (size,) = build.sizes(x, [axis], "a split into equal parts")
+        (size,) = x.sizes([axis], "a split into equal parts")
         part = -(-size // count)
         sizes = [max(min(part, size - begin * part), 0) for begin in range(count)]
     elif min(sizes, default=0) < 0 or len(sizes) != len(node.results):
         raise ValueError(
             f"parts {list(sizes)} for {len(node.results)} outputs: a size of 0 or more for each"
         )
-    elif build.size(x, axis) not in (sum(sizes), None):
+    elif x.size(axis) not in (sum(sizes), None):
         raise ValueError(f"parts {list(sizes)} of an axis with {build.size(x, axis)} elements")
     ends = accumulate(sizes)
-    return [build.slice(x, axis, end - s, end) for s, end in zip(sizes, ends, strict=True)]
+    return [x.slice(axis, end - s, end) for s, end in zip(sizes, ends, strict=True)]
 
 
 def _slice(
@@ -252,8 +252,8 @@ def _slice(
 ) -> Expr:
     bounds = {}
     for axis, start, stop, step in zip(axes, starts, stops, steps, strict=True):
-        axis = build.axis(axis, build.rank(x))
-        size = build.size(x, axis)
+        axis = build.axis(axis, x.rank)
+        size = x.size(axis)
         if step == 0:
             raise ValueError("a slice with step 0")
         if step < 0:
@@ -261,7 +261,7 @@ def _slice(
         elif stop >= (_BEYOND_ANY_AXIS if size is None else size):
             stop = TO_THE_END
         bounds[axis] = (start, stop, step)
-    return build.slices(x, bounds)
+    return x.slices(bounds)
 
 
 def _backward_stop(stop: int, size: int | None) -> int:
@@ -297,7 +297,7 @@ def pad(node: Node, build: Build) -> Expr:
             return build.value(PadOp, [x, amounts], **fill_properties(value))
     numbers = build.integers(amounts, "the amounts of a pad")
     if axes is not None:
-        numbers = _spread(numbers, build.integers(axes, "the list of axes"), build.rank(x), build)
+        numbers = _spread(numbers, build.integers(axes, "the list of axes"), x.rank, build)
     return _pad(node, numbers, value, build)
 
 
@@ -313,12 +313,12 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int, build: Build
 def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr:
     """Negative amounts cut; modes other than `constant` gather, axis by axis."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     if len(amounts) != 2 * rank:
         raise ValueError(f"{len(amounts)} amounts for {rank} dimensions")
     mode = node.text("mode", "constant")
     low, high = amounts[:rank], amounts[rank:]
-    for axis, size in enumerate(build.shape(x)):
+    for axis, size in enumerate(x.shape):
         if isinstance(size, int) and size + low[axis] + high[axis] < 0:
             raise ValueError(
                 f"pads {low[axis]} and {high[axis]} take more from axis {axis} than its {size} "
@@ -335,8 +335,8 @@ def _pad(node: Node, amounts: Sequence[int], value: float, build: Build) -> Expr
         if low[axis] < 0 or high[axis] < 0
     }
     if cuts:
-        x = build.slices(x, cuts)
-    return build.padded(x, [max(n, 0) for n in low], [max(n, 0) for n in high], value)
+        x = x.slices(cuts)
+    return x.pad([max(n, 0) for n in low], [max(n, 0) for n in high], value)
 
 
 def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) -> Expr:
@@ -345,11 +345,11 @@ def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) 
     Where its size is not known they are counted from its ends, once around at most: the gathers
     then ask for an axis that is long enough.
     """
-    size = build.size(x, axis)
+    size = x.size(axis)
     if size is not None:
-        return build.gather(x, _border(mode, size, low, high), axis)
+        return x.take(_border(mode, size, low, high), axis)
     if low < 0 or high < 0:
-        build.sizes(x, [axis], f"a pad in mode {mode} that cuts")
+        x.sizes([axis], f"a pad in mode {mode} that cuts")
     before, behind = np.arange(-low, 0), np.arange(high)
     ends = {
         "edge": (before * 0, behind * 0 - 1),
@@ -358,7 +358,7 @@ def _bordered(x: Expr, axis: int, mode: str, low: int, high: int, build: Build) 
     }
     if mode not in ends:
         raise Unsupported(f"pads in mode {mode!r}")
-    first, last = (build.gather(x, indices, axis) for indices in ends[mode])
+    first, last = (x.take(indices, axis) for indices in ends[mode])
     return build.concat([v for v, n in ((first, low), (x, 1), (last, high)) if n], axis)
 
 

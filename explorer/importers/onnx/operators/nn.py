@@ -18,7 +18,7 @@ from explorer.ir.top.determinant import DeterminantOp
 @converts("Conv")
 def conv(node: Node, build: Build) -> Expr:
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
-    sizes = build.sizes(weight, range(2, build.rank(weight)), "a convolution")
+    sizes = weight.sizes(range(2, weight.rank), "a convolution")
     window = window_of(node, x, sizes, build)
     return windows.conv(x, weight, bias, window, node.integer("group", 1), build)
 
@@ -27,7 +27,7 @@ def conv(node: Node, build: Build) -> Expr:
 def conv_transpose(node: Node, build: Build) -> Expr:
     """A convolution with mirrored filters over the input with zeros between its elements."""
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
-    sizes = build.sizes(weight, range(2, build.rank(weight)), "a transposed convolution")
+    sizes = weight.sizes(range(2, weight.rank), "a transposed convolution")
     window, extra = _transposed_window(node, x, tuple(sizes), build)
     return windows.transposed_conv(x, weight, bias, window, extra, node.integer("group", 1), build)
 
@@ -40,41 +40,41 @@ def gemm(node: Node, build: Build) -> Expr:
     factor that is none are computed in f64.
     """
     left, right, addend = node.operand(0), node.operand(1), node.optional(2)
-    dtype = build.dtype(left)
+    dtype = left.dtype
     factors = node.number("alpha", 1.0), node.number("beta", 1.0)
-    if not build.is_float(left) and not all(factor.is_integer() for factor in factors):
-        left, right = (build.cast(value, np.float64) for value in (left, right))
-        addend = None if addend is None else build.cast(addend, np.float64)
-    return build.cast(_scaled_product(node, left, right, addend, build), dtype)
+    if not left.is_float and not all(factor.is_integer() for factor in factors):
+        left, right = (value.astype(np.float64) for value in (left, right))
+        addend = None if addend is None else addend.astype(np.float64)
+    return _scaled_product(node, left, right, addend, build).astype(dtype)
 
 
 def _scaled_product(node: Node, left: Expr, right: Expr, addend: Expr | None, build: Build) -> Expr:
     if node.integer("transA", 0):
-        left = build.transpose(left, [1, 0])
+        left = left.transpose([1, 0])
     if node.integer("transB", 0):
-        right = build.transpose(right, [1, 0])
-    left = build.scaled(left, node.number("alpha", 1.0))
+        right = right.transpose([1, 0])
+    left = left.scaled(node.number("alpha", 1.0))
     beta = node.number("beta", 1.0)
     if addend is None or beta == 0:  # what is infinite in C does not become NaN
-        return build.matmul(left, right)
-    addend = build.scaled(addend, beta)
-    if build.shape(addend) == build.shape(right)[1:]:
+        return left @ right
+    addend = addend.scaled(beta)
+    if addend.shape == right.shape[1:]:
         return build.matmul(left, right, addend)
-    return build.binary("add", build.matmul(left, right), addend)
+    return left @ right + addend
 
 
 @converts("MatMul")
 def matmul(node: Node, build: Build) -> Expr:
     """As NumPy: a vector is a row on the left and a column on the right."""
     left, right = node.operand(0), node.operand(1)
-    rows, columns = build.rank(left), build.rank(right)
+    rows, columns = left.rank, right.rank
     if rows == 1:
-        left = build.unsqueeze(left, [0])
+        left = left.unsqueeze([0])
     if columns == 1:
-        right = build.unsqueeze(right, [1])
-    result = build.matmul(left, right)
+        right = right.unsqueeze([1])
+    result = left @ right
     dropped = [axis for axis, rank in ((-2, rows), (-1, columns)) if rank == 1]
-    return build.squeeze(result, dropped) if dropped else result
+    return result.squeeze(dropped) if dropped else result
 
 
 @converts("Det", since=11)
@@ -95,7 +95,7 @@ def _transposed_window(
     is_same = automatic in ("SAME_UPPER", "SAME_LOWER")
     if shape is None and not is_same:
         return window, extra
-    known = build.sizes(x, range(2, 2 + rank), "output_shape or auto_pad")
+    known = x.sizes(range(2, 2 + rank), "output_shape or auto_pad")
     if shape is None:
         shape = tuple(size * s for size, s in zip(known, window.strides, strict=True))
     totals = [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.importers.building.build import Undecided
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -54,14 +54,14 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[Expr]:
     if not is_training or ratio == 0:
         if len(node.results) < 2:
             return [x]
-        return [x, build.expand(build.weight(np.ones((), bool)), build.all_sizes(x))]
+        return [x, build.weight(np.ones((), bool)).broadcast_to(x.all_sizes())]
     if "seed" not in node.attributes:
         raise Unsupported("training_mode without a seed: every run would be another")
-    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    shape = x.sizes(range(x.rank), "a dropout in training")
     generator = np.random.RandomState(node.integer("seed"))
     mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
-    kept = build.value(SelectOp, [mask, x, build.scalar_like(0, x)])
-    return [build.scaled(kept, 1 / (1 - ratio)), mask]
+    kept = build.value(SelectOp, [mask, x, x.constant(0)])
+    return [kept.scaled(1 / (1 - ratio)), mask]
 
 
 def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:
@@ -69,18 +69,18 @@ def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:
     if "seed" not in node.attributes:
         raise Undecided("training_mode depends on the inputs, without a seed")
     x, training = node.operand(0), node.operand(2)
-    shape = build.sizes(x, range(build.rank(x)), "a dropout in training")
+    shape = x.sizes(range(x.rank), "a dropout in training")
     generator = np.random.RandomState(node.integer("seed"))
     drawn = build.weight(generator.uniform(0, 1, shape))
     given = node.optional(1)
-    ratio = build.weight(np.array(0.5)) if given is None else build.cast(given, np.float64)
-    kept = build.binary("greater_equal", drawn, ratio)
-    mask = build.binary("or", kept, build.unary("not", training))
+    ratio = build.weight(np.array(0.5)) if given is None else given.astype(np.float64)
+    kept = drawn >= ratio
+    mask = kept | ~training
     one = build.weight(np.array(1.0))
-    factor = build.binary("div", one, build.binary("sub", one, ratio))
-    scale = build.select(training, factor, one)
-    chosen = build.select(mask, x, build.scalar_like(0, x))
-    return [build.binary("mul", chosen, build.cast(scale, build.dtype(x))), mask]
+    factor = one / (one - ratio)
+    scale = where(training, factor, one)
+    chosen = where(mask, x, 0)
+    return [chosen * scale.astype(x.dtype), mask]
 
 
 @converts("BatchNormalization")
@@ -93,7 +93,7 @@ def batch_normalization(node: Node, build: Build) -> Sequence[Expr]:
     epsilon = node.number("epsilon", 1e-5)
     if not node.integer("training_mode", 0):
         y = build.value(BatchNormOp, build.of_one_float(operands), epsilon=epsilon)
-        return [build.cast(y, build.dtype(operands[0]))]
+        return [y.astype(operands[0].dtype)]
     return _train_batch_norm(operands, epsilon, node.number("momentum", 0.9), build)
 
 
@@ -102,25 +102,25 @@ def _train_batch_norm(
 ) -> Sequence[Expr]:
     """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
     x, scale, shift, running_mean, running_variance = operands
-    axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    mean, centered, variance = _statistics(build.wide(x), axes, build)
-    own = [build.reshape(value, [-1]) for value in (mean, variance)]
-    nothing = build.scaled(own[0], 0)
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    mean, centered, variance = _statistics(x.wide(), axes, build)
+    own = [value.reshape([-1]) for value in (mean, variance)]
+    nothing = own[0] * 0
     parts = build.of_one_float([centered, scale, shift, nothing, own[1]])
-    y = build.cast(build.value(BatchNormOp, parts, epsilon=epsilon), build.dtype(x))
+    y = build.value(BatchNormOp, parts, epsilon=epsilon).astype(x.dtype)
     moved = []
     for running, present in zip((running_mean, running_variance), own, strict=True):
-        kept = build.scaled(running, momentum)
-        added = build.scaled(build.cast(present, build.dtype(running)), 1 - momentum)
-        moved.append(build.binary("add", kept, added))
+        kept = running.scaled(momentum)
+        added = present.astype(running.dtype).scaled(1 - momentum)
+        moved.append(kept + added)
     return [y, *moved]
 
 
 def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr, Expr]:
     """The mean along axes, which stay with size 1, x without it, and the variance."""
     mean, centered = build.centered(x, axes)
-    squares = build.binary("mul", centered, centered)
-    return mean, centered, build.reduce("mean", squares, axes, True)
+    squares = centered * centered
+    return mean, centered, squares.mean(axes, True)
 
 
 @converts("SimplifiedLayerNormalization")
@@ -130,15 +130,15 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     Result 1, where it is wanted: 1 / the root, in f32.
     """
     x, scale = node.operand(0), node.operand(1)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     epsilon = node.number("epsilon", 1e-5)
     y = build.value(LayerNormOp, [x, scale, None], axis=axis, epsilon=epsilon, centered=False)
     if not any(node.results[1:]):
         return [y]
-    wide = build.cast(x, np.float32)
-    axes = list(range(axis, build.rank(x)))
-    squares = build.binary("mul", wide, wide)
-    return [y, _inverse_root(build.reduce("mean", squares, axes, True), epsilon, build)]
+    wide = x.astype(np.float32)
+    axes = list(range(axis, x.rank))
+    squares = wide * wide
+    return [y, _inverse_root(squares.mean(axes, True), epsilon, build)]
 
 
 @converts("LayerNormalization")
@@ -146,21 +146,21 @@ def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     """Results 1 and 2, where they are wanted: the mean and 1 / the standard deviation, in f32;
     of f64 they are computed in f64 and rounded."""
     x, scale, shift = node.operand(0), node.optional(1), node.optional(2)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     epsilon = node.number("epsilon", 1e-5)
     y = build.value(LayerNormOp, [x, scale, shift], axis=axis, epsilon=epsilon)
     if not any(node.results[1:]):
         return [y]
-    axes = range(axis, build.rank(x))
-    mean, _, variance = _statistics(build.wide(x), list(axes), build)
+    axes = range(axis, x.rank)
+    mean, _, variance = _statistics(x.wide(), list(axes), build)
     statistics = mean, _inverse_root(variance, epsilon, build)
-    return [y, *(build.cast(value, np.float32) for value in statistics)]
+    return [y, *(value.astype(np.float32) for value in statistics)]
 
 
 def _inverse_root(x: Expr, epsilon: float, build: Build) -> Expr:
     """1 / sqrt(x + epsilon)"""
-    raised = build.binary("add", x, build.scalar_like(epsilon, x))
-    return build.unary("reciprocal", build.unary("sqrt", raised))
+    raised = x + epsilon
+    return raised.sqrt().reciprocal()
 
 
 @converts("InstanceNormalization")
@@ -177,26 +177,26 @@ def group_normalization(node: Node, build: Build) -> Expr:
     """
     x, scale, shift = (node.operand(index) for index in range(3))
     groups, epsilon = node.integer("num_groups"), node.number("epsilon", 1e-5)
-    rows = build.reshape(x, [x.dim(0), groups, -1])
+    rows = x.reshape([x.dim(0), groups, -1])
     y = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
     is_of_groups = node.opset < 21
     if not is_of_groups:
-        y = build.reshape(y, build.all_sizes(x))
-    trailing = [1] * (build.rank(y) - 2)
-    scale, shift = (build.reshape(value, [-1, *trailing]) for value in (scale, shift))
-    y = build.binary("add", build.binary("mul", y, scale), shift)
-    return build.reshape(y, build.all_sizes(x)) if is_of_groups else y
+        y = y.reshape(x.all_sizes())
+    trailing = [1] * (y.rank - 2)
+    scale, shift = (value.reshape([-1, *trailing]) for value in (scale, shift))
+    y = y * scale + shift
+    return y.reshape(x.all_sizes()) if is_of_groups else y
 
 
 @converts("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(node: Node, build: Build) -> Expr:
     """(x - mean) / (deviation + 1e-9), the variance in two passes, in f32 at least."""
     x = node.operand(0)
-    axes = build.axes(node.integers("axes") or (0, 2, 3), build.rank(x))
-    _, centered, variance = _statistics(build.wide(x), axes, build)
-    deviation = build.unary("sqrt", variance)
-    deviation = build.binary("add", deviation, build.scalar_like(1e-9, deviation))
-    return build.cast(build.binary("div", centered, deviation), build.dtype(x))
+    axes = build.axes(node.integers("axes") or (0, 2, 3), x.rank)
+    _, centered, variance = _statistics(x.wide(), axes, build)
+    deviation = variance.sqrt()
+    deviation = deviation + 1e-9
+    return (centered / deviation).astype(x.dtype)
 
 
 @converts("LRN")
@@ -214,7 +214,7 @@ def local_response_normalization(node: Node, build: Build) -> Expr:
 @converts("Softmax", "LogSoftmax", since=13)
 def softmax(node: Node, build: Build) -> Expr:
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     return build.value(SoftmaxOp, [x], axis=axis, logarithm=node.operator == "LogSoftmax")
 
 
@@ -222,13 +222,13 @@ def softmax(node: Node, build: Build) -> Expr:
 def flattening_softmax(node: Node, build: Build) -> Expr:
     """Before opset 13 the axes from `axis` on are normalized as one."""
     x = node.operand(0)
-    shape = build.shape(x)
+    shape = x.shape
     axis = build.axis(node.integer("axis", 1), len(shape))
     logarithm = node.operator == "LogSoftmax"
     behind = shape[axis + 1 :]
     if all(size == 1 for size in behind):
         return build.value(SoftmaxOp, [x], axis=axis, logarithm=logarithm)
-    normalized = math.prod(build.sizes(x, range(axis, len(shape)), "softmax over several axes"))
-    flat = build.reshape(x, [-1, normalized])
+    normalized = math.prod(x.sizes(range(axis, len(shape)), "softmax over several axes"))
+    flat = x.reshape([-1, normalized])
     result = build.value(SoftmaxOp, [flat], axis=1, logarithm=logarithm)
-    return build.reshape(result, build.all_sizes(x))
+    return result.reshape(x.all_sizes())

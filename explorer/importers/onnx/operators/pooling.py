@@ -29,7 +29,7 @@ def max_pool(node: Node, build: Build) -> Sequence[Expr]:
     window, surplus = _window(node, x, build)
     empty = _without_windows(x, window, build)
     if empty is not None:
-        return [empty, build.cast(empty, np.int64)][: len(node.results)]
+        return [empty, empty.astype(np.int64)][: len(node.results)]
     y = pooled("max", x, window, surplus, None, build)
     if len(node.results) < 2:
         return [y]
@@ -39,23 +39,23 @@ def max_pool(node: Node, build: Build) -> Sequence[Expr]:
 
 def _flat_position(position: Expr, x: Expr, by_columns: int, build: Build) -> Expr:
     """Positions in their plane as positions in the whole tensor; planes by columns if asked."""
-    batch, channels, *plane = build.sizes(x, range(build.rank(x)), "positions of maxima")
+    batch, channels, *plane = x.sizes(range(x.rank), "positions of maxima")
     if by_columns:
         # The last axis varies slowest: its digit of the position gets the largest weight.
         total: Expr | None = None
         rest, weight = position, math.prod(plane)
         for size in reversed(plane):
             weight //= size
-            extent = build.scalar_like(size, position)
-            digit = build.binary("mod", rest, extent)
-            rest = build.binary("div", rest, extent)
-            term = build.binary("mul", digit, build.scalar_like(weight, position))
-            total = term if total is None else build.binary("add", total, term)
+            extent = position.constant(size)
+            digit = rest % extent
+            rest = rest / extent
+            term = digit * weight
+            total = term if total is None else total + term
         assert total is not None
         position = total
     first = np.arange(batch * channels, dtype=np.int64) * math.prod(plane)
     shape = (batch, channels, *[1] * len(plane))
-    return build.binary("add", position, build.weight(first.reshape(shape)))
+    return position + build.weight(first.reshape(shape))
 
 
 @converts("LpPool")
@@ -70,10 +70,10 @@ def lp_pool(node: Node, build: Build) -> Expr:
 @converts("GlobalLpPool")
 def global_lp_pool(node: Node, build: Build) -> Expr:
     x, p = node.operand(0), node.number("p", 2)
-    axes = list(range(2, build.rank(x)))
-    powers = power_of(build.wide(x), p, build)
+    axes = list(range(2, x.rank))
+    powers = power_of(x.wide(), p, build)
     total = build.value(ReduceOp, [powers], kind="sum", axes=axes, keepdims=True)
-    return build.cast(root_of(total, p, build), build.dtype(x))
+    return root_of(total, p, build).astype(x.dtype)
 
 
 @converts("AveragePool")
@@ -92,7 +92,7 @@ def average_pool(node: Node, build: Build) -> Expr:
 def global_pool(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     kind = "max" if node.operator == "GlobalMaxPool" else "mean"
-    return build.value(ReduceOp, [x], kind=kind, axes=list(range(2, build.rank(x))), keepdims=True)
+    return build.value(ReduceOp, [x], kind=kind, axes=list(range(2, x.rank)), keepdims=True)
 
 
 def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]:
@@ -105,9 +105,9 @@ def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]
         raise ValueError("attribute kernel_shape is missing")
     window = window_of(node, x, sizes, build)
     if node.integer("ceil_mode", 0) and set(window.strides) != {1}:
-        known = build.sizes(x, range(2, 2 + window.rank), "ceil_mode")
+        known = x.sizes(range(2, 2 + window.rank), "ceil_mode")
         return window, window.surpluses(known)
-    lacking = [window.missing(a, build.size(x, 2 + a)) for a in range(window.rank)]
+    lacking = [window.missing(a, x.size(2 + a)) for a in range(window.rank)]
     return window, tuple(
         n if n < stride else 0 for n, stride in zip(lacking, window.strides, strict=True)
     )
@@ -118,18 +118,18 @@ def _without_windows(x: Expr, window: Window, build: Build) -> Expr | None:
 
     Where it lacks more, onnxruntime refuses the model.
     """
-    sizes = [build.size(x, 2 + axis) for axis in range(window.rank)]
+    sizes = [x.size(2 + axis) for axis in range(window.rank)]
     lacking = [window.missing(axis, size) for axis, size in enumerate(sizes)]
     pairs = list(zip(lacking, window.strides, strict=True))
     if not any(n >= stride for n, stride in pairs) or any(n >= 2 * stride for n, stride in pairs):
         return None
     shape: list[Size] = [x.dim(0), x.dim(1)]
     for axis, (lack, stride) in enumerate(pairs):
-        (size,) = build.sizes(x, [2 + axis], "an empty result")
+        (size,) = x.sizes([2 + axis], "an empty result")
         padded = size + window.begins[axis] + window.ends[axis]
         count = (padded - window.reach(axis)) // stride + 1
         shape.append(1 if 0 < lack < stride else max(count, 0))
-    return build.expand(build.scalar_like(0, x), shape)
+    return x.constant(0).broadcast_to(shape)
 
 
 @converts("MaxRoiPool")
@@ -137,7 +137,7 @@ def max_region_pool(node: Node, build: Build) -> Expr:
     """The greatest of each bin of each region."""
     x, regions = node.operand(0), node.operand(1)
     bins = node.integers("pooled_shape")
-    if bins is None or len(bins) != 2 or build.rank(x) != 4:
+    if bins is None or len(bins) != 2 or x.rank != 4:
         raise ValueError(f"regions of an image {build.shape(x)} in bins {bins}")
     scale = node.number("spatial_scale", 1.0)
     return regions_of.max_region_pool(x, regions, (bins[0], bins[1]), scale, build)

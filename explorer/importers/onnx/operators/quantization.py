@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 
-from explorer.importers.building.expr import Expr, Size
+from explorer.importers.building.expr import Expr, Size, where
 from explorer.importers.building.quantized_types import (
     as_quantized,
     as_stored,
@@ -60,22 +60,20 @@ def quantize(node: Node, build: Build) -> Expr:
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)
     if zero_point is not None:
-        dtype = build.dtype(zero_point)
+        dtype = zero_point.dtype
     elif node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
     kind = _typed(node, x, scale, zero_point, dtype, build)
-    precision = build.dtype(scale)
+    precision = scale.dtype
     if node.opset < 23:
-        is_double = np.float64 in (build.dtype(x), precision)
+        is_double = np.float64 in (x.dtype, precision)
         precision = np.dtype(np.float64 if is_double else np.float32)
     if node.integer("precision", 0):
         precision = dtype_of(node.integer("precision"), "the division")
     is_single = precision == np.float32
     if kind is not None and is_single and x.element_type in NARROW and dtype.itemsize <= 2:
         return build.value(QuantizeOp, [x], to=kind)
-    divided = build.binary(
-        "div", build.cast(x, precision), _aligned(build.cast(scale, precision), node, x, build)
-    )
+    divided = x.astype(precision) / _aligned(scale.astype(precision), node, x, build)
     if not isinstance(element_type_from_numpy(dtype), IntegerType):
         saturate = None if node.integer("saturate", 1) else False
         return build.value(CastOp, [divided], to=element_type_from_numpy(dtype), saturate=saturate)
@@ -91,26 +89,26 @@ def dequantize(node: Node, build: Build) -> Expr:
     points of float8 are zero; integers of 32 bits have none.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
-    dtype = build.dtype(scale)
+    dtype = scale.dtype
     if node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
-    kind = _typed(node, x, scale, zero_point, build.dtype(x), build)
+    kind = _typed(node, x, scale, zero_point, x.dtype, build)
     if kind is not None and element_type_from_numpy(dtype) in NARROW:
         to = element_type_from_numpy(dtype)
         return build.value(DequantizeOp, [as_quantized(x, kind, build)], to=to)
     x = as_stored(x, build)
-    wide = np.dtype(np.float64 if build.dtype(scale) == np.float64 else np.float32)
+    wide = np.dtype(np.float64 if scale.dtype == np.float64 else np.float32)
     block = node.integer("block_size", 0)
     if block and isinstance(x.element_type, IntegerType):
-        axis = build.axis(node.integer("axis", 1), build.rank(x))
-        real = dequantized_blocks(x, build.cast(scale, wide), zero_point, axis, block, build)
-        return build.cast(real, dtype)
-    real = build.cast(x, wide)
+        axis = build.axis(node.integer("axis", 1), x.rank)
+        real = dequantized_blocks(x, scale.astype(wide), zero_point, axis, block, build)
+        return real.astype(dtype)
+    real = x.astype(wide)
     if zero_point is not None and isinstance(x.element_type, IntegerType):
-        zero = build.cast(_aligned(zero_point, node, x, build), wide)
-        real = build.binary("sub", real, zero)
-    aligned = _aligned(build.cast(scale, wide), node, x, build)
-    return build.cast(build.binary("mul", real, aligned), dtype)
+        zero = _aligned(zero_point, node, x, build).astype(wide)
+        real = real - zero
+    aligned = _aligned(scale.astype(wide), node, x, build)
+    return (real * aligned).astype(dtype)
 
 
 def _typed(
@@ -126,8 +124,8 @@ def _typed(
         stored_type(element_type_from_numpy(dtype)), IntegerType
     ):
         return None
-    rank = build.rank(x)
-    axis = build.axis(node.integer("axis", 1), rank) if build.rank(scale) and rank > 1 else 0
+    rank = x.rank
+    axis = build.axis(node.integer("axis", 1), rank) if scale.rank and rank > 1 else 0
     return quantized_type(scale, zero_point, dtype, build, axis)
 
 
@@ -135,13 +133,13 @@ def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype, build: Build) -> Exp
     """x, already divided by its scale, as integers of the type; NaN is the least of them."""
     if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
         raise Unsupported(f"quantization to {dtype}")
-    rounded = build.wide(build.unary("round", x))
+    rounded = x.round().wide()
     if zero is not None:
-        rounded = build.binary("add", rounded, build.cast(zero, build.dtype(rounded)))
+        rounded = rounded + zero.astype(rounded.dtype)
     low, high = integer_range(dtype)
-    clipped = build.unary("clip", rounded, float(low), float(high))
-    is_nan = build.unary("is_nan", rounded)
-    return build.cast(build.select(is_nan, build.scalar_like(low, rounded), clipped), dtype)
+    clipped = rounded.clip(float(low), float(high))
+    is_nan = rounded.is_nan()
+    return where(is_nan, low, clipped).astype(dtype)
 
 
 def integer_range(dtype: np.dtype) -> tuple[int, int]:
@@ -155,28 +153,28 @@ def integer_range(dtype: np.dtype) -> tuple[int, int]:
 
 def _aligned(parameter: Expr, node: Node, x: Expr, build: Build) -> Expr:
     """A scale or zero point in a form that broadcasts to x."""
-    rank = build.rank(x)
-    if build.rank(parameter) == 0:
+    rank = x.rank
+    if parameter.rank == 0:
         return parameter
     if node.integer("block_size", 0):
         axis = build.axis(node.integer("axis", 1), rank)
         return _repeated(parameter, axis, node.integer("block_size"), x, build)
-    if build.size(parameter, 0) == 1 and build.rank(parameter) == 1:
-        return build.reshape(parameter, [])
+    if parameter.size(0) == 1 and parameter.rank == 1:
+        return parameter.reshape([])
     axis = build.axis(node.integer("axis", 1), rank)
-    return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - axis - 1)])
+    return parameter.reshape([*parameter.all_sizes(), *[1] * (rank - axis - 1)])
 
 
 def _repeated(parameter: Expr, axis: int, block: int, x: Expr, build: Build) -> Expr:
     """Each slice along the axis `block` times; the last block may be cut off."""
-    blocks, size = build.sizes(parameter, [axis], "blocks")[0], build.sizes(x, [axis], "blocks")[0]
+    blocks, size = parameter.sizes([axis], "blocks")[0], x.sizes([axis], "blocks")[0]
     if not (blocks - 1) * block < size <= blocks * block:
         raise ValueError(f"{blocks} blocks of {block} for {size} slices")
-    sizes: list[Size] = [parameter.dim(a) for a in range(build.rank(parameter))]
-    apart = build.unsqueeze(parameter, [axis + 1])
-    wide = build.expand(apart, [*sizes[: axis + 1], block, *sizes[axis + 1 :]])
-    joined = build.reshape(wide, [*sizes[:axis], blocks * block, *sizes[axis + 1 :]])
-    return build.slice(joined, axis, 0, size) if size < blocks * block else joined
+    sizes: list[Size] = [parameter.dim(a) for a in range(parameter.rank)]
+    apart = parameter.unsqueeze([axis + 1])
+    wide = apart.broadcast_to([*sizes[: axis + 1], block, *sizes[axis + 1 :]])
+    joined = wide.reshape([*sizes[:axis], blocks * block, *sizes[axis + 1 :]])
+    return joined.slice(axis, 0, size) if size < blocks * block else joined
 
 
 @converts("ConvInteger", since=10)
@@ -188,7 +186,7 @@ def conv_integer(node: Node, build: Build) -> Expr:
     if typed is not None:
         return as_stored(_one(conv.convert(replace(node, operands=typed), build)), build)
     if weight_zero is not None:
-        weight_zero = _per_filter(weight_zero, build.rank(weight), build)
+        weight_zero = _per_filter(weight_zero, weight.rank, build)
     operands = (
         _centered(x, node.optional(2), build),
         _centered(weight, weight_zero, build),
@@ -205,7 +203,7 @@ def matmul_integer(node: Node, build: Build) -> Expr:
         node.optional(2),
         node.optional(3),
     )
-    typed = _unscaled(node, left, right, build.rank(right) - 1, build)
+    typed = _unscaled(node, left, right, right.rank - 1, build)
     if typed is not None:
         return as_stored(_one(matmul.convert(replace(node, operands=typed), build)), build)
     if left_zero is not None:
@@ -247,19 +245,19 @@ def qlinear_conv(node: Node, build: Build) -> Expr:
         node,
         operands=(
             _centered(x, x_zero, build),
-            _centered(weight, _per_filter(w_zero, build.rank(weight), build), build),
+            _centered(weight, _per_filter(w_zero, weight.rank, build), build),
             node.optional(8),
         ),
     )
     y = _one(conv.convert(plain, build))
-    scale = build.binary("mul", build.wide(x_scale), build.wide(w_scale))
-    return _requantized(y, _per_filter(scale, build.rank(weight) - 1, build), node, 6, build)
+    scale = x_scale.wide() * w_scale.wide()
+    return _requantized(y, _per_filter(scale, weight.rank - 1, build), node, 6, build)
 
 
 @converts("QLinearMatMul", since=10, knows_quantized=True)
 def qlinear_matmul(node: Node, build: Build) -> Expr:
     """The product of matrices of integers, rescaled at the end."""
-    typed = quantized_operands(node, build.rank(node.operand(3)) - 1, build)
+    typed = quantized_operands(node, node.operand(3).rank - 1, build)
     if typed is not None:
         y = matmul.convert(replace(node, operands=typed.operands), build)
         return requantized(_one(y), typed.result, build)
@@ -272,8 +270,8 @@ def qlinear_matmul(node: Node, build: Build) -> Expr:
         _centered(right, right_zero, build),
     )
     product = _one(matmul.convert(replace(node, operands=operands), build))
-    left_scale, right_scale = build.wide(left_scale), build.wide(right_scale)
-    scale = build.binary("mul", _per_row(left_scale, build), right_scale)
+    left_scale, right_scale = left_scale.wide(), right_scale.wide()
+    scale = _per_row(left_scale, build) * right_scale
     return _requantized(product, scale, node, 6, build)
 
 
@@ -293,9 +291,9 @@ def quantized_operands(node: Node, right_axis: int, build: Build) -> TypedOperan
     kinds = []
     for first, axis in ((0, -1), (3, right_axis)):
         x, scale, zero = (node.operand(first), node.operand(first + 1), node.optional(first + 2))
-        kinds.append(quantized_type(scale, zero, build.dtype(x), build, axis))
+        kinds.append(quantized_type(scale, zero, x.dtype, build, axis))
     zero = node.optional(7)
-    dtype = build.dtype(node.operand(0) if zero is None else zero)
+    dtype = (node.operand(0) if zero is None else zero).dtype
     left, right = kinds
     result = quantized_type(node.operand(6), zero, dtype, build)
     if left is None or right is None or result is None:
@@ -336,9 +334,9 @@ def requantize_by_shift(node: Node, build: Build) -> Expr:
     if levels <= 256 and low == int(low) and x.element_type == Float32Type():
         sums = _whole_sums(x, build.stored(factor), build.stored(offset), divisor, build)
     if sums is None:
-        scaled = build.binary("add", build.binary("mul", x, factor), offset)
-        divided = build.binary("add", build.scaled(scaled, 1 / divisor), build.scalar_like(0.5, x))
-        return build.unary("clip", build.unary("floor", divided), *limits)
+        scaled = x * factor + offset
+        divided = scaled.scaled(1 / divisor) + 0.5
+        return build.unary("clip", divided.floor(), *limits)
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
     by = RequantizationAttr.get(kind, BY_SHIFT, (int(limits[0]), int(limits[1])))
     stored = build.value(RequantizeOp, [sums], by=by)
@@ -360,7 +358,7 @@ def _whole_sums(
         return None
     if not all(np.array_equal(array, np.rint(array)) for array in (factor, offset)):
         return None
-    rank, factors = build.rank(x), factor.astype(np.int64)
+    rank, factors = x.rank, factor.astype(np.int64)
     if max(factor.ndim, offset.ndim) > rank or np.abs(offset).max() > 1 << DOUBLED_BITS:
         return None
     shape = (1,) * (rank - factor.ndim) + factor.shape
@@ -370,44 +368,44 @@ def _whole_sums(
     before, rest = np.divmod(offset.astype(np.int64), factors)
     if not rest.any():
         if before.any():
-            x = build.binary("add", x, build.weight(before.astype(np.float32)))
+            x = x + build.weight(before.astype(np.float32))
         numbers = factors.reshape(-1) if along else factors.reshape(-1)[:1]
         scales = (numbers / divisor).tolist()
         kind = QuantizedType.get(_I32, scales, [0] * len(scales), along[0] if along else -1)
         return as_quantized(build.value(QuantizeOp, [x], to=_WHOLE), kind, build)
     whole = as_stored(build.value(QuantizeOp, [x], to=_WHOLE), build)
-    product = build.binary("mul", whole, build.weight(factor.astype(np.int32)))
-    moved = build.binary("add", product, build.weight(offset.astype(np.int32)))
+    product = whole * build.weight(factor.astype(np.int32))
+    moved = product + build.weight(offset.astype(np.int32))
     return as_quantized(moved, QuantizedType.get(_I32, [1 / divisor], [0]), build)
 
 
 def _centered(x: Expr, zero: Expr | None, build: Build) -> Expr:
     """Stored integers minus their zero point, as i32."""
-    wide = build.cast(x, np.int32)
-    return wide if zero is None else build.binary("sub", wide, build.cast(zero, np.int32))
+    wide = x.astype(np.int32)
+    return wide if zero is None else wide - zero.astype(np.int32)
 
 
 def _per_row(parameter: Expr, build: Build) -> Expr:
     """A vector with one number per row of a matrix; single numbers as they are."""
-    if build.rank(parameter) != 1 or build.size(parameter, 0) == 1:
+    if parameter.rank != 1 or parameter.size(0) == 1:
         return parameter
-    return build.unsqueeze(parameter, [1])
+    return parameter.unsqueeze([1])
 
 
 def _per_filter(parameter: Expr, rank: int, build: Build) -> Expr:
     """A vector over the first of `rank` axes."""
-    if build.rank(parameter) == 0 or build.size(parameter, 0) == 1:
-        return build.reshape(parameter, []) if build.rank(parameter) else parameter
-    return build.reshape(parameter, [*build.all_sizes(parameter), *[1] * (rank - 1)])
+    if parameter.rank == 0 or parameter.size(0) == 1:
+        return parameter.reshape([]) if parameter.rank else parameter
+    return parameter.reshape([*parameter.all_sizes(), *[1] * (rank - 1)])
 
 
 def _requantized(y: Expr, scale: Expr, node: Node, first: int, build: Build) -> Expr:
     """y * scale / result scale, as integers; operand `first` is the result's scale. In f32 at
     least: products of scales are too small for half precision."""
-    result_scale, zero = build.wide(node.operand(first)), node.operand(first + 1)
-    factor = build.binary("div", scale, result_scale)
-    real = build.binary("mul", build.cast(y, build.dtype(factor)), factor)
-    return _quantized(real, zero, build.dtype(zero), build)
+    result_scale, zero = node.operand(first).wide(), node.operand(first + 1)
+    factor = scale / result_scale
+    real = y.astype(factor.dtype) * factor
+    return _quantized(real, zero, zero.dtype, build)
 
 
 def _one(result: Imported | Sequence[Imported | None]) -> Expr:

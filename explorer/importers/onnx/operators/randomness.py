@@ -30,10 +30,10 @@ def random_tensor(node: Node, build: Build) -> Expr:
 @converts("RandomUniformLike", "RandomNormalLike")
 def random_like(node: Node, build: Build) -> Expr:
     x = node.operand(0)
-    dtype = build.dtype(x)
+    dtype = x.dtype
     if "dtype" in node.attributes:
         dtype = dtype_of(node.integer("dtype"), "the result")
-    shape = build.sizes(x, range(build.rank(x)), "a random tensor")
+    shape = x.sizes(range(x.rank), "a random tensor")
     return _drawn(node, shape, dtype, build)
 
 
@@ -41,12 +41,12 @@ def random_like(node: Node, build: Build) -> Expr:
 def multinomial(node: Node, build: Build) -> Expr:
     """Classes drawn by logarithms of their weights: the best of log(weight) + Gumbel noise."""
     x, count = node.operand(0), node.integer("sample_size", 1)
-    rows, classes = build.sizes(x, [0, 1], "Multinomial")
-    noise = _generator(node).gumbel(size=(rows, count, classes)).astype(build.dtype(x))
-    scores = build.binary("add", build.unsqueeze(x, [1]), build.weight(noise))
+    rows, classes = x.sizes([0, 1], "Multinomial")
+    noise = _generator(node).gumbel(size=(rows, count, classes)).astype(x.dtype)
+    scores = x.unsqueeze([1]) + build.weight(noise)
     best = build.value(ArgOp, [scores], kind="max", axis=2, keepdims=False, select_last=False)
     data_type = node.integer("dtype", onnx.TensorProto.INT32)
-    return build.cast(best, dtype_of(data_type, "the result"))
+    return best.astype(dtype_of(data_type, "the result"))
 
 
 def _drawn(node: Node, shape: Sequence[int], dtype: np.dtype, build: Build) -> Expr:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.elementwise import SelectOp
@@ -59,7 +59,7 @@ def find_extremum(node: Node, build: Build) -> Expr:
         ArgOp,
         [x],
         kind="max" if node.operator == "ArgMax" else "min",
-        axis=build.axis(node.integer("axis", 0), build.rank(x)),
+        axis=build.axis(node.integer("axis", 0), x.rank),
         keepdims=bool(node.integer("keepdims", 1)),
         select_last=bool(node.integer("select_last_index", 0)),
     )
@@ -73,7 +73,7 @@ def cumulative(node: Node, build: Build) -> Expr:
         CumulativeOp,
         [x],
         kind="sum" if node.operator == "CumSum" else "prod",
-        axis=build.axis(axis, build.rank(x)),
+        axis=build.axis(axis, x.rank),
         exclusive=bool(node.integer("exclusive", 0)),
         reverse=bool(node.integer("reverse", 0)),
     )
@@ -95,7 +95,7 @@ def top_k(node: Node, build: Build) -> Sequence[Expr]:
 def hardmax(node: Node, build: Build) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     return _hardmax(x, axis, build)
 
 
@@ -103,30 +103,30 @@ def hardmax(node: Node, build: Build) -> Expr:
 def flattening_hardmax(node: Node, build: Build) -> Expr:
     """Before opset 13 the axes from `axis` on are one."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     axis = build.axis(node.integer("axis", 1), rank)
-    count = math.prod(build.sizes(x, range(axis, rank), "hardmax over several axes"))
-    flat = build.reshape(x, [-1, count])
-    return build.reshape(_hardmax(flat, 1, build), build.all_sizes(x))
+    count = math.prod(x.sizes(range(axis, rank), "hardmax over several axes"))
+    flat = x.reshape([-1, count])
+    return _hardmax(flat, 1, build).reshape(x.all_sizes())
 
 
 def _hardmax(x: Expr, axis: int, build: Build) -> Expr:
-    (size,) = build.sizes(x, [axis], "hardmax")
+    (size,) = x.sizes([axis], "hardmax")
     best = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
-    shape = [size if a == axis else 1 for a in range(build.rank(x))]
+    shape = [size if a == axis else 1 for a in range(x.rank)]
     positions = build.weight(np.arange(size, dtype=np.int64).reshape(shape))
-    return build.cast(build.binary("equal", best, positions), build.dtype(x))
+    return (best == positions).astype(x.dtype)
 
 
 @converts("LpNormalization")
 def lp_normalization(node: Node, build: Build) -> Expr:
     """x / norm(x) along an axis; 0 where the norm is 0."""
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     norm = build.value(ReduceOp, [x], kind=_norm_kind(node), axes=[axis], keepdims=True)
-    zero = build.scalar_like(0, x)
-    is_zero = build.binary("equal", norm, zero)
-    return build.value(SelectOp, [is_zero, zero, build.binary("div", x, norm)])
+    zero = x.constant(0)
+    is_zero = norm == zero
+    return build.value(SelectOp, [is_zero, zero, x / norm])
 
 
 def _norm_kind(node: Node) -> str:
@@ -138,7 +138,7 @@ def _norm_kind(node: Node) -> str:
 
 def _top_k(node: Node, count: int, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", -1), build.rank(x))
+    axis = build.axis(node.integer("axis", -1), x.rank)
     largest = bool(node.integer("largest", 1))
     return build.values(TopKOp, [x], k=count, axis=axis, largest=largest)
 
@@ -151,14 +151,14 @@ def _axes_operand(node: Node, build: Build) -> Sequence[int] | None:
 def _reduce(node: Node, axes: Sequence[int] | None, build: Build) -> Expr:
     """No axes mean all, or each element by itself with `noop_with_empty_axes`."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     keepdims = bool(node.integer("keepdims", 1))
     if not axes:
         if node.integer("noop_with_empty_axes", 0):
             return x if _KINDS[node.operator] in _IDENTITIES else _reduced(node, x, [], True, build)
         axes = range(rank)
     if not rank:  # a single number as a vector of one, whose result is a single number again
-        return _reduced(node, build.unsqueeze(x, [0]), [0], False, build)
+        return _reduced(node, x.unsqueeze([0]), [0], False, build)
     return _reduced(node, x, build.axes(axes, rank), keepdims, build)
 
 
@@ -166,18 +166,18 @@ def _reduced(node: Node, x: Expr, axes: Sequence[int], keepdims: bool, build: Bu
     """Roots and logarithms of integers are computed in f64 and truncated, as in onnxruntime. The
     mean of integers is one of their type, where their sum may be none: it is added up in i64."""
     kind = _KINDS[node.operator]
-    is_real = kind in REAL_KINDS and not build.is_float(x)
+    is_real = kind in REAL_KINDS and not x.is_float
     if is_real and kind == "log_sum_exp":
         y = _largest_exponentials(x, axes, build)
-        return y if keepdims else build.squeeze(y, axes)
-    dtype = build.dtype(x)
-    wide = build.cast(x, np.float64) if is_real else x
+        return y if keepdims else y.squeeze(axes)
+    dtype = x.dtype
+    wide = x.astype(np.float64) if is_real else x
     if kind == "mean" and dtype.kind in "iu" and dtype.itemsize < 8:
-        wide = build.cast(x, np.int64)
+        wide = x.astype(np.int64)
     if dtype.kind == "b":  # extrema alone
-        wide = build.cast(x, np.uint8)
+        wide = x.astype(np.uint8)
     y = build.value(ReduceOp, [wide], kind=kind, axes=axes, keepdims=keepdims)
-    return build.cast(y, dtype)
+    return y.astype(dtype)
 
 
 def _largest_exponentials(x: Expr, axes: Sequence[int], build: Build) -> Expr:
@@ -185,10 +185,10 @@ def _largest_exponentials(x: Expr, axes: Sequence[int], build: Build) -> Expr:
 
     In integers, as onnxruntime adds them up, exp(x - m) is 0 for all smaller ones.
     """
-    greatest = build.reduce("max", x, axes, True)
-    hits = build.cast(build.binary("equal", x, greatest), np.int64)
-    count = build.reduce("sum", hits, axes, True)
-    logarithm = build.unary("log", build.cast(count, np.float64))
-    total = build.binary("add", build.cast(greatest, np.float64), logarithm)
-    is_single = build.binary("equal", count, build.scalar_like(1, count))
-    return build.select(is_single, greatest, build.cast(total, build.dtype(x)))
+    greatest = x.max(axes, True)
+    hits = (x == greatest).astype(np.int64)
+    count = hits.sum(axes, True)
+    logarithm = count.astype(np.float64).log()
+    total = greatest.astype(np.float64) + logarithm
+    is_single = count == 1
+    return where(is_single, greatest, total.astype(x.dtype))

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -26,7 +26,7 @@ def scatter_elements(node: Node, build: Build) -> Expr:
     return build.value(
         ScatterElementsOp,
         [x, indices, updates],
-        axis=build.axis(node.integer("axis", 0), build.rank(x)),
+        axis=build.axis(node.integer("axis", 0), x.rank),
         reduction=node.text("reduction", "none"),
     )
 
@@ -35,19 +35,19 @@ def scatter_elements(node: Node, build: Build) -> Expr:
 def tensor_scatter(node: Node, build: Build) -> Expr:
     """Rows written into a cache from a place on that each element of the batch has of its own."""
     cache, update, begin = node.operand(0), node.operand(1), node.optional(2)
-    rank = build.rank(cache)
+    rank = cache.rank
     axis = build.axis(node.integer("axis", -2), rank)
-    (length,) = build.sizes(update, [axis], "TensorScatter")
+    (length,) = update.sizes([axis], "TensorScatter")
     shape = [1] * rank
     shape[axis] = length
     places = build.weight(np.arange(length, dtype=np.int64).reshape(shape))
     if begin is not None:
-        first = build.reshape(build.cast(begin, np.int64), [begin.dim(0), *[1] * (rank - 1)])
-        places = build.binary("add", places, first)
+        first = begin.astype(np.int64).reshape([begin.dim(0), *[1] * (rank - 1)])
+        places = places + first
     if node.text("mode", "linear") == "circular":
-        (size,) = build.sizes(cache, [axis], "a circular TensorScatter")
-        places = build.binary("mod", places, build.weight(np.array(size, np.int64)))
-    indices = build.expand(places, build.all_sizes(update))
+        (size,) = cache.sizes([axis], "a circular TensorScatter")
+        places = places % build.weight(np.array(size, np.int64))
+    indices = places.broadcast_to(update.all_sizes())
     return build.value(ScatterElementsOp, [cache, indices, update], axis=axis, reduction="none")
 
 
@@ -55,20 +55,18 @@ def tensor_scatter(node: Node, build: Build) -> Expr:
 def reverse_sequence(node: Node, build: Build) -> Expr:
     """The first elements of each sequence backwards; element t is element length - 1 - t."""
     x, lengths = node.operand(0), node.operand(1)
-    rank = build.rank(x)
+    rank = x.rank
     time = build.axis(node.integer("time_axis", 0), rank)
     batch = build.axis(node.integer("batch_axis", 1), rank)
-    (size,) = build.sizes(x, [time], "ReverseSequence")
+    (size,) = x.sizes([time], "ReverseSequence")
     steps = build.weight(_along(np.arange(size, dtype=np.int64), time, rank))
-    ends = build.reshape(
-        build.cast(lengths, np.int64), [lengths.dim(0) if a == batch else 1 for a in range(rank)]
+    ends = lengths.astype(np.int64).reshape(
+        [lengths.dim(0) if a == batch else 1 for a in range(rank)]
     )
-    mirrored = build.binary("sub", build.binary("sub", ends, build.scalar_like(1, ends)), steps)
-    is_inside = build.binary("less", steps, ends)
-    positions = build.select(is_inside, mirrored, steps)
-    return build.value(
-        GatherElementsOp, [x, build.expand(positions, build.all_sizes(x))], axis=time
-    )
+    mirrored = ends - 1 - steps
+    is_inside = steps < ends
+    positions = where(is_inside, mirrored, steps)
+    return build.value(GatherElementsOp, [x, positions.broadcast_to(x.all_sizes())], axis=time)
 
 
 @converts("MaxUnpool", since=9)
@@ -84,22 +82,22 @@ def max_unpool(node: Node, build: Build) -> Expr:
         node.integers("strides") or (1,) * rank,
         node.integers("pads") or (0,) * 2 * rank,
     )
-    known = build.sizes(x, range(build.rank(x)), "MaxUnpool")
+    known = x.sizes(range(x.rank), "MaxUnpool")
     spatial = [
         (known[2 + a] - 1) * strides[a] + kernel[a] - pads[a] - pads[rank + a] for a in range(rank)
     ]
     shape = [*known[:2], *spatial]
-    flat = build.expand(build.scalar_like(0, x), [prod(shape)])
-    operands = [flat, build.reshape(indices, [-1]), build.reshape(x, [-1])]
+    flat = x.constant(0).broadcast_to([prod(shape)])
+    operands = [flat, indices.reshape([-1]), x.reshape([-1])]
     written = build.value(ScatterElementsOp, operands, axis=0, reduction="none")
-    result = build.reshape(written, shape)
+    result = written.reshape(shape)
     if target is None:
         return result
     wanted = build.integers(target, "the shape of the result")
     missing = [want - own for want, own in zip(wanted, shape, strict=True)]
     if min(missing) < 0:
         raise Unsupported(f"output_shape {wanted} is smaller than {shape}")
-    return build.padded(result, [0] * len(shape), missing)
+    return result.pad([0] * len(shape), missing)
 
 
 @converts("Col2Im", since=18)
@@ -107,9 +105,9 @@ def columns_to_image(node: Node, build: Build) -> Expr:
     """The sum of overlapping blocks: (N, C * block, places) -> (N, C, image...). A sum of booleans
     is whether one is true."""
     x = node.operand(0)
-    if build.dtype(x).kind == "b":
-        whole = replace(node, operands=(build.cast(x, np.int32), *node.operands[1:]))
-        return build.cast(_columns_to_image(whole, build), np.bool_)
+    if x.dtype.kind == "b":
+        whole = replace(node, operands=(x.astype(np.int32), *node.operands[1:]))
+        return _columns_to_image(whole, build).astype(np.bool_)
     return _columns_to_image(node, build)
 
 
@@ -121,7 +119,7 @@ def _columns_to_image(node: Node, build: Build) -> Expr:
     strides, dilations = (node.integers(n) or (1,) * rank for n in ("strides", "dilations"))
     pads = node.integers("pads") or (0,) * 2 * rank
     padded = [image[a] + pads[a] + pads[rank + a] for a in range(rank)]
-    channels, columns = build.sizes(x, [1, 2], "Col2Im")
+    channels, columns = x.sizes([1, 2], "Col2Im")
     check_size([prod(block), columns], 8, "the list of places", node.name)
     flat = np.zeros((1, 1), np.int64)
     """Where each element of a block (rows) stands at each place (columns), axis by axis."""
@@ -143,14 +141,14 @@ def _columns_to_image(node: Node, build: Build) -> Expr:
             f"{channels} x {columns} are no blocks of {block} at {flat.shape[1]} places"
         )
     outer, batch = channels // count, x.dim(0)
-    split = build.reshape(x, [batch, outer, count * columns])
-    updates = build.transpose(split, [2, 0, 1])
-    zeros = build.expand(build.scalar_like(0, x), [area, batch, outer])
+    split = x.reshape([batch, outer, count * columns])
+    updates = split.transpose([2, 0, 1])
+    zeros = x.constant(0).broadcast_to([area, batch, outer])
     indices = build.weight(flat.reshape(-1, 1))
     summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
-    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [batch, outer, *padded])
+    whole = summed.transpose([1, 2, 0]).reshape([batch, outer, *padded])
     bounds = {2 + a: (pads[a], pads[a] + image[a], 1) for a in range(rank)}
-    return build.slices(whole, bounds)
+    return whole.slices(bounds)
 
 
 def _along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:

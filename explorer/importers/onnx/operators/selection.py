@@ -16,7 +16,7 @@ from explorer.ir.top.selection import NonMaxSuppressionOp, NonZeroOp, UniqueOp
 def nonzero(node: Node, build: Build) -> Expr:
     """A single number counts as a vector of one element."""
     x = node.operand(0)
-    return build.value(NonZeroOp, [x if build.rank(x) else build.unsqueeze(x, [0])])
+    return build.value(NonZeroOp, [x if x.rank else x.unsqueeze([0])])
 
 
 @converts("Compress", since=9)
@@ -29,13 +29,13 @@ def compress(node: Node, build: Build) -> Expr:
     """
     x, mask = node.operand(0), node.operand(1)
     if "axis" in node.attributes:
-        axis = build.axis(node.integer("axis"), build.rank(x))
+        axis = build.axis(node.integer("axis"), x.rank)
     else:
-        x, axis = build.reshape(x, [-1]), 0
-    extent, given = build.shape(x)[axis], build.shape(mask)[0]
+        x, axis = x.reshape([-1]), 0
+    extent, given = x.shape[axis], mask.shape[0]
     if isinstance(extent, int) and isinstance(given, int) and given > extent:
-        mask = build.slice(mask, 0, 0, extent)
-    positions = build.squeeze(build.value(NonZeroOp, [mask]), [0])
+        mask = mask.slice(0, 0, extent)
+    positions = build.value(NonZeroOp, [mask]).squeeze([0])
     return build.value(GatherOp, [x, positions], axis=axis)
 
 
@@ -44,9 +44,9 @@ def unique(node: Node, build: Build) -> Sequence[Expr]:
     """Without `axis` single elements of the flattened operand are compared."""
     x = node.operand(0)
     if "axis" in node.attributes:
-        axis = build.axis(node.integer("axis"), build.rank(x))
+        axis = build.axis(node.integer("axis"), x.rank)
     else:
-        x, axis = build.reshape(x, [-1]), 0
+        x, axis = x.reshape([-1]), 0
     is_sorted = bool(node.integer("sorted", 1))
     return build.values(UniqueOp, [x], axis=axis, is_sorted=is_sorted)
 

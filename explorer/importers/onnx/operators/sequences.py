@@ -69,8 +69,8 @@ def at(node: Node, build: Build) -> Imported:
     tensors = [e for e in elements if isinstance(e, Expr)]
     if not tensors or len({e.type for e in tensors}) != 1 or len(tensors) != len(elements):
         raise Unsupported("the position depends on the inputs, and the elements differ in shape")
-    stacked = build.concat([build.unsqueeze(e, [0]) for e in tensors], 0)
-    return build.value(GatherOp, [stacked, build.reshape(position, [])], axis=0)
+    stacked = build.concat([e.unsqueeze([0]) for e in tensors], 0)
+    return build.value(GatherOp, [stacked, position.reshape([])], axis=0)
 
 
 @converts("SequenceLength", since=11)
@@ -82,12 +82,12 @@ def length(node: Node, build: Build) -> Expr:
 def split(node: Node, build: Build) -> TensorSequence:
     """Parts of one size (the last may be smaller), of listed sizes, or of size 1 without axis."""
     x, sizes = node.operand(0), node.optional(1)
-    axis = build.axis(node.integer("axis", 0), build.rank(x))
-    (total,) = build.sizes(x, [axis], "a split into a sequence")
+    axis = build.axis(node.integer("axis", 0), x.rank)
+    (total,) = x.sizes([axis], "a split into a sequence")
     keeps = sizes is not None or bool(node.integer("keepdims", 1))
     if sizes is None:
         parts = [1] * total
-    elif build.rank(sizes):
+    elif sizes.rank:
         parts = build.integers(sizes, "the sizes of the parts")
     else:
         (part,) = build.integers(sizes, "the size of the parts")
@@ -99,8 +99,8 @@ def split(node: Node, build: Build) -> TensorSequence:
     if len(parts) > MOST_ELEMENTS:
         raise Unsupported(f"a sequence of {len(parts)} elements; at most {MOST_ELEMENTS}")
     begins = np.cumsum([0, *parts]).tolist()
-    slices = [build.slice(x, axis, a, a + n) for a, n in zip(begins, parts, strict=False)]
-    return TensorSequence(tuple(slices if keeps else (build.squeeze(s, [axis]) for s in slices)))
+    slices = [x.slice(axis, a, a + n) for a, n in zip(begins, parts, strict=False)]
+    return TensorSequence(tuple(slices if keeps else (s.squeeze([axis]) for s in slices)))
 
 
 @converts("ConcatFromSequence", since=11)
@@ -113,9 +113,9 @@ def concat(node: Node, build: Build) -> Expr:
     if not elements:
         raise Unsupported("an empty sequence has no tensor to join")
     is_new = bool(node.integer("new_axis", 0))
-    axis = build.axis(node.integer("axis"), build.rank(elements[0]) + is_new)
+    axis = build.axis(node.integer("axis"), elements[0].rank + is_new)
     if is_new:
-        elements = [build.unsqueeze(element, [axis]) for element in elements]
+        elements = [element.unsqueeze([axis]) for element in elements]
     return build.concat(elements, axis)
 
 

@@ -25,7 +25,7 @@ def constant(node: Node, build: Build) -> Imported:
 def shape(node: Node, build: Build) -> Expr:
     """From opset 15 on only axes `start` to `end`."""
     x = node.operand(0)
-    rank = build.rank(x)
+    rank = x.rank
     start, end = node.integer("start", 0), node.integer("end", rank)
     bounds = [max(min(n + rank if n < 0 else n, rank), 0) for n in (start, end)]
     return build.value(ShapeOp, [x], start=bounds[0], end=bounds[1])
@@ -56,7 +56,7 @@ def tile_axis(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     (times,) = build.integers(node.operand(1), "how often to repeat")
     (axis,) = build.integers(node.operand(2), "the axis to repeat")
-    return _repeated(x, build.axis(axis, build.rank(x)), times, build)
+    return _repeated(x, build.axis(axis, x.rank), times, build)
 
 
 @converts("Tile", since=6)
@@ -64,7 +64,7 @@ def tile(node: Node, build: Build) -> Expr:
     """One axis after the other."""
     x = node.operand(0)
     repeats = build.integers(node.operand(1), "how often to repeat")
-    if len(repeats) != build.rank(x):
+    if len(repeats) != x.rank:
         raise ValueError(f"{len(repeats)} numbers for {build.rank(x)} dimensions")
     for axis, times in enumerate(repeats):
         x = _repeated(x, axis, times, build)
@@ -79,24 +79,24 @@ def _repeated(x: Expr, axis: int, times: int, build: Build) -> Expr:
     if times == 1:
         return x
     if times == 0:
-        return build.slice(x, axis, 0, 0)
-    sizes = build.all_sizes(x)
-    if 0 in build.shape(x):  # a size of -1 would stand for nothing
+        return x.slice(axis, 0, 0)
+    sizes = x.all_sizes()
+    if 0 in x.shape:  # a size of -1 would stand for nothing
         return build.concat([x] * times, axis)
     before, after = sizes[:axis], sizes[axis + 1 :]
-    own = build.size(x, axis)
-    split = build.reshape(x, [*before, 1, sizes[axis], *after])
-    repeated = build.expand(split, [*before, times, sizes[axis], *after])
-    return build.reshape(repeated, [*before, -1 if own is None else own * times, *after])
+    own = x.size(axis)
+    split = x.reshape([*before, 1, sizes[axis], *after])
+    repeated = split.broadcast_to([*before, times, sizes[axis], *after])
+    return repeated.reshape([*before, -1 if own is None else own * times, *after])
 
 
 @converts("EyeLike", since=9)
 def eye_like(node: Node, build: Build) -> Expr:
     """Ones on a diagonal of a matrix as large as the operand."""
     x = node.operand(0)
-    rows, columns = build.sizes(x, [0, 1], "EyeLike")
+    rows, columns = x.sizes([0, 1], "EyeLike")
     check_size([rows, columns], 8, "the result", node.name)
-    dtype = build.dtype(x)
+    dtype = x.dtype
     if "dtype" in node.attributes:
         dtype = dtype_of(node.integer("dtype"), "the result")
     return build.weight(np.eye(rows, columns, node.integer("k", 0)).astype(dtype))
@@ -106,7 +106,7 @@ def eye_like(node: Node, build: Build) -> Expr:
 def count(node: Node, build: Build) -> Expr:
     """Vectors of one element are accepted as scalars, as everywhere else."""
     bounds = [node.operand(index) for index in range(3)]
-    return build.value(RangeOp, [build.reshape(b, []) if build.rank(b) else b for b in bounds])
+    return build.value(RangeOp, [b.reshape([]) if b.rank else b for b in bounds])
 
 
 @converts("OneHot", since=9)
@@ -116,15 +116,15 @@ def one_hot(node: Node, build: Build) -> Expr:
     (depth,) = build.integers(node.operand(1), "the depth")
     if depth < 0:
         raise ValueError(f"depth {depth}")
-    rank = build.rank(indices) + 1
+    rank = indices.rank + 1
     axis = build.axis(node.integer("axis", -1), rank)
-    whole = build.cast(indices, np.int64)
-    wrapped = build.binary("add", whole, build.scalar_like(depth, whole))
-    is_negative = build.binary("less", whole, build.scalar_like(0, whole))
+    whole = indices.astype(np.int64)
+    wrapped = whole + depth
+    is_negative = whole < 0
     position = build.value(SelectOp, [is_negative, wrapped, whole])
     steps = np.arange(depth).reshape([depth if a == axis else 1 for a in range(rank)])
-    hits = build.binary("equal", build.unsqueeze(position, [axis]), build.weight(steps))
-    off, on = (build.squeeze(build.slice(values, 0, i, i + 1), [0]) for i in range(2))
+    hits = position.unsqueeze([axis]) == build.weight(steps)
+    off, on = (values.slice(0, i, i + 1).squeeze([0]) for i in range(2))
     return build.value(SelectOp, [hits, on, off])
 
 

@@ -35,24 +35,24 @@ def short_time_transform(node: Node, build: Build) -> Expr:
     A signal (batch, length) is real, too.
     """
     signal, window = node.operand(0), node.optional(2)
-    if build.rank(signal) == 2:
-        signal = build.unsqueeze(signal, [2])
+    if signal.rank == 2:
+        signal = signal.unsqueeze([2])
     (step,) = build.integers(node.operand(1), "the step between frames")
     given = node.optional(3)
     if given is not None:
         (size,) = build.integers(given, "the length of a frame")
     elif window is not None:
-        (size,) = build.sizes(window, [0], "STFT")
+        (size,) = window.sizes([0], "STFT")
     else:
         raise ValueError("neither a window nor the length of a frame")
-    (length,) = build.sizes(signal, [1], "STFT")
+    (length,) = signal.sizes([1], "STFT")
     if step < 1 or not 1 <= size <= length:
         raise ValueError(f"frames of {size} elements, {step} apart, of a signal of {length}")
     check_size([(length - size) // step + 1, size], 8, "the list of frames", node.name)
     begins = np.arange((length - size) // step + 1) * step
-    frames = build.gather(signal, begins[:, np.newaxis] + np.arange(size), 1)
+    frames = signal.take(begins[:, np.newaxis] + np.arange(size), 1)
     if window is not None:
-        frames = build.binary("mul", frames, build.reshape(window, [window.dim(0), 1]))
+        frames = frames * window.reshape([window.dim(0), 1])
     return transformed(frames, 2, size, bool(node.integer("onesided", 1)), False, build)
 
 
@@ -86,9 +86,9 @@ def mel_weights(node: Node, build: Build) -> Expr:
 
 def _dft(node: Node, axis: int, build: Build) -> Expr:
     x, given = node.operand(0), node.optional(1)
-    axis = build.axis(axis, build.rank(x))
+    axis = build.axis(axis, x.rank)
     inverse, onesided = bool(node.integer("inverse", 0)), bool(node.integer("onesided", 0))
-    (points,) = build.sizes(x, [axis], "DFT")
+    (points,) = x.sizes([axis], "DFT")
     if given is not None:
         (points,) = build.integers(given, "the number of points")
     elif inverse and onesided:

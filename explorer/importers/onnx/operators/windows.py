@@ -16,7 +16,7 @@ from explorer.importers.onnx.program.nodes import Node, Unsupported
 
 def window_of(node: Node, x: Expr, sizes: Sequence[int], build: Build) -> Window:
     """The node's window over x (N, C, spatial...), `auto_pad` resolved."""
-    rank = build.rank(x) - 2
+    rank = x.rank - 2
     if not 1 <= rank <= 3:
         raise Unsupported(f"{rank} spatial dimensions; 1 to 3 are supported")
     ones = (1,) * rank
@@ -54,5 +54,5 @@ def _same_padding(window: Window, axis: int, x: Expr, build: Build) -> int:
     stride, reach = window.strides[axis], window.reach(axis)
     if stride == 1:
         return reach - 1
-    (size,) = build.sizes(x, [2 + axis], "auto_pad")
+    (size,) = x.sizes([2 + axis], "auto_pad")
     return max((-(-size // stride) - 1) * stride + reach - size, 0)

@@ -37,16 +37,16 @@ def with_one_type(node: Node, build: Build) -> Node:
         return node
     if node.operator in SIZES:
         operands = list(node.operands)
-        operands[SIZES[node.operator]] = build.cast(node.operand(SIZES[node.operator]), np.int64)
+        operands[SIZES[node.operator]] = node.operand(SIZES[node.operator]).astype(np.int64)
         return replace(node, operands=tuple(operands))
     if node.operator not in OPERATORS:
         return node
     if node.operator == "Attention":
         node = _with_float_mask(node, build)
     values = [operand for operand in node.operands if isinstance(operand, Expr)]
-    floats = [value for value in values if is_float_dtype(build.dtype(value))]
+    floats = [value for value in values if is_float_dtype(value.dtype)]
     if node.operator in LOSSES:
-        wide = iter([build.wide(value) for value in floats])
+        wide = iter([value.wide() for value in floats])
     else:
         wide = iter(build.of_one_float(floats) if floats else [])
     operands = (
@@ -58,10 +58,10 @@ def with_one_type(node: Node, build: Build) -> Node:
 def _with_float_mask(node: Node, build: Build) -> Node:
     """Whole numbers of a mask are added to the scores; the body would pad them with -infinity."""
     mask = node.optional(3)
-    if mask is None or build.dtype(mask).kind not in "iu":
+    if mask is None or mask.dtype.kind not in "iu":
         return node
     operands = list(node.operands)
-    operands[3] = build.cast(mask, build.dtype(node.operand(0)))
+    operands[3] = mask.astype(node.operand(0).dtype)
     return replace(node, operands=tuple(operands))
 
 
@@ -76,8 +76,8 @@ def as_declared(
     types: dict[str, np.dtype] = {}
     for operand, formal in zip(node.operands, schema.inputs, strict=False):
         if isinstance(operand, Expr):
-            types.setdefault(formal.type_str, build.dtype(operand))
+            types.setdefault(formal.type_str, operand.dtype)
     return [
-        build.cast(result, types[formal.type_str]) if isinstance(result, Expr) else result
+        result.astype(types[formal.type_str]) if isinstance(result, Expr) else result
         for result, formal in zip(results, schema.outputs, strict=False)
     ]

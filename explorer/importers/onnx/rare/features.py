@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.importers.building.code_points import encoded, is_strings
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -26,68 +26,68 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 def array_feature_extractor(node: Node, build: Build) -> Expr:
     """Columns by number; a vector is one row."""
     x, indices = node.operand(0), node.operand(1)
-    if build.rank(x) == 1:
-        x = build.unsqueeze(x, [0])
-    flat = build.reshape(indices, [-1])
-    return build.value(GatherOp, [x, flat], axis=build.rank(x) - 1)
+    if x.rank == 1:
+        x = x.unsqueeze([0])
+    flat = indices.reshape([-1])
+    return build.value(GatherOp, [x, flat], axis=x.rank - 1)
 
 
 @converts("Binarizer", domain=DOMAIN)
 def binarizer(node: Node, build: Build) -> Expr:
     """1 above the threshold, 0 elsewhere."""
     x = node.operand(0)
-    threshold = build.scalar_like(node.number("threshold", 0.0), x)
-    return build.cast(build.binary("greater", x, threshold), build.dtype(x))
+    threshold = x.constant(node.number("threshold", 0.0))
+    return (x > threshold).astype(x.dtype)
 
 
 @converts("Scaler", domain=DOMAIN)
 def scaler(node: Node, build: Build) -> Expr:
     """(x - offset) * scale, one number for all columns or one each."""
-    x = build.cast(node.operand(0), np.float32)
+    x = node.operand(0).astype(np.float32)
     offset, scale = (
         build.weight(np.array(node.numbers(name) or (default,), np.float32))
         for name, default in (("offset", 0.0), ("scale", 1.0))
     )
-    return build.binary("mul", build.binary("sub", x, offset), scale)
+    return (x - offset) * scale
 
 
 @converts("Normalizer", domain=DOMAIN)
 def normalizer(node: Node, build: Build) -> Expr:
     """Rows over their norm: the greatest element, the sum of absolute values, or the length. Rows
     whose norm is 0 stay as they are."""
-    x, norm = build.cast(node.operand(0), np.float32), node.text("norm", "MAX")
-    last = [build.rank(x) - 1]
+    x, norm = node.operand(0).astype(np.float32), node.text("norm", "MAX")
+    last = [x.rank - 1]
     if norm == "MAX":
-        size = build.reduce("max", x, last, keepdims=True)
+        size = x.max(last, keepdims=True)
     elif norm == "L1":
-        size = build.reduce("sum", build.unary("abs", x), last, keepdims=True)
+        size = abs(x).sum(last, keepdims=True)
     elif norm == "L2":
-        squares = build.reduce("sum", build.binary("mul", x, x), last, keepdims=True)
-        size = build.unary("sqrt", squares)
+        squares = (x * x).sum(last, keepdims=True)
+        size = squares.sqrt()
     else:
         raise ValueError(f"norm {norm!r}; MAX, L1 or L2 expected")
-    is_nothing = build.binary("equal", size, build.scalar_like(0.0, x))
-    return build.binary("div", x, build.select(is_nothing, build.scalar_like(1.0, x), size))
+    is_nothing = size == 0.0
+    return x / where(is_nothing, 1.0, size)
 
 
 @converts("Imputer", domain=DOMAIN)
 def imputer(node: Node, build: Build) -> Expr:
     """Elements that stand for a missing one become the number of their column."""
     x = node.operand(0)
-    if build.is_float(x):
+    if x.is_float:
         numbers = node.numbers("imputed_value_floats")
         missing = node.number("replaced_value_float", 0.0)
     else:
         numbers = node.integers("imputed_value_int64s")
         missing = node.integer("replaced_value_int64", 0)
-    columns = build.size(x, build.rank(x) - 1)
+    columns = x.size(x.rank - 1)
     if not numbers or (len(numbers) > 1 and columns not in (None, len(numbers))):
         raise ValueError(f"{len(numbers or ())} numbers for the columns of {build.shape(x)}")
     if np.isnan(missing):
-        is_missing = build.unary("is_nan", x)
+        is_missing = x.is_nan()
     else:
-        is_missing = build.binary("equal", x, build.weight(np.array(missing, build.dtype(x))))
-    return build.select(is_missing, build.weight(np.array(numbers, build.dtype(x))), x)
+        is_missing = x == build.weight(np.array(missing, x.dtype))
+    return where(is_missing, build.weight(np.array(numbers, x.dtype)), x)
 
 
 @converts("ZipMap", domain=DOMAIN)
@@ -98,9 +98,9 @@ def zip_map(node: Node, build: Build) -> LabeledRows:
     if not strings and not numbers:
         raise ValueError("there are no labels")
     labels = np.array(strings, np.str_) if strings else np.array(numbers, np.int64)
-    if build.rank(x) == 1:
-        x = build.unsqueeze(x, [0])
-    if build.rank(x) != 2 or build.size(x, 1) not in (None, labels.size):
+    if x.rank == 1:
+        x = x.unsqueeze([0])
+    if x.rank != 2 or x.size(1) not in (None, labels.size):
         raise ValueError(f"{labels.size} labels for the columns of {build.shape(x)}")
     return LabeledRows(x, build.contents(labels))
 
@@ -115,10 +115,10 @@ def one_hot_encoder(node: Node, build: Build) -> Expr:
     x, categories = node.operand(0), node.integers("cats_int64s") or ()
     if not categories:
         raise Unsupported("numbers, where the categories are strings")
-    apart = build.unsqueeze(build.cast(x, np.int64), [build.rank(x)])
-    found = build.binary("equal", apart, build.weight(np.array(categories, np.int64)))
+    apart = x.astype(np.int64).unsqueeze([x.rank])
+    found = apart == build.weight(np.array(categories, np.int64))
     counts = build.weight(_is_last(categories))
-    return build.cast(build.binary("and", found, counts), np.float32)
+    return (found & counts).astype(np.float32)
 
 
 def _is_last(categories: Sequence[int | str]) -> np.ndarray:
@@ -134,23 +134,23 @@ def string_one_hot_encoder(node: Node, build: Build) -> Expr:
     if not categories:
         raise Unsupported("strings, where the categories are numbers")
     known = build.weight(encoded(np.array(categories, np.str_), "categories"))
-    apart = build.unsqueeze(codes, [build.rank(codes) - 1])
+    apart = codes.unsqueeze([codes.rank - 1])
     apart, known = of_one_width([apart, known], build)
     found = is_equal(apart, known, build)
     counts = build.weight(_is_last(categories))
-    return build.cast(build.binary("and", found, counts), np.float32)
+    return (found & counts).astype(np.float32)
 
 
 @converts("LabelEncoder", domain=DOMAIN, since=2)
 def label_encoder(node: Node, build: Build) -> Imported:
     """The value of the key that x equals, else the default. NaN is a key like any other."""
     x = node.operand(0)
-    keys = _table(node, "keys").astype(build.dtype(x))
-    apart = build.unsqueeze(x, [build.rank(x)])
-    is_key = build.binary("equal", apart, build.weight(keys))
+    keys = _table(node, "keys").astype(x.dtype)
+    apart = x.unsqueeze([x.rank])
+    is_key = apart == build.weight(keys)
     if keys.dtype.kind == "f" and np.isnan(keys).any():
-        both = build.binary("and", build.unary("is_nan", apart), build.weight(np.isnan(keys)))
-        is_key = build.binary("or", is_key, both)
+        both = apart.is_nan() & build.weight(np.isnan(keys))
+        is_key = is_key | both
     return _labels(is_key, node, build)
 
 
@@ -159,16 +159,16 @@ def string_label_encoder(node: Node, build: Build) -> Imported:
     """As of numbers, with keys that are strings."""
     codes = node.strings(0)
     keys = build.weight(encoded(_table(node, "keys"), "keys"))
-    apart, known = of_one_width([build.unsqueeze(codes, [build.rank(codes) - 1]), keys], build)
+    apart, known = of_one_width([codes.unsqueeze([codes.rank - 1]), keys], build)
     return _labels(is_equal(apart, known, build), node, build)
 
 
 def _labels(is_key: Expr, node: Node, build: Build) -> Imported:
     """is_key: (shape..., keys) -> the value of the first key that is one, (shape...)."""
-    values, last = _table(node, "values"), build.rank(is_key) - 1
-    if build.shape(is_key)[last] != values.size or not values.size:
+    values, last = _table(node, "values"), is_key.rank - 1
+    if is_key.shape[last] != values.size or not values.size:
         raise ValueError(f"{build.shape(is_key)[last]} keys and {values.size} values")
-    count = build.cast(is_key, np.int32)
+    count = is_key.astype(np.int32)
     first = build.value(ArgOp, [count], kind="max", axis=last, keepdims=False, select_last=False)
     found = build.value(ReduceOp, [count], kind="max", axes=[last], keepdims=False)
     default = _default(node, values.dtype)
@@ -176,10 +176,10 @@ def _labels(is_key: Expr, node: Node, build: Build) -> Imported:
         # The default is one row more, behind all values.
         rows = build.weight(encoded(np.append(values, default), "values"))
         behind = build.weight(np.array(values.size, np.int64))
-        first = build.select(build.cast(found, np.bool_), first, behind)
+        first = where(found.astype(np.bool_), first, behind)
         return StringTensor(build.value(GatherOp, [rows, first], axis=0))
     chosen = build.value(GatherOp, [build.weight(values), first], axis=0)
-    return build.select(build.cast(found, np.bool_), chosen, build.weight(default))
+    return where(found.astype(np.bool_), chosen, build.weight(default))
 
 
 def _table(node: Node, name: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.code_points import encoded
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -42,7 +42,7 @@ def transform_of(node: Node) -> str:
 def transformed(scores: Expr, transform: str, build: Build) -> Expr:
     """(rows, scores), two of them at least."""
     if transform == "LOGISTIC":
-        return build.unary("sigmoid", scores)
+        return scores.sigmoid()
     if transform == "SOFTMAX":
         return build.value(SoftmaxOp, [scores], axis=1, logarithm=False)
     if transform == "SOFTMAX_ZERO":
@@ -52,7 +52,7 @@ def transformed(scores: Expr, transform: str, build: Build) -> Expr:
 
 def of_targets(values: Expr, transform: str, build: Build) -> Expr:
     """(rows, targets) of a regression. Of a single one onnxruntime takes nothing but PROBIT."""
-    if build.size(values, 1) != 1:
+    if values.size(1) != 1:
         return transformed(values, transform, build)
     return probit(values, build) if transform == "PROBIT" else values
 
@@ -63,40 +63,36 @@ def second_score(score: Expr, transform: str, is_share: bool, build: Build) -> E
     if transform == "PROBIT":
         raise Unsupported("post_transform PROBIT of one score for two classes")
     if transform == "LOGISTIC":
-        sides = [build.unary("neg", score), score]
-        return build.concat([build.unary("sigmoid", side) for side in sides], 1)
-    one = build.scalar_like(1.0, score)
-    first = build.binary("sub", one, score) if is_share else build.unary("neg", score)
+        sides = [-score, score]
+        return build.concat([side.sigmoid() for side in sides], 1)
+    one = score.constant(1.0)
+    first = one - score if is_share else -score
     return build.concat([first, score], 1)
 
 
 def probit(x: Expr, build: Build) -> Expr:
     def number(value: float) -> Expr:
-        return build.scalar_like(value, x)
+        return x.constant(value)
 
-    y = build.binary("sub", build.scaled(x, 2.0), number(1.0))
-    product = build.binary(
-        "mul", build.binary("sub", number(1.0), y), build.binary("add", number(1.0), y)
-    )
-    logarithm = build.unary("log", product)
-    half = build.binary("add", build.scaled(logarithm, 0.5), number(2 / (_PI * _A)))
-    under = build.binary("sub", build.binary("mul", half, half), build.scaled(logarithm, 1 / _A))
-    size = build.unary("sqrt", build.binary("sub", build.unary("sqrt", under), half))
-    is_negative = build.binary("less", y, number(0.0))
-    signed = build.select(is_negative, build.unary("neg", size), size)
-    return build.scaled(signed, 2**0.5)
+    y = x * 2.0 - number(1.0)
+    product = (number(1.0) - y) * (number(1.0) + y)
+    logarithm = product.log()
+    half = logarithm * 0.5 + number(2 / (_PI * _A))
+    under = half * half - logarithm.scaled(1 / _A)
+    size = (under.sqrt() - half).sqrt()
+    is_negative = y < number(0.0)
+    signed = where(is_negative, -size, size)
+    return signed * 2**0.5
 
 
 def _softmax_zero(x: Expr, build: Build) -> Expr:
-    greatest = build.reduce("max", x, [1], keepdims=True)
-    powers = build.unary("exp", build.binary("sub", x, greatest))
-    threshold = build.scalar_like(_NEARLY_ZERO, x)
-    is_zero = build.binary("less_equal", build.unary("abs", x), threshold)
-    total = build.reduce(
-        "sum", build.select(is_zero, build.scalar_like(0.0, x), powers), [1], keepdims=True
-    )
-    small = build.binary("mul", x, build.unary("exp", build.unary("neg", greatest)))
-    return build.binary("div", build.select(is_zero, small, powers), total)
+    greatest = x.max([1], keepdims=True)
+    powers = (x - greatest).exp()
+    threshold = x.constant(_NEARLY_ZERO)
+    is_zero = abs(x) <= threshold
+    total = where(is_zero, 0.0, powers).sum([1], keepdims=True)
+    small = x * (-greatest).exp()
+    return where(is_zero, small, powers) / total
 
 
 def labels_of(node: Node, integers: str) -> np.ndarray:
@@ -121,14 +117,14 @@ def greatest(scores: Expr, build: Build) -> Expr:
 
 def above(scores: Expr, threshold: float, build: Build) -> Expr:
     """(rows, 1) -> (rows): 1 where the score is above, else 0."""
-    flat = build.squeeze(scores, [1])
-    is_above = build.binary("greater", flat, build.scalar_like(threshold, flat))
-    return build.cast(is_above, np.int64)
+    flat = scores.squeeze([1])
+    is_above = flat > threshold
+    return is_above.astype(np.int64)
 
 
 def rows_of(node: Node, build: Build, keeps_double: bool = False) -> Expr:
     """(rows, features) as floats; a vector is one row."""
     x = node.operand(0)
-    if not (keeps_double and build.dtype(x) == np.float64):
-        x = build.cast(x, np.float32)
-    return build.unsqueeze(x, [0]) if build.rank(x) == 1 else x
+    if not (keeps_double and x.dtype == np.float64):
+        x = x.astype(np.float32)
+    return x.unsqueeze([0]) if x.rank == 1 else x

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.automata import Automaton, automaton
@@ -27,35 +27,35 @@ def full_match(node: Node, build: Build) -> Expr:
     """Booleans: whether the whole string is in the pattern's language."""
     codes = node.strings(0)
     machine = automaton(node.text("pattern"))
-    sizes = build.sizes(codes, range(build.rank(codes)), "RegexFullMatch")
+    sizes = codes.sizes(range(codes.rank), "RegexFullMatch")
     places = 1 << max(sizes[-1] - 1, 0).bit_length()
     count = int(np.prod(sizes[:-1], dtype=np.int64)) * places * len(machine.table)
     if count > MOST_NUMBERS:
         raise Unsupported(f"{len(machine.table)} states for strings of shape {sizes}")
     if 0 in sizes[:-1]:
         return build.weight(np.zeros(sizes[:-1], bool))
-    last = build.rank(codes) - 1
-    codes = build.padded(codes, [0] * (last + 1), [*[0] * last, places - sizes[-1]])
+    last = codes.rank - 1
+    codes = codes.pad([0] * (last + 1), [*[0] * last, places - sizes[-1]])
     functions = _functions(codes, machine, build)
     while places > 1:
-        first, second = (build.slices(functions, {last: (i, places, 2)}) for i in (0, 1))
+        first, second = (functions.slices({last: (i, places, 2)}) for i in (0, 1))
         functions = build.value(GatherElementsOp, [second, first], axis=last + 1)
         places //= 2
-    state = build.squeeze(build.slices(functions, {last + 1: (0, 1, 1)}), [last, last + 1])
+    state = functions.slices({last + 1: (0, 1, 1)}).squeeze([last, last + 1])
     return build.value(GatherOp, [build.weight(machine.accepted), state], axis=0)
 
 
 def _functions(codes: Expr, machine: Automaton, build: Build) -> Expr:
     """(..., places, states): where each character leads from each state."""
     bounds = build.weight(machine.bounds.astype(np.int32))
-    rank = build.rank(codes)
-    symbols = build.scalar_like(0, codes)
+    rank = codes.rank
+    symbols = codes.constant(0)
     if len(machine.bounds):
-        above = build.binary("greater_equal", build.unsqueeze(codes, [rank]), bounds)
-        symbols = build.reduce("sum", build.cast(above, np.int32), [rank])
-    symbols = build.binary("add", symbols, build.scalar_like(1, codes))
-    is_end = build.binary("equal", codes, build.scalar_like(0, codes))
-    symbols = build.select(is_end, build.scalar_like(0, codes), symbols)
+        above = codes.unsqueeze([rank]) >= bounds
+        symbols = above.astype(np.int32).sum([rank])
+    symbols = symbols + 1
+    is_end = codes == 0
+    symbols = where(is_end, 0, symbols)
     states = np.arange(len(machine.table))
     table = np.concatenate([states[np.newaxis], machine.table.T]).astype(np.int32)
     return build.value(GatherOp, [build.weight(table), symbols], axis=0)

@@ -17,7 +17,7 @@ from functools import cache
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, converts
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -47,12 +47,12 @@ class _Parts:
 def split(node: Node, build: Build) -> Sequence[Imported]:
     """(shape..., most parts) of strings, empty ones behind the last; how many parts each has."""
     codes = node.strings(0)
-    *shape, width = build.sizes(codes, range(build.rank(codes)), "StringSplit")
+    *shape, width = codes.sizes(range(codes.rank), "StringSplit")
     strings = int(np.prod(shape, dtype=np.int64))
     if not strings:
         nothing = build.weight(np.zeros((*shape, 0, 1), np.int32))
         return [StringTensor(nothing), build.weight(np.zeros(shape, np.int64))]
-    rows = build.reshape(codes, [strings, width])
+    rows = codes.reshape([strings, width])
     limit = node.integer("maxsplit", width)
     delimiter = node.text("delimiter", "")
     if limit < 0:
@@ -61,28 +61,28 @@ def split(node: Node, build: Build) -> Sequence[Imported]:
         parts = _between(delimiter, rows, limit, build)
     else:
         parts = _words(rows, limit, build)
-    most = build.reduce("max", parts.counts, [0])
+    most = parts.counts.max([0])
     (count,) = build.integers(most, "the number of parts of a string")
     found = _placed(rows, parts, strings, count, width, build)
     sizes = [*shape, count, width]
-    return [StringTensor(build.reshape(found, sizes)), build.reshape(parts.counts, shape)]
+    return [StringTensor(found.reshape(sizes)), parts.counts.reshape(shape)]
 
 
 def _words(rows: Expr, limit: int, build: Build) -> _Parts:
     """Parts are what stands between spaces; the last one that the limit allows goes to the end."""
     spaces = build.weight(np.array(space_codes(), np.int32))
-    hits = build.binary("equal", build.unsqueeze(rows, [2]), spaces)
-    is_space = build.reduce("max", build.cast(hits, np.int64), [2])
-    is_character = _flag(build.binary("greater", rows, build.scalar_like(0, rows)), build)
+    hits = rows.unsqueeze([2]) == spaces
+    is_space = hits.astype(np.int64).max([2])
+    is_character = _flag(rows > 0, build)
     is_word = _and_not(is_character, is_space, build)
     begins = _and_not(is_word, _previous(is_word, build), build)
     numbers = _minus(_running(begins, build), 1, build)
     kept = is_word
     last = build.weight(np.array(limit, np.int64))
-    is_rest = _flag(build.binary("greater_equal", numbers, last), build)
-    kept = build.binary("max", kept, build.binary("min", is_rest, is_character))
-    counts = build.binary("min", build.reduce("sum", begins, [1]), _plus_one(limit, build))
-    return _Parts(build.binary("min", numbers, last), kept, counts)
+    is_rest = _flag(numbers >= last, build)
+    kept = maximum(kept, minimum(is_rest, is_character))
+    counts = minimum(begins.sum([1]), _plus_one(limit, build))
+    return _Parts(minimum(numbers, last), kept, counts)
 
 
 def _between(delimiter: str, rows: Expr, limit: int, build: Build) -> _Parts:
@@ -90,16 +90,16 @@ def _between(delimiter: str, rows: Expr, limit: int, build: Build) -> _Parts:
     ends = _delimiters(delimiter, rows, build)
     counted = _running(ends, build)
     last = build.weight(np.array(limit, np.int64))
-    ends = build.binary("min", ends, _flag(build.binary("less_equal", counted, last), build))
+    ends = minimum(ends, _flag(counted <= last, build))
     covered = ends
     for _ in range(len(delimiter) - 1):
-        covered = build.binary("max", ends, _following(covered, build))
-    is_character = _flag(build.binary("greater", rows, build.scalar_like(0, rows)), build)
-    numbers = build.binary("min", counted, last)
+        covered = maximum(ends, _following(covered, build))
+    is_character = _flag(rows > 0, build)
+    numbers = minimum(counted, last)
     return _Parts(
         numbers,
         _and_not(is_character, covered, build),
-        build.binary("add", build.reduce("sum", ends, [1]), _plus_one(0, build)),
+        ends.sum([1]) + _plus_one(0, build),
     )
 
 
@@ -114,20 +114,20 @@ def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
     table = _transitions(codes, alphabet)
     states = len(codes) + 1
     position = build.weight(np.array(alphabet, np.int32))
-    hits = build.binary("equal", build.unsqueeze(rows, [2]), position)
+    hits = rows.unsqueeze([2]) == position
     numbered = build.weight(np.arange(1, len(alphabet) + 1))
-    symbols = build.reduce("sum", build.binary("mul", _flag(hits, build), numbered), [2])
+    symbols = (_flag(hits, build) * numbered).sum([2])
     functions = build.value(GatherOp, [build.weight(table), symbols], axis=0)
-    width = build.sizes(rows, [1], "StringSplit")[0]
+    width = rows.sizes([1], "StringSplit")[0]
     distance = 1
     while distance < width:
-        earlier = build.slices(functions, {1: (0, width - distance, 1)})
-        later = build.slices(functions, {1: (distance, width, 1)})
+        earlier = functions.slices({1: (0, width - distance, 1)})
+        later = functions.slices({1: (distance, width, 1)})
         composed = build.value(GatherElementsOp, [later, earlier], axis=2)
-        functions = build.concat([build.slices(functions, {1: (0, distance, 1)}), composed], 1)
+        functions = build.concat([functions.slices({1: (0, distance, 1)}), composed], 1)
         distance *= 2
-    first = build.squeeze(build.slices(functions, {2: (0, 1, 1)}), [2])
-    return _flag(build.binary("equal", first, build.weight(np.array(states - 1))), build)
+    first = functions.slices({2: (0, 1, 1)}).squeeze([2])
+    return _flag(first == build.weight(np.array(states - 1)), build)
 
 
 def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
@@ -146,46 +146,46 @@ def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
 
 def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, build: Build) -> Expr:
     """(strings, count, width): the kept characters of each part, from its first place on."""
-    place = build.expand(build.weight(np.arange(width)), [strings, width])
+    place = build.weight(np.arange(width)).broadcast_to([strings, width])
     is_first = _and_not(parts.kept, _previous(parts.kept, build), build)
     # Where each part begins; what is not kept goes to a place behind all parts.
     begins = build.weight(np.zeros((strings, count + 1), np.int64))
     outside = build.weight(np.array(count, np.int64))
-    target = build.select(build.cast(is_first, np.bool_), parts.numbers, outside)
+    target = where(is_first.astype(np.bool_), parts.numbers, outside)
     begins = build.value(ScatterElementsOp, [begins, target, place], axis=1, reduction="none")
-    inside = build.binary("max", parts.numbers, build.weight(np.array(0, np.int64)))
+    inside = maximum(parts.numbers, build.weight(np.array(0, np.int64)))
     begin = build.value(GatherElementsOp, [begins, inside], axis=1)
-    offset = build.binary("sub", place, begin)
-    flat = build.binary("mul", inside, build.weight(np.array(width, np.int64)))
-    flat = build.binary("add", flat, offset)
+    offset = place - begin
+    flat = inside * build.weight(np.array(width, np.int64))
+    flat = flat + offset
     outside = build.weight(np.array(count * width, np.int64))
-    flat = build.select(build.cast(parts.kept, np.bool_), flat, outside)
+    flat = where(parts.kept.astype(np.bool_), flat, outside)
     found = build.weight(np.zeros((strings, count * width + 1), np.int32))
     found = build.value(ScatterElementsOp, [found, flat, rows], axis=1, reduction="none")
-    return build.reshape(build.slice(found, 1, 0, count * width), [strings, count, width])
+    return found.slice(1, 0, count * width).reshape([strings, count, width])
 
 
 # -- rows of flags ---------------------------------------------------------------------------------
 
 
 def _flag(condition: Expr, build: Build) -> Expr:
-    return build.cast(condition, np.int64)
+    return condition.astype(np.int64)
 
 
 def _and_not(a: Expr, b: Expr, build: Build) -> Expr:
-    return _flag(build.binary("greater", a, b), build)
+    return _flag(a > b, build)
 
 
 def _previous(x: Expr, build: Build) -> Expr:
     """Each row one place to the right, with 0 in front."""
-    width = build.sizes(x, [1], "StringSplit")[0]
-    return build.slice(build.padded(x, [0, 1], [0, 0]), 1, 0, width)
+    width = x.sizes([1], "StringSplit")[0]
+    return x.pad([0, 1], [0, 0]).slice(1, 0, width)
 
 
 def _following(x: Expr, build: Build) -> Expr:
     """Each row one place to the left."""
-    width = build.sizes(x, [1], "StringSplit")[0]
-    return build.slice(build.padded(x, [0, 0], [0, 1]), 1, 1, width + 1)
+    width = x.sizes([1], "StringSplit")[0]
+    return x.pad([0, 0], [0, 1]).slice(1, 1, width + 1)
 
 
 def _running(x: Expr, build: Build) -> Expr:
@@ -193,7 +193,7 @@ def _running(x: Expr, build: Build) -> Expr:
 
 
 def _minus(x: Expr, number: int, build: Build) -> Expr:
-    return build.binary("sub", x, build.weight(np.array(number, np.int64)))
+    return x - build.weight(np.array(number, np.int64))
 
 
 def _plus_one(number: int, build: Build) -> Expr:

@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 
 from explorer.importers.building.code_points import DOMAIN, LARGEST, encoded
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, minimum, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported, StringTensor
@@ -66,7 +66,7 @@ def move(node: Node, build: Build) -> Sequence[Imported | None]:
 def measure(node: Node, build: Build) -> Sequence[Imported | None]:
     """As of numbers: the first code points."""
     codes = node.strings(0)
-    first = build.squeeze(build.slice(codes, build.rank(codes) - 1, 0, 1), [-1])
+    first = codes.slice(codes.rank - 1, 0, 1).squeeze([-1])
     return build.graphs.convert(replace(node, operands=(first,)))
 
 
@@ -83,14 +83,14 @@ def concat(node: Node, build: Build) -> StringTensor:
     shapes = [_sizes(x, build) for x in (a, b)]
     shape = [int(n) for n in broadcast_shapes(*(tuple(s[:-1]) for s in shapes))]
     widths = [s[-1] for s in shapes]
-    a, b = (build.expand(x, [*shape, w]) for x, w in zip((a, b), widths, strict=True))
-    both = build.concat([a, b, build.expand(build.scalar_like(0, a), [*shape, 1])], len(shape))
+    a, b = (x.broadcast_to([*shape, w]) for x, w in zip((a, b), widths, strict=True))
+    both = build.concat([a, b, a.constant(0).broadcast_to([*shape, 1])], len(shape))
     length = lengths(a, build)
     places = build.weight(np.arange(sum(widths)))
-    behind = build.binary("sub", places, build.binary("sub", length, _number(widths[0], build)))
-    behind = build.binary("min", behind, _number(sum(widths), build))
-    source = build.select(build.binary("less", places, length), places, behind)
-    source = build.expand(source, [*shape, sum(widths)])
+    behind = places - (length - _number(widths[0], build))
+    behind = minimum(behind, _number(sum(widths), build))
+    source = where(places < length, places, behind)
+    source = source.broadcast_to([*shape, sum(widths)])
     return StringTensor(build.value(GatherElementsOp, [both, source], axis=len(shape)))
 
 
@@ -109,13 +109,13 @@ def normalize(node: Node, build: Build) -> StringTensor:
     *shape, width = _sizes(codes, build)
     if len(shape) not in (1, 2) or shape[:-1] not in ([], [1]):
         raise ValueError(f"strings of shape {shape}: (C) or (1, C) expected")
-    rows = build.reshape(codes, [shape[-1], width])
+    rows = codes.reshape([shape[-1], width])
     rows = build.concat([rows, build.weight(np.zeros((1, width), np.int32))], 0)
     kept = _kept(rows, node, build)
-    positions = build.squeeze(build.value(NonZeroOp, [kept]), [0])
+    positions = build.value(NonZeroOp, [kept]).squeeze([0])
     rows = build.value(GatherOp, [rows, positions], axis=0)
     rows = rows if action == "NONE" else in_case(rows, action, build)
-    return StringTensor(rows if len(shape) == 1 else build.unsqueeze(rows, [0]))
+    return StringTensor(rows if len(shape) == 1 else rows.unsqueeze([0]))
 
 
 def _kept(rows: Expr, node: Node, build: Build) -> Expr:
@@ -130,14 +130,14 @@ def _kept(rows: Expr, node: Node, build: Build) -> Expr:
         if not is_sensitive:
             table = mapped(table, "LOWER")
         compared, known = of_one_width([compared, build.weight(table)], build)
-        hits = is_equal(build.unsqueeze(compared, [1]), known, build)
-        found = build.reduce("max", build.cast(hits, np.int32), [1])
-        stays = build.binary("sub", build.scalar_like(1, found), found)
-        stays = build.slice(stays, 0, 0, count - 1)
+        hits = is_equal(compared.unsqueeze([1]), known, build)
+        found = hits.astype(np.int32).max([1])
+        stays = 1 - found
+        stays = stays.slice(0, 0, count - 1)
     if count == 1:
         return build.weight(np.ones(1, np.int32))
-    is_any = build.reduce("max", stays, [0], keepdims=True)
-    return build.concat([stays, build.binary("sub", build.scalar_like(1, is_any), is_any)], 0)
+    is_any = stays.max([0], keepdims=True)
+    return build.concat([stays, 1 - is_any], 0)
 
 
 # -- what other operators on strings are made of ---------------------------------------------------
@@ -145,22 +145,22 @@ def _kept(rows: Expr, node: Node, build: Build) -> Expr:
 
 def is_equal(a: Expr, b: Expr, build: Build) -> Expr:
     """Booleans: whether strings of one width are equal; their shapes broadcast."""
-    same = build.cast(build.binary("equal", a, b), np.int32)
-    return build.cast(build.reduce("min", same, [build.rank(same) - 1]), np.bool_)
+    same = (a == b).astype(np.int32)
+    return same.min([same.rank - 1]).astype(np.bool_)
 
 
 def lengths(codes: Expr, build: Build) -> Expr:
     """(shape..., 1) of i64."""
-    used = build.binary("greater", codes, build.scalar_like(0, codes))
-    return build.reduce("sum", build.cast(used, np.int64), [build.rank(codes) - 1], keepdims=True)
+    used = codes > 0
+    return used.astype(np.int64).sum([codes.rank - 1], keepdims=True)
 
 
 def in_case(codes: Expr, action: str, build: Build) -> Expr:
     """Code points in LOWER or UPPER case, one for one: a letter without such a form stays."""
     table = _cases(action)
-    last = build.scalar_like(len(table) - 1, codes)
-    found = build.value(GatherOp, [build.weight(table), build.binary("min", codes, last)], axis=0)
-    return build.select(build.binary("less_equal", codes, last), found, codes)
+    last = codes.constant(len(table) - 1)
+    found = build.value(GatherOp, [build.weight(table), minimum(codes, last)], axis=0)
+    return where(codes <= last, found, codes)
 
 
 def mapped(codes: np.ndarray, action: str) -> np.ndarray:
@@ -192,7 +192,7 @@ def of_one_width(values: Sequence[Expr], build: Build) -> list[Expr]:
     """Strings with as many places each."""
     widths = [_sizes(v, build)[-1] for v in values]
     return [
-        build.padded(v, [0] * build.rank(v), [*[0] * (build.rank(v) - 1), max(widths) - width])
+        v.pad([0] * v.rank, [*[0] * (v.rank - 1), max(widths) - width])
         for v, width in zip(values, widths, strict=True)
     ]
 
@@ -207,9 +207,7 @@ def _fetched(rows: Expr, result: Imported | None, build: Build) -> Imported | No
 def _all_rows(values: Sequence[Expr], build: Build) -> Expr:
     """(strings, places): all strings of some tensors, one behind the other."""
     wide = of_one_width(values, build)
-    flat = [
-        build.reshape(v, [math.prod(_sizes(v, build)[:-1]), _sizes(v, build)[-1]]) for v in wide
-    ]
+    flat = [v.reshape([math.prod(_sizes(v, build)[:-1]), _sizes(v, build)[-1]]) for v in wide]
     return build.concat(flat, 0)
 
 
@@ -225,7 +223,7 @@ def _numbers(values: Sequence[StringTensor], build: Build) -> list[Expr]:
 
 
 def _sizes(x: Expr, build: Build) -> list[int]:
-    return build.sizes(x, range(build.rank(x)), "an operator on strings")
+    return x.sizes(range(x.rank), "an operator on strings")
 
 
 def _number(number: int, build: Build) -> Expr:

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 from xdsl.dialects.builtin import i1, i64
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -46,15 +46,15 @@ def svm_regressor(node: Node, build: Build) -> Expr:
     kernels = x
     if count > 0:
         kernels = _kernels(x, node, count, build)
-    elif build.size(x, 1) not in (None, coefficients.size):
+    elif x.size(1) not in (None, coefficients.size):
         raise ValueError(f"{coefficients.size} coefficients for the columns of {build.shape(x)}")
     if count > 0 and coefficients.size != count:
         raise ValueError(f"{coefficients.size} coefficients for {count} vectors")
     y = build.matmul(kernels, build.weight(coefficients.reshape(-1, 1)), build.weight(rho[:1]))
     if not node.integer("one_class", 0):
         return y
-    is_above = build.binary("greater", y, build.scalar_like(0.0, y))
-    return build.select(is_above, build.scalar_like(1.0, y), build.scalar_like(-1.0, y))
+    is_above = y > 0.0
+    return where(is_above, y.constant(1.0), -1.0)
 
 
 @converts("SVMClassifier", domain=scores.DOMAIN)
@@ -89,10 +89,10 @@ def _linear(
     if coefficients.size % labels.size:
         raise ValueError(f"{coefficients.size} coefficients for {labels.size} classes")
     rows = coefficients.reshape(labels.size, -1)
-    if build.size(x, 1) not in (None, rows.shape[1]):
+    if x.size(1) not in (None, rows.shape[1]):
         raise ValueError(f"{rows.shape[1]} coefficients for the columns of {build.shape(x)}")
-    values = build.matmul(x, build.weight(np.ascontiguousarray(rows.T)))
-    values = build.binary("add", values, build.weight(_numbers(node, "rho", 1)[:1]))
+    values = x @ build.weight(np.ascontiguousarray(rows.T))
+    values = values + build.weight(_numbers(node, "rho", 1)[:1])
     index = scores.greatest(values, build)
     if labels.size == 2 and not node.numbers("prob_a"):
         index = _with_threshold(index, values, bool((coefficients >= 0).all()), build)
@@ -105,10 +105,10 @@ def _linear(
 
 def _with_threshold(index: Expr, values: Expr, is_share: bool, build: Build) -> Expr:
     """The second class where the greatest score is high enough, else the class that has it."""
-    greatest = build.reduce("max", values, [1], keepdims=False)
+    greatest = values.max([1], keepdims=False)
     kind, threshold = ("greater_equal", 0.5) if is_share else ("greater", 0.0)
-    is_above = build.binary(kind, greatest, build.scalar_like(threshold, greatest))
-    return build.select(is_above, build.scalar_like(1, index), index)
+    is_above = greatest.binary(kind, threshold)
+    return where(is_above, 1, index)
 
 
 # -- kernels and pairs -----------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
     if vectors.size % count:
         raise ValueError(f"{vectors.size} numbers for {count} vectors")
     vectors = vectors.reshape(count, -1)
-    if build.size(x, 1) not in (None, vectors.shape[1]):
+    if x.size(1) not in (None, vectors.shape[1]):
         raise ValueError(f"vectors of {vectors.shape[1]} for the columns of {build.shape(x)}")
     kind = node.text("kernel_type", "LINEAR")
     if kind not in KERNELS:
@@ -128,20 +128,20 @@ def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
     given = (node.numbers("kernel_params") or (0.0, 0.0, 0.0)) + (0.0, 0.0)
     gamma, offset, degree = (float(np.float32(number)) for number in given[:3])
     if kind == "RBF":
-        apart = build.binary("sub", build.unsqueeze(x, [1]), build.weight(vectors))
-        squares = build.reduce("sum", build.binary("mul", apart, apart), [2], keepdims=False)
-        return build.unary("exp", build.scaled(squares, -gamma))
-    product = build.matmul(x, build.weight(np.ascontiguousarray(vectors.T)))
+        apart = x.unsqueeze([1]) - build.weight(vectors)
+        squares = (apart * apart).sum([2], keepdims=False)
+        return squares.scaled(-gamma).exp()
+    product = x @ build.weight(np.ascontiguousarray(vectors.T))
     if kind == "LINEAR":
         return product
-    moved = build.scaled(product, gamma)
-    moved = build.binary("add", moved, build.scalar_like(offset, moved))
+    moved = product.scaled(gamma)
+    moved = moved + offset
     if kind == "SIGMOID":
-        return build.unary("tanh", moved)
+        return moved.tanh()
     if degree not in (2.0, 3.0):
-        return build.binary("pow", moved, build.scalar_like(degree, moved))
-    square = build.binary("mul", moved, moved)
-    return square if degree == 2.0 else build.binary("mul", square, moved)
+        return moved**degree
+    square = moved * moved
+    return square if degree == 2.0 else square * moved
 
 
 def _pair_scores(
@@ -153,7 +153,7 @@ def _pair_scores(
     j against an earlier i.
     """
     classes, count = len(per_class), sum(per_class)
-    kernels = build.cast(_kernels(x, node, count, build), np.float64)
+    kernels = _kernels(x, node, count, build).astype(np.float64)
     coefficients = _numbers(node, "coefficients", (classes - 1) * count)
     coefficients = coefficients[: (classes - 1) * count].reshape(classes - 1, count)
     pairs = list(combinations(range(classes), 2))
@@ -164,7 +164,7 @@ def _pair_scores(
         table[ends[j] : ends[j + 1], pair] = coefficients[i, ends[j] : ends[j + 1]]
     rho = _numbers(node, "rho", len(pairs))[: len(pairs)].astype(np.float64)
     precise = build.matmul(kernels, build.weight(table), build.weight(rho))
-    return build.cast(precise, np.float32), precise
+    return precise.astype(np.float32), precise
 
 
 def _winner(values: Expr, classes: int, build: Build) -> Expr:
@@ -173,10 +173,10 @@ def _winner(values: Expr, classes: int, build: Build) -> Expr:
     votes = np.zeros((2, len(pairs), classes), np.float32)
     for pair, (i, j) in enumerate(pairs):
         votes[0, pair, i] = votes[1, pair, j] = 1
-    wins = build.binary("greater", values, build.scalar_like(0.0, values))
-    first = build.cast(wins, np.float32)
-    second = build.cast(build.unary("not", wins), np.float32)
-    both = [build.matmul(s, build.weight(v)) for s, v in zip((first, second), votes, strict=True)]
+    wins = values > 0.0
+    first = wins.astype(np.float32)
+    second = (~wins).astype(np.float32)
+    both = [s @ build.weight(v) for s, v in zip((first, second), votes, strict=True)]
     return scores.greatest(build.binary("add", *both), build)
 
 
@@ -185,13 +185,13 @@ def _winner(values: Expr, classes: int, build: Build) -> Expr:
 
 def _pair_shares(values: Expr, node: Node, build: Build) -> Expr:
     """The probability (rows, pairs) of the first of two classes, never quite 0 or 1."""
-    pairs = build.sizes(values, [1], "pairs of classes")[0]
+    pairs = values.sizes([1], "pairs of classes")[0]
     slopes, offsets = (_numbers(node, name, pairs)[:pairs] for name in ("prob_a", "prob_b"))
-    moved = build.binary("mul", values, build.weight(slopes))
-    moved = build.binary("add", moved, build.weight(offsets))
-    share = build.unary("sigmoid", moved)
-    rest = build.binary("sub", build.scalar_like(1.0, share), share)
-    return build.unary("clip", rest, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    moved = values * build.weight(slopes)
+    moved = moved + build.weight(offsets)
+    share = moved.sigmoid()
+    rest = 1.0 - share
+    return rest.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
 
 
 def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
@@ -202,23 +202,21 @@ def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
     if classes > MOST_COUPLED:
         raise Unsupported(f"probabilities of {classes} classes")
     q, diagonal = _quadratic_form(shares, classes, build)
-    first = build.binary(
-        "add",
-        build.scaled(build.slice(diagonal, 1, 0, classes), 0.0),
-        build.weight(np.full((1, classes), 1 / classes, np.float32)),
+    first = diagonal.slice(1, 0, classes) * 0.0 + build.weight(
+        np.full((1, classes), 1 / classes, np.float32)
     )
     with build.inside([tensor_type(i64, ()), tensor_type(i1, ()), first.type]) as block:
         p = build.arguments(block)[2]
         p.value.name_hint = "p"
-        gradient = build.squeeze(build.matmul(q, build.unsqueeze(p, [2])), [2])
-        energy = build.reduce("sum", build.binary("mul", p, gradient), [1], keepdims=True)
-        errors = build.unary("abs", build.binary("sub", gradient, energy))
-        limit = build.scalar_like(float(np.float32(COUPLING_ERROR) / np.float32(classes)), errors)
-        error = build.reduce("max", errors, [1], keepdims=True)
-        goes_on = build.unary("not", build.binary("less", error, limit))
+        gradient = (q @ p.unsqueeze([2])).squeeze([2])
+        energy = (p * gradient).sum([1], keepdims=True)
+        errors = abs(gradient - energy)
+        limit = errors.constant(float(np.float32(COUPLING_ERROR) / np.float32(classes)))
+        error = errors.max([1], keepdims=True)
+        goes_on = ~(error < limit)
         moved = _coupling_step(p, gradient, energy, q, diagonal, build)
-        following = build.select(goes_on, moved, p)
-        any_goes_on = build.reduce("max", goes_on, [0, 1], keepdims=False)
+        following = where(goes_on, moved, p)
+        any_goes_on = goes_on.max([0, 1], keepdims=False)
         body = build.end(block, [any_goes_on, following])
     condition = build.weight(np.array(True))
     return build.loop(body, [first], trip_count=COUPLING_STEPS, condition=condition)[0]
@@ -231,18 +229,16 @@ def _quadratic_form(shares: Expr, classes: int, build: Build) -> tuple[Expr, Exp
     of all r[j, i]^2.
     """
     pairs = list(combinations(range(classes), 2))
-    rest = build.binary("sub", build.scalar_like(1.0, shares), shares)
-    nothing = build.scaled(build.slice(shares, 1, 0, 1), 0.0)
+    rest = 1.0 - shares
+    nothing = shares.slice(1, 0, 1) * 0.0
     columns = build.concat([shares, rest, nothing], 1)
     places = np.full((classes, classes), 2 * len(pairs))
     for pair, (i, j) in enumerate(pairs):
         places[i, j], places[j, i] = pair, len(pairs) + pair
-    against, turned = (build.gather(columns, grid, 1) for grid in (places, places.T))
-    diagonal = build.reduce("sum", build.binary("mul", against, against), [1], keepdims=False)
-    own = build.binary(
-        "mul", build.unsqueeze(diagonal, [1]), build.weight(np.eye(classes, dtype="f4"))
-    )
-    return build.binary("sub", own, build.binary("mul", against, turned)), diagonal
+    against, turned = (columns.take(grid, 1) for grid in (places, places.T))
+    diagonal = (against * against).sum([1], keepdims=False)
+    own = diagonal.unsqueeze([1]) * build.weight(np.eye(classes, dtype="f4"))
+    return own - against * turned, diagonal
 
 
 def _coupling_step(
@@ -254,19 +250,19 @@ def _coupling_step(
     build: Build,
 ) -> Expr:
     """p after one step in each of the classes; gradient: Q p; energy: p^T Q p."""
-    classes = build.sizes(p, [1], "classes")[0]
+    classes = p.sizes([1], "classes")[0]
     for index in range(classes):
-        own, slope = (build.slice(x, 1, index, index + 1) for x in (diagonal, gradient))
-        row = build.squeeze(build.slice(q, 1, index, index + 1), [1])
-        step = build.binary("div", build.binary("sub", energy, slope), own)
-        total = build.binary("add", step, build.scalar_like(1.0, step))
-        gain = build.binary("add", build.binary("mul", step, own), build.scaled(slope, 2.0))
-        energy = build.binary("add", energy, build.binary("mul", step, gain))
-        energy = build.binary("div", build.binary("div", energy, total), total)
-        gradient = build.binary("add", gradient, build.binary("mul", step, row))
-        gradient = build.binary("div", gradient, total)
+        own, slope = (x.slice(1, index, index + 1) for x in (diagonal, gradient))
+        row = q.slice(1, index, index + 1).squeeze([1])
+        step = (energy - slope) / own
+        total = step + 1.0
+        gain = step * own + slope * 2.0
+        energy = energy + step * gain
+        energy = energy / total / total
+        gradient = gradient + step * row
+        gradient = gradient / total
         unit = build.weight(np.eye(1, classes, index, dtype=np.float32))
-        p = build.binary("div", build.binary("add", p, build.binary("mul", step, unit)), total)
+        p = (p + step * unit) / total
     return p
 
 

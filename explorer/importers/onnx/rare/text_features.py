@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, minimum
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
@@ -40,21 +40,21 @@ def count_sequences(node: Node, build: Build) -> Expr:
         raise Unsupported("a pool of strings")
     places = np.array(node.integers("ngram_indexes") or (), np.int64)
     starts = node.integers("ngram_counts") or ()
-    is_single = build.rank(x) == 1
-    rows = build.unsqueeze(x, [0]) if is_single else x
-    (length,) = build.sizes(rows, [1], "TfIdfVectorizer")
+    is_single = x.rank == 1
+    rows = x.unsqueeze([0]) if is_single else x
+    (length,) = rows.sizes([1], "TfIdfVectorizer")
     total = build.weight(np.zeros((1, int(places.max(initial=-1)) + 1), np.float32))
     bounds = node.integer("min_gram_length"), node.integer("max_gram_length")
     for grams in _grams(np.array(pool, np.int64), starts, places):
         if bounds[0] <= grams.tokens.shape[1] <= bounds[1]:
             for windows in _windows(grams, length, node.integer("max_skip_count")):
-                found = _occurrences(build.cast(rows, np.int64), windows, grams, build)
-                spread = np.zeros((len(grams.places), build.sizes(total, [1], "the pool")[0]))
+                found = _occurrences(rows.astype(np.int64), windows, grams, build)
+                spread = np.zeros((len(grams.places), total.sizes([1], "the pool")[0]))
                 spread[np.arange(len(grams.places)), grams.places] = 1
-                counted = build.matmul(found, build.weight(spread.astype(np.float32)))
-                total = build.binary("add", total, counted)
+                counted = found @ build.weight(spread.astype(np.float32))
+                total = total + counted
     result = _weighted(total, node, places, build)
-    return build.squeeze(result, [0]) if is_single else result
+    return result.squeeze([0]) if is_single else result
 
 
 def _grams(pool: np.ndarray, starts: Sequence[int], places: np.ndarray) -> Iterator[_Grams]:
@@ -84,9 +84,9 @@ def _windows(grams: _Grams, length: int, most_skips: int) -> Iterator[np.ndarray
 
 def _occurrences(rows: Expr, windows: np.ndarray, grams: _Grams, build: Build) -> Expr:
     """(batch, entries): in how many windows each entry stands."""
-    found = build.unsqueeze(build.gather(rows, windows, 1), [2])
-    hits = build.cast(build.binary("equal", found, build.weight(grams.tokens)), np.float32)
-    return build.reduce("sum", build.reduce("min", hits, [3]), [1])
+    found = rows.take(windows, 1).unsqueeze([2])
+    hits = (found == build.weight(grams.tokens)).astype(np.float32)
+    return hits.min([3]).sum([1])
 
 
 def _weighted(total: Expr, node: Node, places: np.ndarray, build: Build) -> Expr:
@@ -94,10 +94,10 @@ def _weighted(total: Expr, node: Node, places: np.ndarray, build: Build) -> Expr
     if mode not in ("TF", "IDF", "TFIDF"):
         raise Unsupported(f"mode {mode!r}")
     if mode == "IDF":
-        total = build.binary("min", total, build.scalar_like(1, total))
+        total = minimum(total, 1)
     given = node.numbers("weights")
     if mode == "TF" or given is None:
         return total
     weights = np.ones(int(places.max(initial=-1)) + 1, np.float32)
     weights[places] = given
-    return build.binary("mul", total, build.weight(weights))
+    return total * build.weight(weights)

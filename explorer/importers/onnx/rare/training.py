@@ -27,11 +27,11 @@ def adagrad(node: Node, build: Build) -> Sequence[Expr]:
     results: list[list[Expr]] = [[], []]
     for x, g, h in groups:
         gradient = _regularized(x, g, node, build)
-        squares = build.binary("add", h, build.binary("mul", gradient, gradient))
-        slowed = _plus(build.scaled(build.cast(step, build.dtype(x)), decay), 1.0, build)
-        speed = build.binary("div", build.cast(rate, build.dtype(x)), slowed)
-        change = build.binary("div", gradient, _plus(build.unary("sqrt", squares), epsilon, build))
-        results[0].append(build.binary("sub", x, build.binary("mul", speed, change)))
+        squares = h + gradient * gradient
+        slowed = _plus(step.astype(x.dtype).scaled(decay), 1.0, build)
+        speed = rate.astype(x.dtype) / slowed
+        change = gradient / _plus(squares.sqrt(), epsilon, build)
+        results[0].append(x - speed * change)
         results[1].append(squares)
     return [value for kind in results for value in kind]
 
@@ -45,16 +45,14 @@ def momentum(node: Node, build: Build) -> Sequence[Expr]:
     results: list[list[Expr]] = [[], []]
     for x, g, v in groups:
         gradient = _regularized(x, g, node, build)
-        is_later = build.binary("greater", step, build.scalar_like(0, step))
-        factor = build.value(
-            SelectOp, [is_later, build.scalar_like(beta, x), build.scalar_like(1.0, x)]
-        )
-        moved = build.binary("add", build.scaled(v, alpha), build.binary("mul", factor, gradient))
+        is_later = step > 0
+        factor = build.value(SelectOp, [is_later, x.constant(beta), x.constant(1.0)])
+        moved = v.scaled(alpha) + factor * gradient
         change = moved
         if is_nesterov:
-            change = build.binary("add", gradient, build.scaled(moved, alpha))
-        scaled = build.binary("mul", build.cast(rate, build.dtype(x)), change)
-        results[0].append(build.binary("sub", x, scaled))
+            change = gradient + moved.scaled(alpha)
+        scaled = rate.astype(x.dtype) * change
+        results[0].append(x - scaled)
         results[1].append(moved)
     return [value for kind in results for value in kind]
 
@@ -67,27 +65,27 @@ def adam(node: Node, build: Build) -> Sequence[Expr]:
     results: list[list[Expr]] = [[], [], []]
     for x, g, v, h in groups:
         gradient = _regularized(x, g, node, build)
-        square = build.binary("mul", gradient, gradient)
-        first = build.binary("add", build.scaled(v, alpha), build.scaled(gradient, 1 - alpha))
-        second = build.binary("add", build.scaled(h, beta), build.scaled(square, 1 - beta))
-        root = _plus(build.unary("sqrt", second), node.number("epsilon", 1e-6), build)
-        speed = _corrected_rate(build.cast(rate, build.dtype(x)), step, alpha, beta, build)
-        change = build.binary("div", build.binary("mul", speed, first), root)
-        moved = build.binary("sub", x, change)
+        square = gradient * gradient
+        first = v.scaled(alpha) + gradient.scaled(1 - alpha)
+        second = h.scaled(beta) + square.scaled(1 - beta)
+        root = _plus(second.sqrt(), node.number("epsilon", 1e-6), build)
+        speed = _corrected_rate(rate.astype(x.dtype), step, alpha, beta, build)
+        change = speed * first / root
+        moved = x - change
         kept = 1 - node.number("norm_coefficient_post", 0.0)
-        for kind, value in zip(results, (build.scaled(moved, kept), first, second), strict=True):
+        for kind, value in zip(results, (moved.scaled(kept), first, second), strict=True):
             kind.append(value)
     return [value for kind in results for value in kind]
 
 
 def _corrected_rate(rate: Expr, step: Expr, alpha: float, beta: float, build: Build) -> Expr:
     """R sqrt(1 - beta^T) / (1 - alpha^T) for T > 0: the states begin at zero."""
-    one = build.scalar_like(1.0, rate)
-    exponent = build.cast(step, build.dtype(rate))
-    powers = [build.binary("pow", build.scalar_like(b, rate), exponent) for b in (alpha, beta)]
-    first, second = (build.binary("sub", one, power) for power in powers)
-    corrected = build.binary("div", build.binary("mul", rate, build.unary("sqrt", second)), first)
-    is_later = build.binary("greater", step, build.scalar_like(0, step))
+    one = rate.constant(1.0)
+    exponent = step.astype(rate.dtype)
+    powers = [b**exponent for b in (alpha, beta)]
+    first, second = (one - power for power in powers)
+    corrected = rate * second.sqrt() / first
+    is_later = step > 0
     return build.value(SelectOp, [is_later, corrected, rate])
 
 
@@ -103,8 +101,8 @@ def _groups(node: Node, count: int) -> tuple[Expr, Expr, list[tuple[Expr, ...]]]
 
 def _regularized(x: Expr, gradient: Expr, node: Node, build: Build) -> Expr:
     norm = node.number("norm_coefficient", 0.0)
-    return build.binary("add", build.scaled(x, norm), gradient) if norm else gradient
+    return x.scaled(norm) + gradient if norm else gradient
 
 
 def _plus(x: Expr, number: float, build: Build) -> Expr:
-    return build.binary("add", x, build.scalar_like(number, x)) if number else x
+    return x + number if number else x

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -43,15 +43,15 @@ def tree_ensemble_regressor(node: Node, build: Build) -> Expr:
     name = node.text("aggregate_function", "SUM")
     if name not in AGGREGATES:
         raise ValueError(f"aggregate_function {name!r}; one of {', '.join(AGGREGATES)} expected")
-    forest = _forest(node, "target", targets, build.dtype(x))
+    forest = _forest(node, "target", targets, x.dtype)
     total = aggregated(reached_leaves(x, forest, build), forest, AGGREGATES[name], build)
-    base = _base(node, build.dtype(x))
+    base = _base(node, x.dtype)
     if base.size not in (0, targets):
         raise ValueError(f"{base.size} base values for {targets} targets")
     if base.size:
-        total = build.binary("add", total, build.weight(base))
+        total = total + build.weight(base)
     values = scores.of_targets(total, scores.transform_of(node), build)
-    return build.cast(values, np.float32)
+    return values.astype(np.float32)
 
 
 @converts("TreeEnsembleClassifier", domain=scores.DOMAIN, until=4)
@@ -61,16 +61,16 @@ def tree_ensemble_classifier(node: Node, build: Build) -> list[Imported]:
     labels = scores.labels_of(node, "classlabels_int64s")
     if labels.size < 2:
         raise Unsupported("a single class")
-    forest = _forest(node, "class", labels.size, build.dtype(x))
+    forest = _forest(node, "class", labels.size, x.dtype)
     reached = reached_leaves(x, forest, build)
     total = aggregated(reached, forest, "sum", build)
-    base = _base(node, build.dtype(x))
+    base = _base(node, x.dtype)
     if labels.size == 2:
         index, values, labels = _of_two(total, forest, base, transform, labels, build)
     else:
         index, values = _of_many(total, reached, forest, base, build)
         values = scores.transformed(values, transform, build)
-    return [scores.chosen(index, labels, build), build.cast(values, np.float32)]
+    return [scores.chosen(index, labels, build), values.astype(np.float32)]
 
 
 def _of_many(
@@ -81,10 +81,10 @@ def _of_many(
     if base.size not in (0, count):
         raise ValueError(f"{base.size} base values for {count} classes")
     if base.size:
-        total = build.binary("add", total, build.weight(base))
+        total = total + build.weight(base)
         return scores.greatest(total, build), total
-    never = build.scalar_like(-np.inf, total)
-    spoken = build.select(has_spoken(reached, forest, build), total, never)
+    never = total.constant(-np.inf)
+    spoken = where(has_spoken(reached, forest, build), total, never)
     return scores.greatest(spoken, build), total
 
 
@@ -98,22 +98,22 @@ def _of_two(
 ) -> tuple[Expr, Expr, np.ndarray]:
     """Which of two classes, its scores, and the labels to choose from."""
     has = [_always_says(forest, index) for index in (0, 1)]
-    columns = [build.slice(total, 1, index, index + 1) for index in (0, 1)]
-    nothing = build.weight(np.zeros((1, 1), build.dtype(total)))
-    zero = build.expand(nothing, [total.dim(0), 1])
+    columns = [total.slice(1, index, index + 1) for index in (0, 1)]
+    nothing = build.weight(np.zeros((1, 1), total.dtype))
+    zero = nothing.broadcast_to([total.dim(0), 1])
     is_one, is_share = sum(has) == 1, bool((forest.table >= 0).all())
-    numbers = [build.scalar_like(float(value), total) for value in base]
+    numbers = [total.constant(float(value)) for value in base]
     if not is_one and labels.dtype.kind != "U":
         labels = np.arange(2)  # onnxruntime's labels of two classes that both have weights
     threshold = 0.5 if is_one and is_share else 0.0
     if base.size > 2:
         raise ValueError(f"{base.size} base values for 2 classes")
     if base.size and has[0]:
-        columns[0] = build.binary("add", columns[0], numbers[0])
+        columns[0] = columns[0] + numbers[0]
     if has[1] and base.size == 2:
-        raw = build.slice(total, 1, 0, 1)
-        columns[1] = build.binary("add", raw, numbers[1])
-        columns[0] = build.unary("neg", columns[1]) if has[0] else zero
+        raw = total.slice(1, 0, 1)
+        columns[1] = raw + numbers[1]
+        columns[0] = -columns[1] if has[0] else zero
     decides = columns[1] if has[1] else columns[0]
     index = scores.above(decides, threshold, build)
     if not has[1] and base.size < 2:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.program.build import Build
@@ -65,7 +65,7 @@ class Forest:
 def tree_ensemble(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     targets = node.integer("n_targets", 1)
-    forest = _read(node, build.dtype(x), targets)
+    forest = _read(node, x.dtype, targets)
     reached = reached_leaves(x, forest, build)
     aggregate = node.integer("aggregate_function", 1)
     if not 0 <= aggregate < len(AGGREGATES):
@@ -76,7 +76,7 @@ def tree_ensemble(node: Node, build: Build) -> Expr:
 
 def reached_leaves(x: Expr, forest: Forest, build: Build) -> Expr:
     """(rows, trees): the leaf that each row comes to in each tree."""
-    reached = build.expand(build.weight(forest.roots[np.newaxis]), [x.dim(0), len(forest.roots)])
+    reached = build.weight(forest.roots[np.newaxis]).broadcast_to([x.dim(0), len(forest.roots)])
     for _ in range(forest.depth()):
         reached = _next(x, reached, forest, build)
     return reached
@@ -174,8 +174,8 @@ def _next(x: Expr, reached: Expr, forest: Forest, build: Build) -> Expr:
         )
     assert chosen is not None
     if forest.missing_is_yes.any():
-        missing = build.binary("and", build.unary("is_nan", value), of(forest.missing_is_yes))
-        chosen = build.binary("or", chosen, missing)
+        missing = value.is_nan() & of(forest.missing_is_yes)
+        chosen = chosen | missing
     return build.value(SelectOp, [chosen, of(forest.yes), of(forest.no)])
 
 
@@ -184,34 +184,34 @@ def _holds(
 ) -> Expr:
     """Whether the nodes' condition of one mode holds."""
     if mode == MEMBER:
-        equal = build.binary("equal", build.unsqueeze(value, [2]), of(forest.members))
-        count = build.cast(equal, np.int32)
+        equal = value.unsqueeze([2]) == of(forest.members)
+        count = equal.astype(np.int32)
         found = build.value(ReduceOp, [count], kind="max", axes=[2], keepdims=False)
-        return build.cast(found, np.bool_)
+        return found.astype(np.bool_)
     split = of(forest.splits)
     if COMPARISONS[mode] == "not_equal":
-        return build.unary("not", build.binary("equal", value, split))
-    return build.binary(COMPARISONS[mode], value, split)
+        return ~(value == split)
+    return value.binary(COMPARISONS[mode], split)
 
 
 def aggregated(reached: Expr, forest: Forest, kind: str, build: Build) -> Expr:
     """(rows, targets): what the trees say of each target together; 0 where none says anything."""
     weight = build.value(GatherOp, [build.weight(forest.table), reached], axis=0)
     if kind in ("sum", "mean"):
-        return build.reduce(kind, weight, [1])
-    neutral = build.scalar_like(np.inf if kind == "min" else -np.inf, weight)
+        return weight.reduce(kind, [1])
+    neutral = weight.constant(np.inf if kind == "min" else -np.inf)
     if not forest.says[len(forest.modes) :].all():
         says = build.value(GatherOp, [build.weight(forest.says), reached], axis=0)
-        weight = build.select(says, weight, neutral)
-    total = build.reduce(kind, weight, [1])
-    is_none = build.binary("equal", total, neutral)
-    return build.select(is_none, build.scalar_like(0.0, total), total)
+        weight = where(says, weight, neutral)
+    total = weight.reduce(kind, [1])
+    is_none = total == neutral
+    return where(is_none, 0.0, total)
 
 
 def has_spoken(reached: Expr, forest: Forest, build: Build) -> Expr:
     """(rows, targets): whether any tree says something of the target."""
     says = build.value(GatherOp, [build.weight(forest.says.astype(np.int32)), reached], axis=0)
-    return build.cast(build.reduce("max", says, [1]), np.bool_)
+    return says.max([1]).astype(np.bool_)
 
 
 def _transformed(x: Expr, transform: int, build: Build) -> Expr:
@@ -221,5 +221,5 @@ def _transformed(x: Expr, transform: int, build: Build) -> Expr:
     if transform == 1:
         return build.value(SoftmaxOp, [x], axis=1, logarithm=False)
     if transform == 2:
-        return build.unary("sigmoid", x)
+        return x.sigmoid()
     raise Unsupported(f"post_transform {transform} (SOFTMAX_ZERO and PROBIT)")

@@ -22,18 +22,18 @@ def attention(node: AtenNode, build: Build) -> Expr:
     query, key, value = (node.operand(name) for name in ("query", "key", "value"))
     if node.number("dropout_p", 0.0) > 0:
         raise Unsupported("random numbers: export the module in evaluation mode, module.eval()")
-    rank = build.rank(query)
-    (size,) = build.sizes(query, [rank - 1], "attention")
+    rank = query.rank
+    (size,) = query.sizes([rank - 1], "attention")
     scale = node.number("scale", size**-0.5)
     mask, bias = None, node.optional("attn_mask")
-    if bias is not None and build.dtype(bias) == np.bool_:
+    if bias is not None and bias.dtype == np.bool_:
         mask, bias = bias, None
     elif bias is not None:
-        bias = build.cast(bias, build.dtype(query))
+        bias = bias.astype(query.dtype)
     if node.flag("is_causal"):
         order = causal(_with_heads(query, build), _with_heads(key, build), None, build)
-        mask = order if mask is None else build.binary("and", mask, order)
-    shapes = {build.shape(x)[: -3 if rank > 2 else -2] for x in (query, key, value)}
+        mask = order if mask is None else mask & order
+    shapes = {x.shape[: -3 if rank > 2 else -2] for x in (query, key, value)}
     if len(shapes) > 1:
         query, key, value = _broadcast([query, key, value], build)
     operands = [query, key, value, mask, bias]
@@ -50,15 +50,15 @@ def fused_attention(node: AtenNode, build: Build) -> list[Expr]:
 
 def _with_heads(x: Expr, build: Build) -> Expr:
     """(batch, heads, positions, size), as far as x has these axes."""
-    missing = 4 - build.rank(x)
-    return build.unsqueeze(x, range(missing)) if missing > 0 else x
+    missing = 4 - x.rank
+    return x.unsqueeze(range(missing)) if missing > 0 else x
 
 
 def _broadcast(tensors: list[Expr], build: Build) -> list[Expr]:
     """The axes in front of the matrices in one shape."""
-    leads = [tuple(build.sizes(t, range(build.rank(t) - 2), "attention")) for t in tensors]
+    leads = [tuple(t.sizes(range(t.rank - 2), "attention")) for t in tensors]
     lead = list(np.broadcast_shapes(*leads))
-    return [build.expand(t, [*lead, *build.all_sizes(t)[-2:]]) for t in tensors]
+    return [t.broadcast_to([*lead, *t.all_sizes()[-2:]]) for t in tensors]
 
 
 CONVERTERS = {

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.special import (
     Formula,
     in_doubles,
@@ -45,27 +45,27 @@ def _near(x: Expr, order: int, sign: float, has_harmonics: bool, build: Build) -
         factor = _harmonic(k) + _harmonic(k + order) if has_harmonics else 1.0
         divisor = math.factorial(k) * math.factorial(k + order)
         coefficients.append(sign**k * factor / divisor)
-    return polynomial(coefficients, build.scaled(square(x, build), 0.25), build)
+    return polynomial(coefficients, square(x, build) * 0.25, build)
 
 
 def _first(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """I (sign 1) or J (sign -1) near 0."""
     series = _near(x, order, sign, False, build)
-    return build.binary("mul", series, build.scaled(x, 0.5)) if order else series
+    return series * (x * 0.5) if order else series
 
 
 def _second(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """K, or -pi / 2 Y, near 0: logarithms of x and the first kind."""
-    logarithm = plus(build.unary("log", build.scaled(x, 0.5)), np.euler_gamma, build)
-    main = build.binary("mul", logarithm, _first(x, order, sign, build))
-    rest = build.scaled(_near(x, order, sign, True, build), 0.5)
+    logarithm = plus((x * 0.5).log(), np.euler_gamma, build)
+    main = logarithm * _first(x, order, sign, build)
+    rest = _near(x, order, sign, True, build) * 0.5
     if not order:
-        return build.binary("sub", rest, main)
-    rest = build.binary("mul", rest, build.scaled(x, 0.5))
-    inverse = build.unary("reciprocal", x)
+        return rest - main
+    rest = rest * (x * 0.5)
+    inverse = x.reciprocal()
     if sign > 0:
-        return build.binary("add", inverse, build.binary("sub", main, rest))
-    return build.binary("add", inverse, build.binary("sub", rest, main))
+        return inverse + (main - rest)
+    return inverse + (rest - main)
 
 
 def _expansion(order: int) -> list[float]:
@@ -77,80 +77,80 @@ def _expansion(order: int) -> list[float]:
 
 
 def _inverse_root(x: Expr, build: Build) -> Expr:
-    return build.unary("reciprocal", build.unary("sqrt", x))
+    return x.sqrt().reciprocal()
 
 
 def _split(x: Expr, bound: float, build: Build) -> tuple[Expr, Expr]:
     """What near and what far formulas may compute with."""
-    limit = build.scalar_like(bound, x)
-    return build.binary("min", x, limit), build.binary("max", x, limit)
+    limit = x.constant(bound)
+    return minimum(x, limit), maximum(x, limit)
 
 
 def _modified_first(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
-    size = build.unary("abs", x)
+    size = abs(x)
     near, far = _split(size, _FAR, build)
-    fading = build.unary("exp", build.unary("neg", near))
-    low = build.binary("mul", _first(near, order, 1.0, build), fading)
+    fading = (-near).exp()
+    low = _first(near, order, 1.0, build) * fading
     numbers = [(-1) ** k * a for k, a in enumerate(_expansion(order))]
-    high = polynomial(numbers, build.unary("reciprocal", far), build)
-    high = build.binary("mul", high, _inverse_root(build.scaled(far, 2 * math.pi), build))
+    high = polynomial(numbers, far.reciprocal(), build)
+    high = high * _inverse_root(far.scaled(2 * math.pi), build)
     value = where_less(size, _FAR, low, high, build)
     if not is_scaled:
-        value = build.binary("mul", value, build.unary("exp", size))
-    return build.binary("mul", value, build.unary("sign", x)) if order else value
+        value = value * size.exp()
+    return value * x.sign() if order else value
 
 
 def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     near, far = _split(x, _FAR_K, build)
     low = _second(near, order, 1.0, build)
-    high = polynomial(_expansion(order), build.unary("reciprocal", far), build)
-    root = build.scaled(_inverse_root(far, build), math.sqrt(math.pi / 2))
-    high = build.binary("mul", high, root)
+    high = polynomial(_expansion(order), far.reciprocal(), build)
+    root = _inverse_root(far, build).scaled(math.sqrt(math.pi / 2))
+    high = high * root
     if is_scaled:
-        low = build.binary("mul", low, build.unary("exp", near))
+        low = low * near.exp()
     else:
-        high = build.binary("mul", high, build.unary("exp", build.unary("neg", far)))
+        high = high * (-far).exp()
     return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high, build), build)
 
 
 def _right_of_zero(x: Expr, limit: float, value: Expr, build: Build) -> Expr:
     """The value; a limit at 0, and nothing left of it."""
-    left = build.scalar_like(math.nan, x)
-    is_zero = build.binary("equal", x, build.scalar_like(0, x))
-    value = build.select(is_zero, build.scalar_like(limit, x), value)
+    left = x.constant(math.nan)
+    is_zero = x == 0
+    value = where(is_zero, limit, value)
     return where_less(x, 0.0, left, value, build)
 
 
 def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
     """J and Y far from 0: waves that fade with the root of x."""
-    inverse = build.unary("reciprocal", x)
+    inverse = x.reciprocal()
     even, odd = (
         [(-1) ** k * a for k, a in enumerate(_expansion(order)[first::2])] for first in (0, 1)
     )
     squared = square(inverse, build)
     p = polynomial(even, squared, build)
-    q = build.binary("mul", polynomial(odd, squared, build), inverse)
+    q = polynomial(odd, squared, build) * inverse
     phase = plus(x, -(2 * order + 1) * math.pi / 4, build)
-    sine, cosine = (build.unary(kind, phase) for kind in ("sin", "cos"))
+    sine, cosine = (phase.unary(kind) for kind in ("sin", "cos"))
     if is_second:
-        wave = build.binary("add", build.binary("mul", p, sine), build.binary("mul", q, cosine))
+        wave = p * sine + q * cosine
     else:
-        wave = build.binary("sub", build.binary("mul", p, cosine), build.binary("mul", q, sine))
-    root = build.scaled(_inverse_root(x, build), math.sqrt(2 / math.pi))
-    return build.binary("mul", wave, root)
+        wave = p * cosine - q * sine
+    root = _inverse_root(x, build).scaled(math.sqrt(2 / math.pi))
+    return wave * root
 
 
 def _bessel_first(order: int, x: Expr, build: Build) -> Expr:
-    size = build.unary("abs", x)
+    size = abs(x)
     near, far = _split(size, _FAR, build)
     low, high = _first(near, order, -1.0, build), _waves(order, False, far, build)
     value = where_less(size, _FAR, low, high, build)
-    return build.binary("mul", value, build.unary("sign", x)) if order else value
+    return value * x.sign() if order else value
 
 
 def _bessel_second(order: int, x: Expr, build: Build) -> Expr:
     near, far = _split(x, _FAR, build)
-    low = build.scaled(_second(near, order, -1.0, build), -2 / math.pi)
+    low = _second(near, order, -1.0, build).scaled(-2 / math.pi)
     value = where_less(x, _FAR, low, _waves(order, True, far, build), build)
     return _right_of_zero(x, -math.inf, value, build)
 

@@ -49,7 +49,7 @@ from explorer.importers.pytorch.operators.written import ConvertNode
 
 
 def zeros_of(x: Expr, build: Build) -> Expr:
-    return filled(build.scalar_like(0, x), build.all_sizes(x), build)
+    return filled(x.constant(0), x.all_sizes(), build)
 
 
 # -- by parts --------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def product(convert: ConvertNode) -> ConvertNode:
         real = term(0, 0, 0)
         imaginary = term(1, 0, 1) if is_left else term(0, 1, 1)
         if is_left and is_right:
-            real = build.binary("sub", real, term(1, 1))
-            imaginary = build.binary("add", imaginary, term(0, 1))
+            real = real - term(1, 1)
+            imaginary = imaginary + term(0, 1)
         return joined(real, imaginary, build)
 
     return converted
@@ -188,7 +188,7 @@ def equal(node: AtenNode, build: Build) -> Expr:
         for part in (0, 1)
     ]
     both = build.binary("and", *found)
-    return build.unary("not", both) if plain_name(node) in ("ne", "not_equal") else both
+    return ~both if plain_name(node) in ("ne", "not_equal") else both
 
 
 def power(node: AtenNode, build: Build) -> Expr:
@@ -205,7 +205,7 @@ def power(node: AtenNode, build: Build) -> Expr:
         found = times(found, z, build)
     if exponent == 0:
         zero = zeros_of(z[0], build)
-        return joined(build.binary("add", zero, build.scalar_like(1, zero)), zero, build)
+        return joined(zero + 1, zero, build)
     return joined(*(found if exponent > 0 else reciprocal(*found, build)), build)
 
 
@@ -220,8 +220,8 @@ def add_product(node: AtenNode, build: Build) -> Expr:
     def combined(kind: str, added: Expr, *factors: Expr) -> Expr:
         a, c, b, d = factors
         both = (products.matrix_product(*pair, build) for pair in ((a, c), (b, d)))
-        product = build.scaled(build.binary(kind, *both), alpha)
-        return build.binary("add", build.scaled(added, beta), product) if beta else product
+        product = build.binary(kind, *both).scaled(alpha)
+        return added.scaled(beta) + product if beta else product
 
     return joined(combined("sub", e, a, c, b, d), combined("add", f, a, d, b, c), build)
 
@@ -260,14 +260,14 @@ def is_of_parts(node: AtenNode, build: Build) -> Expr:
     a, b = pair_of(node.operand("self"), build)
     kind = plain_name(node)
     if kind == "isreal":
-        return build.binary("equal", b, build.scalar_like(0, b))
-    not_a_number = build.binary("or", build.unary("is_nan", a), build.unary("is_nan", b))
+        return b == 0
+    not_a_number = a.is_nan() | b.is_nan()
     if kind == "isnan":
         return not_a_number
-    infinite = build.binary("or", *(build.unary("is_infinite", x, 1.0, 1.0) for x in (a, b)))
+    infinite = build.binary("or", *(x.unary("is_infinite", 1.0, 1.0) for x in (a, b)))
     if kind == "isinf":
         return infinite
-    return build.unary("not", build.binary("or", infinite, not_a_number))
+    return ~(infinite | not_a_number)
 
 
 # -- made and taken apart --------------------------------------------------------------------------
@@ -276,8 +276,8 @@ def is_of_parts(node: AtenNode, build: Build) -> Expr:
 def of_two(node: AtenNode, build: Build) -> Expr:
     """Complex numbers of their real and their imaginary part."""
     real, imaginary = promoted(node, ("real", "imag"), build)
-    if build.shape(real) != build.shape(imaginary):
-        shapes = [build.sizes(x, range(build.rank(x)), "both parts") for x in (real, imaginary)]
+    if real.shape != imaginary.shape:
+        shapes = [x.sizes(range(x.rank), "both parts") for x in (real, imaginary)]
         shape = np.broadcast_shapes(*map(tuple, shapes))
         real, imaginary = (expanded(x, shape, build) for x in (real, imaginary))
     return joined(real, imaginary, build)
@@ -306,9 +306,9 @@ def convert_type(node: AtenNode, build: Build) -> Expr:
     x, kind = node.operand("self"), node.types[node.call.results[0]]
     dtype = dtype_of(kind.of_part.element_type)
     if not node.is_complex("self"):
-        value = build.cast(x, dtype)
+        value = x.astype(dtype)
         return joined(value, zeros_of(value, build), build)
-    return build.cast(x if kind.is_complex else pair_of(x, build)[0], dtype)
+    return (x if kind.is_complex else pair_of(x, build)[0]).astype(dtype)
 
 
 def ones(node: AtenNode, build: Build) -> Expr:

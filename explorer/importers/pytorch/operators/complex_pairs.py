@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.pytorch.operators.elementwise import angle_of, length_of
 from explorer.importers.pytorch.operators.unary import square
 from explorer.ir.top.movement.concat import ConcatOp
@@ -23,7 +23,7 @@ Function = Callable[[Expr, Expr, Build], Pair]
 
 def pair_of(z: Expr, build: Build) -> Pair:
     """Both parts; those that were joined before, where they were."""
-    last = build.rank(z) - 1
+    last = z.rank - 1
     made = z.owner
     if isinstance(made, ConcatOp) and made.get("axis") == last and len(made.operands) == 2:
         real, imaginary = (value.owner for value in made.operands)
@@ -31,14 +31,14 @@ def pair_of(z: Expr, build: Build) -> Pair:
             found = [build.expr(part.operands[0]) for part in (real, imaginary)]
             if all(value.shape == z.shape[:last] for value in found):
                 return found[0], found[1]
-    real, imaginary = (build.slice(z, last, part, part + 1) for part in (0, 1))
-    return build.squeeze(real, [last]), build.squeeze(imaginary, [last])
+    real, imaginary = (z.slice(last, part, part + 1) for part in (0, 1))
+    return real.squeeze([last]), imaginary.squeeze([last])
 
 
 def joined(real: Expr, imaginary: Expr, build: Build) -> Expr:
     """Complex numbers of their parts."""
-    axis = build.rank(real)
-    return build.concat([build.unsqueeze(part, [axis]) for part in (real, imaginary)], axis)
+    axis = real.rank
+    return build.concat([part.unsqueeze([axis]) for part in (real, imaginary)], axis)
 
 
 def times(left: Pair, right: Pair, build: Build) -> Pair:
@@ -47,7 +47,7 @@ def times(left: Pair, right: Pair, build: Build) -> Pair:
 
 
 def _combined(kind: str, a: Expr, c: Expr, b: Expr, d: Expr, build: Build) -> Expr:
-    return build.binary(kind, build.binary("mul", a, c), build.binary("mul", b, d))
+    return (a * c).binary(kind, b * d)
 
 
 def over(left: Pair, right: Pair, build: Build) -> Pair:
@@ -56,53 +56,51 @@ def over(left: Pair, right: Pair, build: Build) -> Pair:
     Source: R. L. Smith, "Algorithm 116: Complex division" (1962).
     """
     c, d = right
-    larger = build.binary("max", build.unary("abs", c), build.unary("abs", d))
-    c, d = (build.binary("div", part, larger) for part in (c, d))
-    size = build.binary("add", square(c, build), square(d, build))
-    found = times(left, (c, build.unary("neg", d)), build)
-    real, imaginary = (build.binary("div", build.binary("div", x, size), larger) for x in found)
+    larger = maximum(abs(c), abs(d))
+    c, d = (part / larger for part in (c, d))
+    size = square(c, build) + square(d, build)
+    found = times(left, (c, -d), build)
+    real, imaginary = (x / size / larger for x in found)
     return real, imaginary
 
 
 def _exponential(a: Expr, b: Expr, build: Build) -> Pair:
-    size = build.unary("exp", a)
+    size = a.exp()
     return turned(size, b, build)
 
 
 def turned(size: Expr, angle: Expr, build: Build) -> Pair:
-    cosine, sine = (build.binary("mul", size, build.unary(kind, angle)) for kind in ("cos", "sin"))
+    cosine, sine = (size * angle.unary(kind) for kind in ("cos", "sin"))
     return cosine, sine
 
 
 def _logarithm(a: Expr, b: Expr, build: Build) -> Pair:
-    return build.unary("log", length_of(a, b, build)), angle_of(a, b, build)
+    return length_of(a, b, build).log(), angle_of(a, b, build)
 
 
 def square_root(a: Expr, b: Expr, build: Build) -> Pair:
     """t = sqrt((|z| + |a|) / 2) is the larger part, or the imaginary one where a < 0."""
-    zero = build.scalar_like(0, a)
-    halves = [build.scaled(v, 0.5) for v in (length_of(a, b, build), build.unary("abs", a))]
-    large = build.unary("sqrt", build.binary("add", *halves))
-    small = build.binary("div", build.scaled(b, 0.5), large)
-    small = build.select(build.binary("equal", large, zero), zero, small)
-    is_below = build.binary("less", b, zero)
-    signed = build.select(is_below, build.unary("neg", large), large)
-    is_left = build.binary("less", a, zero)
-    real = build.select(is_left, build.unary("abs", small), large)
-    return real, build.select(is_left, signed, small)
+    zero = a.constant(0)
+    halves = [v * 0.5 for v in (length_of(a, b, build), abs(a))]
+    large = build.binary("add", *halves).sqrt()
+    small = b * 0.5 / large
+    small = where(large == zero, zero, small)
+    is_below = b < zero
+    signed = where(is_below, -large, large)
+    is_left = a < zero
+    real = where(is_left, abs(small), large)
+    return real, where(is_left, signed, small)
 
 
 def reciprocal(a: Expr, b: Expr, build: Build) -> Pair:
-    one, zero = build.scalar_like(1, a), build.scalar_like(0, a)
+    one, zero = a.constant(1), a.constant(0)
     return over((one, zero), (a, b), build)
 
 
 def _sign(a: Expr, b: Expr, build: Build) -> Pair:
-    size, zero = length_of(a, b, build), build.scalar_like(0, a)
-    is_zero = build.binary("equal", size, zero)
-    real, imaginary = (
-        build.select(is_zero, zero, build.binary("div", part, size)) for part in (a, b)
-    )
+    size, zero = length_of(a, b, build), a.constant(0)
+    is_zero = size == zero
+    real, imaginary = (where(is_zero, zero, part / size) for part in (a, b))
     return real, imaginary
 
 
@@ -111,9 +109,9 @@ def _waves(first: str, second: str, factor: float = 1.0) -> Function:
 
     def function(a: Expr, b: Expr, build: Build) -> Pair:
         (f, g), (h, k) = (kinds.split() for kinds in (first, second))
-        real = build.binary("mul", build.unary(f, a), build.unary(g, b))
-        imaginary = build.binary("mul", build.unary(h, a), build.unary(k, b))
-        return real, build.scaled(imaginary, factor)
+        real = a.unary(f) * b.unary(g)
+        imaginary = a.unary(h) * b.unary(k)
+        return real, imaginary.scaled(factor)
 
     return function
 
@@ -123,8 +121,8 @@ def _quotient(above: Function, below: Function) -> Function:
 
 
 def _sigmoid(a: Expr, b: Expr, build: Build) -> Pair:
-    real, imaginary = _exponential(build.unary("neg", a), build.unary("neg", b), build)
-    return reciprocal(build.binary("add", real, build.scalar_like(1, a)), imaginary, build)
+    real, imaginary = _exponential(-a, -b, build)
+    return reciprocal(real + 1, imaginary, build)
 
 
 _SIN, _COS = _waves("sin cosh", "cos sinh"), _waves("cos cosh", "sin sinh", -1.0)
@@ -144,8 +142,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "cosh": _COSH,
     "tanh": _quotient(_SINH, _COSH),
     "sigmoid": _sigmoid,
-    "conj": lambda a, b, build: (a, build.unary("neg", b)),
-    "_conj": lambda a, b, build: (a, build.unary("neg", b)),
-    "conj_physical": lambda a, b, build: (a, build.unary("neg", b)),
-    "_conj_physical": lambda a, b, build: (a, build.unary("neg", b)),
+    "conj": lambda a, b, build: (a, -b),
+    "_conj": lambda a, b, build: (a, -b),
+    "conj_physical": lambda a, b, build: (a, -b),
+    "_conj_physical": lambda a, b, build: (a, -b),
 }

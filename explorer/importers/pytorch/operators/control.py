@@ -21,7 +21,7 @@ from explorer.ir.top.shapes import ShapeOp
 def cond(node: AtenNode, build: Build) -> Sequence[Expr]:
     """One of two graphs, by a condition."""
     condition, if_true, if_false, operands = list(node.call.arguments.values())[:4]
-    test = build.reshape(build.cast(_value(node, condition, build), np.bool_), [])
+    test = _value(node, condition, build).astype(np.bool_).reshape([])
     given = [_value(node, operand, build) for operand in _listed(operands)]
     known = build.knowledge.needed(test)
     if known is not None:
@@ -42,7 +42,7 @@ def while_loop(node: AtenNode, build: Build) -> Sequence[Expr]:
 
     def condition(values: Sequence[Expr]) -> Expr:
         (found,) = _inline(node, _graph(test), [*values, *fixed], build)
-        return build.reshape(build.cast(found, np.bool_), [])
+        return found.astype(np.bool_).reshape([])
 
     first = condition(states)
     number = build.weight(np.array(0, np.int64))
@@ -59,8 +59,8 @@ def scan(node: AtenNode, build: Build) -> Sequence[Expr]:
     states = [_value(node, state, build) for state in _listed(carried)]
     tables = [_value(node, row, build) for row in _listed(rows)]
     fixed = [_value(node, other, build) for other in _listed(others)]
-    length = build.size(tables[0], 0)
-    count = build.reshape(build.value(ShapeOp, [tables[0]], start=0, end=1), [])
+    length = tables[0].size(0)
+    count = build.value(ShapeOp, [tables[0]], start=0, end=1).reshape([])
     number = build.weight(np.array(0, np.int64))
     with build.inside([number.type, *(state.type for state in states)]) as block:
         place, *present = build.arguments(block)

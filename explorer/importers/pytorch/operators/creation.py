@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, Size
+from explorer.importers.building.expr import Expr, Size, where
 from explorer.importers.pytorch.file.program import Argument, Ref
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, constant_of
@@ -23,7 +23,7 @@ def filled(number: Expr, sizes: list[Size], build: Build) -> Expr:
         shape = [size for size in sizes if isinstance(size, int)]
         if int(np.prod(shape)) <= LARGEST_CONSTANT:
             return build.weight(np.full(shape, stored))
-    return build.expand(number, sizes) if sizes else number
+    return number.broadcast_to(sizes) if sizes else number
 
 
 def full(node: AtenNode, build: Build) -> Expr:
@@ -41,21 +41,20 @@ def full_like(node: AtenNode, build: Build) -> Expr:
 
 def _number(node: AtenNode, found: Argument, dtype: np.dtype, build: Build) -> Expr:
     if isinstance(found, Ref):
-        value = build.cast(node.given[found.name], dtype)
-        return build.reshape(value, []) if build.rank(value) else value
+        value = node.given[found.name].astype(dtype)
+        return value.reshape([]) if value.rank else value
     return constant_of(found, "fill_value", dtype, build)
 
 
 def _dtype(node: AtenNode, x: Expr, build: Build) -> np.dtype:
     asked = node.dtype()
-    return build.dtype(x) if asked is None else asked
+    return x.dtype if asked is None else asked
 
 
 def _shape(x: Expr, build: Build) -> list[Size]:
-    known = [build.size(x, axis) for axis in range(build.rank(x))]
+    known = [x.size(axis) for axis in range(x.rank)]
     return [
-        size if size is not None else axis
-        for size, axis in zip(known, build.all_sizes(x), strict=True)
+        size if size is not None else axis for size, axis in zip(known, x.all_sizes(), strict=True)
     ]
 
 
@@ -93,7 +92,7 @@ def arange(node: AtenNode, build: Build) -> Expr:
         numbers = start + np.arange(count) * step
         return build.weight(np.asarray(numbers).astype(dtype))
     scalars = [_number(node, a, np.dtype(np.int64), build) for a in found]
-    return build.cast(build.value(RangeOp, scalars), dtype)
+    return build.value(RangeOp, scalars).astype(dtype)
 
 
 def _plain(argument: Argument) -> int | float:
@@ -106,7 +105,7 @@ def linspace(node: AtenNode, build: Build) -> Expr:
     """So many numbers from start to end, evenly apart, or their powers of a base."""
     dtype = node.result_dtype()
     if any(isinstance(node.argument(name), Ref) for name in ("start", "end")):
-        return build.cast(_between(node, build), dtype)
+        return _between(node, build).astype(dtype)
     start, end = (_plain(node.argument(name)) for name in ("start", "end"))
     if dtype.kind in "iu":
         start, end = int(start), int(end)
@@ -134,15 +133,15 @@ def _between(node: AtenNode, build: Build) -> Expr:
     start, end = (as_value(node, name, np.dtype(np.float64), build) for name in ("start", "end"))
     dtype, steps = node.result_dtype(), node.integer("steps", build)
     if dtype.kind in "iu":
-        start, end = (build.cast(build.cast(n, dtype), np.float64) for n in (start, end))
+        start, end = (n.astype(dtype).astype(np.float64) for n in (start, end))
     is_first, places = _halves(steps)
-    span = build.binary("sub", end, start)
-    step = build.binary("div", span, build.scalar_like(max(steps - 1, 1), span))
-    origin = build.select(build.weight(is_first), start, end)
-    numbers = build.binary("add", origin, build.binary("mul", step, build.weight(places)))
+    span = end - start
+    step = span / max(steps - 1, 1)
+    origin = where(build.weight(is_first), start, end)
+    numbers = origin + step * build.weight(places)
     if "logspace" not in node.call.target:
         return numbers
-    return build.binary("pow", build.scalar_like(node.number("base", 10.0), numbers), numbers)
+    return node.number("base", 10.0) ** numbers
 
 
 def eye(node: AtenNode, build: Build) -> Expr:
@@ -171,26 +170,20 @@ def uninitialized(node: AtenNode, build: Build) -> Expr:
 def copy(node: AtenNode, build: Build) -> Expr:
     """Another tensor's numbers, in the type and shape of the first."""
     x, source = node.operand("self"), node.operand("src")
-    source = build.cast(source, build.dtype(x))
-    return (
-        source
-        if build.shape(source) == build.shape(x)
-        else build.expand(source, build.all_sizes(x))
-    )
+    source = source.astype(x.dtype)
+    return source if source.shape == x.shape else source.broadcast_to(x.all_sizes())
 
 
 def fill(node: AtenNode, build: Build) -> Expr:
     """One number everywhere."""
     x = node.operand("self")
-    return filled(
-        _number(node, node.argument("value"), build.dtype(x), build), _shape(x, build), build
-    )
+    return filled(_number(node, node.argument("value"), x.dtype, build), _shape(x, build), build)
 
 
 def zero(node: AtenNode, build: Build) -> Expr:
     """Zeros everywhere."""
     x = node.operand("self")
-    return filled(build.scalar_like(0, x), _shape(x, build), build)
+    return filled(x.constant(0), _shape(x, build), build)
 
 
 def random(node: AtenNode, build: Build) -> Expr:
@@ -205,7 +198,7 @@ def one_hot(node: AtenNode, build: Build) -> Expr:
     if classes < 0:
         raise Unsupported("as many classes as the data have: give num_classes")
     places = build.weight(np.arange(classes))
-    is_place = build.binary("equal", build.unsqueeze(x, [-1]), places)
+    is_place = x.unsqueeze([-1]) == places
     one, none = (build.weight(np.array(n, np.int64)) for n in (1, 0))
     return build.value(SelectOp, [is_place, one, none])
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import (
     as_float,
@@ -58,11 +58,11 @@ def binary(node: AtenNode, build: Build) -> Expr:
     """Both in one element type."""
     left, right = promoted(node, _PAIR, build)
     kind = _BINARY[plain_name(node)]
-    if kind == "mul" and build.dtype(left) == np.bool_:
+    if kind == "mul" and left.dtype == np.bool_:
         kind = "and"
-    if kind in ("max", "min") and build.dtype(left) == np.bool_:
+    if kind in ("max", "min") and left.dtype == np.bool_:
         kind = "or" if kind == "max" else "and"
-    return build.binary(kind, left, right)
+    return left.binary(kind, right)
 
 
 def add(node: AtenNode, build: Build) -> Expr:
@@ -84,10 +84,10 @@ def reversed_subtract(node: AtenNode, build: Build) -> Expr:
 
 
 def _sum(kind: str, left: Expr, right: Expr, node: AtenNode, build: Build) -> Expr:
-    if build.dtype(left) == np.bool_:
-        return build.binary("or" if kind == "add" else "xor", left, right)
+    if left.dtype == np.bool_:
+        return left.binary("or" if kind == "add" else "xor", right)
     alpha = node.scalar("alpha", 1.0)
-    return build.binary(kind, left, build.scaled(right, alpha))
+    return left.binary(kind, right.scaled(alpha))
 
 
 def divide(node: AtenNode, build: Build) -> Expr:
@@ -95,9 +95,9 @@ def divide(node: AtenNode, build: Build) -> Expr:
     left, right = promoted(node, _PAIR, build)
     mode = node.text("rounding_mode")
     if not mode:
-        return build.binary("div", as_float(left, build), as_float(right, build))
+        return as_float(left, build) / as_float(right, build)
     if mode == "trunc":
-        return truncated(build.binary("div", left, right), build)
+        return truncated(left / right, build)
     return _floor_divided(left, right, build)
 
 
@@ -109,13 +109,13 @@ def floor_divide(node: AtenNode, build: Build) -> Expr:
 
 def _floor_divided(left: Expr, right: Expr, build: Build) -> Expr:
     """a / b rounded downwards: by the remainder with the sign of b where numbers are floats."""
-    if build.is_float(left):
-        rest = build.binary("mod", left, right)
-        exact = build.binary("div", build.binary("sub", left, rest), right)
-        by_zero = build.binary("equal", right, build.scalar_like(0, right))
+    if left.is_float:
+        rest = left % right
+        exact = (left - rest) / right
+        by_zero = right == 0
         # The difference may be a little off a multiple.
-        return build.select(by_zero, build.binary("div", left, right), build.unary("round", exact))
-    return build.floor_quotient(left, right)
+        return build.select(by_zero, left / right, exact.round())
+    return left // right
 
 
 def power(node: AtenNode, build: Build) -> Expr:
@@ -133,30 +133,30 @@ def power(node: AtenNode, build: Build) -> Expr:
         if exponent == 1:
             return base
         if exponent == 2:
-            return build.binary("mul", base, base)
-        if known is not None and build.is_float(base):
-            return build.unary(known, base)
-        if exponent == -0.5 and build.is_float(base):
+            return base * base
+        if known is not None and base.is_float:
+            return base.unary(known)
+        if exponent == -0.5 and base.is_float:
             return rsqrt(base, build)
-    return build.binary("pow", base, as_value(node, "exponent", dtype, build))
+    return base ** as_value(node, "exponent", dtype, build)
 
 
 def compare(node: AtenNode, build: Build) -> Expr:
     """A comparison, true or false."""
     left, right = promoted(node, _PAIR, build)
-    return build.binary(_COMPARISONS[plain_name(node)], left, right)
+    return left.binary(_COMPARISONS[plain_name(node)], right)
 
 
 def not_equal(node: AtenNode, build: Build) -> Expr:
     """True where both differ."""
     left, right = promoted(node, _PAIR, build)
-    return build.unary("not", build.binary("equal", left, right))
+    return ~(left == right)
 
 
 def logical(node: AtenNode, build: Build) -> Expr:
     """Of what is 0 or not."""
     operands = [
-        build.cast(as_value(node, name, common_dtype(node, [name], build), build), np.bool_)
+        as_value(node, name, common_dtype(node, [name], build), build).astype(np.bool_)
         for name in _PAIR
     ]
     return build.binary(_LOGICAL[plain_name(node)], *operands)
@@ -166,24 +166,24 @@ def bitwise(node: AtenNode, build: Build) -> Expr:
     """Bit by bit; truth values are one bit."""
     left, right = promoted(node, _PAIR, build)
     kind = _BITS[plain_name(node)]
-    return build.binary(kind if build.dtype(left) == np.bool_ else f"bit_{kind}", left, right)
+    return left.binary(kind if left.dtype == np.bool_ else f"bit_{kind}", right)
 
 
 def shift(node: AtenNode, build: Build) -> Expr:
     """Bits moved to the left or to the right."""
     left, right = promoted(node, _PAIR, build)
-    return build.binary(_SHIFTS[plain_name(node)], left, right)
+    return left.binary(_SHIFTS[plain_name(node)], right)
 
 
 def number_or_other(node: AtenNode, build: Build) -> Expr:
     """The larger or the smaller; where one of them is not a number, the other."""
     left, right = promoted(node, _PAIR, build)
     kind = "max" if plain_name(node) == "fmax" else "min"
-    result = build.binary(kind, left, right)
-    if not build.is_float(left):
+    result = left.binary(kind, right)
+    if not left.is_float:
         return result
-    result = build.select(build.unary("is_nan", left), right, result)
-    return build.select(build.unary("is_nan", right), left, result)
+    result = build.select(left.is_nan(), right, result)
+    return build.select(right.is_nan(), left, result)
 
 
 def atan2(node: AtenNode, build: Build) -> Expr:
@@ -194,15 +194,13 @@ def atan2(node: AtenNode, build: Build) -> Expr:
 
 def angle_of(x: Expr, y: Expr, build: Build) -> Expr:
     """The angle of (x, y), from -pi to pi."""
-    zero = build.scalar_like(0, x)
-    angle = build.unary("atan", build.binary("div", y, x))
-    is_left, is_below = build.binary("less", x, zero), build.binary("less", y, zero)
-    half_turn = build.select(
-        is_below, build.scalar_like(-math.pi, x), build.scalar_like(math.pi, x)
-    )
-    angle = build.select(is_left, build.binary("add", angle, half_turn), angle)
-    is_vertical = build.binary("equal", x, zero)
-    quarter = build.scaled(build.unary("sign", y), math.pi / 2)
+    zero = x.constant(0)
+    angle = (y / x).unary("atan")
+    is_left, is_below = x < zero, y < zero
+    half_turn = build.select(is_below, x.constant(-math.pi), x.constant(math.pi))
+    angle = build.select(is_left, angle + half_turn, angle)
+    is_vertical = x == zero
+    quarter = y.sign().scaled(math.pi / 2)
     return build.select(is_vertical, quarter, angle)
 
 
@@ -218,44 +216,44 @@ def next_after(node: AtenNode, build: Build) -> Expr:
     Bits of floats of one sign, as whole numbers, are in the order of their sizes.
     """
     x, y = promoted(node, _PAIR, build)
-    if not build.is_float(x):
+    if not x.is_float:
         raise Unsupported("the number next to a whole number")
     whole = np.dtype(f"i{build.dtype(x).itemsize}")
     kind = element_type_from_numpy(whole)
     bits = build.value(BitcastOp, [x], to=kind)
-    zero = build.scalar_like(0.0, x)
-    grows = build.binary("equal", build.binary("less", x, y), build.binary("greater", x, zero))
-    one, minus_one = build.scalar_like(1, bits), build.scalar_like(-1, bits)
+    zero = x.constant(0.0)
+    grows = (x < y) == (x > zero)
+    one, minus_one = bits.constant(1), bits.constant(-1)
     step = build.select(grows, one, minus_one)
-    moved = build.value(BitcastOp, [build.binary("add", bits, step)], to=x.element_type)
+    moved = build.value(BitcastOp, [bits + step], to=x.element_type)
     least = build.value(BitcastOp, [one], to=x.element_type)
-    from_zero = build.select(build.binary("less", y, zero), build.unary("neg", least), least)
-    found = build.select(build.binary("equal", x, zero), from_zero, moved)
-    found = build.select(build.binary("equal", x, y), y, found)
-    is_nan = build.binary("or", build.unary("is_nan", x), build.unary("is_nan", y))
-    return build.select(is_nan, build.binary("add", x, y), found)
+    from_zero = build.select(y < zero, -least, least)
+    found = build.select(x == zero, from_zero, moved)
+    found = build.select(x == y, y, found)
+    is_nan = x.is_nan() | y.is_nan()
+    return build.select(is_nan, x + y, found)
 
 
 def length_of(x: Expr, y: Expr, build: Build) -> Expr:
     """The length of (x, y)."""
-    return build.binary("hypot", x, y)
+    return x.binary("hypot", y)
 
 
 def copy_sign(node: AtenNode, build: Build) -> Expr:
     """The size of self with the sign of other."""
     left, right = (as_float(value, build) for value in promoted(node, _PAIR, build))
-    return build.binary("copy_sign", left, right)
+    return left.binary("copy_sign", right)
 
 
 def x_log_y(node: AtenNode, build: Build) -> Expr:
     """self log(other), 0 where self is 0."""
     x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
     is_plus_one = plain_name(node).endswith("log1py")
-    log = log_plus_one(y, build) if is_plus_one else build.unary("log", y)
-    zero = build.scalar_like(0, x)
-    product = build.binary("mul", x, log)
-    product = build.select(build.binary("equal", x, zero), zero, product)
-    return build.select(build.unary("is_nan", y), y, product)
+    log = log_plus_one(y, build) if is_plus_one else y.log()
+    zero = x.constant(0)
+    product = x * log
+    product = build.select(x == zero, zero, product)
+    return build.select(y.is_nan(), y, product)
 
 
 def log_add_exp(node: AtenNode, build: Build) -> Expr:
@@ -266,51 +264,49 @@ def log_add_exp(node: AtenNode, build: Build) -> Expr:
 
 def log_of_sum(x: Expr, y: Expr, unit: float, build: Build) -> Expr:
     """log(e^x + e^y) / unit of x and y in units: that of base 2 is log 2."""
-    distance = build.unary("abs", build.binary("sub", x, y))
+    distance = abs(x - y)
     # softplus(-d) = log(1 + e^-d)
-    rest = build.unary("softplus", build.scaled(distance, -unit))
-    result = build.binary("add", build.binary("max", x, y), build.scaled(rest, 1 / unit))
-    return build.select(build.binary("equal", x, y), _plus_log2(x, unit, build), result)
+    rest = distance.scaled(-unit).softplus()
+    result = maximum(x, y) + rest.scaled(1 / unit)
+    return build.select(x == y, _plus_log2(x, unit, build), result)
 
 
 def _plus_log2(x: Expr, unit: float, build: Build) -> Expr:
-    return build.binary("add", x, build.scalar_like(math.log(2) / unit, x))
+    return x + math.log(2) / unit
 
 
 def is_close(node: AtenNode, build: Build) -> Expr:
     """|self - other| <= atol + rtol |other|"""
     x, y = promoted(node, _PAIR, build)
-    is_equal = build.binary("equal", x, y)
-    if not build.is_float(x):
-        x, y = (build.cast(value, np.float64) for value in (x, y))
-    distance = build.unary("abs", build.binary("sub", x, y))
-    allowed = build.scaled(build.unary("abs", y), node.number("rtol", 1e-5))
-    allowed = build.binary("add", allowed, build.scalar_like(node.number("atol", 1e-8), y))
-    infinite = build.unary("is_infinite", distance, 1.0, 1.0)
-    near = build.binary("less_equal", distance, allowed)
-    near = build.binary("and", near, build.unary("not", infinite))
-    result = build.binary("or", is_equal, near)
+    is_equal = x == y
+    if not x.is_float:
+        x, y = (value.astype(np.float64) for value in (x, y))
+    distance = abs(x - y)
+    allowed = abs(y).scaled(node.number("rtol", 1e-5))
+    allowed = allowed + node.number("atol", 1e-8)
+    infinite = distance.unary("is_infinite", 1.0, 1.0)
+    near = distance <= allowed
+    near = near & ~infinite
+    result = is_equal | near
     if node.flag("equal_nan"):
-        both = build.binary("and", build.unary("is_nan", x), build.unary("is_nan", y))
-        result = build.binary("or", result, both)
+        both = x.is_nan() & y.is_nan()
+        result = result | both
     return result
 
 
 def heaviside(node: AtenNode, build: Build) -> Expr:
     """0 below 0 and of NaN, `values` at 0, 1 above."""
     x, values = promoted(node, ("self", "values"), build)
-    zero, one = build.scalar_like(0, x), build.scalar_like(1, x)
-    step = build.select(build.binary("greater", x, zero), one, zero)
-    return build.select(build.binary("equal", x, zero), values, step)
+    zero, one = x.constant(0), x.constant(1)
+    step = build.select(x > zero, one, zero)
+    return build.select(x == zero, values, step)
 
 
 def load_exponent(node: AtenNode, build: Build) -> Expr:
     """self 2^other"""
     x = as_float(node.operand("self"), build)
-    power = build.binary(
-        "pow", build.scalar_like(2, x), as_value(node, "other", build.dtype(x), build)
-    )
-    return build.binary("mul", x, power)
+    power = x.constant(2) ** as_value(node, "other", x.dtype, build)
+    return x * power
 
 
 # -- three operands --------------------------------------------------------------------------------
@@ -318,7 +314,7 @@ def load_exponent(node: AtenNode, build: Build) -> Expr:
 
 def where(node: AtenNode, build: Build) -> Expr:
     """self where the condition holds, else other."""
-    condition = build.cast(node.operand("condition"), np.bool_)
+    condition = node.operand("condition").astype(np.bool_)
     if not node.has("self"):
         raise Unsupported("positions whose number the data decide")
     left, right = promoted(node, _PAIR, build)
@@ -332,37 +328,37 @@ def clamp(node: AtenNode, build: Build) -> Expr:
     x = as_value(node, "self", dtype, build)
     numbers = [node.argument(name) for name in bounds]
     is_known = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
-    if is_known and build.is_float(x):
+    if is_known and x.is_float:
         if bounds == ["min"] and node.number("min") == 0:
-            return build.unary("relu", x)
+            return x.relu()
         if len(bounds) == 2:
-            return build.unary("clip", x, node.number("min"), node.number("max"))
+            return x.clip(node.number("min"), node.number("max"))
     for name in bounds:
         kind = "max" if name == "min" else "min"
-        x = build.binary(kind, x, as_value(node, name, dtype, build))
+        x = x.binary(kind, as_value(node, name, dtype, build))
     return x
 
 
 def lerp(node: AtenNode, build: Build) -> Expr:
     """self + weight (end - self)"""
     x, end = promoted(node, ("self", "end"), build)
-    weight = as_value(node, "weight", build.dtype(x), build)
-    return build.binary("add", x, build.binary("mul", weight, build.binary("sub", end, x)))
+    weight = as_value(node, "weight", x.dtype, build)
+    return x + weight * (end - x)
 
 
 def add_product(node: AtenNode, build: Build) -> Expr:
     """self + value tensor1 tensor2, or the quotient of both"""
     x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
     kind = "mul" if plain_name(node) == "addcmul" else "div"
-    term = build.scaled(build.binary(kind, first, second), node.scalar("value", 1.0))
-    return build.binary("add", x, term)
+    term = first.binary(kind, second).scaled(node.scalar("value", 1.0))
+    return x + term
 
 
 def masked_fill(node: AtenNode, build: Build) -> Expr:
     """value where the mask holds, else self."""
     x = node.operand("self")
-    mask = build.cast(node.operand("mask"), np.bool_)
-    value = as_value(node, "value", build.dtype(x), build)
+    mask = node.operand("mask").astype(np.bool_)
+    value = as_value(node, "value", x.dtype, build)
     return build.value(SelectOp, [mask, value, x])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherOp
@@ -30,62 +30,56 @@ def embedding_bag(node: AtenNode, build: Build) -> list[Expr]:
     is_in = _bags(node, places, build)
     rows = build.value(GatherOp, [weight, places], axis=0)
     if node.has("per_sample_weights"):
-        rows = build.binary("mul", rows, build.unsqueeze(node.operand("per_sample_weights"), [1]))
-    zero, mode = build.scalar_like(0, rows), node.integer("mode", build, 0)
-    rows, chosen = build.unsqueeze(rows, [0]), build.unsqueeze(is_in, [2])
-    counts = build.reduce("sum", build.cast(chosen, build.dtype(rows)), [1])
+        rows = rows * node.operand("per_sample_weights").unsqueeze([1])
+    zero, mode = rows.constant(0), node.integer("mode", build, 0)
+    rows, chosen = rows.unsqueeze([0]), is_in.unsqueeze([2])
+    counts = chosen.astype(rows.dtype).sum([1])
     if mode == _MAX:
-        least = build.scalar_like(-np.inf, rows)
-        largest = build.reduce("max", build.select(chosen, rows, least), [1])
-        return [build.select(build.binary("equal", counts, zero), zero, largest)]
-    total = build.reduce("sum", build.select(chosen, rows, zero), [1])
+        least = rows.constant(-np.inf)
+        largest = where(chosen, rows, least).max([1])
+        return [where(counts == zero, zero, largest)]
+    total = where(chosen, rows, zero).sum([1])
     if mode == _MEAN:
-        least = build.scalar_like(1, rows)
-        total = build.binary("div", total, build.binary("max", counts, least))
+        least = rows.constant(1)
+        total = total / maximum(counts, least)
     return [total]
 
 
 def _bags(node: AtenNode, places: Expr, build: Build) -> Expr:
     """(bags, places): whether the place is in the bag."""
-    offsets = build.cast(node.operand("offsets"), np.int64)
-    (count,) = build.sizes(offsets, [0], "bags")
+    offsets = node.operand("offsets").astype(np.int64)
+    (count,) = offsets.sizes([0], "bags")
     if node.flag("include_last_offset"):
         count -= 1
-        ends = build.slice(offsets, 0, 1, count + 1)
+        ends = offsets.slice(0, 1, count + 1)
     else:
         last = build.weight(np.array([np.iinfo(np.int64).max]))
-        ends = build.concat([build.slice(offsets, 0, 1, count), last], 0)
-    begins = build.slice(offsets, 0, 0, count)
-    numbers = build.reshape(build.cast(counted(places, 0, build), np.int64), [-1])
-    is_in = build.binary(
-        "and",
-        build.binary("less_equal", build.unsqueeze(begins, [1]), numbers),
-        build.binary("less", numbers, build.unsqueeze(ends, [1])),
-    )
+        ends = build.concat([offsets.slice(0, 1, count), last], 0)
+    begins = offsets.slice(0, 0, count)
+    numbers = counted(places, 0, build).astype(np.int64).reshape([-1])
+    is_in = (begins.unsqueeze([1]) <= numbers) & (numbers < ends.unsqueeze([1]))
     padding = node.integer("padding_idx", build, -1)
     if padding < 0:
         return is_in
-    is_padding = build.binary("equal", places, build.scalar_like(padding, places))
-    return build.binary("and", is_in, build.unary("not", is_padding))
+    is_padding = places == padding
+    return is_in & ~is_padding
 
 
 def shortened(node: AtenNode, build: Build) -> Expr:
     """The table, with the rows that are taken no longer than a length."""
     table, places = node.operand("self"), node.operand("indices")
-    longest = build.scalar_like(node.number("max_norm"), table)
+    longest = table.constant(node.number("max_norm"))
     length = p_norm(table, node.number("norm_type"), [1], True, build)
-    factor = build.binary(
-        "div", longest, build.binary("add", length, build.scalar_like(_TINY, length))
-    )
-    (rows,) = build.sizes(table, [0], "a table")
-    numbers = build.weight(np.arange(rows).reshape(-1, 1).astype(build.dtype(places)))
-    is_here = build.binary("equal", numbers, build.reshape(places, [1, -1]))
-    uses = build.reduce("sum", build.cast(is_here, build.dtype(table)), [1], True)
-    is_taken = build.binary("greater", uses, build.scalar_like(0, table))
-    is_long = build.binary("greater", length, longest)
-    one = build.scalar_like(1, table)
-    factor = build.select(build.binary("and", is_taken, is_long), factor, one)
-    return build.binary("mul", table, factor)
+    factor = longest / (length + _TINY)
+    (rows,) = table.sizes([0], "a table")
+    numbers = build.weight(np.arange(rows).reshape(-1, 1).astype(places.dtype))
+    is_here = numbers == places.reshape([1, -1])
+    uses = is_here.astype(table.dtype).sum([1], True)
+    is_taken = uses > 0
+    is_long = length > longest
+    one = table.constant(1)
+    factor = where(is_taken & is_long, factor, one)
+    return table * factor
 
 
 CONVERTERS = {

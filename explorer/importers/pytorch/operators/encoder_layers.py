@@ -29,10 +29,10 @@ def multi_head_attention(node: AtenNode, build: Build) -> list[Expr]:
     mixed = _mixed(node, operands, heads, has_weights, build)
     y = _linear(node, _joined(mixed.values, build), "proj", build)
     if not has_weights or mixed.weights is None:
-        return [y, build.weight(np.zeros(0, build.dtype(y)))]
+        return [y, build.weight(np.zeros(0, y.dtype))]
     if not node.flag("average_attn_weights", True):
         return [y, mixed.weights]
-    return [y, build.reduce("mean", mixed.weights, [1], False)]
+    return [y, mixed.weights.mean([1], False)]
 
 
 def encoder_layer(node: AtenNode, build: Build) -> Expr:
@@ -48,14 +48,14 @@ def encoder_layer(node: AtenNode, build: Build) -> Expr:
         return _linear(node, _joined(mixed.values, build), "proj", build)
 
     def fed_forward(v: Expr) -> Expr:
-        inner = build.unary("gelu" if node.flag("use_gelu") else "relu", _ffn(node, v, 1, build))
+        inner = _ffn(node, v, 1, build).unary("gelu" if node.flag("use_gelu") else "relu")
         return _ffn(node, inner, 2, build)
 
     for number, f in enumerate((attended, fed_forward), 1):
         if node.flag("norm_first"):
-            x = build.binary("add", x, f(_normalized(node, x, number, build)))
+            x = x + f(_normalized(node, x, number, build))
         else:
-            x = _normalized(node, build.binary("add", x, f(x)), number, build)
+            x = _normalized(node, x + f(x), number, build)
     return x
 
 
@@ -68,10 +68,10 @@ def _mixed(
     projected = []
     for number, x in enumerate(operands):
         bounds = (number * width, (number + 1) * width)
-        columns = build.transpose(build.slice(weight, 0, *bounds), [1, 0])
+        columns = build.slice(weight, 0, *bounds).transpose([1, 0])
         y = build.matmul(x, columns, build.slice(bias, 0, *bounds))
-        apart = build.reshape(y, [y.dim(0), y.dim(1), heads, width // heads])
-        projected.append(build.transpose(apart, [0, 2, 1, 3]))
+        apart = y.reshape([y.dim(0), y.dim(1), heads, width // heads])
+        projected.append(apart.transpose([0, 2, 1, 3]))
     query, key, value = projected
     mask = _counted_keys(node, build)
     return attend(query, key, value, build, mask=mask, has_scores=has_scores)
@@ -82,31 +82,31 @@ def _counted_keys(node: AtenNode, build: Build) -> Expr | None:
     mask = node.optional("mask")
     if mask is None:
         return None
-    kept = build.unary("not", build.cast(mask, np.bool_))
+    kept = ~mask.astype(np.bool_)
     kind = node.integer("mask_type", build, _OF_ALL)
     if kind == _OF_POSITIONS:
-        return build.unsqueeze(kept, [0, 1])
+        return kept.unsqueeze([0, 1])
     if kind == _OF_KEYS:
-        return build.unsqueeze(kept, [1, 2])
-    if kind == _OF_ALL and build.rank(kept) == 4:
+        return kept.unsqueeze([1, 2])
+    if kind == _OF_ALL and kept.rank == 4:
         return kept
     raise Unsupported(f"a mask of kind {kind} with {build.rank(kept)} axes")
 
 
 def _joined(mixed: Expr, build: Build) -> Expr:
     """(batch, heads, positions, n) to (batch, positions, heads n)."""
-    heads, size = build.sizes(mixed, [1, 3], "heads")
-    turned = build.transpose(mixed, [0, 2, 1, 3])
-    return build.reshape(turned, [turned.dim(0), turned.dim(1), heads * size])
+    heads, size = mixed.sizes([1, 3], "heads")
+    turned = mixed.transpose([0, 2, 1, 3])
+    return turned.reshape([turned.dim(0), turned.dim(1), heads * size])
 
 
 def _linear(node: AtenNode, x: Expr, name: str, build: Build) -> Expr:
-    columns = build.transpose(node.operand(f"{name}_weight"), [1, 0])
+    columns = node.operand(f"{name}_weight").transpose([1, 0])
     return build.matmul(x, columns, node.operand(f"{name}_bias"))
 
 
 def _ffn(node: AtenNode, x: Expr, number: int, build: Build) -> Expr:
-    columns = build.transpose(node.operand(f"ffn_weight_{number}"), [1, 0])
+    columns = node.operand(f"ffn_weight_{number}").transpose([1, 0])
     return build.matmul(x, columns, node.operand(f"ffn_bias_{number}"))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.operators.node import AtenNode
 
 
@@ -18,30 +18,26 @@ def grouped_product(node: AtenNode, build: Build) -> Expr:
     """(rows, n) by (groups, n, m); or as many matrices as there are groups, without ends."""
     names = list(node.call.arguments)
     x, weights = node.operand(names[0]), node.operand(names[1])
-    if node.has("bias") or build.rank(weights) != 3:
+    if node.has("bias") or weights.rank != 3:
         raise Unsupported("a grouped product with a bias, or whose groups are columns")
     ends = node.optional("offs")
     product = _product_of_groups(x, weights, ends, build)
-    return build.cast(product, node.dtype("out_dtype") or build.dtype(x))
+    return product.astype(node.dtype("out_dtype") or x.dtype)
 
 
 def _product_of_groups(x: Expr, weights: Expr, ends: Expr | None, build: Build) -> Expr:
-    if ends is None and build.rank(x) == 3:
-        return build.matmul(x, weights)
-    if ends is None or build.rank(x) != 2:
+    if ends is None and x.rank == 3:
+        return x @ weights
+    if ends is None or x.rank != 2:
         raise Unsupported(f"groups of a tensor with {build.rank(x)} axes")
-    (groups,) = build.sizes(weights, [0], "groups")
+    (groups,) = weights.sizes([0], "groups")
     rows = counted(x, 0, build)
-    ends = build.cast(ends, build.dtype(rows))
-    begins = build.padded(build.slice(ends, 0, 0, groups - 1), [1], [0])
-    is_in = build.binary(
-        "and",
-        build.binary("less_equal", build.unsqueeze(begins, [1]), rows),
-        build.binary("less", rows, build.unsqueeze(ends, [1])),
-    )
-    products = build.matmul(build.unsqueeze(x, [0]), weights)
-    zero = build.scalar_like(0, products)
-    return build.reduce("sum", build.select(build.unsqueeze(is_in, [2]), products, zero), [0])
+    ends = ends.astype(rows.dtype)
+    begins = ends.slice(0, 0, groups - 1).pad([1], [0])
+    is_in = (begins.unsqueeze([1]) <= rows) & (rows < ends.unsqueeze([1]))
+    products = x.unsqueeze([0]) @ weights
+    zero = products.constant(0)
+    return where(is_in.unsqueeze([2]), products, zero).sum([0])
 
 
 CONVERTERS = {"_grouped_mm": grouped_product}

@@ -32,7 +32,7 @@ def in_parts(node: AtenNode, name: str, build: Build) -> Expr:
     x = node.operand(name)
     if node.is_complex(name):
         return x
-    return build.unsqueeze(as_float(x, build), [build.rank(x)])
+    return as_float(x, build).unsqueeze([x.rank])
 
 
 # -- whole axes ------------------------------------------------------------------------------------
@@ -63,9 +63,9 @@ def transform(node: AtenNode, build: Build) -> Expr:
 def decomposed(node: AtenNode, build: Build) -> Expr:
     """The same with what it is divided by as a number: nothing, the root of the points, or them."""
     x = in_parts(node, "self", build)
-    rank, target = build.rank(x) - 1, node.call.target
+    rank, target = x.rank - 1, node.call.target
     listed = [build.axis(axis, rank) for axis in node.integers("dim", build)]
-    sizes = build.sizes(x, listed, "a Fourier transform")
+    sizes = x.sizes(listed, "a Fourier transform")
     axes = list(zip(listed, sizes, strict=True))
     if not axes:
         return x
@@ -89,7 +89,7 @@ def _kind(node: AtenNode) -> str:
 
 def _axes(node: AtenNode, x: Expr, build: Build) -> _Axes:
     """The axes of a call; numbers come of one side of a spectrum as (m - 1) 2, if none is asked."""
-    rank, target = build.rank(x) - 1, node.call.target
+    rank, target = x.rank - 1, node.call.target
     if target[-1] not in "2n":
         axes, sizes = [node.integer("dim", build, -1)], [node.integer("n", build, -1)]
     else:
@@ -100,7 +100,7 @@ def _axes(node: AtenNode, x: Expr, build: Build) -> _Axes:
     found: list[tuple[int, int]] = []
     for axis, size in zip(axes, sizes, strict=True):
         axis = build.axis(axis, rank)
-        points = build.sizes(x, [axis], "a Fourier transform")[0] if size == -1 else size
+        points = x.sizes([axis], "a Fourier transform")[0] if size == -1 else size
         found.append((axis, points))
     if _kind(node) in ("irfft", "hfft") and sizes and sizes[-1] == -1:
         found[-1] = found[-1][0], 2 * (found[-1][1] - 1)
@@ -130,18 +130,18 @@ def _to_real(x: Expr, axes: _Axes, build: Build, conjugate: bool = False) -> tup
         found = _conjugate(found, build)
     axis, points = axes[-1]
     found = transformed(found, axis, points, True, True, build)
-    return build.squeeze(found, [build.rank(found) - 1]), done / points
+    return found.squeeze([found.rank - 1]), done / points
 
 
 def _conjugate(x: Expr, build: Build) -> Expr:
     """Real numbers, of one part, are their own."""
-    if build.size(x, build.rank(x) - 1) == 1:
+    if x.size(x.rank - 1) == 1:
         return x
-    return build.binary("mul", x, build.weight(np.array([1, -1], build.dtype(x))))
+    return x * build.weight(np.array([1, -1], x.dtype))
 
 
 def _scaled(x: Expr, factor: float, build: Build) -> Expr:
-    return x if abs(factor - 1) < 1e-12 else build.scaled(x, factor)
+    return x if abs(factor - 1) < 1e-12 else x.scaled(factor)
 
 
 def frequencies(node: AtenNode, build: Build) -> Expr:
@@ -164,23 +164,23 @@ def short_time(node: AtenNode, build: Build) -> Expr:
         raise Unsupported("frames that begin with their window")
     x, length = in_parts(node, "self", build), node.integer("n_fft", build)
     step = node.integer("hop_length", build, length // 4)
-    is_single = build.rank(x) == 2
-    x = build.unsqueeze(x, [0]) if is_single else x
-    (size,) = build.sizes(x, [1], "frames of a signal")
+    is_single = x.rank == 2
+    x = x.unsqueeze([0]) if is_single else x
+    (size,) = x.sizes([1], "frames of a signal")
     if not 1 <= length <= size or step < 1:
         raise ValueError(f"frames of {length} elements, {step} apart, of a signal of {size}")
     begins = np.arange((size - length) // step + 1) * step
     check_size([len(begins), length], 8, "the list of frames", node.name)
-    frames = build.gather(x, begins[:, np.newaxis] + np.arange(length), 1)
+    frames = x.take(begins[:, np.newaxis] + np.arange(length), 1)
     window = _window(node, length, build)
     if window is not None:
-        column = build.reshape(build.cast(window, build.dtype(x)), [length, 1])
-        frames = build.binary("mul", frames, column)
+        column = window.astype(x.dtype).reshape([length, 1])
+        frames = frames * column
     is_one_side = node.flag("onesided", not node.is_complex("self"))
     found = transformed(frames, 2, length, is_one_side, False, build)
-    found = build.transpose(found, [0, 2, 1, 3])
+    found = found.transpose([0, 2, 1, 3])
     found = _scaled(found, length**-0.5 if node.flag("normalized") else 1.0, build)
-    return build.squeeze(found, [0]) if is_single else found
+    return found.squeeze([0]) if is_single else found
 
 
 def _window(node: AtenNode, length: int, build: Build) -> Expr | None:
@@ -193,38 +193,36 @@ def _window(node: AtenNode, length: int, build: Build) -> Expr | None:
     if given is None:
         given = build.weight(np.ones(own, np.float32))
     low = (length - own) // 2
-    return build.padded(given, [low], [length - own - low])
+    return given.pad([low], [length - own - low])
 
 
 def from_frames(node: AtenNode, build: Build) -> Expr:
     """The signal whose frames have these spectra: their sum, by that of the squared windows."""
     x, length = node.operand("self"), node.integer("n_fft", build)
     step = node.integer("hop_length", build, length // 4)
-    is_single = build.rank(x) == 3
-    x = build.unsqueeze(x, [0]) if is_single else x
-    bins, count = build.sizes(x, [1, 2], "frames of a signal")
+    is_single = x.rank == 3
+    x = x.unsqueeze([0]) if is_single else x
+    bins, count = x.sizes([1, 2], "frames of a signal")
     if node.flag("return_complex"):
         raise Unsupported("a complex signal of its frames")
     is_one_side = node.flag("onesided", bins != length)
     if not is_one_side:
-        x = build.slice(x, 1, 0, length // 2 + 1)
-    frames = transformed(build.transpose(x, [0, 2, 1, 3]), 2, length, True, True, build)
-    frames = build.squeeze(frames, [3])
+        x = x.slice(1, 0, length // 2 + 1)
+    frames = transformed(x.transpose([0, 2, 1, 3]), 2, length, True, True, build)
+    frames = frames.squeeze([3])
     frames = _scaled(frames, length**0.5 if node.flag("normalized") else 1.0, build)
     window = _window(node, length, build)
     if window is None:
         window = build.weight(np.ones(length, np.float32))
-    window = build.cast(window, build.dtype(frames))
-    squares = build.expand(build.binary("mul", window, window), [1, count, length])
-    signal, weights = (
-        overlapped(value, step, build) for value in (build.binary("mul", frames, window), squares)
-    )
+    window = window.astype(frames.dtype)
+    squares = (window * window).broadcast_to([1, count, length])
+    signal, weights = (overlapped(value, step, build) for value in (frames * window, squares))
     whole = length + step * (count - 1)
     begin = length // 2 if node.flag("center", True) else 0
     end = begin + node.integer("length", build) if node.has("length") else whole - begin
-    signal, weights = (build.slice(v, 1, begin, min(end, whole)) for v in (signal, weights))
-    found = build.padded(build.binary("div", signal, weights), [0, 0], [0, max(end - whole, 0)])
-    return build.squeeze(found, [0]) if is_single else found
+    signal, weights = (v.slice(1, begin, min(end, whole)) for v in (signal, weights))
+    found = (signal / weights).pad([0, 0], [0, max(end - whole, 0)])
+    return found.squeeze([0]) if is_single else found
 
 
 def overlapped(frames: Expr, step: int, build: Build) -> Expr:
@@ -233,18 +231,18 @@ def overlapped(frames: Expr, step: int, build: Build) -> Expr:
     A frame is cut into pieces of `step`; the pieces of one number, of all frames, lie behind one
     another, and those of the next number begin one piece later.
     """
-    count, length = build.sizes(frames, [1, 2], "frames of a signal")
+    count, length = frames.sizes([1, 2], "frames of a signal")
     pieces = -(-length // step)
     batch: Size = frames.dim(0)
-    filled = build.padded(frames, [0, 0, 0], [0, 0, pieces * step - length])
+    filled = frames.pad([0, 0, 0], [0, 0, pieces * step - length])
     total: Expr | None = None
     for number in range(pieces):
-        piece = build.slice(filled, 2, number * step, (number + 1) * step)
-        row = build.reshape(piece, [batch, count * step])
-        placed = build.padded(row, [0, number * step], [0, (pieces - 1 - number) * step])
-        total = placed if total is None else build.binary("add", total, placed)
+        piece = filled.slice(2, number * step, (number + 1) * step)
+        row = piece.reshape([batch, count * step])
+        placed = row.pad([0, number * step], [0, (pieces - 1 - number) * step])
+        total = placed if total is None else total + placed
     assert total is not None  # frames have elements
-    return build.slice(total, 1, 0, step * (count - 1) + length)
+    return total.slice(1, 0, step * (count - 1) + length)
 
 
 CONVERTERS = {

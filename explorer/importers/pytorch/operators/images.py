@@ -24,8 +24,8 @@ def upsample(node: AtenNode, build: Build) -> Expr:
     """In another size: the nearest pixel, or what lies between pixels."""
     x = node.operand("input" if node.has("input") else "self")
     name = node.call.target.removeprefix("aten.").split(".")[0]
-    rank = build.rank(x) - 2
-    known = build.sizes(x, range(2, 2 + rank), "another size")
+    rank = x.rank - 2
+    known = x.sizes(range(2, 2 + rank), "another size")
     scales = _scales(node, rank)
     if node.has("output_size"):
         targets = node.integers("output_size", build)
@@ -78,29 +78,29 @@ def grid_sample(node: AtenNode, build: Build) -> Expr:
     """x: (N, C, spatial...), read at the places of a grid, whose numbers reach from -1 to 1 and
     name the last axis first."""
     x, grid = node.operand("input"), node.operand("grid")
-    rank = build.rank(x) - 2
+    rank = x.rank - 2
     mode = ("linear", "nearest", "cubic")[node.integer("interpolation_mode", build, 0)]
     border = ("zeros", "border", "reflection")[node.integer("padding_mode", build, 0)]
     is_aligned = node.flag("align_corners")
-    known = build.sizes(x, range(2, 2 + rank), "reading at places")
-    points = build.reshape(grid, [grid.dim(0), -1, rank])
+    known = x.sizes(range(2, 2 + rank), "reading at places")
+    points = grid.reshape([grid.dim(0), -1, rank])
     taps = []
     for axis, size in enumerate(known):
         number = rank - 1 - axis
-        place = build.squeeze(build.slice(points, 2, number, number + 1), [2])
+        place = points.slice(2, number, number + 1).squeeze([2])
         pixels = _pixels(place, size, is_aligned, build)
         taps.append(taps_of(pixels, size, mode, border, is_aligned, build))
     spatial = [grid.dim(1 + axis) for axis in range(rank)]
-    return build.reshape(sampled(x, taps, build), [x.dim(0), x.dim(1), *spatial])
+    return sampled(x, taps, build).reshape([x.dim(0), x.dim(1), *spatial])
 
 
 def _pixels(place: Expr, size: int, is_aligned: bool, build: Build) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
-    shifted = build.binary("add", place, build.scalar_like(1, place))
+    shifted = place + 1
     if is_aligned:
-        return build.scaled(shifted, (size - 1) / 2)
-    scaled = build.scaled(shifted, size / 2)
-    return build.binary("sub", scaled, build.scalar_like(0.5, place))
+        return shifted.scaled((size - 1) / 2)
+    scaled = shifted.scaled(size / 2)
+    return scaled - 0.5
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -129,37 +129,37 @@ def _pair(numbers: list[int]) -> tuple[int, int]:
 def image_to_columns(node: AtenNode, build: Build) -> Expr:
     """(N, C, H, W) -> (N, C * block, places): blocks of an image as columns."""
     x = node.operand("self")
-    is_single = build.rank(x) == 3
-    x = build.unsqueeze(x, [0]) if is_single else x
-    channels, *image = build.sizes(x, [1, 2, 3], "blocks")
+    is_single = x.rank == 3
+    x = x.unsqueeze([0]) if is_single else x
+    channels, *image = x.sizes([1, 2, 3], "blocks")
     places = _block_places(node, image, build)
     top, left = _pair(node.integers("padding", build, [0]))
-    padded = build.padded(x, [0, 0, top, left], [0, 0, top, left])
+    padded = x.pad([0, 0, top, left], [0, 0, top, left])
     pixels = (image[0] + 2 * top) * (image[1] + 2 * left)
-    flat = build.reshape(padded, [x.dim(0), channels, pixels])  # of an empty batch, too
-    columns = build.gather(flat, places, 2)
-    y = build.reshape(columns, [x.dim(0), channels * places.shape[0], places.shape[1]])
-    return build.squeeze(y, [0]) if is_single else y
+    flat = padded.reshape([x.dim(0), channels, pixels])  # of an empty batch, too
+    columns = flat.take(places, 2)
+    y = columns.reshape([x.dim(0), channels * places.shape[0], places.shape[1]])
+    return y.squeeze([0]) if is_single else y
 
 
 def columns_to_image(node: AtenNode, build: Build) -> Expr:
     """The sum of blocks that overlap: (N, C * block, places) -> (N, C, H, W)."""
     x = node.operand("self")
-    is_single = build.rank(x) == 2
-    x = build.unsqueeze(x, [0]) if is_single else x
+    is_single = x.rank == 2
+    x = x.unsqueeze([0]) if is_single else x
     image = list(_pair(node.integers("output_size", build)))
     places = _block_places(node, image, build)
-    channels = build.sizes(x, [1], "blocks")[0] // places.shape[0]
+    channels = x.sizes([1], "blocks")[0] // places.shape[0]
     top, left = _pair(node.integers("padding", build, [0]))
     padded = [image[0] + 2 * top, image[1] + 2 * left]
-    split = build.reshape(x, [x.dim(0), channels, places.size])
-    zeros = build.expand(build.scalar_like(0, x), [prod(padded), x.dim(0), channels])
-    updates = build.transpose(split, [2, 0, 1])
+    split = x.reshape([x.dim(0), channels, places.size])
+    zeros = x.constant(0).broadcast_to([prod(padded), x.dim(0), channels])
+    updates = split.transpose([2, 0, 1])
     indices = build.weight(places.reshape(-1, 1))
     summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
-    whole = build.reshape(build.transpose(summed, [1, 2, 0]), [x.dim(0), channels, *padded])
-    y = build.slices(whole, {2: (top, top + image[0], 1), 3: (left, left + image[1], 1)})
-    return build.squeeze(y, [0]) if is_single else y
+    whole = summed.transpose([1, 2, 0]).reshape([x.dim(0), channels, *padded])
+    y = whole.slices({2: (top, top + image[0], 1), 3: (left, left + image[1], 1)})
+    return y.squeeze([0]) if is_single else y
 
 
 def affine_grid(node: AtenNode, build: Build) -> Expr:
@@ -171,9 +171,9 @@ def affine_grid(node: AtenNode, build: Build) -> Expr:
         raise Unsupported(f"a grid of {axes} axes")
     centers = np.meshgrid(*(_centers(size, is_aligned) for size in spatial), indexing="ij")
     places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
-    points = build.weight(places.astype(build.dtype(theta)))
-    mapped = build.matmul(points, build.transpose(theta, [0, 2, 1]))
-    return build.reshape(mapped, [batch, *spatial, axes])
+    points = build.weight(places.astype(theta.dtype))
+    mapped = points @ theta.transpose([0, 2, 1])
+    return mapped.reshape([batch, *spatial, axes])
 
 
 def _centers(size: int, is_aligned: bool) -> np.ndarray:

@@ -15,16 +15,16 @@ from explorer.ir.top.movement.slices import TO_THE_END
 def cat(node: AtenNode, build: Build) -> Expr:
     """Tensors one behind the other along an axis, in one element type."""
     tensors = _of_one_type(node, build)
-    kept = [t for t in tensors if build.shape(t) != (0,)] or tensors[:1]
-    axis = build.axis(node.integer("dim", build, 0), build.rank(kept[0]))
+    kept = [t for t in tensors if t.shape != (0,)] or tensors[:1]
+    axis = build.axis(node.integer("dim", build, 0), kept[0].rank)
     return build.concat(kept, axis)
 
 
 def stack(node: AtenNode, build: Build) -> Expr:
     """Tensors side by side along a new axis."""
     tensors = _of_one_type(node, build)
-    axis = build.axis(node.integer("dim", build, 0), build.rank(tensors[0]) + 1)
-    return build.concat([build.unsqueeze(t, [axis]) for t in tensors], axis)
+    axis = build.axis(node.integer("dim", build, 0), tensors[0].rank + 1)
+    return build.concat([t.unsqueeze([axis]) for t in tensors], axis)
 
 
 def stack_axis(node: AtenNode, build: Build) -> Expr:
@@ -33,22 +33,22 @@ def stack_axis(node: AtenNode, build: Build) -> Expr:
     tensors = _of_one_type(node, build)
     least = {"hstack": 1, "vstack": 2, "dstack": 3, "column_stack": 2}[kind]
     full = [_at_least(t, least, kind, build) for t in tensors]
-    axis = {"hstack": 0 if build.rank(full[0]) == 1 else 1, "vstack": 0, "dstack": 2}.get(kind, 1)
+    axis = {"hstack": 0 if full[0].rank == 1 else 1, "vstack": 0, "dstack": 2}.get(kind, 1)
     return build.concat(full, axis)
 
 
 def _at_least(x: Expr, rank: int, kind: str, build: Build) -> Expr:
-    own = build.rank(x)
+    own = x.rank
     if own >= rank:
         return x
     if kind == "column_stack":
-        return build.reshape(x, [-1, 1])
+        return x.reshape([-1, 1])
     if own == 0:
-        return build.reshape(x, [1] * rank)
-    sizes = build.all_sizes(x)
+        return x.reshape([1] * rank)
+    sizes = x.all_sizes()
     if own == 1:
-        return build.reshape(x, {1: sizes, 2: [1, *sizes], 3: [1, *sizes, 1]}[rank])
-    return build.reshape(x, [*sizes, 1])
+        return x.reshape({1: sizes, 2: [1, *sizes], 3: [1, *sizes, 1]}[rank])
+    return x.reshape([*sizes, 1])
 
 
 def at_least(node: AtenNode, build: Build) -> Expr:
@@ -59,25 +59,24 @@ def at_least(node: AtenNode, build: Build) -> Expr:
 
 def meshgrid(node: AtenNode, build: Build) -> list[Expr]:
     """Each vector along an axis of its own, repeated along those of the others."""
-    tensors = [build.reshape(t, [-1]) for t in node.tensors("tensors")]
+    tensors = [t.reshape([-1]) for t in node.tensors("tensors")]
     swaps = node.text("indexing", "ij") == "xy" and len(tensors) > 1
     order = [1, 0, *range(2, len(tensors))] if swaps else list(range(len(tensors)))
-    sizes = [build.all_sizes(tensors[axis])[0] for axis in order]
+    sizes = [tensors[axis].all_sizes()[0] for axis in order]
     found = []
     for number, tensor in enumerate(tensors):
         shape: list[Size] = [1] * len(tensors)
         shape[order.index(number)] = -1
-        found.append(build.expand(build.reshape(tensor, shape), sizes))
+        found.append(tensor.reshape(shape).broadcast_to(sizes))
     return found
 
 
 def diagonal_blocks(node: AtenNode, build: Build) -> Expr:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
     blocks = [_at_least(t, 2, "vstack", build) for t in _of_one_type(node, build)]
-    widths = [build.sizes(block, [1], "blocks")[0] for block in blocks]
+    widths = [block.sizes([1], "blocks")[0] for block in blocks]
     rows = [
-        build.padded(block, [0, sum(widths[:i])], [0, sum(widths[i + 1 :])])
-        for i, block in enumerate(blocks)
+        block.pad([0, sum(widths[:i])], [0, sum(widths[i + 1 :])]) for i, block in enumerate(blocks)
     ]
     return build.concat(rows, 0)
 
@@ -85,10 +84,10 @@ def diagonal_blocks(node: AtenNode, build: Build) -> Expr:
 def sum_to_size(node: AtenNode, build: Build) -> Expr:
     """Summed along the axes that a shape would broadcast."""
     x, sizes = node.operand("self"), node.integers("size", build)
-    extra = build.rank(x) - len(sizes)
-    x = build.reduce("sum", x, range(extra))
-    axes = [a for a, size in enumerate(sizes) if size == 1 and build.size(x, a) != 1]
-    return build.reduce("sum", x, axes, True)
+    extra = x.rank - len(sizes)
+    x = x.sum(range(extra))
+    axes = [a for a, size in enumerate(sizes) if size == 1 and x.size(a) != 1]
+    return x.sum(axes, True)
 
 
 def all_at_least(node: AtenNode, build: Build) -> list[Expr]:
@@ -101,10 +100,10 @@ def _of_one_type(node: AtenNode, build: Build) -> list[Expr]:
     tensors = node.tensors("tensors")
     if not tensors:
         raise ValueError("no tensors to join")
-    dtype = build.dtype(tensors[0])
+    dtype = tensors[0].dtype
     for tensor in tensors[1:]:
-        dtype = promoted_types(dtype, build.dtype(tensor))
-    return [build.cast(tensor, dtype) for tensor in tensors]
+        dtype = promoted_types(dtype, tensor.dtype)
+    return [tensor.astype(dtype) for tensor in tensors]
 
 
 def repeat(node: AtenNode, build: Build) -> Expr:
@@ -113,13 +112,13 @@ def repeat(node: AtenNode, build: Build) -> Expr:
         node.operand("self"),
         node.integers("repeats" if node.has("repeats") else "dims", build),
     )
-    rank = max(len(counts), build.rank(x))
+    rank = max(len(counts), x.rank)
     counts = [*[1] * (rank - len(counts)), *counts]
-    sizes = [*[1] * (rank - build.rank(x)), *build.all_sizes(x)]
-    x = build.reshape(x, sizes) if len(sizes) != build.rank(x) else x
+    sizes = [*[1] * (rank - x.rank), *x.all_sizes()]
+    x = x.reshape(sizes) if len(sizes) != x.rank else x
     for axis, count in enumerate(counts):
         if count == 0:
-            x = build.slice(x, axis, 0, 0)
+            x = x.slice(axis, 0, 0)
         elif count > 1:
             x = build.concat([x] * count, axis)
     return x
@@ -129,9 +128,9 @@ def repeat_each(node: AtenNode, build: Build) -> Expr:
     """Each element so many times, one behind the other."""
     x = node.operand("self")
     if not node.has("dim"):
-        x = build.reshape(x, [-1])
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
-    (size,) = build.sizes(x, [axis], "elements that are repeated")
+        x = x.reshape([-1])
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
+    (size,) = x.sizes([axis], "elements that are repeated")
     repeats = node.argument("repeats")
     if isinstance(repeats, Ref) and repeats.name not in node.numbers:
         counts = np.array(
@@ -140,54 +139,52 @@ def repeat_each(node: AtenNode, build: Build) -> Expr:
         counts = np.broadcast_to(counts, (size,))
     else:
         counts = np.full(size, node.integer("repeats", build))
-    return build.gather(x, np.repeat(np.arange(size), counts), axis)
+    return x.take(np.repeat(np.arange(size), counts), axis)
 
 
 def flip(node: AtenNode, build: Build) -> Expr:
     """Some axes backwards."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     listed = {"fliplr": [1], "flipud": [0]}.get(node.call.target.removeprefix("aten."))
     axes = listed if listed is not None else node.integers("dims", build)
-    return (
-        build.slices(x, dict.fromkeys(build.axes(axes, rank), (-1, -TO_THE_END, -1))) if axes else x
-    )
+    return x.slices(dict.fromkeys(build.axes(axes, rank), (-1, -TO_THE_END, -1))) if axes else x
 
 
 def roll(node: AtenNode, build: Build) -> Expr:
     """Elements that leave an axis at its end come in at its beginning."""
     x = node.operand("self")
-    shape = build.all_sizes(x)
+    shape = x.all_sizes()
     axes = node.integers("dims", build, [])
     shifts = node.integers("shifts", build)
     flat = not axes
     if flat:
-        x, axes = build.reshape(x, [-1]), [0]
+        x, axes = x.reshape([-1]), [0]
     for axis, shift in zip(axes, shifts, strict=True):
-        axis = build.axis(axis, build.rank(x))
-        (size,) = build.sizes(x, [axis], "elements that go round")
+        axis = build.axis(axis, x.rank)
+        (size,) = x.sizes([axis], "elements that go round")
         if size and shift % size:
             cut = size - shift % size
-            x = build.concat([build.slice(x, axis, cut, size), build.slice(x, axis, 0, cut)], axis)
-    return build.reshape(x, shape) if flat else x
+            x = build.concat([x.slice(axis, cut, size), x.slice(axis, 0, cut)], axis)
+    return x.reshape(shape) if flat else x
 
 
 def rotate(node: AtenNode, build: Build) -> Expr:
     """A plane of two axes, turned by quarters."""
     x, turns = node.operand("self"), node.integer("k", build, 1) % 4
-    rank = build.rank(x)
+    rank = x.rank
     first, second = (build.axis(a, rank) for a in node.integers("dims", build, [0, 1]))
     order = list(range(rank))
     order[first], order[second] = second, first
 
     def backwards(value: Expr, *axes: int) -> Expr:
-        return build.slices(value, dict.fromkeys(axes, (-1, -TO_THE_END, -1)))
+        return value.slices(dict.fromkeys(axes, (-1, -TO_THE_END, -1)))
 
     if turns == 1:
-        return build.transpose(backwards(x, second), order)
+        return backwards(x, second).transpose(order)
     if turns == 2:
         return backwards(x, first, second)
-    return backwards(build.transpose(x, order), second) if turns == 3 else x
+    return backwards(x.transpose(order), second) if turns == 3 else x
 
 
 CONVERTERS = {

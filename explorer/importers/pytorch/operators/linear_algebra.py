@@ -21,13 +21,13 @@ def determinant(node: AtenNode, build: Build) -> Expr:
 
 def log_determinant(node: AtenNode, build: Build) -> Expr:
     """The logarithm of the determinant; nothing where it is negative."""
-    return build.unary("log", determinant(node, build))
+    return determinant(node, build).log()
 
 
 def sign_and_logarithm(node: AtenNode, build: Build) -> list[Expr]:
     """The determinant's sign, and the logarithm of its size."""
     found = determinant(node, build)
-    return [build.unary("sign", found), build.unary("log", build.unary("abs", found))]
+    return [found.sign(), abs(found).log()]
 
 
 def decomposed_determinant(node: AtenNode, build: Build) -> list[Expr]:
@@ -45,14 +45,14 @@ def decomposed_sign_and_logarithm(node: AtenNode, build: Build) -> list[Expr]:
 def powers(node: AtenNode, build: Build) -> Expr:
     """x^0, x^1, ... as a new last axis, as many as x has elements in its last or as asked for."""
     x = node.operand("x")
-    x = x if build.rank(x) else build.reshape(x, [1])
-    count = node.integer("N", build, build.size(x, build.rank(x) - 1) or 0)
-    one = build.expand(build.scalar_like(1, x), build.all_sizes(x))
+    x = x if x.rank else x.reshape([1])
+    count = node.integer("N", build, x.size(x.rank - 1) or 0)
+    one = x.constant(1).broadcast_to(x.all_sizes())
     columns = [one]
     for _ in range(1, count):
-        columns.append(build.binary("mul", columns[-1], x))
-    axis = build.rank(x)
-    return build.concat([build.unsqueeze(column, [axis]) for column in columns], axis)
+        columns.append(columns[-1] * x)
+    axis = x.rank
+    return build.concat([column.unsqueeze([axis]) for column in columns], axis)
 
 
 def norm_of_lines(x: Expr, order: float, axes: tuple[int, int], keeps: bool, build: Build) -> Expr:
@@ -60,9 +60,9 @@ def norm_of_lines(x: Expr, order: float, axes: tuple[int, int], keeps: bool, bui
     summed, compared = axes if abs(order) == 1 else reversed(axes)
     if abs(order) != 1 and not math.isinf(order):
         raise ValueError(f"a matrix has no norm {order}")
-    sums = build.reduce("l1", x, [summed], True)
-    result = build.reduce("max" if order > 0 else "min", sums, [compared], True)
-    return result if keeps else build.squeeze(result, axes)
+    sums = x.reduce("l1", [summed], True)
+    result = sums.reduce("max" if order > 0 else "min", [compared], True)
+    return result if keeps else result.squeeze(axes)
 
 
 CONVERTERS = {

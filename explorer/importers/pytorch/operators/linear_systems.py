@@ -40,12 +40,12 @@ def inverse(node: AtenNode, build: Build) -> Expr:
 def solve(node: AtenNode, build: Build) -> Expr:
     """X of A X = B, or of X A = B (`left=False`). B may be a vector for each matrix."""
     matrix, right = node.operand("A"), node.operand("B")
-    rank = build.rank(right)
-    own = build.shape(matrix)[:-1]
-    is_vector = rank == 1 or (rank == len(own) and build.shape(right) == own)
-    right = build.unsqueeze(right, [rank]) if is_vector else right
+    rank = right.rank
+    own = matrix.shape[:-1]
+    is_vector = rank == 1 or (rank == len(own) and right.shape == own)
+    right = right.unsqueeze([rank]) if is_vector else right
     found = _solved(matrix, right, node.flag("left", True), build)
-    return build.squeeze(found, [build.rank(found) - 1]) if is_vector else found
+    return found.squeeze([found.rank - 1]) if is_vector else found
 
 
 def solve_triangular(node: AtenNode, build: Build) -> Expr:
@@ -89,9 +89,9 @@ def power(node: AtenNode, build: Build) -> Expr:
     result: Expr | None = None
     while rest:
         if rest % 2:
-            result = square if result is None else build.matmul(result, square)
+            result = square if result is None else result @ square
         rest //= 2
-        square = build.matmul(square, square) if rest else square
+        square = square @ square if rest else square
     assert result is not None
     return result
 
@@ -99,36 +99,36 @@ def power(node: AtenNode, build: Build) -> Expr:
 def exponential(node: AtenNode, build: Build) -> Expr:
     """1 + A + A A / 2 + ..., computed in doubles."""
     x = node.operand("self")
-    small = build.scaled(build.cast(x, np.float64), 0.5**_SQUARINGS)
+    small = x.astype(np.float64).scaled(0.5**_SQUARINGS)
     one = unit_like(small, build)
     result = one
     for k in range(_DEGREE, 0, -1):
-        term = build.scaled(build.matmul(small, result), 1 / k)
-        result = build.binary("add", one, term)
+        term = (small @ result).scaled(1 / k)
+        result = one + term
     for _ in range(_SQUARINGS):
-        result = build.matmul(result, result)
-    return build.cast(result, build.dtype(x))
+        result = result @ result
+    return result.astype(x.dtype)
 
 
 def tensor_inverse(node: AtenNode, build: Build) -> Expr:
     """The inverse of the matrix whose rows are the first `ind` axes."""
     x, count = node.operand("self"), node.integer("ind", build, 2)
-    sizes = build.sizes(x, range(build.rank(x)), "an inverse of a tensor")
+    sizes = x.sizes(range(x.rank), "an inverse of a tensor")
     rows = math.prod(sizes[:count])
-    found = inverted(build.reshape(x, [rows, rows]), build)
-    return build.reshape(found, [*sizes[count:], *sizes[:count]])
+    found = inverted(x.reshape([rows, rows]), build)
+    return found.reshape([*sizes[count:], *sizes[:count]])
 
 
 def tensor_solve(node: AtenNode, build: Build) -> Expr:
     """x of A x = b, where A has b's axes in front and those of x behind them."""
     x, right = node.operand("self"), node.operand("other")
-    rank = build.rank(x)
+    rank = x.rank
     moved = [build.axis(a, rank) for a in node.integers("dims", build, [])]
-    x = build.transpose(x, [*(a for a in range(rank) if a not in moved), *moved])
-    sizes = build.sizes(x, range(rank), "a system of tensors")[build.rank(right) :]
+    x = x.transpose([*(a for a in range(rank) if a not in moved), *moved])
+    sizes = x.sizes(range(rank), "a system of tensors")[right.rank :]
     rows = math.prod(sizes)
-    column = build.reshape(right, [rows, 1])
-    return build.reshape(_solved(build.reshape(x, [rows, rows]), column, True, build), sizes)
+    column = right.reshape([rows, 1])
+    return _solved(x.reshape([rows, rows]), column, True, build).reshape(sizes)
 
 
 def inverse_with_error(node: AtenNode, build: Build) -> list[Expr]:
@@ -168,9 +168,9 @@ def inverted(matrix: Expr, build: Build) -> Expr:
 
 def unit_like(matrix: Expr, build: Build) -> Expr:
     """Ones on the diagonal of every matrix, zeros elsewhere."""
-    (size,) = build.sizes(matrix, [build.rank(matrix) - 1], "a unit matrix")
-    unit = build.weight(np.eye(size, dtype=build.dtype(matrix)))
-    return expanded(unit, build.all_sizes(matrix), build)
+    (size,) = matrix.sizes([matrix.rank - 1], "a unit matrix")
+    unit = build.weight(np.eye(size, dtype=matrix.dtype))
+    return expanded(unit, matrix.all_sizes(), build)
 
 
 def _solved(matrix: Expr, right: Expr, is_left: bool, build: Build) -> Expr:
@@ -183,11 +183,11 @@ def _solved(matrix: Expr, right: Expr, is_left: bool, build: Build) -> Expr:
 
 def _in_one_batch(first: Expr, second: Expr, build: Build) -> list[Expr]:
     """Matrices in the stack that both broadcast to."""
-    batches = [build.shape(x)[:-2] for x in (first, second)]
+    batches = [x.shape[:-2] for x in (first, second)]
     if batches[0] == batches[1]:
         return [first, second]
     values = (first, second)
-    numbers = [build.sizes(x, range(build.rank(x)), "stacks that broadcast") for x in values]
+    numbers = [x.sizes(range(x.rank), "stacks that broadcast") for x in values]
     batch = np.broadcast_shapes(*(tuple(sizes[:-2]) for sizes in numbers))
     return [
         expanded(x, [*batch, *sizes[-2:]], build) for x, sizes in zip(values, numbers, strict=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import promoted
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -33,35 +33,35 @@ def _reduced(x: Expr, node: AtenNode, build: Build) -> Expr:
     reduction = node.integer("reduction", build, _MEAN)
     if reduction == _NONE:
         return x
-    return build.reduce("mean" if reduction == _MEAN else "sum", x, range(build.rank(x)))
+    return x.reduce("mean" if reduction == _MEAN else "sum", range(x.rank))
 
 
 def _plus(x: Expr, number: float, build: Build) -> Expr:
-    return build.binary("add", x, build.scalar_like(number, x))
+    return x + number
 
 
 def _one_minus(x: Expr, build: Build) -> Expr:
-    return build.binary("sub", build.scalar_like(1, x), x)
+    return 1 - x
 
 
 def _is(x: Expr, number: float, build: Build) -> Expr:
-    return build.binary("equal", x, build.scalar_like(number, x))
+    return x == number
 
 
 def _where(condition: Expr, x: Expr, build: Build) -> Expr:
     """x, and 0 where the condition does not hold."""
-    return build.select(condition, x, build.scalar_like(0, x))
+    return where(condition, x, 0)
 
 
 # -- two tensors, element by element ---------------------------------------------------------------
 
 
 def _squares(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
-    return square(build.binary("sub", x, y), build)
+    return square(x - y, build)
 
 
 def _distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
-    return build.unary("abs", build.binary("sub", x, y))
+    return abs(x - y)
 
 
 def _smooth_distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
@@ -69,55 +69,55 @@ def _smooth_distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     beta, apart = node.number("beta", 1.0), _distances(x, y, node, build)
     if beta == 0:
         return apart
-    near = build.scaled(square(apart, build), 0.5 / beta)
-    is_near = build.binary("less", apart, build.scalar_like(beta, apart))
-    return build.select(is_near, near, _plus(apart, -beta / 2, build))
+    near = square(apart, build).scaled(0.5 / beta)
+    is_near = apart < beta
+    return where(is_near, near, _plus(apart, -beta / 2, build))
 
 
 def _huber(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """d^2 / 2 below delta, delta (d - delta / 2) above."""
     delta, apart = node.number("delta", 1.0), _distances(x, y, node, build)
-    near = build.scaled(square(apart, build), 0.5)
-    is_near = build.binary("less", apart, build.scalar_like(delta, apart))
-    return build.select(is_near, near, build.scaled(_plus(apart, -delta / 2, build), delta))
+    near = square(apart, build) * 0.5
+    is_near = apart < delta
+    return where(is_near, near, _plus(apart, -delta / 2, build).scaled(delta))
 
 
 def _divergence(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """y (log y - x), 0 where y is; or e^y (y - x) where y is a logarithm already."""
     if node.flag("log_target"):
-        return build.binary("mul", build.unary("exp", y), build.binary("sub", y, x))
-    entropy = build.binary("mul", y, build.unary("log", y))
-    entropy = build.select(_is(y, 0, build), build.scalar_like(0, y), entropy)
-    return build.binary("sub", entropy, build.binary("mul", y, x))
+        return y.exp() * (y - x)
+    entropy = y * y.log()
+    entropy = where(_is(y, 0, build), 0, entropy)
+    return entropy - y * x
 
 
 def _soft_margins(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """log(1 + e^(-x y))"""
-    return build.unary("softplus", build.unary("neg", build.binary("mul", x, y)))
+    return (-(x * y)).softplus()
 
 
 def _hinges(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """x where y is 1, max(0, margin - x) where it is -1, both elsewhere."""
-    margin = build.scalar_like(node.number("margin", 1.0), x)
-    zero = build.scalar_like(0, x)
-    far = build.select(_is(y, 1, build), zero, build.unary("relu", build.binary("sub", margin, x)))
-    return build.binary("add", far, build.select(_is(y, -1, build), zero, x))
+    margin = x.constant(node.number("margin", 1.0))
+    zero = x.constant(0)
+    far = where(_is(y, 1, build), zero, (margin - x).relu())
+    return far + where(_is(y, -1, build), zero, x)
 
 
 def _poisson(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """e^x - y x, or x - y log(x + eps); in full with Stirling's formula for log y!"""
     if node.flag("log_input", True):
-        loss = build.binary("sub", build.unary("exp", x), build.binary("mul", y, x))
+        loss = x.exp() - y * x
     else:
-        logarithm = build.unary("log", _plus(x, node.number("eps", 1e-8), build))
-        loss = build.binary("sub", x, build.binary("mul", y, logarithm))
+        logarithm = _plus(x, node.number("eps", 1e-8), build).log()
+        loss = x - y * logarithm
     if not node.flag("full"):
         return loss
-    stirling = build.binary("sub", build.binary("mul", y, build.unary("log", y)), y)
-    root = build.scaled(build.unary("log", build.scaled(y, 2 * math.pi)), 0.5)
-    is_large = build.binary("greater", y, build.scalar_like(1, y))
-    term = _where(is_large, build.binary("add", stirling, root), build)
-    return build.binary("add", loss, term)
+    stirling = y * y.log() - y
+    root = y.scaled(2 * math.pi).log() * 0.5
+    is_large = y > 1
+    term = _where(is_large, stirling + root, build)
+    return loss + term
 
 
 _ELEMENTWISE: dict[str, Callable[[Expr, Expr, AtenNode, Build], Expr]] = {
@@ -142,25 +142,25 @@ def elementwise_loss(node: AtenNode, build: Build) -> Expr:
 def binary_cross_entropy(node: AtenNode, build: Build) -> Expr:
     """-w (y log x + (1 - y) log(1 - x))"""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
-    least = build.scalar_like(_LEAST_LOGARITHM, x)
-    rest = log_plus_one(build.unary("neg", x), build)
-    logarithms = [build.binary("max", v, least) for v in (build.unary("log", x), rest)]
-    first = build.binary("mul", y, logarithms[0])
-    second = build.binary("mul", _one_minus(y, build), logarithms[1])
-    loss = build.unary("neg", build.binary("add", first, second))
-    return _reduced(loss if weight is None else build.binary("mul", loss, weight), node, build)
+    least = x.constant(_LEAST_LOGARITHM)
+    rest = log_plus_one(-x, build)
+    logarithms = [maximum(v, least) for v in (x.log(), rest)]
+    first = y * logarithms[0]
+    second = _one_minus(y, build) * logarithms[1]
+    loss = -(first + second)
+    return _reduced(loss if weight is None else loss * weight, node, build)
 
 
 def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> Expr:
     """(1 - y) x + (1 + (p - 1) y) log(1 + e^-x), times a weight."""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
     positive = node.optional("pos_weight")
-    rest = build.unary("softplus", build.unary("neg", x))
+    rest = (-x).softplus()
     if positive is not None:
-        share = build.binary("mul", _plus(positive, -1.0, build), y)
-        rest = build.binary("mul", _plus(share, 1.0, build), rest)
-    loss = build.binary("add", build.binary("mul", _one_minus(y, build), x), rest)
-    return _reduced(loss if weight is None else build.binary("mul", loss, weight), node, build)
+        share = _plus(positive, -1.0, build) * y
+        rest = _plus(share, 1.0, build) * rest
+    loss = _one_minus(y, build) * x + rest
+    return _reduced(loss if weight is None else loss * weight, node, build)
 
 
 # -- classes ---------------------------------------------------------------------------------------
@@ -169,26 +169,26 @@ def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> Expr:
 def cross_entropy(node: AtenNode, build: Build) -> Expr:
     """x: (N, classes, ...) or (classes). Targets are classes, or a probability of each."""
     x, target = node.operand("self"), node.operand("target")
-    axis = 0 if build.rank(x) == 1 else 1
+    axis = 0 if x.rank == 1 else 1
     logarithms = build.value(SoftmaxOp, [x], axis=axis, logarithm=True)
     smoothing = node.number("label_smoothing", 0.0)
-    if not build.is_float(target):
+    if not target.is_float:
         return _of_classes(logarithms, target, axis, smoothing, node, build)
-    (classes,) = build.sizes(x, [axis], "classes")
+    (classes,) = x.sizes([axis], "classes")
     if smoothing:
-        target = _plus(build.scaled(target, 1 - smoothing), smoothing / classes, build)
-    product = build.binary("mul", logarithms, target)
+        target = _plus(target.scaled(1 - smoothing), smoothing / classes, build)
+    product = logarithms * target
     weight = node.optional("weight")
     if weight is not None:
-        trailing = [1] * (build.rank(x) - axis - 1)
-        product = build.binary("mul", product, build.reshape(weight, [-1, *trailing]))
-    return _reduced(build.unary("neg", build.reduce("sum", product, [axis])), node, build)
+        trailing = [1] * (x.rank - axis - 1)
+        product = product * weight.reshape([-1, *trailing])
+    return _reduced(-product.sum([axis]), node, build)
 
 
 def negative_likelihood(node: AtenNode, build: Build) -> Expr:
     """What logarithms (N, classes, ...) are at their classes, negated."""
     x, target = node.operand("self"), node.operand("target")
-    return _of_classes(x, target, 0 if build.rank(x) == 1 else 1, 0.0, node, build)
+    return _of_classes(x, target, 0 if x.rank == 1 else 1, 0.0, node, build)
 
 
 def _of_classes(
@@ -196,54 +196,50 @@ def _of_classes(
 ) -> Expr:
     """-w x at each target, 0 where it is `ignore_index`; an average is one by weights."""
     is_ignored = _is(target, node.integer("ignore_index", build, -100), build)
-    places = build.select(is_ignored, build.scalar_like(0, target), target)
-    index = build.unsqueeze(places, [axis])
-    found = build.squeeze(build.value(GatherElementsOp, [x, index], axis=axis), [axis])
-    one, zero = build.scalar_like(1, x), build.scalar_like(0, x)
+    places = where(is_ignored, 0, target)
+    index = places.unsqueeze([axis])
+    found = build.value(GatherElementsOp, [x, index], axis=axis).squeeze([axis])
+    one, zero = x.constant(1), x.constant(0)
     weight = node.optional("weight")
     own = one if weight is None else build.value(GatherOp, [weight, places], axis=0)
-    weights = build.select(is_ignored, zero, own)
-    losses = build.unary("neg", build.binary("mul", found, own))
+    weights = where(is_ignored, zero, own)
+    losses = -(found * own)
     if smoothing:
-        (classes,) = build.sizes(x, [axis], "classes")
-        trailing = [1] * (build.rank(x) - axis - 1)
-        shaped = one if weight is None else build.reshape(weight, [-1, *trailing])
-        others = build.reduce("sum", build.binary("mul", x, shaped), [axis])
-        others = build.scaled(others, -smoothing / classes)
-        losses = build.binary("add", build.scaled(losses, 1 - smoothing), others)
-    losses = build.select(is_ignored, zero, losses)
+        (classes,) = x.sizes([axis], "classes")
+        trailing = [1] * (x.rank - axis - 1)
+        shaped = one if weight is None else weight.reshape([-1, *trailing])
+        others = (x * shaped).sum([axis])
+        others = others.scaled(-smoothing / classes)
+        losses = losses.scaled(1 - smoothing) + others
+    losses = where(is_ignored, zero, losses)
     reduction = node.integer("reduction", build, _MEAN)
     if reduction == _NONE:
         return losses
-    axes = range(build.rank(losses))
-    total = build.reduce("sum", losses, axes)
-    return (
-        total
-        if reduction == _SUM
-        else build.binary("div", total, build.reduce("sum", weights, axes))
-    )
+    axes = range(losses.rank)
+    total = losses.sum(axes)
+    return total if reduction == _SUM else total / weights.sum(axes)
 
 
 def multi_margin(node: AtenNode, build: Build) -> Expr:
     """sum over other classes of max(0, margin - x at the target + x)^p, by their number."""
     x, target, weight = node.operand("self"), node.operand("target"), node.optional("weight")
-    is_single = build.rank(x) < 2
-    x = build.reshape(x, [1, -1]) if is_single else x
-    column = build.reshape(target, [-1, 1])
+    is_single = x.rank < 2
+    x = x.reshape([1, -1]) if is_single else x
+    column = target.reshape([-1, 1])
     own = build.value(GatherElementsOp, [x, column], axis=1)
-    apart = _plus(build.binary("sub", x, own), node.number("margin", 1.0), build)
-    terms = build.unary("relu", apart)
+    apart = _plus(x - own, node.number("margin", 1.0), build)
+    terms = apart.relu()
     p = node.number("p", 1.0)
     if p not in (1, 2):
         raise Unsupported(f"p = {p}")
     terms = terms if p == 1 else square(terms, build)
     if weight is not None:
-        terms = build.binary("mul", terms, build.value(GatherOp, [weight, column], axis=0))
-    (classes,) = build.sizes(x, [1], "classes")
-    is_own = build.binary("equal", build.weight(np.arange(classes)), column)
-    terms = build.select(is_own, build.scalar_like(0, x), terms)
-    losses = build.scaled(build.reduce("sum", terms, [1]), 1 / classes)
-    return _reduced(build.squeeze(losses, [0]) if is_single else losses, node, build)
+        terms = terms * build.value(GatherOp, [weight, column], axis=0)
+    (classes,) = x.sizes([1], "classes")
+    is_own = build.weight(np.arange(classes)) == column
+    terms = where(is_own, 0, terms)
+    losses = terms.sum([1]).scaled(1 / classes)
+    return _reduced(losses.squeeze([0]) if is_single else losses, node, build)
 
 
 def multi_label_margin(node: AtenNode, build: Build) -> Expr:
@@ -252,30 +248,30 @@ def multi_label_margin(node: AtenNode, build: Build) -> Expr:
     Targets of a row end where the first negative one stands.
     """
     x, target = node.operand("self"), node.operand("target")
-    is_single = build.rank(x) < 2
-    x, target = (build.reshape(v, [1, -1]) if is_single else v for v in (x, target))
-    (classes,) = build.sizes(x, [1], "classes")
-    is_end = build.binary("less", target, build.scalar_like(0, target))
+    is_single = x.rank < 2
+    x, target = (v.reshape([1, -1]) if is_single else v for v in (x, target))
+    (classes,) = x.sizes([1], "classes")
+    is_end = target < 0
     ends = build.value(
         CumulativeOp,
-        [build.cast(is_end, np.int64)],
+        [is_end.astype(np.int64)],
         kind="sum",
         axis=1,
         exclusive=False,
         reverse=False,
     )
     is_target = _is(ends, 0, build)
-    places = build.select(is_target, target, build.scalar_like(0, target))
-    own = build.unsqueeze(build.value(GatherElementsOp, [x, places], axis=1), [2])
-    is_given = build.unsqueeze(is_target, [2])
-    named = build.binary("equal", build.unsqueeze(places, [2]), build.weight(np.arange(classes)))
-    named = build.cast(build.binary("and", named, is_given), np.uint8)
-    is_label = build.cast(build.reduce("max", named, [1], True), np.bool_)
-    apart = _plus(build.binary("sub", build.unsqueeze(x, [1]), own), 1.0, build)
-    is_pair = build.binary("and", is_given, build.unary("not", is_label))
-    terms = _where(is_pair, build.unary("relu", apart), build)
-    losses = build.scaled(build.reduce("sum", terms, [1, 2]), 1 / classes)
-    return _reduced(build.squeeze(losses, [0]) if is_single else losses, node, build)
+    places = where(is_target, target, 0)
+    own = build.value(GatherElementsOp, [x, places], axis=1).unsqueeze([2])
+    is_given = is_target.unsqueeze([2])
+    named = places.unsqueeze([2]) == build.weight(np.arange(classes))
+    named = (named & is_given).astype(np.uint8)
+    is_label = named.max([1], True).astype(np.bool_)
+    apart = _plus(x.unsqueeze([1]) - own, 1.0, build)
+    is_pair = is_given & ~is_label
+    terms = _where(is_pair, apart.relu(), build)
+    losses = terms.sum([1, 2]).scaled(1 / classes)
+    return _reduced(losses.squeeze([0]) if is_single else losses, node, build)
 
 
 # -- distances of examples -------------------------------------------------------------------------
@@ -284,24 +280,20 @@ def multi_label_margin(node: AtenNode, build: Build) -> Expr:
 def cosine_embedding(node: AtenNode, build: Build) -> Expr:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     x, y, target = (node.operand(name) for name in ("input1", "input2", "target"))
-    axis = [1 if build.rank(target) else 0]
-    product = build.reduce("sum", build.binary("mul", x, y), axis)
-    squares = [_plus(build.reduce("sum", square(v, build), axis), 1e-12, build) for v in (x, y)]
-    cosine = build.binary("div", product, build.unary("sqrt", build.binary("mul", *squares)))
+    axis = [1 if target.rank else 0]
+    product = (x * y).sum(axis)
+    squares = [_plus(square(v, build).sum(axis), 1e-12, build) for v in (x, y)]
+    cosine = product / build.binary("mul", *squares).sqrt()
     near = _where(_is(target, 1, build), _one_minus(cosine, build), build)
-    apart = build.unary("relu", _plus(cosine, -node.number("margin", 0.0), build))
-    return _reduced(
-        build.binary("add", near, _where(_is(target, -1, build), apart, build)), node, build
-    )
+    apart = _plus(cosine, -node.number("margin", 0.0), build).relu()
+    return _reduced(near + _where(_is(target, -1, build), apart, build), node, build)
 
 
 def margin_ranking(node: AtenNode, build: Build) -> Expr:
     """max(0, margin - y (x1 - x2))"""
     first, second, target = promoted(node, ("input1", "input2", "target"), build)
-    apart = build.binary("mul", target, build.binary("sub", second, first))
-    return _reduced(
-        build.unary("relu", _plus(apart, node.number("margin", 0.0), build)), node, build
-    )
+    apart = target * (second - first)
+    return _reduced(_plus(apart, node.number("margin", 0.0), build).relu(), node, build)
 
 
 def triplet_margin(node: AtenNode, build: Build) -> Expr:
@@ -309,14 +301,14 @@ def triplet_margin(node: AtenNode, build: Build) -> Expr:
     anchor, positive, negative = promoted(node, ("anchor", "positive", "negative"), build)
 
     def distance(x: Expr, y: Expr) -> Expr:
-        apart = _plus(build.binary("sub", x, y), node.number("eps", 1e-6), build)
-        return p_norm(apart, node.number("p", 2.0), [build.rank(apart) - 1], False, build)
+        apart = _plus(x - y, node.number("eps", 1e-6), build)
+        return p_norm(apart, node.number("p", 2.0), [apart.rank - 1], False, build)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if node.flag("swap"):
-        far = build.binary("min", far, distance(positive, negative))
-    apart = _plus(build.binary("sub", near, far), node.number("margin", 1.0), build)
-    return _reduced(build.unary("relu", apart), node, build)
+        far = minimum(far, distance(positive, negative))
+    apart = _plus(near - far, node.number("margin", 1.0), build)
+    return _reduced(apart.relu(), node, build)
 
 
 CONVERTERS = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.operators.movement import expanded
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.indexing import GatherElementsOp
@@ -28,7 +28,7 @@ def cholesky(node: AtenNode, build: Build) -> Expr:
 def cholesky_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The factor, and how many rows of it there are before the matrix is not positive."""
     factor = cholesky(node, build)
-    is_missing = build.unary("is_nan", diagonal_of(factor, build))
+    is_missing = diagonal_of(factor, build).is_nan()
     return [factor, _first_true(is_missing, build)]
 
 
@@ -64,77 +64,77 @@ def lu_of(matrix: Expr, build: Build) -> list[Expr]:
 
 
 def unpacked(factors: Expr, pivots: Expr, build: Build) -> list[Expr]:
-    rank = build.rank(factors)
-    rows, columns = build.sizes(factors, [rank - 2, rank - 1], "factors")
+    rank = factors.rank
+    rows, columns = factors.sizes([rank - 2, rank - 1], "factors")
     count = min(rows, columns)
-    lower = triangle_of(build.slice(factors, rank - 1, 0, count), False, build)
-    upper = triangle_of(build.slice(factors, rank - 2, 0, count), True, build)
-    order = build.unsqueeze(_order(pivots, rows, build), [rank - 2])
+    lower = triangle_of(factors.slice(rank - 1, 0, count), False, build)
+    upper = triangle_of(factors.slice(rank - 2, 0, count), True, build)
+    order = _order(pivots, rows, build).unsqueeze([rank - 2])
     places = build.weight(np.arange(rows)[:, np.newaxis])
-    exchanged = build.cast(build.binary("equal", places, order), build.dtype(factors))
+    exchanged = (places == order).astype(factors.dtype)
     return [exchanged, with_unit_diagonal(lower, build), upper]
 
 
 def _order(pivots: Expr, rows: int, build: Build) -> Expr:
     """Which row came to each place when rows were exchanged one after the other."""
-    rank = build.rank(pivots)
-    (count,) = build.sizes(pivots, [rank - 1], "exchanged rows")
+    rank = pivots.rank
+    (count,) = pivots.sizes([rank - 1], "exchanged rows")
     places = build.weight(np.arange(rows))
-    order = expanded(places, [*build.all_sizes(pivots)[:-1], rows], build)
-    others = build.binary("sub", build.cast(pivots, np.int64), build.weight(np.array(1)))
+    order = expanded(places, [*pivots.all_sizes()[:-1], rows], build)
+    others = pivots.astype(np.int64) - build.weight(np.array(1))
     for column in range(count):
-        other = build.slice(others, rank - 1, column, column + 1)
-        own_row = build.slice(order, rank - 1, column, column + 1)
+        other = others.slice(rank - 1, column, column + 1)
+        own_row = order.slice(rank - 1, column, column + 1)
         other_row = build.value(GatherElementsOp, [order, other], axis=rank - 1)
-        is_other = build.binary("equal", places, other)
-        order = build.select(is_other, own_row, order)
+        is_other = places == other
+        order = where(is_other, own_row, order)
         is_own = build.weight(np.arange(rows) == column)
-        order = build.select(is_own, other_row, order)
+        order = where(is_own, other_row, order)
     return order
 
 
 def diagonal_of(x: Expr, build: Build) -> Expr:
-    rank = build.rank(x)
-    rows, columns = build.sizes(x, [rank - 2, rank - 1], "a diagonal")
-    flat = build.reshape(x, [*build.all_sizes(x)[: rank - 2], rows * columns])
-    return build.gather(flat, np.arange(min(rows, columns)) * (columns + 1), rank - 2)
+    rank = x.rank
+    rows, columns = x.sizes([rank - 2, rank - 1], "a diagonal")
+    flat = x.reshape([*x.all_sizes()[: rank - 2], rows * columns])
+    return flat.take(np.arange(min(rows, columns)) * (columns + 1), rank - 2)
 
 
 def first_zero(factors: Expr, build: Build) -> Expr:
     diagonal = diagonal_of(factors, build)
-    return _first_true(build.binary("equal", diagonal, build.scalar_like(0, diagonal)), build)
+    return _first_true(diagonal == 0, build)
 
 
 def _first_true(found: Expr, build: Build) -> Expr:
     """The place of the first of the last axis that is true, from 1 on; 0 where none is."""
-    axis = build.rank(found) - 1
-    (count,) = build.sizes(found, [axis], "a diagonal")
+    axis = found.rank - 1
+    (count,) = found.sizes([axis], "a diagonal")
     zero = build.weight(np.array(0, np.int32))
     if not count:
-        return expanded(zero, build.all_sizes(found)[:axis], build)
+        return expanded(zero, found.all_sizes()[:axis], build)
     ranks = build.weight(np.arange(count, 0, -1, dtype=np.int32))  # the earliest is the highest
-    best = build.reduce("max", build.select(found, ranks, zero), [axis])
-    place = build.binary("sub", build.weight(np.array(count + 1, np.int32)), best)
-    return build.select(build.binary("equal", best, zero), zero, place)
+    best = where(found, ranks, zero).max([axis])
+    place = build.weight(np.array(count + 1, np.int32)) - best
+    return where(best == zero, zero, place)
 
 
 def transposed(x: Expr, build: Build) -> Expr:
-    rank = build.rank(x)
-    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+    rank = x.rank
+    return x.transpose([*range(rank - 2), rank - 1, rank - 2])
 
 
 def triangle_of(x: Expr, is_upper: bool, build: Build) -> Expr:
     """One triangle of every matrix, with its diagonal."""
-    rank = build.rank(x)
-    sizes = build.sizes(x, [rank - 2, rank - 1], "a triangle")
+    rank = x.rank
+    sizes = x.sizes([rank - 2, rank - 1], "a triangle")
     kept = (np.triu if is_upper else np.tril)(np.ones(sizes, np.bool_))
-    return build.select(build.weight(kept), x, build.scalar_like(0, x))
+    return where(build.weight(kept), x, 0)
 
 
 def with_unit_diagonal(x: Expr, build: Build) -> Expr:
-    rows, columns = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "a diagonal")
+    rows, columns = x.sizes([x.rank - 2, x.rank - 1], "a diagonal")
     is_on = build.weight(np.eye(rows, columns, dtype=np.bool_))
-    return build.select(is_on, build.scalar_like(1, x), x)
+    return where(is_on, 1, x)
 
 
 CONVERTERS = {

@@ -25,20 +25,20 @@ def same(node: AtenNode, build: Build) -> Expr:
 def view(node: AtenNode, build: Build) -> Expr:
     """The same elements, in row-major order, under another shape."""
     sizes = node.sizes("size" if node.has("size") else "shape")
-    return build.reshape(node.operand("self"), sizes)
+    return node.operand("self").reshape(sizes)
 
 
 def view_as(node: AtenNode, build: Build) -> Expr:
     """The same elements under the shape of another tensor."""
-    return build.reshape(node.operand("self"), build.all_sizes(node.operand("other")))
+    return node.operand("self").reshape(node.operand("other").all_sizes())
 
 
 def flatten(node: AtenNode, build: Build) -> Expr:
     """Some axes as one."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     if not rank:
-        return build.reshape(x, [1])
+        return x.reshape([1])
     first = build.axis(node.integer("start_dim", build, 0), rank)
     last = build.axis(node.integer("end_dim", build, -1), rank)
     return joined_axes(x, first, last, build)
@@ -46,39 +46,39 @@ def flatten(node: AtenNode, build: Build) -> Expr:
 
 def joined_axes(x: Expr, first: int, last: int, build: Build) -> Expr:
     """The axes from the first to the last as one."""
-    sizes = build.all_sizes(x)
-    known = [build.size(x, axis) for axis in range(first, last + 1)]
+    sizes = x.all_sizes()
+    known = [x.size(axis) for axis in range(first, last + 1)]
     numbers = [size for size in known if size is not None]
     middle: Size = int(np.prod(numbers)) if len(numbers) == len(known) else -1
-    return build.reshape(x, [*sizes[:first], middle, *sizes[last + 1 :]])
+    return x.reshape([*sizes[:first], middle, *sizes[last + 1 :]])
 
 
 def unflatten(node: AtenNode, build: Build) -> Expr:
     """One axis as several."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    sizes = build.all_sizes(x)
-    return build.reshape(x, [*sizes[:axis], *node.sizes("sizes"), *sizes[axis + 1 :]])
+    axis = build.axis(node.integer("dim", build), x.rank)
+    sizes = x.all_sizes()
+    return x.reshape([*sizes[:axis], *node.sizes("sizes"), *sizes[axis + 1 :]])
 
 
 def squeeze(node: AtenNode, build: Build) -> Expr:
     """Without axes of size 1: all of them, or some."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     asked = node.integers("dim", build, range(rank)) if rank else []
-    axes = [axis for axis in build.axes(asked, rank) if build.size(x, axis) == 1]
-    return build.squeeze(x, axes) if axes else x
+    axes = [axis for axis in build.axes(asked, rank) if x.size(axis) == 1]
+    return x.squeeze(axes) if axes else x
 
 
 def unsqueeze(node: AtenNode, build: Build) -> Expr:
     """A new axis of size 1."""
-    return build.unsqueeze(node.operand("self"), [node.integer("dim", build)])
+    return node.operand("self").unsqueeze([node.integer("dim", build)])
 
 
 def expand(node: AtenNode, build: Build) -> Expr:
     """Repeated along axes of size 1 and new leading ones; -1 keeps a size."""
     x, sizes = node.operand("self"), node.sizes("size")
-    missing = len(sizes) - build.rank(x)
+    missing = len(sizes) - x.rank
     kept = [
         x.dim(axis - missing) if isinstance(size, int) and size == -1 else size
         for axis, size in enumerate(sizes)
@@ -88,25 +88,25 @@ def expand(node: AtenNode, build: Build) -> Expr:
 
 def expand_as(node: AtenNode, build: Build) -> Expr:
     """Repeated to the shape of another tensor."""
-    return expanded(node.operand("self"), build.all_sizes(node.operand("other")), build)
+    return expanded(node.operand("self"), node.operand("other").all_sizes(), build)
 
 
 def expanded(x: Expr, sizes: Sequence[Size], build: Build) -> Expr:
     """x itself where it has the shape already."""
-    known = build.all_sizes(x)
+    known = x.all_sizes()
     if len(known) == len(sizes) and all(
-        (isinstance(s, Axis) and s == k) or (isinstance(s, int) and s == build.size(x, k.axis))
+        (isinstance(s, Axis) and s == k) or (isinstance(s, int) and s == x.size(k.axis))
         for s, k in zip(sizes, known, strict=True)
         if isinstance(k, Axis)
     ):
         return x
-    return build.expand(x, sizes)
+    return x.broadcast_to(sizes)
 
 
 def broadcast_all(node: AtenNode, build: Build) -> list[Expr]:
     """Tensors in the shape that all of them broadcast to."""
     tensors = node.tensors("tensors")
-    shapes = [build.sizes(t, range(build.rank(t)), "a common shape") for t in tensors]
+    shapes = [t.sizes(range(t.rank), "a common shape") for t in tensors]
     shape = list(np.broadcast_shapes(*map(tuple, shapes)))
     return [expanded(t, shape, build) for t in tensors]
 
@@ -114,56 +114,56 @@ def broadcast_all(node: AtenNode, build: Build) -> list[Expr]:
 def transpose(node: AtenNode, build: Build) -> Expr:
     """Two axes change places."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     if not rank:
         return x
     names = ("dim0", "dim1") if node.has("dim0") else ("axis0", "axis1")
     first, second = (build.axis(node.integer(name, build), rank) for name in names)
     order = list(range(rank))
     order[first], order[second] = second, first
-    return build.transpose(x, order)
+    return x.transpose(order)
 
 
 def matrix_transpose(node: AtenNode, build: Build) -> Expr:
     """Rows become columns: the last two axes change places."""
     x = node.operand("self")
-    rank = build.rank(x)
-    return x if rank < 2 else build.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+    rank = x.rank
+    return x if rank < 2 else x.transpose([*range(rank - 2), rank - 1, rank - 2])
 
 
 def reversed_axes(node: AtenNode, build: Build) -> Expr:
     """All axes in the opposite order."""
     x = node.operand("self")
-    return build.transpose(x, list(reversed(range(build.rank(x)))))
+    return x.transpose(list(reversed(range(x.rank))))
 
 
 def permute(node: AtenNode, build: Build) -> Expr:
     """Axes in another order."""
     x = node.operand("self")
-    rank = build.rank(x)
-    return build.transpose(x, [build.axis(a, rank) for a in node.integers("dims", build)])
+    rank = x.rank
+    return x.transpose([build.axis(a, rank) for a in node.integers("dims", build)])
 
 
 def move_axes(node: AtenNode, build: Build) -> Expr:
     """Some axes at other places; the rest keep their order."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     sources = [build.axis(a, rank) for a in node.integers("source", build)]
     targets = [build.axis(a, rank) for a in node.integers("destination", build)]
     order = [axis for axis in range(rank) if axis not in sources]
     for target, source in sorted(zip(targets, sources, strict=True)):
         order.insert(target, source)
-    return build.transpose(x, order)
+    return x.transpose(order)
 
 
 def half_turned(node: AtenNode, build: Build) -> Expr:
     """What stands first along axes comes to their middle, or back: halves change places."""
     x = node.operand("self")
-    axes = node.integers("dim", build, range(build.rank(x)))
-    for axis in build.axes(axes, build.rank(x)):
-        (size,) = build.sizes(x, [axis], "halves")
+    axes = node.integers("dim", build, range(x.rank))
+    for axis in build.axes(axes, x.rank):
+        (size,) = x.sizes([axis], "halves")
         half = size // 2 if "ifft" in node.call.target else -(size // 2)
-        x = build.gather(x, (np.arange(size) + half) % max(size, 1), axis)
+        x = x.take((np.arange(size) + half) % max(size, 1), axis)
     return x
 
 
@@ -175,7 +175,7 @@ def pad(node: AtenNode, build: Build) -> Expr:
     x, pads = node.operand("self"), node.integers("pad" if node.has("pad") else "padding", build)
     target = node.call.target.removeprefix("aten.")
     mode = node.text("mode", target.split("_")[0] if target != "pad" else "constant")
-    rank = build.rank(x)
+    rank = x.rank
     if len(pads) % 2 or len(pads) > 2 * rank:
         raise ValueError(f"pads {pads} of a tensor with {rank} axes")
     low, high = [0] * rank, [0] * rank
@@ -188,12 +188,12 @@ def pad(node: AtenNode, build: Build) -> Expr:
             for axis, (a, b) in enumerate(zip(low, high, strict=True))
             if a < 0 or b < 0
         }
-        x = build.slices(x, cut) if cut else x
-        return build.padded(x, [max(a, 0) for a in low], [max(b, 0) for b in high], value)
+        x = x.slices(cut) if cut else x
+        return x.pad([max(a, 0) for a in low], [max(b, 0) for b in high], value)
     for axis in range(rank):
         if low[axis] or high[axis]:
-            (size,) = build.sizes(x, [axis], "padding with what is inside")
-            x = build.gather(x, _copied(size, low[axis], high[axis], mode), axis)
+            (size,) = x.sizes([axis], "padding with what is inside")
+            x = x.take(_copied(size, low[axis], high[axis], mode), axis)
     return x
 
 
@@ -217,36 +217,36 @@ def _copied(size: int, low: int, high: int, mode: str) -> np.ndarray:
 def pixel_shuffle(node: AtenNode, build: Build) -> Expr:
     """Channels become blocks of pixels."""
     x, block = node.operand("self"), node.integer("upscale_factor", build)
-    rank = build.rank(x)
-    channels, height, width = build.sizes(x, range(rank - 3, rank), "blocks of pixels")
-    rest = build.all_sizes(x)[: rank - 3]
-    split = build.reshape(x, [*rest, channels // block**2, block, block, height, width])
+    rank = x.rank
+    channels, height, width = x.sizes(range(rank - 3, rank), "blocks of pixels")
+    rest = x.all_sizes()[: rank - 3]
+    split = x.reshape([*rest, channels // block**2, block, block, height, width])
     n = rank - 3
-    moved = build.transpose(split, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
-    return build.reshape(moved, [*rest, channels // block**2, height * block, width * block])
+    moved = split.transpose([*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return moved.reshape([*rest, channels // block**2, height * block, width * block])
 
 
 def pixel_unshuffle(node: AtenNode, build: Build) -> Expr:
     """Blocks of pixels become channels."""
     x, block = node.operand("self"), node.integer("downscale_factor", build)
-    rank = build.rank(x)
-    channels, height, width = build.sizes(x, range(rank - 3, rank), "blocks of pixels")
-    rest = build.all_sizes(x)[: rank - 3]
+    rank = x.rank
+    channels, height, width = x.sizes(range(rank - 3, rank), "blocks of pixels")
+    rest = x.all_sizes()[: rank - 3]
     rows, columns = height // block, width // block
-    split = build.reshape(x, [*rest, channels, rows, block, columns, block])
+    split = x.reshape([*rest, channels, rows, block, columns, block])
     n = rank - 3
-    moved = build.transpose(split, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return build.reshape(moved, [*rest, channels * block**2, rows, columns])
+    moved = split.transpose([*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return moved.reshape([*rest, channels * block**2, rows, columns])
 
 
 def channel_shuffle(node: AtenNode, build: Build) -> Expr:
     """Channels of groups, one of each in turn."""
     x, groups = node.operand("self" if node.has("self") else "input"), node.integer("groups", build)
-    (channels,) = build.sizes(x, [1], "groups of channels")
-    batch, *rest = build.all_sizes(x)
-    split = build.reshape(x, [batch, groups, channels // groups, *rest[1:]])
-    order = [0, 2, 1, *range(3, build.rank(x) + 1)]
-    return build.reshape(build.transpose(split, order), [batch, *rest])
+    (channels,) = x.sizes([1], "groups of channels")
+    batch, *rest = x.all_sizes()
+    split = x.reshape([batch, groups, channels // groups, *rest[1:]])
+    order = [0, 2, 1, *range(3, x.rank + 1)]
+    return split.transpose(order).reshape([batch, *rest])
 
 
 # -- element types ---------------------------------------------------------------------------------
@@ -256,15 +256,15 @@ def convert(node: AtenNode, build: Build) -> Expr:
     """In another element type, where one is asked for."""
     x = node.operand("self")
     if node.has("other"):
-        return build.cast(x, build.dtype(node.operand("other")))
+        return x.astype(node.operand("other").dtype)
     dtype = node.dtype()
-    return x if dtype is None else build.cast(x, dtype)
+    return x if dtype is None else x.astype(dtype)
 
 
 def view_bits(node: AtenNode, build: Build) -> Expr:
     """The same bits as elements of another type."""
     x, dtype = node.operand("self"), node.dtype()
-    if dtype is None or dtype.itemsize != build.dtype(x).itemsize:
+    if dtype is None or dtype.itemsize != x.dtype.itemsize:
         raise Undecided("bits of an element type of another size")
     return build.value(BitcastOp, [x], to=element_type_from_numpy(dtype))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum
 from explorer.importers.pytorch.file.versions import statistics_of
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -42,13 +42,13 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
     if not is_training:
         mean, variance = node.operand("running_mean"), node.operand("running_var")
-        parameters = [build.cast(v, build.dtype(x)) for v in (scale, shift, mean, variance)]
+        parameters = [v.astype(x.dtype) for v in (scale, shift, mean, variance)]
         return build.value(BatchNormOp, [x, *parameters], epsilon=epsilon)
-    axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    wide = build.wide(x)
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    wide = x.wide()
     _, apart, spread = _statistics(wide, axes, epsilon, build)
-    normalized = build.binary("mul", apart, spread)
-    normalized = build.cast(normalized, build.dtype(x))
+    normalized = apart * spread
+    normalized = normalized.astype(x.dtype)
     return _scaled_by_channels(normalized, scale, shift, build)
 
 
@@ -82,15 +82,11 @@ def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
     """
     y, mean, variance = _trained(node, build)
     x, momentum = node.operand("input"), node.number("momentum")
-    sizes = build.sizes(x, range(build.rank(x)), "statistics that change")
+    sizes = x.sizes(range(x.rank), "statistics that change")
     count = int(np.prod([size for axis, size in enumerate(sizes) if axis != 1]))
-    found = [mean, build.scaled(variance, count / (count - 1) if count > 1 else np.inf)]
+    found = [mean, variance.scaled(count / (count - 1) if count > 1 else np.inf)]
     changed = [
-        build.binary(
-            "add",
-            build.scaled(own, 1 - momentum),
-            build.cast(build.scaled(new, momentum), build.dtype(own)),
-        )
+        own.scaled(1 - momentum) + new.scaled(momentum).astype(own.dtype)
         for own, new in zip(_held(node), found, strict=True)
     ]
     saved = _like(y, [mean, _spread(variance, node, build)], build)
@@ -99,7 +95,7 @@ def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
 
 def _like(x: Expr, values: list[Expr], build: Build) -> list[Expr]:
     """Values in the element type of x."""
-    return [build.cast(value, build.dtype(x)) for value in values]
+    return [value.astype(x.dtype) for value in values]
 
 
 def _held(node: AtenNode) -> list[Expr]:
@@ -112,54 +108,54 @@ def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     Both are f32 where x is narrower.
     """
     x = node.operand("input")
-    axes = [axis for axis in range(build.rank(x)) if axis != 1]
-    wide = build.wide(x)
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    wide = x.wide()
     mean, apart = build.centered(wide, axes)
-    variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
+    variance = (apart * apart).mean(axes, True)
     channels = _channels(x, build)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
-    normalized = build.binary("mul", apart, _spread(variance, node, build))
-    normalized = build.cast(normalized, build.dtype(x))
+    normalized = apart * _spread(variance, node, build)
+    normalized = normalized.astype(x.dtype)
     y = _scaled_by_channels(normalized, scale, shift, build)
-    return y, build.reshape(mean, [channels]), build.reshape(variance, [channels])
+    return y, mean.reshape([channels]), variance.reshape([channels])
 
 
 def _spread(variance: Expr, node: AtenNode, build: Build) -> Expr:
     """1 / sqrt(variance + epsilon)"""
-    epsilon = build.scalar_like(node.number("eps", 1e-5), variance)
-    return build.unary("reciprocal", build.unary("sqrt", build.binary("add", variance, epsilon)))
+    epsilon = variance.constant(node.number("eps", 1e-5))
+    return (variance + epsilon).sqrt().reciprocal()
 
 
 def _channels(x: Expr, build: Build) -> int:
-    return build.sizes(x, [1], "statistics of channels")[0]
+    return x.sizes([1], "statistics of channels")[0]
 
 
 def _or_constant(value: Expr | None, number: float, count: int, x: Expr, build: Build) -> Expr:
     if value is not None:
-        return build.cast(value, build.dtype(x))
-    return build.weight(np.full(count, number, build.dtype(x)))
+        return value.astype(x.dtype)
+    return build.weight(np.full(count, number, x.dtype))
 
 
 def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr, Expr]:
     """The mean, x without it, and 1 / sqrt(variance + epsilon), with axes of size 1."""
     mean, apart = build.centered(x, axes)
-    variance = build.reduce("mean", build.binary("mul", apart, apart), axes, True)
-    root = build.unary("sqrt", build.binary("add", variance, build.scalar_like(epsilon, x)))
-    return mean, apart, build.unary("reciprocal", root)
+    variance = (apart * apart).mean(axes, True)
+    root = (variance + epsilon).sqrt()
+    return mean, apart, root.reciprocal()
 
 
 def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None, build: Build) -> Expr:
-    trailing = [1] * (build.rank(x) - 2)
+    trailing = [1] * (x.rank - 2)
     if scale is not None:
-        x = build.binary("mul", x, build.reshape(scale, [-1, *trailing]))
-    return x if shift is None else build.binary("add", x, build.reshape(shift, [-1, *trailing]))
+        x = x * scale.reshape([-1, *trailing])
+    return x if shift is None else x + shift.reshape([-1, *trailing])
 
 
 def layer_norm(node: AtenNode, build: Build) -> Expr:
     """Over the last axes, as many as `normalized_shape` has."""
     x = node.operand("input")
-    axis = build.rank(x) - len(node.sizes("normalized_shape"))
+    axis = x.rank - len(node.sizes("normalized_shape"))
     operands = [x, node.optional("weight"), node.optional("bias")]
     return build.value(LayerNormOp, operands, axis=axis, epsilon=node.number("eps", 1e-5))
 
@@ -167,9 +163,9 @@ def layer_norm(node: AtenNode, build: Build) -> Expr:
 def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
     """The result, and the statistics of each slice."""
     x = node.operand("input")
-    axis = build.rank(x) - len(node.sizes("normalized_shape"))
-    axes = list(range(axis, build.rank(x)))
-    mean, _, spread = _statistics(build.wide(x), axes, node.number("eps", 1e-5), build)
+    axis = x.rank - len(node.sizes("normalized_shape"))
+    axes = list(range(axis, x.rank))
+    mean, _, spread = _statistics(x.wide(), axes, node.number("eps", 1e-5), build)
     return [layer_norm(node, build), *_like(x, [mean, spread], build)]
 
 
@@ -178,8 +174,8 @@ def rms_norm(node: AtenNode, build: Build) -> Expr:
 
     Without `eps` it is the rounding of the type that PyTorch computes in, float32 at least."""
     x = node.operand("input")
-    axis = build.rank(x) - len(node.sizes("normalized_shape"))
-    epsilon = node.number("eps", float(np.finfo(build.dtype(build.wide(x))).eps))
+    axis = x.rank - len(node.sizes("normalized_shape"))
+    epsilon = node.number("eps", float(np.finfo(x.wide().dtype).eps))
     return build.value(
         LayerNormOp, [x, node.optional("weight"), None], axis=axis, epsilon=epsilon, centered=False
     )
@@ -199,20 +195,20 @@ def native_group_norm(node: AtenNode, build: Build) -> list[Expr]:
 def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
     channels, epsilon = _channels(x, build), node.number("eps", 1e-5)
     weight, bias = node.optional("weight"), node.optional("bias")
-    if groups == channels and build.rank(x) > 2 and "native" not in node.call.target:
+    if groups == channels and x.rank > 2 and "native" not in node.call.target:
         parameters = [
             _or_constant(value, number, channels, x, build)
             for value, number in ((weight, 1.0), (bias, 0.0))
         ]
         return [build.value(InstanceNormOp, [x, *parameters], epsilon=epsilon)]
-    rows = build.reshape(x, [x.dim(0), groups, -1])
+    rows = x.reshape([x.dim(0), groups, -1])
     normalized = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
-    y = build.reshape(normalized, build.all_sizes(x))
+    y = normalized.reshape(x.all_sizes())
     result = _scaled_by_channels(y, weight, bias, build)
     if "native" not in node.call.target:
         return [result]
-    mean, _, spread = _statistics(build.wide(rows), [2], epsilon, build)
-    return [result, *(build.squeeze(v, [2]) for v in _like(x, [mean, spread], build))]
+    mean, _, spread = _statistics(rows.wide(), [2], epsilon, build)
+    return [result, *(v.squeeze([2]) for v in _like(x, [mean, spread], build))]
 
 
 def instance_norm(node: AtenNode, build: Build) -> Expr:
@@ -243,24 +239,19 @@ def local_response_norm(node: AtenNode, build: Build) -> Expr:
 def cosine_similarity(node: AtenNode, build: Build) -> Expr:
     """x y / (|x| |y|) along an axis; no length is less than eps."""
     x, y = node.operand("x1"), node.operand("x2")
-    axis = build.axis(node.integer("dim", build, 1), max(build.rank(x), build.rank(y)))
-    epsilon = build.scalar_like(node.number("eps", 1e-8), x)
-    shape = np.broadcast_shapes(
-        *(tuple(build.sizes(v, range(build.rank(v)), "a cosine")) for v in (x, y))
-    )
-    x, y = (build.expand(v, list(shape)) for v in (x, y))
-    parts = [
-        build.binary("div", v, build.binary("max", p_norm(v, 2.0, [axis], True, build), epsilon))
-        for v in (x, y)
-    ]
-    return build.reduce("sum", build.binary("mul", *parts), [axis])
+    axis = build.axis(node.integer("dim", build, 1), max(x.rank, y.rank))
+    epsilon = x.constant(node.number("eps", 1e-8))
+    shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))
+    x, y = (v.broadcast_to(list(shape)) for v in (x, y))
+    parts = [v / maximum(p_norm(v, 2.0, [axis], True, build), epsilon) for v in (x, y)]
+    return build.binary("mul", *parts).sum([axis])
 
 
 def pairwise_distance(node: AtenNode, build: Build) -> Expr:
     """The norm of x1 - x2 + eps along the last axis."""
-    apart = build.binary("sub", node.operand("x1"), node.operand("x2"))
-    apart = build.binary("add", apart, build.scalar_like(node.number("eps", 1e-6), apart))
-    axis = [build.rank(apart) - 1]
+    apart = node.operand("x1") - node.operand("x2")
+    apart = apart + node.number("eps", 1e-6)
+    axis = [apart.rank - 1]
     return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"), build)
 
 
@@ -268,9 +259,9 @@ def weight_norm(node: AtenNode, build: Build) -> Expr:
     """g v / |v|, the length of v along all axes but one."""
     direction, size = node.operand("v"), node.operand("g")
     axis = node.integer("dim", build, 0)
-    axes = [a for a in range(build.rank(direction)) if a != axis]
+    axes = [a for a in range(direction.rank) if a != axis]
     length = p_norm(direction, 2.0, axes, True, build)
-    return build.binary("mul", direction, build.binary("div", size, length))
+    return direction * (size / length)
 
 
 CONVERTERS = {

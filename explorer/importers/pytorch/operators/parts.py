@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 
@@ -16,23 +16,23 @@ from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 def select(node: AtenNode, build: Build) -> Expr:
     """The elements at one place of an axis."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
+    axis = build.axis(node.integer("dim", build), x.rank)
     index = node.integer("index", build)
     return at_place(x, axis, index, build)
 
 
 def at_place(x: Expr, axis: int, index: int, build: Build) -> Expr:
-    size = build.size(x, axis)
+    size = x.size(axis)
     if size is not None and not -size <= index < size:
         raise ValueError(f"place {index} of an axis with {size} elements")
     stop = index + 1 if index != -1 else TO_THE_END
-    return build.squeeze(build.slice(x, axis, index, stop), [axis])
+    return x.slice(axis, index, stop).squeeze([axis])
 
 
 def slice_axis(node: AtenNode, build: Build) -> Expr:
     """Every step-th element from start to end."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
     return sliced(node, x, axis, build)
 
 
@@ -44,7 +44,7 @@ def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
         low, high = (int(b[0]) for b in bounds if b is not None)  # pyright: ignore
         if low == 0 and step == 1 and high >= TO_THE_END:
             return x
-        return build.slices(x, {axis: (low, min(high, TO_THE_END), step)})
+        return x.slices({axis: (low, min(high, TO_THE_END), step)})
     vectors = [build.shape_vector([b]) for b in (start, stop)]
     steps = build.weight(np.array([step], np.int64))
     return build.value(SliceOp, [x, *vectors, steps], axes=[axis])
@@ -53,23 +53,23 @@ def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
 def narrow(node: AtenNode, build: Build) -> Expr:
     """Some elements of an axis, by the first one and their number."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
+    axis = build.axis(node.integer("dim", build), x.rank)
     start, length = node.integer("start", build), node.integer("length", build)
     if start < 0:
-        (size,) = build.sizes(x, [axis], "a part counted from the end")
+        (size,) = x.sizes([axis], "a part counted from the end")
         start += size
-    return build.slice(x, axis, start, start + length)
+    return x.slice(axis, start, start + length)
 
 
 def split(node: AtenNode, build: Build) -> list[Expr]:
     """Parts of one size along an axis; the last may be smaller. Or of sizes that are listed."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
     name = node.one_of("split_sizes", "split_size")
     listed = node.integers(name, build)
     if isinstance(node.argument(name), tuple):
         return parts_of(x, axis, listed, build)
-    (size,) = build.sizes(x, [axis], "parts of one size")
+    (size,) = x.sizes([axis], "parts of one size")
     step = listed[0]
     if step < 1:
         raise ValueError(f"parts of {step} elements")
@@ -78,14 +78,14 @@ def split(node: AtenNode, build: Build) -> list[Expr]:
 
 def parts_of(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
     ends = list(accumulate(sizes))
-    return [build.slice(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    return [x.slice(axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def chunk(node: AtenNode, build: Build) -> list[Expr]:
     """So many parts along an axis, of one size but for the last."""
     x, count = node.operand("self"), node.integer("chunks", build)
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
-    (size,) = build.sizes(x, [axis], "equal parts")
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
+    (size,) = x.sizes([axis], "equal parts")
     step = max(-(-size // count), 1)
     return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
 
@@ -97,14 +97,14 @@ def tensor_split(node: AtenNode, build: Build) -> list[Expr]:
     """So many parts along an axis, as even as possible; or parts between places."""
     x = node.operand("self")
     axis = _ALONG.get(node.call.target.split(".")[1], node.integer("dim", build, 0))
-    if axis == 1 and build.rank(x) == 1:  # hsplit of a row
+    if axis == 1 and x.rank == 1:  # hsplit of a row
         axis = 0
-    axis = build.axis(axis, build.rank(x))
-    (size,) = build.sizes(x, [axis], "even parts")
+    axis = build.axis(axis, x.rank)
+    (size,) = x.sizes([axis], "even parts")
     if node.has("indices"):
         places = [p + size if p < 0 else min(p, size) for p in node.integers("indices", build)]
         starts, ends = [0, *places], [*places, size]
-        return [build.slice(x, axis, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
+        return [x.slice(axis, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
     count = node.integer("sections", build)
     rest = size % count
     return parts_of(x, axis, [size // count + (i < rest) for i in range(count)], build)
@@ -113,8 +113,8 @@ def tensor_split(node: AtenNode, build: Build) -> list[Expr]:
 def unbind(node: AtenNode, build: Build) -> list[Expr]:
     """The elements at each place of an axis."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
-    (size,) = build.sizes(x, [axis], "a list of its parts")
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
+    (size,) = x.sizes([axis], "a list of its parts")
     return [at_place(x, axis, index, build) for index in range(size)]
 
 
@@ -122,7 +122,7 @@ def diagonal(node: AtenNode, build: Build) -> Expr:
     """The elements of a matrix whose column is as far behind their row as `offset`; they become
     the last axis."""
     x = node.operand("self" if node.has("self") else "A")
-    rank, offset = build.rank(x), node.integer("offset", build, 0)
+    rank, offset = x.rank, node.integer("offset", build, 0)
     axes = [build.axis(node.integer(f"dim{i}", build, d), rank) for i, d in ((1, 0), (2, 1))]
     if "linalg" in node.call.target:
         axes = [
@@ -130,84 +130,84 @@ def diagonal(node: AtenNode, build: Build) -> Expr:
             build.axis(node.integer("dim2", build, -1), rank),
         ]
     rest = [axis for axis in range(rank) if axis not in axes]
-    moved = build.transpose(x, [*rest, *axes])
-    rows, columns = build.sizes(moved, [rank - 2, rank - 1], "a diagonal")
+    moved = x.transpose([*rest, *axes])
+    rows, columns = moved.sizes([rank - 2, rank - 1], "a diagonal")
     first_row, first_column = max(-offset, 0), max(offset, 0)
     count = max(min(rows - first_row, columns - first_column), 0)
     places = (np.arange(count) + first_row) * columns + np.arange(count) + first_column
-    flat = build.reshape(moved, [*build.all_sizes(moved)[: rank - 2], rows * columns])
-    return build.gather(flat, places, rank - 2)
+    flat = moved.reshape([*moved.all_sizes()[: rank - 2], rows * columns])
+    return flat.take(places, rank - 2)
 
 
 def diagonal_matrix(node: AtenNode, build: Build) -> Expr:
     """A matrix with the last axis as a diagonal, zeros elsewhere."""
     x, offset = node.operand("self"), node.integer("offset", build, 0)
-    rank = build.rank(x) + 1
-    (size,) = build.sizes(x, [rank - 2], "a diagonal")
+    rank = x.rank + 1
+    (size,) = x.sizes([rank - 2], "a diagonal")
     width = size + abs(offset)
     is_on = np.eye(width, k=offset, dtype=np.bool_)
     padded = x
     if offset:
         low, high = [0] * (rank - 1), [0] * (rank - 1)
         (low if offset > 0 else high)[-1] = abs(offset)
-        padded = build.padded(x, low, high)
-    spread = build.unsqueeze(padded, [rank - 2])
-    matrix = build.select(build.weight(is_on), spread, build.scalar_like(0, x))
+        padded = x.pad(low, high)
+    spread = padded.unsqueeze([rank - 2])
+    matrix = where(build.weight(is_on), spread, 0)
     axes = [build.axis(node.integer(n, build, d), rank) for n, d in (("dim1", -2), ("dim2", -1))]
     rows, columns = (rank - 2, rank - 1)
     order: list[int] = [-1] * rank
     order[axes[0]], order[axes[1]] = rows, columns
     rest = iter(range(rank - 2))
-    return build.transpose(matrix, [next(rest) if axis < 0 else axis for axis in order])
+    return matrix.transpose([next(rest) if axis < 0 else axis for axis in order])
 
 
 def diag(node: AtenNode, build: Build) -> Expr:
     """A vector as a diagonal, or a matrix' diagonal; `diagflat`: all elements as a vector."""
     x, is_flat = node.operand("self"), "diagflat" in node.call.target
     offset = node.integer("offset" if is_flat else "diagonal", build, 0)
-    x = build.reshape(x, [-1]) if is_flat else x
-    if build.rank(x) == 1:
-        (size,) = build.sizes(x, [0], "a diagonal")
+    x = x.reshape([-1]) if is_flat else x
+    if x.rank == 1:
+        (size,) = x.sizes([0], "a diagonal")
         is_on = build.weight(np.eye(size + abs(offset), k=offset, dtype=np.bool_))
         low, high = ([abs(offset)], [0]) if offset > 0 else ([0], [abs(offset)])
-        row = build.unsqueeze(build.padded(x, low, high), [0])
-        return build.select(is_on, row, build.scalar_like(0, x))
-    rows, columns = build.sizes(x, [0, 1], "a diagonal")
+        row = x.pad(low, high).unsqueeze([0])
+        return where(is_on, row, 0)
+    rows, columns = x.sizes([0, 1], "a diagonal")
     places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
-    return build.gather(build.reshape(x, [-1]), np.array(places, np.int64), 0)
+    return x.reshape([-1]).take(np.array(places, np.int64), 0)
 
 
 def triangle(node: AtenNode, build: Build) -> Expr:
     """Zeros above (tril) or below (triu) a diagonal of the last two axes."""
     x, offset = node.operand("self"), node.integer("diagonal", build, 0)
-    rank = build.rank(x)
-    rows, columns = build.sizes(x, [rank - 2, rank - 1], "a triangle")
+    rank = x.rank
+    rows, columns = x.sizes([rank - 2, rank - 1], "a triangle")
     full = np.ones((rows, columns), np.bool_)
     kept = np.tril(full, offset) if "tril" in node.call.target else np.triu(full, offset)
-    return build.select(build.weight(kept), x, build.scalar_like(0, x))
+    return where(build.weight(kept), x, 0)
 
 
 def unfold(node: AtenNode, build: Build) -> Expr:
     """Parts of an axis, each `step` behind the one before, as a new last axis."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     width, step = node.integer("size", build), node.integer("step", build)
     if not rank:  # a number has one part: itself, or nothing of it
-        return build.slices(build.reshape(x, [1]), {0: (0, width, 1)})
+        return x.reshape([1]).slices({0: (0, width, 1)})
     axis = build.axis(node.integer("dimension", build), rank)
-    (size,) = build.sizes(x, [axis], "parts that overlap")
+    (size,) = x.sizes([axis], "parts that overlap")
     starts = np.arange(0, size - width + 1, step)
     places = starts[:, np.newaxis] + np.arange(width)
-    gathered = build.gather(x, places, axis)
+    gathered = x.take(places, axis)
     order = [a for a in range(rank + 1) if a != axis + 1]
-    return build.transpose(gathered, [*order, axis + 1])
+    return gathered.transpose([*order, axis + 1])
 
 
 def strided(node: AtenNode, build: Build) -> Expr:
     """Elements by steps through the tensor as a row, which has to be the file's own order."""
     x = node.operand("self")
     sizes, steps = node.integers("size", build), node.integers("stride", build)
-    known = build.sizes(x, range(build.rank(x)), "strides")
+    known = x.sizes(range(x.rank), "strides")
     count = int(np.prod(known))
     places = np.full((), node.integer("storage_offset", build, 0))
     for size, step in zip(sizes, steps, strict=True):
@@ -215,8 +215,8 @@ def strided(node: AtenNode, build: Build) -> Expr:
     if places.size and int(places.max()) >= count:
         raise Unsupported("strides through more than the tensor itself")
     if places.size == count and (places.reshape(-1) == np.arange(count)).all():
-        return build.reshape(x, list(sizes))
-    return build.gather(build.reshape(x, [-1]), places, 0)
+        return x.reshape(list(sizes))
+    return x.reshape([-1]).take(places, 0)
 
 
 CONVERTERS = {

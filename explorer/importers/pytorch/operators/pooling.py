@@ -37,11 +37,11 @@ def _on_batches(
     x: Expr, rank: int, build: Build, pool: Callable[[Expr], Sequence[Expr]]
 ) -> list[Expr]:
     """A pool of images (N, C, spatial...), of which a single one has no first axis."""
-    if build.rank(x) == rank + 2:
+    if x.rank == rank + 2:
         return list(pool(x))
-    if build.rank(x) != rank + 1:
+    if x.rank != rank + 1:
         raise ValueError(f"{build.rank(x)} axes for {rank} spatial ones")
-    return [build.squeeze(y, [0]) for y in pool(build.unsqueeze(x, [0]))]
+    return [y.squeeze([0]) for y in pool(x.unsqueeze([0]))]
 
 
 def _window(node: AtenNode, rank: int, build: Build) -> Window:
@@ -55,7 +55,7 @@ def _surplus(node: AtenNode, x: Expr, window: Window, build: Build) -> tuple[int
     """What sizes that are rounded up add at the end; nothing where they need not be."""
     if not node.flag("ceil_mode"):
         return (0,) * window.rank
-    return window.surpluses(build.sizes(x, range(2, 2 + window.rank), "ceil_mode"))
+    return window.surpluses(x.sizes(range(2, 2 + window.rank), "ceil_mode"))
 
 
 def max_pool(node: AtenNode, build: Build) -> list[Expr] | Expr:
@@ -85,7 +85,7 @@ def average_pool(node: AtenNode, build: Build) -> list[Expr]:
             return [average_pooled(x, window, surplus, counts, build)]
         size = float(np.prod(window.sizes))
         average = pooled("average", x, window, surplus, True, build)
-        return [build.scaled(average, size / node.integer("divisor_override", build))]
+        return [average.scaled(size / node.integer("divisor_override", build))]
 
     return _on_batches(_operand(node), rank, build, pool)
 
@@ -121,8 +121,8 @@ def _adaptive(node: AtenNode, kind: str, build: Build) -> list[Expr]:
 
     def pool(x: Expr) -> list[Expr]:
         if not has_places and all(size == 1 for size in asked):
-            return [build.reduce("mean", x, list(range(2, 2 + rank)), True)]
-        known = build.sizes(x, range(2, 2 + rank), "an adaptive pool")
+            return [x.mean(list(range(2, 2 + rank)), True)]
+        known = x.sizes(range(2, 2 + rank), "an adaptive pool")
         targets = node.integers("output_size", build)
         targets = [own if t < 0 else t for own, t in zip(known, targets, strict=True)]
         if all(size % t == 0 for size, t in zip(known, targets, strict=True)):
@@ -162,8 +162,7 @@ def _uneven_maxima(
         return _placed_maxima(x, known, targets, build)
     for axis, (size, target) in enumerate(zip(known, targets, strict=True), 2):
         parts = [
-            build.reduce("max", build.slice(x, axis, begin, end), [axis], True)
-            for begin, end in _bounds(size, target)
+            x.slice(axis, begin, end).max([axis], True) for begin, end in _bounds(size, target)
         ]
         x = build.concat(parts, axis)
     return [x]
@@ -173,35 +172,34 @@ def _placed_maxima(
     x: Expr, known: Sequence[int], targets: Sequence[int], build: Build
 ) -> list[Expr]:
     """All windows side by side, as long as the longest: shorter ones repeat their last element."""
-    rank, lead = len(known), build.all_sizes(x)[:2]
+    rank, lead = len(known), x.all_sizes()[:2]
     positions = np.zeros((), np.int64)
     for i, (size, target) in enumerate(zip(known, targets, strict=True)):
         bounds = _bounds(size, target)
         longest = max(end - begin for begin, end in bounds)
         taken = np.array([[min(b + k, e - 1) for k in range(longest)] for b, e in bounds])
-        x = build.gather(x, taken, 2 + 2 * i)
+        x = x.take(taken, 2 + 2 * i)
         positions = np.expand_dims(positions, (-1, -2)) * size + taken
     order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
     positions = positions.transpose(order).reshape(*targets, -1)
-    windows = build.transpose(x, [0, 1, *(2 + axis for axis in order)])
-    windows = build.reshape(windows, [*lead, *targets, -1])
+    windows = x.transpose([0, 1, *(2 + axis for axis in order)])
+    windows = windows.reshape([*lead, *targets, -1])
     last = 2 + rank
     first = build.value(ArgOp, [windows], kind="max", axis=last, keepdims=True, select_last=False)
-    table = build.expand(build.weight(positions), [*lead, *positions.shape])
-    places = build.squeeze(build.value(GatherElementsOp, [table, first], axis=last), [last])
-    return [build.reduce("max", windows, [last]), places]
+    table = build.weight(positions).broadcast_to([*lead, *positions.shape])
+    places = build.value(GatherElementsOp, [table, first], axis=last).squeeze([last])
+    return [windows.max([last]), places]
 
 
 def max_pool_gradient(node: AtenNode, build: Build) -> Expr:
     """What each result gets goes to where its maximum stood; from several windows it is summed."""
     x, places, given = (node.operand(name) for name in ("self", "indices", "grad_output"))
-    lead = build.all_sizes(x)[: build.rank(x) - 2]
+    lead = x.all_sizes()[: x.rank - 2]
     zeros, places, given = (
-        build.reshape(v, [*lead, -1])
-        for v in (build.expand(build.scalar_like(0, x), build.all_sizes(x)), places, given)
+        v.reshape([*lead, -1]) for v in (x.constant(0).broadcast_to(x.all_sizes()), places, given)
     )
     total = build.value(ScatterElementsOp, [zeros, places, given], axis=len(lead), reduction="add")
-    return build.reshape(total, build.all_sizes(x))
+    return total.reshape(x.all_sizes())
 
 
 def unpool(node: AtenNode, build: Build) -> Expr:
@@ -209,13 +207,13 @@ def unpool(node: AtenNode, build: Build) -> Expr:
     x, places = node.operand("self"), node.operand("indices")
     rank = _rank(node)
     size = node.integers("output_size", build)
-    lead = build.all_sizes(x)[: build.rank(x) - rank]
-    flat = [build.reshape(v, [*lead, -1]) for v in (x, places)]
-    zeros = build.expand(build.scalar_like(0, x), [*lead, int(np.prod(size))])
+    lead = x.all_sizes()[: x.rank - rank]
+    flat = [v.reshape([*lead, -1]) for v in (x, places)]
+    zeros = x.constant(0).broadcast_to([*lead, int(np.prod(size))])
     written = build.value(
         ScatterElementsOp, [zeros, flat[1], flat[0]], axis=len(lead), reduction="none"
     )
-    return build.reshape(written, [*lead, *size])
+    return written.reshape([*lead, *size])
 
 
 CONVERTERS = {

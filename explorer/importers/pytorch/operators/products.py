@@ -21,13 +21,13 @@ from explorer.importers.pytorch.operators.promotion import common_dtype
 def linear(node: AtenNode, build: Build) -> Expr:
     """x times the transposed weights, and a bias."""
     x, weight, bias = node.operand("input"), node.operand("weight"), node.optional("bias")
-    if build.rank(weight) == 1:
+    if weight.rank == 1:
         y = matrix_product(x, weight, build)
-        return y if bias is None else build.binary("add", y, bias)
-    columns = build.transpose(weight, [1, 0])
-    if build.rank(x) != 1:
+        return y if bias is None else y + bias
+    columns = weight.transpose([1, 0])
+    if x.rank != 1:
         return build.matmul(x, columns, bias)
-    return build.squeeze(build.matmul(build.unsqueeze(x, [0]), columns, bias), [0])
+    return build.matmul(x.unsqueeze([0]), columns, bias).squeeze([0])
 
 
 def matmul(node: AtenNode, build: Build) -> Expr:
@@ -37,14 +37,14 @@ def matmul(node: AtenNode, build: Build) -> Expr:
 
 
 def matrix_product(left: Expr, right: Expr, build: Build) -> Expr:
-    rows, columns = build.rank(left), build.rank(right)
+    rows, columns = left.rank, right.rank
     if rows == 1:
-        left = build.unsqueeze(left, [0])
+        left = left.unsqueeze([0])
     if columns == 1:
-        right = build.unsqueeze(right, [1])
-    result = build.matmul(left, right)
+        right = right.unsqueeze([1])
+    result = left @ right
     dropped = [axis for axis, rank in ((-2, rows), (-1, columns)) if rank == 1]
-    return build.squeeze(result, dropped) if dropped else result
+    return result.squeeze(dropped) if dropped else result
 
 
 def add_product(node: AtenNode, build: Build) -> Expr:
@@ -56,12 +56,12 @@ def add_product(node: AtenNode, build: Build) -> Expr:
     if alpha == 0 and not _is_small_batch(x, y, build):
         return _without_product(added, beta, _sizes_of_product(x, y, build), build)
     if beta == 0:  # what is added may hold anything then
-        return build.scaled(matrix_product(x, y, build), alpha)
-    is_bias = build.rank(added) == 1 and build.rank(y) == 2 and build.rank(x) == 2
-    if is_bias and alpha == beta == 1.0 and build.shape(added) == build.shape(y)[1:]:
+        return matrix_product(x, y, build).scaled(alpha)
+    is_bias = added.rank == 1 and y.rank == 2 and x.rank == 2
+    if is_bias and alpha == beta == 1.0 and added.shape == y.shape[1:]:
         return build.matmul(x, y, added)
-    product = build.scaled(matrix_product(x, y, build), alpha)
-    return build.binary("add", build.scaled(added, beta), product)
+    product = matrix_product(x, y, build).scaled(alpha)
+    return added.scaled(beta) + product
 
 
 FACTORS = {
@@ -77,22 +77,22 @@ _SMALL_BATCH = 400
 
 
 def _is_small_batch(x: Expr, y: Expr, build: Build) -> bool:
-    if build.rank(x) != 3:
+    if x.rank != 3:
         return False
-    rows, depth = build.sizes(x, [1, 2], "a product that is multiplied by 0")
-    return rows * depth * build.sizes(y, [2], "a product that is multiplied by 0")[0] < _SMALL_BATCH
+    rows, depth = x.sizes([1, 2], "a product that is multiplied by 0")
+    return rows * depth * y.sizes([2], "a product that is multiplied by 0")[0] < _SMALL_BATCH
 
 
 def _sizes_of_product(x: Expr, y: Expr, build: Build) -> list[Size]:
-    rows: list[Size] = [x.dim(axis) for axis in range(build.rank(x) - 1)]
-    return rows if build.rank(y) == 1 else [*rows, y.dim(build.rank(y) - 1)]
+    rows: list[Size] = [x.dim(axis) for axis in range(x.rank - 1)]
+    return rows if y.rank == 1 else [*rows, y.dim(y.rank - 1)]
 
 
 def _without_product(added: Expr, beta: float, sizes: Sequence[Size], build: Build) -> Expr:
     """beta added, in the shape of the product: BLAS does not look at factors that alpha = 0 ends,
     nor at what is added where beta is 0."""
-    kept = build.scalar_like(0, added) if beta == 0 else build.scaled(added, beta)
-    return build.expand(kept, sizes)
+    kept = added.constant(0) if beta == 0 else added.scaled(beta)
+    return kept.broadcast_to(sizes)
 
 
 def add_batches(node: AtenNode, build: Build) -> Expr:
@@ -102,55 +102,53 @@ def add_batches(node: AtenNode, build: Build) -> Expr:
     if alpha == 0:
         sizes = [x.dim(1), y.dim(2)]
         return _without_product(node.operand("self"), beta, sizes, build)
-    total = build.scaled(build.reduce("sum", build.matmul(x, y), [0]), alpha)
+    total = (x @ y).sum([0]).scaled(alpha)
     if beta == 0:
         return total
-    return build.binary("add", build.scaled(node.operand("self"), beta), total)
+    return node.operand("self").scaled(beta) + total
 
 
 def outer(node: AtenNode, build: Build) -> Expr:
     """Each element of one vector times each of the other."""
     x, y = node.operand("self"), node.operand("vec2")
-    return build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
+    return x.unsqueeze([1]) * y.unsqueeze([0])
 
 
 def add_outer(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times the product of each element of one vector with each of another."""
     x, y = node.operand("vec1"), node.operand("vec2")
-    product = build.binary("mul", build.unsqueeze(x, [1]), build.unsqueeze(y, [0]))
-    product = build.scaled(product, node.scalar("alpha", 1.0))
+    product = x.unsqueeze([1]) * y.unsqueeze([0])
+    product = product.scaled(node.scalar("alpha", 1.0))
     beta = node.scalar("beta", 1.0)
     if beta == 0:
         return product
-    return build.binary("add", build.scaled(node.operand("self"), beta), product)
+    return node.operand("self").scaled(beta) + product
 
 
 def dot(node: AtenNode, build: Build) -> Expr:
     """The sum of the products of two vectors."""
     names = list(node.call.arguments)
-    product = build.binary("mul", node.operand(names[0]), node.operand(names[1]))
-    return build.reduce("sum", product, [0])
+    product = node.operand(names[0]) * node.operand(names[1])
+    return product.sum([0])
 
 
 def vector_dot(node: AtenNode, build: Build) -> Expr:
     """The sum of products along an axis."""
-    product = build.binary("mul", node.operand("x"), node.operand("y"))
-    return build.reduce(
-        "sum", product, [build.axis(node.integer("dim", build, -1), build.rank(product))]
-    )
+    product = node.operand("x") * node.operand("y")
+    return product.sum([build.axis(node.integer("dim", build, -1), product.rank)])
 
 
 def convolution(node: AtenNode, build: Build) -> Expr:
     """A convolution over 1 to 3 axes, transposed if asked; of a single image, too."""
     x = node.operand("input")
     weight, bias = node.operand("weight"), node.optional("bias")
-    rank = build.rank(weight) - 2
+    rank = weight.rank - 2
     if not 1 <= rank <= 3:
         raise Unsupported(f"{rank} spatial dimensions; 1 to 3 are supported")
-    is_single = build.rank(x) == rank + 1
+    is_single = x.rank == rank + 1
     if is_single:
-        x = build.unsqueeze(x, [0])
-    sizes = tuple(build.sizes(weight, range(2, 2 + rank), "a convolution"))
+        x = x.unsqueeze([0])
+    sizes = tuple(weight.sizes(range(2, 2 + rank), "a convolution"))
     strides = _spread(node.integers("stride", build, [1]), rank)
     dilations = _spread(node.integers("dilation", build, [1]), rank)
     begins, ends = _pads(node, sizes, dilations, build)
@@ -161,7 +159,7 @@ def convolution(node: AtenNode, build: Build) -> Expr:
         y = transposed_conv(x, weight, bias, window, extra, groups, build)
     else:
         y = conv(x, weight, bias, window, groups, build)
-    return build.squeeze(y, [0]) if is_single else y
+    return y.squeeze([0]) if is_single else y
 
 
 def _pads(
@@ -189,45 +187,41 @@ def _spread(numbers: Sequence[int], rank: int) -> tuple[int, ...]:
 def bilinear(node: AtenNode, build: Build) -> Expr:
     """y_k = x1 W_k x2 + b_k"""
     x, other, weight = node.operand("input1"), node.operand("input2"), node.operand("weight")
-    rows = build.unsqueeze(build.unsqueeze(x, [-1]), [-1])
-    rows = build.transpose(
-        rows, [*range(build.rank(x) - 1), build.rank(x), build.rank(x) + 1, build.rank(x) - 1]
-    )
-    left = build.matmul(rows, weight)
-    y = build.squeeze(
-        build.matmul(left, build.unsqueeze(build.unsqueeze(other, [-1]), [-3])), [-1, -2]
-    )
+    rows = x.unsqueeze([-1]).unsqueeze([-1])
+    rows = rows.transpose([*range(x.rank - 1), x.rank, x.rank + 1, x.rank - 1])
+    left = rows @ weight
+    y = (left @ other.unsqueeze([-1]).unsqueeze([-3])).squeeze([-1, -2])
     bias = node.optional("bias")
-    return y if bias is None else build.binary("add", y, bias)
+    return y if bias is None else y + bias
 
 
 def trilinear(node: AtenNode, build: Build) -> Expr:
     """The product of three tensors with new axes of their own, summed over some axes."""
     factors = [
-        build.unsqueeze(node.operand(f"i{n}"), sorted(node.integers(f"expand{n}", build, [])))
+        node.operand(f"i{n}").unsqueeze(sorted(node.integers(f"expand{n}", build, [])))
         for n in (1, 2, 3)
     ]
-    product = build.binary("mul", build.binary("mul", factors[0], factors[2]), factors[1])
-    return build.reduce("sum", product, node.integers("sumdim", build, []))
+    product = factors[0] * factors[2] * factors[1]
+    return product.sum(node.integers("sumdim", build, []))
 
 
 def squared_distances(node: AtenNode, build: Build) -> Expr:
     """The distances of all rows of one matrix from all of another, by any norm."""
     x, y = node.operand("x1"), node.operand("x2")
-    apart = build.binary("sub", build.unsqueeze(x, [-2]), build.unsqueeze(y, [-3]))
+    apart = x.unsqueeze([-2]) - y.unsqueeze([-3])
     p = node.number("p", 2.0)
-    axes = [build.rank(apart) - 1]
+    axes = [apart.rank - 1]
     if p == float("inf"):
-        return build.reduce("max", build.unary("abs", apart), axes)
+        return abs(apart).max(axes)
     if p == 0:
-        zero = build.scalar_like(0, apart)
-        differs = build.unary("not", build.binary("equal", apart, zero))
-        return build.reduce("sum", build.cast(differs, build.dtype(apart)), axes)
+        zero = apart.constant(0)
+        differs = ~(apart == zero)
+        return differs.astype(apart.dtype).sum(axes)
     if p in (1.0, 2.0):
-        return build.reduce("l1" if p == 1 else "l2", apart, axes)
-    power = build.binary("pow", build.unary("abs", apart), build.scalar_like(p, apart))
-    total = build.reduce("sum", power, axes)
-    return build.binary("pow", total, build.scalar_like(1 / p, total))
+        return apart.reduce("l1" if p == 1 else "l2", axes)
+    power = abs(apart) ** p
+    total = power.sum(axes)
+    return total ** (1 / p)
 
 
 def einstein_sum(node: AtenNode, build: Build) -> Expr:
@@ -241,7 +235,7 @@ def tensordot(node: AtenNode, build: Build) -> Expr:
     An axis of size 1 is repeated to the size of its partner.
     """
     x, y = node.operand("self"), node.operand("other")
-    ranks = build.rank(x), build.rank(y)
+    ranks = x.rank, y.rank
     summed = [
         [build.axis(axis, rank) for axis in node.integers(name, build)]
         for name, rank in zip(("dims_self", "dims_other"), ranks, strict=True)
@@ -259,21 +253,21 @@ def tensordot(node: AtenNode, build: Build) -> Expr:
 
 def _single_summed(x: Expr, y: Expr, a: int, b: int, build: Build) -> Expr:
     """x with its axis `a` summed up, where y has only one number for all of it in its axis `b`."""
-    sizes = build.shape(x), build.shape(y)
-    return build.reduce("sum", x, [a], keepdims=True) if sizes[0][a] != 1 == sizes[1][b] else x
+    sizes = x.shape, y.shape
+    return x.sum([a], keepdims=True) if sizes[0][a] != 1 == sizes[1][b] else x
 
 
 def inner(node: AtenNode, build: Build) -> Expr:
     """Sums of products along the last axes; a number times a tensor where one has no axes."""
     x, y = node.operand("self"), node.operand("other")
-    if not build.rank(x) or not build.rank(y):
-        return build.binary("mul", x, y)
-    if build.rank(y) == 1 or build.rank(x) == 1:
-        first, second = (x, y) if build.rank(y) == 1 else (y, x)
+    if not x.rank or not y.rank:
+        return x * y
+    if y.rank == 1 or x.rank == 1:
+        first, second = (x, y) if y.rank == 1 else (y, x)
         return matrix_product(first, second, build)
-    rows = build.reshape(y, [-1, build.all_sizes(y)[-1]])
-    product = matrix_product(x, build.transpose(rows, [1, 0]), build)
-    return build.reshape(product, [*build.all_sizes(x)[:-1], *build.all_sizes(y)[:-1]])
+    rows = y.reshape([-1, y.all_sizes()[-1]])
+    product = matrix_product(x, rows.transpose([1, 0]), build)
+    return product.reshape([*x.all_sizes()[:-1], *y.all_sizes()[:-1]])
 
 
 def chain(node: AtenNode, build: Build) -> Expr:
@@ -288,15 +282,15 @@ def chain(node: AtenNode, build: Build) -> Expr:
 def kronecker(node: AtenNode, build: Build) -> Expr:
     """Each element of one tensor times all of the other, in blocks."""
     dtype = common_dtype(node, ("self", "other"), build)
-    x, y = (build.cast(node.operand(name), dtype) for name in ("self", "other"))
-    rank = max(build.rank(x), build.rank(y))
-    x, y = (build.reshape(v, [*[1] * (rank - build.rank(v)), *build.all_sizes(v)]) for v in (x, y))
-    own = build.sizes(x, range(rank), "a Kronecker product")
-    other = build.sizes(y, range(rank), "a Kronecker product")
-    left = build.reshape(x, [n for size in own for n in (size, 1)])
-    right = build.reshape(y, [n for size in other for n in (1, size)])
-    product = build.binary("mul", left, right)
-    return build.reshape(product, [a * b for a, b in zip(own, other, strict=True)])
+    x, y = (node.operand(name).astype(dtype) for name in ("self", "other"))
+    rank = max(x.rank, y.rank)
+    x, y = (v.reshape([*[1] * (rank - v.rank), *v.all_sizes()]) for v in (x, y))
+    own = x.sizes(range(rank), "a Kronecker product")
+    other = y.sizes(range(rank), "a Kronecker product")
+    left = x.reshape([n for size in own for n in (size, 1)])
+    right = y.reshape([n for size in other for n in (1, size)])
+    product = left * right
+    return product.reshape([a * b for a, b in zip(own, other, strict=True)])
 
 
 _CONVOLUTIONS = [

@@ -33,7 +33,7 @@ def as_value(node: AtenNode, name: str, dtype: np.dtype, build: Build) -> Expr:
     """An argument as a value of an element type; a number becomes a constant without axes."""
     found = node.argument(name)
     if isinstance(found, Ref):
-        return build.cast(node.given[found.name], dtype)
+        return node.given[found.name].astype(dtype)
     return constant_of(found, name, dtype, build)
 
 
@@ -53,7 +53,7 @@ def common_dtype(node: AtenNode, names: Sequence[str], build: Build) -> np.dtype
             found[2].append(_of_number(argument))
         elif isinstance(argument, Ref):
             value = node.given[argument.name]
-            found[0 if build.rank(value) else 1].append(build.dtype(value))
+            found[0 if value.rank else 1].append(value.dtype)
     with_axes, without, numbers = (
         reduce(promoted_types, kinds) if kinds else None for kinds in found
     )
@@ -98,4 +98,4 @@ def promoted_types(first: np.dtype, second: np.dtype) -> np.dtype:
 
 def as_float(x: Expr, build: Build) -> Expr:
     """x itself where it is a float, else as float32: roots, exponentials and quotients."""
-    return x if build.is_float(x) else build.cast(x, FLOAT)
+    return x if x.is_float else x.astype(FLOAT)

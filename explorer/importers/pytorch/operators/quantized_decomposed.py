@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.building.quantized_types import as_quantized, as_stored, type_of_numbers
 from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.operators.node import AtenNode
@@ -29,14 +29,14 @@ from explorer.ir.types import QuantizedType, element_type_from_numpy, element_ty
 
 def quantize(node: AtenNode, build: Build) -> Expr:
     """clip(round(x / scale) + zero point) of a whole tensor, or of each slice of an axis."""
-    x, dtype = build.wide(node.operand("input")), _stored_dtype(node)
+    x, dtype = node.operand("input").wide(), _stored_dtype(node)
     kind = _kind(node, x, dtype, build)
-    if kind is not None and build.dtype(x) == np.float32:
+    if kind is not None and x.dtype == np.float32:
         limited = _within_limits(x, kind, _limits(node, build), build)
         return as_stored(build.value(QuantizeOp, [limited], to=kind), build)
     scale, zero = _parameters(node, x, build)
     scaled = _binary("mul", x, _reciprocal(scale, x, build), build)
-    whole = build.unary("round", scaled)
+    whole = scaled.round()
     if zero is not None:
         whole = _binary("add", whole, zero, build)
     return _clipped(whole, node, dtype, build)
@@ -45,47 +45,47 @@ def quantize(node: AtenNode, build: Build) -> Expr:
 def quantize_per_token(node: AtenNode, build: Build) -> Expr:
     """Each row by its own scale; the zero point is added before rounding."""
     x, scales = node.operand("input"), node.operand("scales")
-    inverse = build.binary("div", build.scalar_like(1.0, scales), scales)
+    inverse = 1.0 / scales
     moved = _binary("add", _binary("mul", x, inverse, build), node.operand("zero_points"), build)
-    return _clipped(build.unary("round", moved), node, _stored_dtype(node), build)
+    return _clipped(moved.round(), node, _stored_dtype(node), build)
 
 
 def dequantize(node: AtenNode, build: Build) -> Expr:
     """(x - zero point) * scale of a whole tensor, or of each slice of an axis."""
     x, dtype = node.operand("input"), node.result_dtype()
-    kind = _kind(node, x, build.dtype(x), build)
+    kind = _kind(node, x, x.dtype, build)
     if kind is not None and dtype == np.float32:
         typed = _typed(x, kind, build)
         return build.value(DequantizeOp, [typed], to=element_type_from_numpy(dtype))
     scale, zero = _parameters(node, x, build)
-    if build.rank(scale) == 0:
-        real = build.cast(x, np.float32)
+    if scale.rank == 0:
+        real = x.astype(np.float32)
         if zero is not None:
             # Narrow floats round the difference, too.
-            difference = build.binary("sub", real, build.cast(zero, np.float32))
-            real = build.cast(build.cast(difference, dtype), np.float32)
-        scaled = build.binary("mul", real, build.cast(scale, np.float32))
-        return build.cast(scaled, dtype)
-    return build.cast(_real(x, scale, zero, build), dtype)
+            difference = real - zero.astype(np.float32)
+            real = difference.astype(dtype).astype(np.float32)
+        scaled = real * scale.astype(np.float32)
+        return scaled.astype(dtype)
+    return _real(x, scale, zero, build).astype(dtype)
 
 
 def dequantize_per_token(node: AtenNode, build: Build) -> Expr:
     """(x - zero point) * scale, where each row has its own."""
     scales, zeros = node.operand("scales"), node.operand("zero_points")
-    return build.cast(_real(node.operand("input"), scales, zeros, build), node.result_dtype())
+    return _real(node.operand("input"), scales, zeros, build).astype(node.result_dtype())
 
 
 def choose_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale and a zero point for the range of a tensor, which is made to hold 0."""
     least, greatest = _range_with_zero(node.operand("input"), None, build)
     low, high = _limits(node, build)
-    span = build.binary("sub", greatest, least)
-    divided = build.binary("div", span, build.scalar_like(float(high - low), span))
-    scale = _at_least(build.wide(divided), node.number("eps"), build)
-    steps = build.cast(build.unary("round", _binary("div", least, scale, build)), np.int32)
-    zero = build.binary("sub", build.scalar_like(low, steps), steps)
+    span = greatest - least
+    divided = span / float(high - low)
+    scale = _at_least(divided.wide(), node.number("eps"), build)
+    steps = _binary("div", least, scale, build).round().astype(np.int32)
+    zero = low - steps
     for kind, limit in (("max", low), ("min", high)):
-        zero = build.binary(kind, zero, build.scalar_like(limit, zero))
+        zero = zero.binary(kind, limit)
     return _as_chosen(scale, zero, build)
 
 
@@ -93,9 +93,9 @@ def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale for the largest absolute value; the zero point is the middle of the type."""
     least, greatest = _range_with_zero(node.operand("input"), None, build)
     low, high = _limits(node, build)
-    largest = build.binary("max", build.unary("neg", least), greatest)
-    divided = build.binary("div", largest, build.scalar_like((high - low) / 2, largest))
-    scale = _at_least(build.wide(divided), node.number("eps"), build)
+    largest = maximum(-least, greatest)
+    divided = largest / ((high - low) / 2)
+    scale = _at_least(divided.wide(), node.number("eps"), build)
     middle = 128 if node.dtype() == np.uint8 else 0
     return _as_chosen(scale, build.weight(np.array(middle, np.int64)), build)
 
@@ -105,13 +105,13 @@ def choose_parameters_per_token(node: AtenNode, build: Build) -> list[Expr]:
     if node.dtype() != np.int8:
         raise Unsupported(f"parameters of {node.dtype()} for each row")
     x = node.operand("input")
-    magnitudes = build.reduce("max", build.unary("abs", x), [build.rank(x) - 1], True)
-    if build.dtype(x) == np.float16:
-        magnitudes = build.cast(magnitudes, np.float32)
-    raised = build.binary("max", magnitudes, build.scalar_like(1e-5, magnitudes))
-    scale = build.binary("div", raised, build.scalar_like(127.0, raised))
-    zero = build.binary("mul", scale, build.scalar_like(0.0, scale))
-    return [build.cast(scale, node.result_dtype(0)), build.cast(zero, node.result_dtype(1))]
+    magnitudes = abs(x).max([x.rank - 1], True)
+    if x.dtype == np.float16:
+        magnitudes = magnitudes.astype(np.float32)
+    raised = maximum(magnitudes, 1e-5)
+    scale = raised / 127.0
+    zero = scale * 0.0
+    return [scale.astype(node.result_dtype(0)), zero.astype(node.result_dtype(1))]
 
 
 def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list[Expr]:
@@ -120,22 +120,22 @@ def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list
     The zero point is counted from the end of the range that it errs less at.
     """
     x = node.operand("input")
-    least, greatest = _range_with_zero(x, [build.rank(x) - 1], build)
-    span = build.binary("sub", greatest, least)
-    divided = build.binary("div", span, build.scalar_like(255.0, span))
+    least, greatest = _range_with_zero(x, [x.rank - 1], build)
+    span = greatest - least
+    divided = span / 255.0
     scale = _at_least(divided, float(np.finfo(np.float32).eps), build)
-    below, above = (build.binary("div", bound, scale) for bound in (least, greatest))
-    low, high = (build.scalar_like(bound, scale) for bound in (-128.0, 127.0))
-    errors = build.binary("add", build.binary("add", low, below), build.binary("add", high, above))
-    from_low = build.binary("greater", errors, build.scalar_like(0.0, errors))
-    zero = build.select(from_low, build.binary("sub", low, below), build.binary("sub", high, above))
-    rounded = build.unary("round", build.unary("clip", zero, -128.0, 127.0))
-    return [build.cast(scale, np.float64), build.cast(rounded, np.int64)]
+    below, above = (bound / scale for bound in (least, greatest))
+    low, high = (scale.constant(bound) for bound in (-128.0, 127.0))
+    errors = low + below + (high + above)
+    from_low = errors > 0.0
+    zero = where(from_low, low - below, high - above)
+    rounded = zero.clip(-128.0, 127.0).round()
+    return [scale.astype(np.float64), rounded.astype(np.int64)]
 
 
 def convert_elements(node: AtenNode, build: Build) -> Expr:
     """The numbers in another element type."""
-    return build.cast(node.operand("input"), node.result_dtype())
+    return node.operand("input").astype(node.result_dtype())
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def _names(node: AtenNode) -> tuple[str, str]:
 
 
 def _axis(node: AtenNode, x: Expr, build: Build) -> int:
-    return build.axis(node.integer("axis", build), build.rank(x))
+    return build.axis(node.integer("axis", build), x.rank)
 
 
 def _parameters(node: AtenNode, x: Expr, build: Build) -> tuple[Expr, Expr | None]:
@@ -195,17 +195,17 @@ def _parameter(node: AtenNode, name: str, x: Expr, build: Build) -> Expr | None:
         return build.weight(np.asarray(node.number(name), np.float64))
     value = node.operand(name)
     if not node.has("axis"):
-        return build.reshape(value, [])
-    ones = [1] * (build.rank(x) - _axis(node, x, build) - 1)
-    return build.reshape(value, [*build.all_sizes(value), *ones])
+        return value.reshape([])
+    ones = [1] * (x.rank - _axis(node, x, build) - 1)
+    return value.reshape([*value.all_sizes(), *ones])
 
 
 def _reciprocal(scale: Expr, x: Expr, build: Build) -> Expr:
     """1 / scale; that of a whole tensor is a number of Python, divided in f64."""
-    if build.rank(scale):
-        return build.binary("div", build.scalar_like(1.0, scale), scale)
-    wide = build.cast(scale, np.float64)
-    return build.cast(build.binary("div", build.scalar_like(1.0, wide), wide), build.dtype(x))
+    if scale.rank:
+        return 1.0 / scale
+    wide = scale.astype(np.float64)
+    return (1.0 / wide).astype(x.dtype)
 
 
 def _within_limits(x: Expr, kind: QuantizedType, limits: tuple[int, int], build: Build) -> Expr:
@@ -215,19 +215,19 @@ def _within_limits(x: Expr, kind: QuantizedType, limits: tuple[int, int], build:
     least, greatest = integer_limits(kind.storage)
     if not least <= limits[0] <= limits[1] <= greatest:
         raise ValueError(f"limits {limits} of numbers from {least} to {greatest}")
-    shape = [1] * build.rank(x)
+    shape = [1] * x.rank
     if not kind.is_per_tensor:
         shape[kind.axis_number] = -1
     scales = kind.scale_array.astype(np.float64)
     for function, limit in zip(("max", "min"), limits, strict=True):
         bounds = ((limit - kind.zero_point_array) * scales).astype(np.float32)
-        x = build.binary(function, x, build.weight(bounds.reshape(shape)))
+        x = x.binary(function, build.weight(bounds.reshape(shape)))
     return x
 
 
 def _clipped(whole: Expr, node: AtenNode, dtype: np.dtype, build: Build) -> Expr:
     low, high = _limits(node, build)
-    return build.cast(build.unary("clip", whole, float(low), float(high)), dtype)
+    return whole.clip(float(low), float(high)).astype(dtype)
 
 
 def _typed(x: Expr, kind: QuantizedType, build: Build) -> Expr:
@@ -247,27 +247,27 @@ def _real(x: Expr, scale: Expr, zero: Expr | None, build: Build) -> Expr:
 
 def _binary(kind: str, left: Expr, right: Expr, build: Build) -> Expr:
     """Of tensors in the type that holds both."""
-    dtype = promoted_types(build.dtype(left), build.dtype(right))
-    return build.binary(kind, build.cast(left, dtype), build.cast(right, dtype))
+    dtype = promoted_types(left.dtype, right.dtype)
+    return left.astype(dtype).binary(kind, right.astype(dtype))
 
 
 def _range_with_zero(x: Expr, axes: list[int] | None, build: Build) -> tuple[Expr, Expr]:
     """The least and the greatest element, but no more and no less than 0; rows keep their axis."""
-    along = list(range(build.rank(x))) if axes is None else axes
-    least, greatest = (build.reduce(kind, x, along, axes is not None) for kind in ("min", "max"))
-    zero = build.scalar_like(0.0, x)
-    return build.binary("min", least, zero), build.binary("max", greatest, zero)
+    along = list(range(x.rank)) if axes is None else axes
+    least, greatest = (x.reduce(kind, along, axes is not None) for kind in ("min", "max"))
+    zero = x.constant(0.0)
+    return minimum(least, zero), maximum(greatest, zero)
 
 
 def _at_least(x: Expr, bound: float, build: Build) -> Expr:
-    return build.binary("max", x, build.scalar_like(bound, x))
+    return maximum(x, bound)
 
 
 def _as_chosen(scale: Expr, zero: Expr, build: Build) -> list[Expr]:
     """A scale of 64 bits and a zero point, each with an axis of 1."""
     return [
-        build.reshape(build.cast(scale, np.float64), [1]),
-        build.reshape(build.cast(zero, np.int64), [1]),
+        scale.astype(np.float64).reshape([1]),
+        zero.astype(np.int64).reshape([1]),
     ]
 
 

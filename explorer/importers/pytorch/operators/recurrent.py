@@ -31,7 +31,7 @@ _ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 
 
 def _activation(kind: str) -> Activation:
-    return lambda build, x: build.unary(kind, x)
+    return lambda build, x: x.unary(kind)
 
 
 def layers(node: AtenNode, build: Build) -> list[Expr]:
@@ -42,7 +42,7 @@ def layers(node: AtenNode, build: Build) -> list[Expr]:
     is_batched = node.flag("batch_first")
     x = node.operand("input")
     if is_batched:
-        x = build.transpose(x, [1, 0, 2])
+        x = x.transpose([1, 0, 2])
     states = node.tensors("hx")
     count, both = node.integer("num_layers", build), node.flag("bidirectional")
     weights = node.tensors("params")
@@ -59,16 +59,16 @@ def layers(node: AtenNode, build: Build) -> list[Expr]:
             lasts.append(last)
         x = build.concat(outputs, 2)
     ends = [
-        build.concat([build.unsqueeze(last[number], [0]) for last in lasts], 0)
+        build.concat([last[number].unsqueeze([0]) for last in lasts], 0)
         for number in range(len(states))
     ]
-    return [build.transpose(x, [1, 0, 2]) if is_batched else x, *ends]
+    return [x.transpose([1, 0, 2]) if is_batched else x, *ends]
 
 
 def cell(node: AtenNode, build: Build) -> list[Expr]:
     """One step of one layer: x is (N, I), each state (N, H)."""
     name = node.call.target.removeprefix("aten.").split("_cell")[0]
-    x = build.unsqueeze(node.operand("input"), [0])
+    x = node.operand("input").unsqueeze([0])
     initial = node.tensors("hx")
     weights = [node.operand("w_ih"), node.operand("w_hh")]
     biases = [node.optional("b_ih"), node.optional("b_hh")]
@@ -97,21 +97,21 @@ def _direction(
     with biases two vectors; then an LSTM's projection of h, (outputs, hidden)."""
     *weights, projection = weights if len(weights) % 2 else [*weights, None]
     order = _ORDERS[kind]
-    (rows,) = build.sizes(weights[1], [0], "a recurrent layer")
+    (rows,) = weights[1].sizes([0], "a recurrent layer")
     hidden = rows // len(order)
     own, recurrent = (_reordered(w, order, hidden, build) for w in weights[:2])
-    zeros = build.weight(np.zeros(rows, build.dtype(x)))
+    zeros = build.weight(np.zeros(rows, x.dtype))
     outer, inner = zeros, zeros
     if len(weights) == 4:
         outer, inner = (_reordered(w, order, hidden, build) for w in weights[2:])
-    kept = build.slice(inner, 0, rows - hidden, rows)
+    kept = inner.slice(0, rows - hidden, rows)
     if kind == "gru":  # the new gate's bias belongs inside the reset
-        inner = build.padded(build.slice(inner, 0, 0, rows - hidden), [0], [hidden])
-    projected = build.matmul(x, build.transpose(own, [1, 0]), build.binary("add", outer, inner))
-    turned = build.transpose(recurrent, [1, 0])
+        inner = inner.slice(0, 0, rows - hidden).pad([0], [hidden])
+    projected = build.matmul(x, own.transpose([1, 0]), outer + inner)
+    turned = recurrent.transpose([1, 0])
     parts = [turned]
     if kind == "gru":
-        parts = [build.slice(turned, 1, 0, 2 * hidden), build.slice(turned, 1, 2 * hidden, rows)]
+        parts = [turned.slice(1, 0, 2 * hidden), turned.slice(1, 2 * hidden, rows)]
     sigmoid, tanh = _activation("sigmoid"), _activation("tanh")
     plain = _activation("relu") if name == "rnn_relu" else tanh
     direction = Direction(
@@ -137,9 +137,8 @@ def _with_projection(step: Step, projection: Expr) -> Step:
     """
 
     def projecting(direction: Direction, x: Expr, state: State) -> State:
-        build = direction.build
         h, *others = step(direction, x, state)
-        return [build.matmul(h, build.transpose(projection, [1, 0])), *others]
+        return [h @ projection.transpose([1, 0]), *others]
 
     return projecting
 
@@ -148,7 +147,7 @@ _STEPS: dict[str, Step] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
 
 
 def _part(state: Expr, index: int, build: Build) -> Expr:
-    return build.squeeze(build.slice(state, 0, index, index + 1), [0])
+    return state.slice(0, index, index + 1).squeeze([0])
 
 
 def _reordered(weight: Expr, order: Sequence[int], hidden: int, build: Build) -> Expr:
@@ -160,7 +159,7 @@ def _reordered(weight: Expr, order: Sequence[int], hidden: int, build: Build) ->
         parts = stored.reshape(len(order), hidden, *stored.shape[1:])[list(order)]
         array = np.ascontiguousarray(parts.reshape(stored.shape))
         return build.weight(array, f"{build.name_of(weight)}.gates")
-    return build.concat([build.slice(weight, 0, g * hidden, (g + 1) * hidden) for g in order], 0)
+    return build.concat([weight.slice(0, g * hidden, (g + 1) * hidden) for g in order], 0)
 
 
 CONVERTERS = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.operators.elementwise import log_of_sum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
@@ -22,7 +22,7 @@ LONGEST_UNROLLED = 64
 
 def axes_of(node: AtenNode, x: Expr, build: Build, name: str = "dim") -> list[int]:
     """The axes that are asked for; all of them where none is."""
-    rank = build.rank(x)
+    rank = x.rank
     asked = node.integers(name, build, [])
     return build.axes(asked, max(rank, 1)) if asked and rank else list(range(rank))
 
@@ -31,42 +31,42 @@ def _widened(node: AtenNode, x: Expr, build: Build) -> Expr:
     """Sums of whole numbers and of truth values are int64."""
     dtype = node.dtype()
     if dtype is not None:
-        return build.cast(x, dtype)
-    return x if build.is_float(x) else build.cast(x, np.int64)
+        return x.astype(dtype)
+    return x if x.is_float else x.astype(np.int64)
 
 
 def total(node: AtenNode, build: Build) -> Expr:
     """The sum along axes."""
     x = _widened(node, node.operand("self"), build)
-    return build.reduce("sum", x, axes_of(node, x, build), node.flag("keepdim"))
+    return x.sum(axes_of(node, x, build), node.flag("keepdim"))
 
 
 def product(node: AtenNode, build: Build) -> Expr:
     """The product along axes."""
     x = _widened(node, node.operand("self"), build)
-    return build.reduce("prod", x, axes_of(node, x, build), node.flag("keepdim"))
+    return x.reduce("prod", axes_of(node, x, build), node.flag("keepdim"))
 
 
 def mean(node: AtenNode, build: Build) -> Expr:
     """The average along axes."""
     x, dtype = node.operand("self"), node.dtype()
-    x = x if dtype is None else build.cast(x, dtype)
-    return build.reduce("mean", x, axes_of(node, x, build), node.flag("keepdim"))
+    x = x if dtype is None else x.astype(dtype)
+    return x.mean(axes_of(node, x, build), node.flag("keepdim"))
 
 
 def ignoring_nan(node: AtenNode, build: Build) -> Expr:
     """The sum or the average of the elements that are numbers."""
     x = _widened(node, node.operand("self"), build)
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
-    if not build.is_float(x):
-        return build.reduce("sum", x, axes, keeps)
-    is_number = build.unary("not", build.unary("is_nan", x))
-    numbers = build.select(is_number, x, build.scalar_like(0, x))
-    sums = build.reduce("sum", numbers, axes, keeps)
+    if not x.is_float:
+        return x.sum(axes, keeps)
+    is_number = ~x.is_nan()
+    numbers = where(is_number, x, 0)
+    sums = numbers.sum(axes, keeps)
     if "nansum" in node.call.target:
         return sums
-    counts = build.reduce("sum", build.cast(is_number, build.dtype(x)), axes, keeps)
-    return build.binary("div", sums, counts)
+    counts = is_number.astype(x.dtype).sum(axes, keeps)
+    return sums / counts
 
 
 def extreme(node: AtenNode, build: Build) -> Expr:
@@ -77,10 +77,10 @@ def extreme(node: AtenNode, build: Build) -> Expr:
 
 
 def _extreme(kind: str, x: Expr, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
-    if build.dtype(x) == np.bool_ and axes:
-        whole = build.reduce(kind, build.cast(x, np.uint8), axes, keeps)
-        return build.cast(whole, np.bool_)
-    return build.reduce(kind, x, axes, keeps)
+    if x.dtype == np.bool_ and axes:
+        whole = x.astype(np.uint8).reduce(kind, axes, keeps)
+        return whole.astype(np.bool_)
+    return x.reduce(kind, axes, keeps)
 
 
 def both_extremes(node: AtenNode, build: Build) -> list[Expr]:
@@ -94,18 +94,16 @@ def truth(node: AtenNode, build: Build) -> Expr:
     """Whether all elements, or any of them, are other than 0."""
     x = node.operand("self")
     kind = "min" if node.call.target.startswith("aten.all") else "max"
-    return _extreme(
-        kind, build.cast(x, np.bool_), axes_of(node, x, build), node.flag("keepdim"), build
-    )
+    return _extreme(kind, x.astype(np.bool_), axes_of(node, x, build), node.flag("keepdim"), build)
 
 
 def extreme_with_place(node: AtenNode, build: Build) -> list[Expr]:
     """The largest or least element of an axis, and where it stands."""
     x, keeps = node.operand("self"), node.flag("keepdim")
     kind = "max" if "max" in node.call.target else "min"
-    if not build.rank(x):
+    if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
-    axis = build.axis(node.integer("dim", build), build.rank(x))
+    axis = build.axis(node.integer("dim", build), x.rank)
     return [_extreme(kind, x, [axis], keeps, build), _place(kind, x, axis, keeps, build)]
 
 
@@ -113,17 +111,17 @@ def place(node: AtenNode, build: Build) -> Expr:
     """Where the largest or least element stands: along an axis, or in all elements as a row."""
     x = node.operand("self")
     kind, keeps = "max" if "max" in node.call.target else "min", node.flag("keepdim")
-    if not build.rank(x):
+    if not x.rank:
         return build.weight(np.array(0, np.int64))
     if node.has("dim"):
-        return _place(kind, x, build.axis(node.integer("dim", build), build.rank(x)), keeps, build)
-    found = _place(kind, build.reshape(x, [-1]), 0, False, build)
-    return build.reshape(found, [1] * build.rank(x)) if keeps else found
+        return _place(kind, x, build.axis(node.integer("dim", build), x.rank), keeps, build)
+    found = _place(kind, x.reshape([-1]), 0, False, build)
+    return found.reshape([1] * x.rank) if keeps else found
 
 
 def _place(kind: str, x: Expr, axis: int, keeps: bool, build: Build) -> Expr:
-    if build.dtype(x) == np.bool_:
-        x = build.cast(x, np.uint8)
+    if x.dtype == np.bool_:
+        x = x.astype(np.uint8)
     return build.value(ArgOp, [x], kind=kind, axis=axis, keepdims=keeps, select_last=False)
 
 
@@ -140,20 +138,20 @@ def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
 
     `correction` is what the divisor is less than the count.
     """
-    dtype = build.dtype(node.operand("self"))
-    x = build.wide(node.operand("self"))
+    dtype = node.operand("self").dtype
+    x = node.operand("self").wide()
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     _, apart = build.centered(x, axes)
-    sizes = build.sizes(x, axes, "a variance")
+    sizes = x.sizes(axes, "a variance")
     count = math.prod(sizes)
-    squares = build.reduce("sum_square", apart, axes, keeps)
+    squares = apart.reduce("sum_square", axes, keeps)
     if not axes:
-        squares = build.binary("mul", apart, apart)
+        squares = apart * apart
     divisor = max(count - _correction(node), 0.0)
-    spread = build.binary("div", squares, build.scalar_like(divisor, x))
+    spread = squares / divisor
     if "std" in node.call.target:
-        spread = build.unary("sqrt", spread)
-    return build.cast(spread, dtype), build.cast(build.reduce("mean", x, axes, keeps), dtype)
+        spread = spread.sqrt()
+    return spread.astype(dtype), x.mean(axes, keeps).astype(dtype)
 
 
 def variance(node: AtenNode, build: Build) -> Expr:
@@ -170,31 +168,31 @@ def norm(node: AtenNode, build: Build) -> Expr:
     """(sum of |x|^p)^(1/p) along axes; the largest or least size for infinite p."""
     x = node.operand("self" if node.has("self") else "x")
     dtype = node.dtype()
-    x = as_float(x if dtype is None else build.cast(x, dtype), build)
+    x = as_float(x if dtype is None else x.astype(dtype), build)
     p = node.number("p" if node.has("p") else "ord", 2.0)
     return p_norm(x, p, axes_of(node, x, build), node.flag("keepdim"), build)
 
 
 def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
     if not axes:
-        magnitude = build.unary("abs", x)
-        return magnitude if p else build.cast(build.cast(x, np.bool_), build.dtype(x))
+        magnitude = abs(x)
+        return magnitude if p else x.astype(np.bool_).astype(x.dtype)
     if p in (1.0, 2.0):
-        return build.reduce("l1" if p == 1 else "l2", x, axes, keeps)
+        return x.reduce("l1" if p == 1 else "l2", axes, keeps)
     if math.isinf(p):
-        return build.reduce("max" if p > 0 else "min", build.unary("abs", x), axes, keeps)
+        return abs(x).reduce("max" if p > 0 else "min", axes, keeps)
     if p == 0:
-        counted = build.cast(build.cast(x, np.bool_), build.dtype(x))
-        return build.reduce("sum", counted, axes, keeps)
-    powers = build.binary("pow", build.unary("abs", x), build.scalar_like(p, x))
-    sums = build.reduce("sum", powers, axes, keeps)
-    return build.binary("pow", sums, build.scalar_like(1 / p, sums))
+        counted = x.astype(np.bool_).astype(x.dtype)
+        return counted.sum(axes, keeps)
+    powers = abs(x) ** p
+    sums = powers.sum(axes, keeps)
+    return sums ** (1 / p)
 
 
 def distance(node: AtenNode, build: Build) -> Expr:
     """The norm of the difference of two tensors."""
-    apart = build.binary("sub", node.operand("self"), node.operand("other"))
-    return p_norm(apart, node.number("p", 2.0), list(range(build.rank(apart))), False, build)
+    apart = node.operand("self") - node.operand("other")
+    return p_norm(apart, node.number("p", 2.0), list(range(apart.rank)), False, build)
 
 
 def log_sum_exp(node: AtenNode, build: Build) -> Expr:
@@ -203,19 +201,19 @@ def log_sum_exp(node: AtenNode, build: Build) -> Expr:
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     if not axes:
         return x
-    greatest = build.reduce("max", x, axes, True)
-    is_infinite = build.unary("is_infinite", greatest, 1.0, 1.0)
-    shift = build.select(is_infinite, build.scalar_like(0, x), greatest)
-    sums = build.reduce("sum", build.unary("exp", build.binary("sub", x, shift)), axes, True)
-    result = build.binary("add", build.unary("log", sums), shift)
-    return result if keeps else build.squeeze(result, axes)
+    greatest = x.max(axes, True)
+    is_infinite = greatest.unary("is_infinite", 1.0, 1.0)
+    shift = where(is_infinite, 0, greatest)
+    sums = (x - shift).exp().sum(axes, True)
+    result = sums.log() + shift
+    return result if keeps else result.squeeze(axes)
 
 
 def count_nonzero(node: AtenNode, build: Build) -> Expr:
     """How many elements along axes are other than 0."""
     x = node.operand("self")
-    counted = build.cast(build.cast(x, np.bool_), np.int64)
-    return build.reduce("sum", counted, axes_of(node, x, build))
+    counted = x.astype(np.bool_).astype(np.int64)
+    return counted.sum(axes_of(node, x, build))
 
 
 # -- along an axis ---------------------------------------------------------------------------------
@@ -225,9 +223,9 @@ def running(node: AtenNode, build: Build) -> Expr:
     """Running sums or products along an axis."""
     x = _widened(node, node.operand("self"), build)
     kind = "prod" if "prod" in node.call.target else "sum"
-    if not build.rank(x):
+    if not x.rank:
         return x
-    axis = build.axis(node.integer("dim", build), build.rank(x))
+    axis = build.axis(node.integer("dim", build), x.rank)
     return build.value(CumulativeOp, [x], kind=kind, axis=axis, exclusive=False, reverse=False)
 
 
@@ -238,15 +236,15 @@ def running_log_sum(node: AtenNode, build: Build) -> Expr:
     W. D. Hillis and G. L. Steele, "Data parallel algorithms" (1986).
     """
     x = as_float(node.operand("self"), build)
-    if not build.rank(x):
+    if not x.rank:
         return x
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    (size,) = build.sizes(x, [axis], "running sums")
+    axis = build.axis(node.integer("dim", build), x.rank)
+    (size,) = x.sizes([axis], "running sums")
     reach = 1
     while reach < size:
-        low = [reach if a == axis else 0 for a in range(build.rank(x))]
-        before = build.slice(x, axis, 0, size - reach)
-        before = build.padded(before, low, [0] * build.rank(x), -math.inf)
+        low = [reach if a == axis else 0 for a in range(x.rank)]
+        before = x.slice(axis, 0, size - reach)
+        before = before.pad(low, [0] * x.rank, -math.inf)
         x = log_of_sum(x, before, 1.0, build)
         reach *= 2
     return x
@@ -255,19 +253,19 @@ def running_log_sum(node: AtenNode, build: Build) -> Expr:
 def top_k(node: AtenNode, build: Build) -> list[Expr]:
     """The k largest or least elements of an axis, in order, and where they stood."""
     x, k = node.operand("self"), node.integer("k", build)
-    if not build.rank(x):
+    if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
-    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    axis = build.axis(node.integer("dim", build, -1), x.rank)
     return _best(x, k, axis, node.flag("largest", True), build)
 
 
 def sort(node: AtenNode, build: Build) -> list[Expr]:
     """The elements of an axis in order, and where they stood; equal ones keep theirs."""
     x = node.operand("self")
-    if not build.rank(x):
+    if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
-    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
-    (size,) = build.sizes(x, [axis], "sorting")
+    axis = build.axis(node.integer("dim", build, -1), x.rank)
+    (size,) = x.sizes([axis], "sorting")
     return _best(x, size, axis, node.flag("descending"), build)
 
 
@@ -279,63 +277,63 @@ def sorted_places(node: AtenNode, build: Build) -> Expr:
 def sorted_values(node: AtenNode, build: Build) -> Expr:
     """The elements of the first axis in order."""
     x = node.operand("self")
-    if not build.rank(x):
+    if not x.rank:
         return x
-    (size,) = build.sizes(x, [0], "sorting")
+    (size,) = x.sizes([0], "sorting")
     return _best(x, size, 0, False, build)[0]
 
 
 def _best(x: Expr, k: int, axis: int, largest: bool, build: Build) -> list[Expr]:
-    wide = build.cast(x, np.uint8) if build.dtype(x) == np.bool_ else x
+    wide = x.astype(np.uint8) if x.dtype == np.bool_ else x
     values, places = build.values(TopKOp, [wide], k=k, axis=axis, largest=largest)
-    return [build.cast(values, build.dtype(x)), places]
+    return [values.astype(x.dtype), places]
 
 
 def k_th(node: AtenNode, build: Build) -> list[Expr]:
     """The k-th least element of an axis, and where it stands."""
     x, k, keeps = node.operand("self"), node.integer("k", build), node.flag("keepdim")
-    if not build.rank(x):
+    if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
-    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    axis = build.axis(node.integer("dim", build, -1), x.rank)
     found = _best(x, k, axis, False, build)
-    last = [build.slice(value, axis, k - 1, k) for value in found]
-    return last if keeps else [build.squeeze(value, [axis]) for value in last]
+    last = [value.slice(axis, k - 1, k) for value in found]
+    return last if keeps else [value.squeeze([axis]) for value in last]
 
 
 def median(node: AtenNode, build: Build) -> Expr | list[Expr]:
     """The element in the middle, the lower one of two: of an axis with its place, or of all."""
     x = node.operand("self")
-    if build.is_float(x) and "nan" in node.call.target:
+    if x.is_float and "nan" in node.call.target:
         raise Unsupported("a median of the elements that are numbers")
     is_whole = not node.has("dim")
     if is_whole:
-        x = build.reshape(x, [-1])
-    elif not build.rank(x):
+        x = x.reshape([-1])
+    elif not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
-    axis = build.axis(node.integer("dim", build, 0), build.rank(x))
-    (size,) = build.sizes(x, [axis], "a median")
+    axis = build.axis(node.integer("dim", build, 0), x.rank)
+    (size,) = x.sizes([axis], "a median")
     k = (size + 1) // 2
     values, places = _best(x, k, axis, False, build)
-    middle = [build.slice(value, axis, k - 1, k) for value in (values, places)]
+    middle = [value.slice(axis, k - 1, k) for value in (values, places)]
     if not node.flag("keepdim"):
-        middle = [build.squeeze(value, [axis]) for value in middle]
+        middle = [value.squeeze([axis]) for value in middle]
     return middle[0] if is_whole else middle
 
 
 def difference(node: AtenNode, build: Build) -> Expr:
     """What neighbours along an axis differ by, as often as asked for."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, -1), build.rank(x))
+    axis = build.axis(node.integer("dim", build, -1), x.rank)
     ends = [node.optional(name) for name in ("prepend", "append")]
     first, last = ([] if end is None else [end] for end in ends)
     x = build.concat([*first, x, *last], axis)
     for _ in range(node.integer("n", build, 1)):
-        (size,) = build.sizes(x, [axis], "differences")
-        low, high = build.slice(x, axis, 0, max(size - 1, 0)), build.slice(x, axis, 1, size)
-        if build.dtype(x) == np.bool_:
-            x = build.binary("xor", high, low)
+        (size,) = x.sizes([axis], "differences")
+        low, high = x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, size)
+        if x.dtype == np.bool_:
+            x = high ^ low
         else:
-            x = build.binary("sub", high, low)
+            x = high - low
     return x
 
 
@@ -343,16 +341,16 @@ def running_extreme(node: AtenNode, build: Build) -> list[Expr]:
     """The largest or least element up to each place of an axis, and where it stands, the last of
     equal ones."""
     x = node.operand("self")
-    if not build.rank(x):
+    if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
     kind = "max" if "max" in node.call.target else "min"
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    (size,) = build.sizes(x, [axis], "running extremes")
+    axis = build.axis(node.integer("dim", build), x.rank)
+    (size,) = x.sizes([axis], "running extremes")
     if size > LONGEST_UNROLLED:
         raise Unsupported(f"running extremes of {size} elements; {LONGEST_UNROLLED} at most")
     values, places = [], []
     for end in range(1, size + 1):
-        part = build.slice(x, axis, 0, end)
+        part = x.slice(axis, 0, end)
         values.append(_extreme(kind, part, [axis], True, build))
         place = build.value(ArgOp, [part], kind=kind, axis=axis, keepdims=True, select_last=True)
         places.append(place)
@@ -362,39 +360,39 @@ def running_extreme(node: AtenNode, build: Build) -> list[Expr]:
 def trace(node: AtenNode, build: Build) -> Expr:
     """The sum of a matrix' diagonal."""
     x = node.operand("self")
-    rows, columns = build.sizes(x, [0, 1], "a diagonal")
+    rows, columns = x.sizes([0, 1], "a diagonal")
     places = np.arange(min(rows, columns)) * (columns + 1)
-    wide = x if build.is_float(x) else build.cast(x, np.int64)
-    return build.reduce("sum", build.gather(build.reshape(wide, [-1]), places, 0), [0])
+    wide = x if x.is_float else x.astype(np.int64)
+    return wide.reshape([-1]).take(places, 0).sum([0])
 
 
 def cross(node: AtenNode, build: Build) -> Expr:
     """The product of vectors in space along an axis of size 3."""
     x, y = node.operand("self"), node.operand("other")
-    rank = max(build.rank(x), build.rank(y))
+    rank = max(x.rank, y.rank)
     if node.has("dim") or "linalg" in node.call.target:
         axis = build.axis(node.integer("dim", build, -1), rank)
     else:
-        axis = next(a for a in range(rank) if build.size(x, a) == 3)
+        axis = next(a for a in range(rank) if x.size(a) == 3)
     places = np.array([1, 2, 0]), np.array([2, 0, 1])
     turned = [
-        build.gather(v, place, axis)
+        v.take(place, axis)
         for v, place in ((x, places[0]), (y, places[1]), (x, places[1]), (y, places[0]))
     ]
     first, second = build.binary("mul", *turned[:2]), build.binary("mul", *turned[2:])
-    return build.binary("sub", first, second)
+    return first - second
 
 
 def renormalized(node: AtenNode, build: Build) -> Expr:
     """Slices of an axis whose norm is too large, scaled down to it."""
     x, limit = node.operand("self"), node.number("maxnorm")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    others = [a for a in range(build.rank(x)) if a != axis]
+    axis = build.axis(node.integer("dim", build), x.rank)
+    others = [a for a in range(x.rank) if a != axis]
     size = p_norm(x, node.number("p"), others, True, build)
-    small = build.scalar_like(1e-7, x)
-    factor = build.binary("div", build.scalar_like(limit, x), build.binary("add", size, small))
-    is_large = build.binary("greater", size, build.scalar_like(limit, x))
-    return build.binary("mul", x, build.select(is_large, factor, build.scalar_like(1, x)))
+    small = x.constant(1e-7)
+    factor = x.constant(limit) / (size + small)
+    is_large = size > limit
+    return x * where(is_large, factor, 1)
 
 
 def _overloads(*names: str) -> list[str]:

@@ -178,9 +178,9 @@ def _check(node: AtenNode, results: Sequence[Expr], build: Build) -> None:
             continue
         kind = kind.in_parts
         dtype = dtype_of(kind.element_type)
-        if build.dtype(value) != dtype:
+        if value.dtype != dtype:
             raise Unsupported(f"{build.dtype(value)} where the file says {dtype}")
-        shape = build.shape(value)
+        shape = value.shape
         fits = len(shape) == len(kind.sizes) and all(
             own == size or not isinstance(own, int) or not isinstance(size, int)
             for own, size in zip(shape, kind.sizes, strict=False)

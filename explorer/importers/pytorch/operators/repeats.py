@@ -24,16 +24,16 @@ from explorer.ir.top.selection import NonZeroOp, UniqueOp
 def unique(node: AtenNode, build: Build) -> list[Expr]:
     """The different elements in ascending order, which of them each is, and their counts."""
     x = node.operand("self")
-    flat = build.reshape(x, [-1])
+    flat = x.reshape([-1])
     values, _, inverse, counts = build.values(UniqueOp, [flat], axis=0, is_sorted=True)
-    places = build.reshape(inverse, build.all_sizes(x))
+    places = inverse.reshape(x.all_sizes())
     return _asked(node, values, places, counts, build)
 
 
 def unique_slices(node: AtenNode, build: Build) -> list[Expr]:
     """The different slices along an axis in ascending order; the inverse is always there."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
+    axis = build.axis(node.integer("dim", build), x.rank)
     values, _, inverse, counts = build.values(UniqueOp, [x], axis=axis, is_sorted=True)
     return [values, inverse, counts]
 
@@ -43,36 +43,36 @@ def first_of_runs(node: AtenNode, build: Build) -> list[Expr]:
     long they are."""
     x = node.operand("self")
     whole = not node.has("dim")
-    flat = build.reshape(x, [-1]) if whole else x
-    axis = 0 if whole else build.axis(node.integer("dim", build), build.rank(x))
+    flat = x.reshape([-1]) if whole else x
+    axis = 0 if whole else build.axis(node.integer("dim", build), x.rank)
     is_first = _is_first_of_run(flat, axis, build)
-    begins = build.squeeze(build.value(NonZeroOp, [is_first]), [0])
+    begins = build.value(NonZeroOp, [is_first]).squeeze([0])
     values = build.value(GatherOp, [flat, begins], axis=axis)
     one = build.weight(np.array(1, np.int64))
-    inverse = build.binary("sub", _running_sum(build.cast(is_first, np.int64), build), one)
-    (size,) = build.sizes(is_first, [0], "runs of elements")
+    inverse = _running_sum(is_first.astype(np.int64), build) - one
+    (size,) = is_first.sizes([0], "runs of elements")
     ends = build.concat([begins, build.weight(np.array([size], np.int64))], 0)
-    counts = build.binary("sub", build.slice(ends, 0, 1, TO_THE_END), begins)
-    places = build.reshape(inverse, build.all_sizes(x)) if whole else inverse
+    counts = ends.slice(0, 1, TO_THE_END) - begins
+    places = inverse.reshape(x.all_sizes()) if whole else inverse
     return _asked(node, values, places, counts, build)
 
 
 def repeat_by_counts(node: AtenNode, build: Build) -> Expr:
     """Each slice of an axis as often as its count says; without a tensor the place of each."""
     given = node.operand("repeats")
-    counts = build.cast(given, np.int64)
+    counts = given.astype(np.int64)
     if not node.has("self"):
         return _repeated_places(node, counts, build)
     if build.stored(given) is not None:
         return repeat_each(node, build)
     x = node.operand("self")
     x, axis = (
-        (x, build.axis(node.integer("dim", build), build.rank(x)))
+        (x, build.axis(node.integer("dim", build), x.rank))
         if node.has("dim")
-        else (build.reshape(x, [-1]), 0)
+        else (x.reshape([-1]), 0)
     )
-    sizes = [build.all_sizes(x)[axis]]
-    counts = expanded(build.reshape(counts, [-1]), sizes, build)
+    sizes = [x.all_sizes()[axis]]
+    counts = expanded(counts.reshape([-1]), sizes, build)
     return build.value(GatherOp, [x, _repeated_places(node, counts, build)], axis=axis)
 
 
@@ -82,23 +82,23 @@ def _repeated_places(node: AtenNode, counts: Expr, build: Build) -> Expr:
     if node.has("output_size"):
         number = build.weight(np.arange(node.integer("output_size", build)))
     else:
-        number = counted_to(build.reduce("sum", counts, [0]), build)
-    is_behind = build.binary("less_equal", build.unsqueeze(ends, [0]), build.unsqueeze(number, [1]))
-    return build.reduce("sum", build.cast(is_behind, np.int64), [1])
+        number = counted_to(counts.sum([0]), build)
+    is_behind = ends.unsqueeze([0]) <= number.unsqueeze([1])
+    return is_behind.astype(np.int64).sum([1])
 
 
 def _is_first_of_run(x: Expr, axis: int, build: Build) -> Expr:
     """Of each slice along an axis, whether it differs from the one before."""
-    (size,) = build.sizes(x, [axis], "runs of elements")
+    (size,) = x.sizes([axis], "runs of elements")
     before, behind = (
-        build.slice(x, axis, 0, max(size - 1, 0)),
-        build.slice(x, axis, 1, max(size, 1)),
+        x.slice(axis, 0, max(size - 1, 0)),
+        x.slice(axis, 1, max(size, 1)),
     )
-    differs = build.unary("not", build.binary("equal", before, behind))
-    others = [a for a in range(build.rank(x)) if a != axis]
-    any_differs = build.reduce("max", build.cast(differs, np.uint8), others)
+    differs = ~(before == behind)
+    others = [a for a in range(x.rank) if a != axis]
+    any_differs = differs.astype(np.uint8).max(others)
     first = build.weight(np.ones(min(size, 1), np.uint8))
-    return build.cast(build.concat([first, any_differs], 0), np.bool_)
+    return build.concat([first, any_differs], 0).astype(np.bool_)
 
 
 def _running_sum(x: Expr, build: Build) -> Expr:

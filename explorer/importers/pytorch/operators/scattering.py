@@ -28,21 +28,21 @@ def scatter(node: AtenNode, build: Build) -> Expr:
     """Values written into an axis, each at a place of its own; or added, multiplied, compared."""
     x, places = node.operand("self"), node.operand("index")
     word = node.text("reduce") or ("add" if "scatter_add" in node.call.target else "")
-    rank = build.rank(x)
+    rank = x.rank
     if node.has("src"):
-        values = build.cast(node.operand("src"), build.dtype(x))
+        values = node.operand("src").astype(x.dtype)
     else:
-        values = as_value(node, "value", build.dtype(x), build)
-        values = build.expand(values, build.all_sizes(places)) if build.rank(places) else values
+        values = as_value(node, "value", x.dtype, build)
+        values = values.broadcast_to(places.all_sizes()) if places.rank else values
     if not rank:
-        x, places, values = (build.reshape(v, [1]) for v in (x, places, values))
+        x, places, values = (v.reshape([1]) for v in (x, places, values))
     axis = build.axis(node.integer("dim", build), max(rank, 1))
-    sizes = build.shape(places)
-    if build.shape(values) != sizes and build.rank(values) == len(sizes):
-        known = build.sizes(places, range(len(sizes)), "what is scattered")
-        values = build.slices(values, {a: (0, n, 1) for a, n in enumerate(known)})
+    sizes = places.shape
+    if values.shape != sizes and values.rank == len(sizes):
+        known = places.sizes(range(len(sizes)), "what is scattered")
+        values = values.slices({a: (0, n, 1) for a, n in enumerate(known)})
     result = _joined(x, places, values, axis, word, node.flag("include_self", True), build)
-    return result if rank else build.reshape(result, [])
+    return result if rank else result.reshape([])
 
 
 def _joined(
@@ -60,20 +60,20 @@ def _joined(
     kind = _REDUCTIONS.get(word, "none")
 
     def written(base: Expr, number: float, reduction: str) -> Expr:
-        numbers = build.expand(build.scalar_like(number, base), build.all_sizes(places))
+        numbers = base.constant(number).broadcast_to(places.all_sizes())
         return build.value(
             ScatterElementsOp, [base, places, numbers], axis=axis, reduction=reduction
         )
 
-    base = x if includes_own else written(x, _neutral(kind, build.dtype(x)), "none")
+    base = x if includes_own else written(x, _neutral(kind, x.dtype), "none")
     result = build.value(ScatterElementsOp, [base, places, values], axis=axis, reduction=kind)
     if word != "mean":
         return result
-    if not build.is_float(x):
+    if not x.is_float:
         raise Unsupported("averages of whole numbers")
-    ones = build.expand(build.scalar_like(1, x), build.all_sizes(x))
+    ones = x.constant(1).broadcast_to(x.all_sizes())
     counts = written(ones if includes_own else written(ones, 0, "none"), 1, "add")
-    return build.binary("div", result, counts)
+    return result / counts
 
 
 def _neutral(kind: str, dtype: np.dtype) -> float:
@@ -88,34 +88,34 @@ def _neutral(kind: str, dtype: np.dtype) -> float:
 def index_write(node: AtenNode, build: Build) -> Expr:
     """Slices written, or joined with what was there, at some places of an axis."""
     x, places = node.operand("self"), node.operand("index")
-    rank = build.rank(x)
+    rank = x.rank
     axis = build.axis(node.integer("dim", build), max(rank, 1))
     name = next(n for n in ("source", "value") if node.has(n))
-    values = as_value(node, name, build.dtype(x), build)
-    places = build.reshape(places, [-1])
+    values = as_value(node, name, x.dtype, build)
+    places = places.reshape([-1])
     if not rank:
-        x = build.reshape(x, [1])
-    shape = build.all_sizes(x)
-    shape[axis] = build.all_sizes(places)[0]
-    values = build.reshape(values, [1]) if not build.rank(values) and not rank else values
+        x = x.reshape([1])
+    shape = x.all_sizes()
+    shape[axis] = places.all_sizes()[0]
+    values = values.reshape([1]) if not values.rank and not rank else values
     values = expanded(values, shape, build)
     is_added = "index_add" in node.call.target
     if is_added:
-        values = build.scaled(values, node.number("alpha", 1.0))
-    along = build.reshape(places, [-1 if a == axis else 1 for a in range(max(rank, 1))])
-    indices = build.expand(along, shape)
+        values = values.scaled(node.number("alpha", 1.0))
+    along = places.reshape([-1 if a == axis else 1 for a in range(max(rank, 1))])
+    indices = along.broadcast_to(shape)
     word = node.text("reduce") or ("add" if is_added else "")
     result = _joined(x, indices, values, axis, word, node.flag("include_self", True), build)
-    return result if rank else build.reshape(result, [])
+    return result if rank else result.reshape([])
 
 
 def put(node: AtenNode, build: Build) -> Expr:
     """Values written, or added, at places of the tensor as a row."""
     x, places, values = (node.operand(name) for name in ("self", "index", "source"))
-    flat = [build.reshape(v, [-1]) for v in (x, places, values)]
+    flat = [v.reshape([-1]) for v in (x, places, values)]
     reduction = "add" if node.flag("accumulate") else "none"
     written = build.value(ScatterElementsOp, flat, axis=0, reduction=reduction)
-    return build.reshape(written, build.all_sizes(x))
+    return written.reshape(x.all_sizes())
 
 
 CONVERTERS = {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.pytorch.operators.linear_algebra import norm_of_lines
 from explorer.importers.pytorch.operators.linear_systems import inverted, unit_like
 from explorer.importers.pytorch.operators.matrix_factors import transposed
@@ -44,66 +44,66 @@ class Decomposed:
 
 def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
-    rank = build.rank(x)
-    rows, columns = build.sizes(x, [rank - 2, rank - 1], "singular values")
-    scale = _scale(x, build) if build.dtype(x) == np.float64 else None
-    x = build.cast(x, np.float64)
-    x = x if scale is None else build.binary("div", x, scale)
+    rank = x.rank
+    rows, columns = x.sizes([rank - 2, rank - 1], "singular values")
+    scale = _scale(x, build) if x.dtype == np.float64 else None
+    x = x.astype(np.float64)
+    x = x if scale is None else x / scale
     is_wide = rows < columns
     x = transposed(x, build) if is_wide else x
     scaled, right = build.values(OrthogonalizeOp, [x])
-    norms = build.reduce("l2", scaled, [rank - 2])
+    norms = scaled.reduce("l2", [rank - 2])
     count = min(rows, columns)
     values, places = build.values(TopKOp, [norms], k=count, axis=rank - 2, largest=largest)
     scaled, right = (_in_order(v, places, build) for v in (scaled, right))
-    row = build.unsqueeze(values, [rank - 2])
-    is_zero = build.binary("equal", row, build.scalar_like(0, row))
-    left = build.binary("div", scaled, build.select(is_zero, build.scalar_like(1, row), row))
+    row = values.unsqueeze([rank - 2])
+    is_zero = row == 0
+    left = scaled / where(is_zero, 1, row)
     if scale is not None:
-        values = build.binary("mul", values, build.squeeze(scale, [rank - 1]))
+        values = values * scale.squeeze([rank - 1])
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
 
 
 def _scale(x: Expr, build: Build) -> Expr:
     """What each matrix of doubles is divided by, so that products of squares neither overflow nor
     vanish: 1 where they do not."""
-    axes = [build.rank(x) - 2, build.rank(x) - 1]
-    if 0 in build.shape(x):
-        return build.scalar_like(1, x)
-    largest = build.reduce("max", build.unary("abs", x), axes, True)
-    zero, one, small, large = (build.scalar_like(n, x) for n in (0, 1, 1 / SAFE, SAFE))
-    is_safe = build.binary("less_equal", largest, large)
-    is_safe = build.binary("and", is_safe, build.binary("greater_equal", largest, small))
-    is_zero = build.binary("equal", largest, zero)
-    return build.select(build.binary("or", is_safe, is_zero), one, largest)
+    axes = [x.rank - 2, x.rank - 1]
+    if 0 in x.shape:
+        return x.constant(1)
+    largest = abs(x).max(axes, True)
+    zero, one, small, large = (x.constant(n) for n in (0, 1, 1 / SAFE, SAFE))
+    is_safe = largest <= large
+    is_safe = is_safe & (largest >= small)
+    is_zero = largest == zero
+    return where(is_safe | is_zero, one, largest)
 
 
 def _in_order(x: Expr, places: Expr, build: Build) -> Expr:
     """The columns of every matrix at these places."""
-    rank = build.rank(x)
-    rows = build.unsqueeze(places, [rank - 2])
-    sizes = [*build.all_sizes(x)[: rank - 1], *build.all_sizes(places)[-1:]]
-    return build.value(GatherElementsOp, [x, build.expand(rows, sizes)], axis=rank - 1)
+    rank = x.rank
+    rows = places.unsqueeze([rank - 2])
+    sizes = [*x.all_sizes()[: rank - 1], *places.all_sizes()[-1:]]
+    return build.value(GatherElementsOp, [x, rows.broadcast_to(sizes)], axis=rank - 1)
 
 
 def svd(node: AtenNode, build: Build) -> list[Expr]:
     """U, S and Vᵀ (`svd`: V); without vectors those are empty."""
     name = node.call.target.removeprefix("aten.")
     x = node.operand(node.first())
-    dtype = build.dtype(x)
+    dtype = x.dtype
     found = decomposed(x, build)
-    values = build.cast(found.values, dtype)
+    values = found.values.astype(dtype)
     if not node.flag("compute_uv", True):
         nothing = build.weight(np.zeros(0, dtype))
         return [nothing, values, nothing]
-    sides = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "singular vectors")
+    sides = x.sizes([x.rank - 2, x.rank - 1], "singular vectors")
     is_full = not node.flag("some", True) if name == "svd" else _is_full(node, name)
     left, right = (
         completed(vectors, build) if is_full and side > min(sides) else vectors
         for vectors, side in zip((found.left, found.right), sides, strict=True)
     )
     right = right if name == "svd" else transposed(right, build)
-    return [build.cast(left, dtype), values, build.cast(right, dtype)]
+    return [left.astype(dtype), values, right.astype(dtype)]
 
 
 def _is_full(node: AtenNode, name: str) -> bool:
@@ -113,7 +113,7 @@ def _is_full(node: AtenNode, name: str) -> bool:
 def singular_values(node: AtenNode, build: Build) -> Expr:
     """The largest first."""
     x = node.operand("A")
-    return build.cast(decomposed(x, build).values, build.dtype(x))
+    return decomposed(x, build).values.astype(x.dtype)
 
 
 def rank_of_matrix(node: AtenNode, build: Build) -> Expr:
@@ -121,19 +121,19 @@ def rank_of_matrix(node: AtenNode, build: Build) -> Expr:
     x = _whole(node, node.operand(node.first()), build)
     values = decomposed(x, build).values
     bound = _bound(node, x, values, build)
-    is_above = build.binary("greater", values, bound)
-    return build.reduce("sum", build.cast(is_above, np.int64), [build.rank(values) - 1])
+    is_above = values > bound
+    return is_above.astype(np.int64).sum([values.rank - 1])
 
 
 def pseudo_inverse(node: AtenNode, build: Build) -> Expr:
     """V S⁻¹ Uᵀ, where values that are not above a bound count as 0 and have no inverse."""
     x = _whole(node, node.operand("self"), build)
     found = decomposed(x, build)
-    is_above = build.binary("greater", found.values, _bound(node, x, found.values, build))
-    zero = build.scalar_like(0, found.values)
-    inverse = build.select(is_above, build.unary("reciprocal", found.values), zero)
-    scaled = build.binary("mul", found.right, build.unsqueeze(inverse, [build.rank(x) - 2]))
-    return build.cast(build.matmul(scaled, transposed(found.left, build)), build.dtype(x))
+    is_above = found.values > _bound(node, x, found.values, build)
+    zero = found.values.constant(0)
+    inverse = where(is_above, found.values.reciprocal(), zero)
+    scaled = found.right * inverse.unsqueeze([x.rank - 2])
+    return (scaled @ transposed(found.left, build)).astype(x.dtype)
 
 
 def _whole(node: AtenNode, x: Expr, build: Build) -> Expr:
@@ -144,19 +144,19 @@ def _whole(node: AtenNode, x: Expr, build: Build) -> Expr:
 def _bound(node: AtenNode, x: Expr, values: Expr, build: Build) -> Expr:
     """max(atol, rtol times the largest value); rtol is the rounding of a number times the longer
     side unless a bound is given."""
-    sides = build.sizes(x, [build.rank(x) - 2, build.rank(x) - 1], "a bound of singular values")
-    rounding = float(np.finfo(build.dtype(x)).eps) * max(sides)
-    largest = build.reduce("max", values, [build.rank(values) - 1], True)
+    sides = x.sizes([x.rank - 2, x.rank - 1], "a bound of singular values")
+    rounding = float(np.finfo(x.dtype).eps) * max(sides)
+    largest = values.max([values.rank - 1], True)
     absolute = _given_bound(node, ("tol", "atol"), largest, build)
     relative = _given_bound(node, ("rcond", "rtol"), largest, build)
     if relative is None:
-        relative = build.scalar_like(0.0 if node.has("tol") else rounding, largest)
+        relative = largest.constant(0.0 if node.has("tol") else rounding)
         if absolute is not None and not node.has("tol"):
-            zero = build.scalar_like(0, largest)
-            is_given = build.binary("greater", absolute, zero)
-            relative = build.select(is_given, zero, relative)
-    bound = build.binary("mul", largest, relative)
-    return bound if absolute is None else build.binary("max", bound, absolute)
+            zero = largest.constant(0)
+            is_given = absolute > zero
+            relative = where(is_given, zero, relative)
+    bound = largest * relative
+    return bound if absolute is None else maximum(bound, absolute)
 
 
 def _given_bound(node: AtenNode, names: Sequence[str], like: Expr, build: Build) -> Expr | None:
@@ -164,31 +164,31 @@ def _given_bound(node: AtenNode, names: Sequence[str], like: Expr, build: Build)
     name = next(filter(node.has, names), None)
     if name is None:
         return None
-    found = as_value(node, name, build.dtype(like), build)
-    return build.unsqueeze(found, [build.rank(found)]) if build.rank(found) else found
+    found = as_value(node, name, like.dtype, build)
+    return found.unsqueeze([found.rank]) if found.rank else found
 
 
 def condition(node: AtenNode, build: Build) -> Expr:
     """The norm of a matrix times that of its inverse; of singular values their quotient."""
     x, order = node.operand("self"), node.argument("p")
     order = 2 if order is None else order
-    dtype, axes = build.dtype(x), (build.rank(x) - 2, build.rank(x) - 1)
+    dtype, axes = x.dtype, (x.rank - 2, x.rank - 1)
     if order in (2, -2):
         values = decomposed(x, build).values
         ends = [
-            build.reduce(kind, values, [build.rank(values) - 1])
+            values.reduce(kind, [values.rank - 1])
             for kind in (("max", "min") if order == 2 else ("min", "max"))
         ]
-        return build.cast(build.binary("div", *ends), dtype)
+        return build.binary("div", *ends).astype(dtype)
     both = [x, inverted(x, build)]
     return build.binary("mul", *(matrix_norm(v, order, axes, False, build) for v in both))
 
 
 def norm(node: AtenNode, build: Build) -> Expr:
     """Of vectors along one axis or of all elements, of matrices along two."""
-    x, keeps, rank = node.operand("self"), node.flag("keepdim"), build.rank(node.operand("self"))
+    x, keeps, rank = node.operand("self"), node.flag("keepdim"), node.operand("self").rank
     dtype = node.dtype()
-    x = x if dtype is None else build.cast(x, dtype)
+    x = x if dtype is None else x.astype(dtype)
     order = node.argument("ord")
     axes = [build.axis(a, rank) for a in node.integers("dim", build, range(rank))] if rank else []
     is_matrix = len(axes) == 2 and (order is not None or node.call.target.endswith("str_ord"))
@@ -201,14 +201,14 @@ def norm(node: AtenNode, build: Build) -> Expr:
 def nuclear_norm(node: AtenNode, build: Build) -> Expr:
     """The sum of singular values."""
     x = node.operand("self")
-    rank = build.rank(x)
+    rank = x.rank
     axes = [build.axis(a, rank) for a in node.integers("dim", build, range(rank))]
     return matrix_norm(x, "nuc", (axes[0], axes[1]), node.flag("keepdim"), build)
 
 
 def matrix_norm(x: Expr, order: object, axes: tuple[int, int], keeps: bool, build: Build) -> Expr:
     """By its name: fro, nuc, 2 and -2 (singular values), 1, -1 and infinities (sums of lines)."""
-    if 0 in (build.size(x, axis) for axis in axes):  # the norm of nothing is 0
+    if 0 in (x.size(axis) for axis in axes):  # the norm of nothing is 0
         order = "fro"
     if order in (None, "fro"):
         return p_norm(x, 2.0, list(axes), keeps, build)
@@ -216,12 +216,12 @@ def matrix_norm(x: Expr, order: object, axes: tuple[int, int], keeps: bool, buil
         if not isinstance(order, int | float):
             raise Unsupported(f"a norm {order!r}")
         return norm_of_lines(x, float(order), axes, keeps, build)
-    rest = [axis for axis in range(build.rank(x)) if axis not in axes]
-    values = decomposed(build.transpose(x, [*rest, *axes]), build).values
+    rest = [axis for axis in range(x.rank) if axis not in axes]
+    values = decomposed(x.transpose([*rest, *axes]), build).values
     kind = {"nuc": "sum", 2: "max", -2: "min"}[order]  # pyright: ignore[reportArgumentType]
-    found = build.reduce(kind, values, [build.rank(values) - 1])
-    found = build.cast(found, build.dtype(x))
-    return build.unsqueeze(found, sorted(axes)) if keeps else found
+    found = values.reduce(kind, [values.rank - 1])
+    found = found.astype(x.dtype)
+    return found.unsqueeze(sorted(axes)) if keeps else found
 
 
 # -- symmetric matrices ----------------------------------------------------------------------------
@@ -235,20 +235,20 @@ def eigenvalues(node: AtenNode, build: Build) -> Expr:
 def eigenvectors(node: AtenNode, build: Build) -> list[Expr]:
     """Eigenvalues of symmetric matrices, the smallest first, and vectors as columns."""
     x = node.operand(node.first())
-    rank, dtype = build.rank(x), build.dtype(x)
-    whole = build.cast(_mirrored(x, node.text("UPLO", "L").upper() == "U", build), np.float64)
+    rank, dtype = x.rank, x.dtype
+    whole = _mirrored(x, node.text("UPLO", "L").upper() == "U", build).astype(np.float64)
     bound = norm_of_lines(whole, math.inf, (rank - 2, rank - 1), True, build)
-    shifted = build.binary("add", whole, build.binary("mul", unit_like(whole, build), bound))
+    shifted = whole + unit_like(whole, build) * bound
     found = decomposed(shifted, build, largest=False)
-    values = build.binary("sub", found.values, build.squeeze(bound, [rank - 1]))
-    return [build.cast(v, dtype) for v in (values, found.right)]
+    values = found.values - bound.squeeze([rank - 1])
+    return [v.astype(dtype) for v in (values, found.right)]
 
 
 def _mirrored(x: Expr, is_upper: bool, build: Build) -> Expr:
     """The matrix of which one triangle is given."""
-    (size,) = build.sizes(x, [build.rank(x) - 1], "eigenvalues")
+    (size,) = x.sizes([x.rank - 1], "eigenvalues")
     kept: np.ndarray = (np.triu if is_upper else np.tril)(np.ones((size, size), np.bool_))
-    return build.select(build.weight(kept), x, transposed(x, build))
+    return where(build.weight(kept), x, transposed(x, build))
 
 
 CONVERTERS = {

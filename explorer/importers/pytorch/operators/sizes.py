@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.importers.building.attention_scores import length
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.file.program import Ref
 from explorer.importers.pytorch.operators.node import AtenNode
 
@@ -36,15 +36,15 @@ _DOUBLE, _LONG = np.dtype(np.float64), np.dtype(np.int64)
 def size(node: AtenNode, build: Build) -> Expr:
     """How many elements an axis has."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build), build.rank(x))
-    known = build.size(x, axis)
+    axis = build.axis(node.integer("dim", build), x.rank)
+    known = x.size(axis)
     return build.weight(np.array(known, np.int64)) if known is not None else length(x, axis, build)
 
 
 def count(node: AtenNode, build: Build) -> Expr:
     """How many elements a tensor has."""
     x = node.operand("self")
-    known = build.sizes(x, range(build.rank(x)), "the number of elements")
+    known = x.sizes(range(x.rank), "the number of elements")
     return build.weight(np.array(int(np.prod(known)), np.int64))
 
 
@@ -53,60 +53,60 @@ def arithmetic(node: AtenNode, build: Build) -> Expr:
     kind = node.call.target.split(".")[1]
     values = [_value(node, name, build) for name in node.call.arguments]
     if kind in ("neg", "not_"):
-        return build.unary("neg" if kind == "neg" else "not", values[0])
+        return values[0].unary("neg" if kind == "neg" else "not")
     left, right = _alike(values, build)
     if kind == "floordiv":
-        rest = build.binary("mod", left, right)
-        return build.binary("div", build.binary("sub", left, rest), right)
+        rest = left % right
+        return (left - rest) / right
     if kind == "truediv":
-        left, right = (build.cast(value, np.float64) for value in (left, right))
-        return build.binary("div", left, right)
+        left, right = (value.astype(np.float64) for value in (left, right))
+        return left / right
     if kind == "ne":
-        return build.unary("not", build.binary("equal", left, right))
-    return build.binary(_ARITHMETIC[kind], left, right)
+        return ~(left == right)
+    return left.binary(_ARITHMETIC[kind], right)
 
 
 def extreme(node: AtenNode, build: Build) -> Expr:
     """The larger or the smaller of two."""
     values = [_value(node, name, build) for name in node.call.arguments]
     left, right = _alike(values, build)
-    return build.binary("max" if node.call.target.endswith("max") else "min", left, right)
+    return left.binary("max" if node.call.target.endswith("max") else "min", right)
 
 
 def to_float(node: AtenNode, build: Build) -> Expr:
     """As a number of double precision."""
-    return build.cast(_value(node, node.first(), build), np.float64)
+    return _value(node, node.first(), build).astype(np.float64)
 
 
 def to_integer(node: AtenNode, build: Build) -> Expr:
     """As a whole number: rounded towards zero, downwards or upwards."""
     value = _value(node, node.first(), build)
     kind = node.call.target.split(".")[1]
-    if kind in ("floor", "ceil") and build.is_float(value):
-        value = build.unary(kind, value)
-    return build.cast(value, np.int64)
+    if kind in ("floor", "ceil") and value.is_float:
+        value = value.unary(kind)
+    return value.astype(np.int64)
 
 
 def square_root(node: AtenNode, build: Build) -> Expr:
     """The square root of a number, in double precision."""
     value = _value(node, node.first(), build)
-    return build.unary("sqrt", build.cast(value, np.float64))
+    return value.astype(np.float64).sqrt()
 
 
 def one_of(node: AtenNode, build: Build) -> Expr:
     """One of two numbers."""
     condition, *values = (_value(node, name, build) for name in node.call.arguments)
     left, right = _alike(values, build)
-    return build.select(build.cast(condition, np.bool_), left, right)
+    return where(condition.astype(np.bool_), left, right)
 
 
 def item(node: AtenNode, build: Build) -> Expr:
     """The only element of a tensor, as a number."""
     x = node.operand("self")
-    scalar = build.reshape(x, []) if build.rank(x) else x
-    if build.dtype(x) == np.bool_:
+    scalar = x.reshape([]) if x.rank else x
+    if x.dtype == np.bool_:
         return scalar
-    return build.cast(scalar, np.float64 if build.is_float(x) else np.int64)
+    return scalar.astype(np.float64 if x.is_float else np.int64)
 
 
 def nothing(node: AtenNode, build: Build) -> Sequence[Expr]:
@@ -129,10 +129,10 @@ def _value(node: AtenNode, name: str, build: Build) -> Expr:
 def _alike(values: Sequence[Expr], build: Build) -> list[Expr]:
     if len(values) != 2:
         raise ValueError(f"{len(values)} numbers; two expected")
-    if build.dtype(values[0]) == build.dtype(values[1]):
+    if values[0].dtype == values[1].dtype:
         return list(values)
-    is_float = any(build.is_float(value) for value in values)
-    return [build.cast(value, _DOUBLE if is_float else _LONG) for value in values]
+    is_float = any(value.is_float for value in values)
+    return [value.astype(_DOUBLE if is_float else _LONG) for value in values]
 
 
 CONVERTERS = {

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float, promoted
 from explorer.importers.pytorch.operators.unary import plain_name, square, truncated
@@ -34,32 +34,32 @@ def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
 
     def convert(node: AtenNode, build: Build) -> Expr:
         x = as_float(node.operand("self"), build)
-        return build.cast(formula(build.cast(x, np.float64), build), build.dtype(x))
+        return formula(x.astype(np.float64), build).astype(x.dtype)
 
     convert.__module__ = __name__  # by which its family is found
     return convert
 
 
 def plus(x: Expr, number: float, build: Build) -> Expr:
-    return build.binary("add", x, build.scalar_like(number, x))
+    return x + number
 
 
 def polynomial(coefficients: Sequence[float], x: Expr, build: Build) -> Expr:
     """The first coefficient is that of x^0; by Horner's rule."""
-    result = build.scalar_like(coefficients[-1], x)
+    result = x.constant(coefficients[-1])
     for number in reversed(coefficients[:-1]):
-        result = plus(build.binary("mul", result, x), number, build)
+        result = plus(result * x, number, build)
     return result
 
 
 def where_less(x: Expr, bound: float, if_true: Expr, if_false: Expr, build: Build) -> Expr:
-    return build.select(build.binary("less", x, build.scalar_like(bound, x)), if_true, if_false)
+    return where(x < bound, if_true, if_false)
 
 
 def _sum(values: Sequence[Expr], build: Build) -> Expr:
     result = values[0]
     for value in values[1:]:
-        result = build.binary("add", result, value)
+        result = result + value
     return result
 
 
@@ -68,9 +68,9 @@ def _sum(values: Sequence[Expr], build: Build) -> Expr:
 
 def _mirrored(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """x, or 1 - x below 1/2, and pi times what x is apart from a whole number."""
-    one = build.scalar_like(1, x)
-    angle = build.scaled(build.binary("sub", x, build.unary("round", x)), math.pi)
-    return where_less(x, 0.5, build.binary("sub", one, x), x, build), angle
+    one = x.constant(1)
+    angle = (x - x.round()).scaled(math.pi)
+    return where_less(x, 0.5, one - x, x, build), angle
 
 
 def log_gamma(x: Expr, build: Build) -> Expr:
@@ -79,40 +79,40 @@ def log_gamma(x: Expr, build: Build) -> Expr:
     z = plus(y, _STEPS, build)
     passed = y
     for step in range(1, _STEPS):
-        passed = build.binary("mul", passed, plus(y, step, build))
-    inverse = build.unary("reciprocal", z)
+        passed = passed * plus(y, step, build)
+    inverse = z.reciprocal()
     series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
-    rest = build.binary("mul", inverse, polynomial(series, square(inverse, build), build))
-    main = build.binary("mul", plus(z, -0.5, build), build.unary("log", z))
-    main = plus(build.binary("sub", main, z), math.log(2 * math.pi) / 2, build)
-    value = build.binary("sub", build.binary("add", main, rest), build.unary("log", passed))
-    sine = build.unary("log", build.unary("abs", build.unary("sin", angle)))
-    turned = build.binary("sub", build.scalar_like(math.log(math.pi), x), sine)
-    result = where_less(x, 0.5, build.binary("sub", turned, value), value, build)
-    infinite = build.unary("is_infinite", x, 1.0, 1.0)
-    return build.select(infinite, build.scalar_like(math.inf, x), result)
+    rest = inverse * polynomial(series, square(inverse, build), build)
+    main = plus(z, -0.5, build) * z.log()
+    main = plus(main - z, math.log(2 * math.pi) / 2, build)
+    value = main + rest - passed.log()
+    sine = abs(angle.sin()).log()
+    turned = math.log(math.pi) - sine
+    result = where_less(x, 0.5, turned - value, value, build)
+    infinite = x.unary("is_infinite", 1.0, 1.0)
+    return where(infinite, math.inf, result)
 
 
 def digamma(x: Expr, build: Build) -> Expr:
     """The derivative of log(Gamma(x)); 6.3.18 and 6.3.7. Nothing at whole numbers below 0."""
     y, angle = _mirrored(x, build)
     z = plus(y, _STEPS, build)
-    inverse = build.unary("reciprocal", z)
+    inverse = z.reciprocal()
     series = [0.0, *(-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1))]
     tail = polynomial(series, square(inverse, build), build)
-    main = build.binary("sub", build.unary("log", z), build.scaled(inverse, 0.5))
-    steps = [build.unary("reciprocal", plus(y, step, build)) for step in range(_STEPS)]
-    value = build.binary("sub", build.binary("add", main, tail), _sum(steps, build))
-    cotangent = build.unary("reciprocal", build.unary("tan", angle))
-    turned = build.binary("sub", value, build.scaled(cotangent, math.pi))
-    zero = build.scalar_like(0, x)
-    is_pole = build.binary("and", build.binary("less", x, zero), _is_zero(angle, build))
-    turned = build.select(is_pole, build.scalar_like(math.nan, x), turned)
+    main = z.log() - inverse * 0.5
+    steps = [plus(y, step, build).reciprocal() for step in range(_STEPS)]
+    value = main + tail - _sum(steps, build)
+    cotangent = angle.tan().reciprocal()
+    turned = value - cotangent.scaled(math.pi)
+    zero = x.constant(0)
+    is_pole = (x < zero) & _is_zero(angle, build)
+    turned = where(is_pole, math.nan, turned)
     return where_less(x, 0.5, turned, value, build)
 
 
 def _is_zero(x: Expr, build: Build) -> Expr:
-    return build.binary("equal", x, build.scalar_like(0, x))
+    return x == 0
 
 
 def _polygamma(x: Expr, n: int, build: Build) -> Expr:
@@ -121,24 +121,24 @@ def _polygamma(x: Expr, n: int, build: Build) -> Expr:
     s, z = n + 1, plus(y, _STEPS, build)
 
     def power(value: Expr) -> Expr:
-        return build.binary("pow", value, build.scalar_like(-s, x))
+        return value**-s
 
-    inverse = build.unary("reciprocal", z)
+    inverse = z.reciprocal()
     series, rising = [0.5], 1.0
     for k, number in enumerate(_BERNOULLI, 1):
         # s (s + 1) ... (s + 2 k - 2) B2k / (2 k)! z^(1 - 2 k)
         rising = math.prod(range(s, s + 2 * k - 1)) * number / math.factorial(2 * k)
         series += [rising, 0.0]
-    tail = build.binary("mul", power(z), polynomial(series[:-1], inverse, build))
-    integral = build.scaled(build.binary("mul", power(z), z), 1 / n)
+    tail = power(z) * polynomial(series[:-1], inverse, build)
+    integral = (power(z) * z).scaled(1 / n)
     zeta = _sum([*(power(plus(y, k, build)) for k in range(_STEPS)), integral, tail], build)
-    value = build.scaled(zeta, (-1.0) ** (n + 1) * math.factorial(n))
+    value = zeta.scaled((-1.0) ** (n + 1) * math.factorial(n))
     derivative = Polynomial([0, 1])  # of cot(pi x), in cot(pi x)
     for _ in range(n):
         derivative = derivative.deriv() * Polynomial([-math.pi, 0, -math.pi])
-    cotangent = build.unary("reciprocal", build.unary("tan", angle))
+    cotangent = angle.tan().reciprocal()
     slope = polynomial([float(c) for c in derivative.coef], cotangent, build)
-    turned = build.binary("sub", build.scaled(value, (-1.0) ** n), build.scaled(slope, math.pi))
+    turned = value.scaled((-1.0) ** n) - slope.scaled(math.pi)
     return where_less(x, 0.5, turned, value, build)
 
 
@@ -171,25 +171,25 @@ _FROM = 4.0
 
 def scaled_erfc(x: Expr, build: Build) -> Expr:
     """e^(x^2) erfc(x); 7.1.14 for large x."""
-    small = build.binary("min", x, build.scalar_like(_FROM, x))
-    rest = build.binary("sub", build.scalar_like(1, x), build.unary("erf", small))
-    near = build.binary("mul", build.unary("exp", square(small, build)), rest)
-    large = build.binary("max", x, build.scalar_like(_FROM, x))
+    small = minimum(x, _FROM)
+    rest = x.constant(1) - small.erf()
+    near = square(small, build).exp() * rest
+    large = maximum(x, _FROM)
     fraction = large
     for level in range(14, 0, -1):
-        quotient = build.binary("div", build.scalar_like(level / 2, x), fraction)
-        fraction = build.binary("add", large, quotient)
-    far = build.scaled(build.unary("reciprocal", fraction), 1 / math.sqrt(math.pi))
+        quotient = level / 2 / fraction
+        fraction = large + quotient
+    far = fraction.reciprocal().scaled(1 / math.sqrt(math.pi))
     return where_less(x, _FROM, near, far, build)
 
 
 def log_normal(x: Expr, build: Build) -> Expr:
     """The logarithm of the normal distribution's share below x."""
-    turned = build.scaled(x, -math.sqrt(0.5))
-    below = build.unary("log", build.scaled(scaled_erfc(turned, build), 0.5))
-    below = build.binary("sub", below, build.scaled(square(x, build), 0.5))
-    share = build.scaled(plus(build.unary("erf", build.scaled(x, math.sqrt(0.5))), 1.0, build), 0.5)
-    return where_less(x, -1.0, below, build.unary("log", share), build)
+    turned = x.scaled(-math.sqrt(0.5))
+    below = (scaled_erfc(turned, build) * 0.5).log()
+    below = below - square(x, build) * 0.5
+    share = plus(x.scaled(math.sqrt(0.5)).erf(), 1.0, build) * 0.5
+    return where_less(x, -1.0, below, share.log(), build)
 
 
 def normal_quantile(p: Expr, build: Build) -> Expr:
@@ -197,38 +197,38 @@ def normal_quantile(p: Expr, build: Build) -> Expr:
 
     log(ndtr) is concave: Newton's method approaches from the left, of what lies left of 0.
     """
-    rest = build.binary("sub", build.scalar_like(1, p), p)
-    return _quantile_of(build.binary("min", p, rest), plus(p, -0.5, build), build)
+    rest = 1 - p
+    return _quantile_of(minimum(p, rest), plus(p, -0.5, build), build)
 
 
 def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
     """share: at most 1/2, of the smaller side. side: negative for the left one."""
-    goal = build.unary("log", share)
-    x = build.unary("neg", build.unary("sqrt", build.scaled(goal, -2.0)))
+    goal = share.log()
+    x = -(goal * -2.0).sqrt()
     for _ in range(6):
-        erfc = scaled_erfc(build.scaled(x, -math.sqrt(0.5)), build)
-        value = build.unary("log", build.scaled(erfc, 0.5))
-        value = build.binary("sub", value, build.scaled(square(x, build), 0.5))
-        step = build.binary("mul", build.binary("sub", goal, value), erfc)
-        x = build.binary("add", x, build.scaled(step, math.sqrt(math.pi / 2)))
-    x = build.select(_is_zero(share, build), build.scalar_like(-math.inf, x), x)
-    return where_less(side, 0.0, x, build.unary("neg", x), build)
+        erfc = scaled_erfc(x.scaled(-math.sqrt(0.5)), build)
+        value = (erfc * 0.5).log()
+        value = value - square(x, build) * 0.5
+        step = (goal - value) * erfc
+        x = x + step.scaled(math.sqrt(math.pi / 2))
+    x = where(_is_zero(share, build), -math.inf, x)
+    return where_less(side, 0.0, x, -x, build)
 
 
 def inverse_erf(x: Expr, build: Build) -> Expr:
     """ndtri((1 + x) / 2) / sqrt(2); near 0 the first terms of the series, which keep its digits."""
-    size = build.unary("abs", x)
-    rest = build.binary("sub", build.scalar_like(1, x), size)
-    far = build.scaled(_quantile_of(build.scaled(rest, 0.5), x, build), math.sqrt(0.5))
-    cubed = build.binary("mul", x, square(x, build))
-    near = build.binary("add", x, build.scaled(cubed, math.pi / 12))
-    return where_less(size, 1e-4, build.scaled(near, math.sqrt(math.pi) / 2), far, build)
+    size = abs(x)
+    rest = 1 - size
+    far = _quantile_of(rest * 0.5, x, build).scaled(math.sqrt(0.5))
+    cubed = x * square(x, build)
+    near = x + cubed.scaled(math.pi / 12)
+    return where_less(size, 1e-4, near.scaled(math.sqrt(math.pi) / 2), far, build)
 
 
 def spherical_bessel(x: Expr, build: Build) -> Expr:
     """sin(x) / x, 1 at 0; 10.1.11."""
-    quotient = build.binary("div", build.unary("sin", x), x)
-    return build.select(_is_zero(x, build), build.scalar_like(1, x), quotient)
+    quotient = x.sin() / x
+    return where(_is_zero(x, build), 1, quotient)
 
 
 # -- Chebyshev polynomials -------------------------------------------------------------------------
@@ -238,51 +238,51 @@ def chebyshev(node: AtenNode, build: Build) -> Expr:
     """The polynomial of degree n, without its fraction; 0 for negative ones. 22.3.15 and 22.3.16,
     and the same with hyperbolic functions outside of -1 ... 1."""
     x, n = promoted(node, ("x", "n"), build)
-    if not build.is_float(x):
+    if not x.is_float:
         raise Unsupported("polynomials of whole numbers")
-    name, dtype = plain_name(node), build.dtype(x)
-    x, n = (build.cast(v, np.float64) for v in (x, n))
+    name, dtype = plain_name(node), x.dtype
+    x, n = (v.astype(np.float64) for v in (x, n))
     n = truncated(n, build)
     if "shifted" in name:
-        x = plus(build.scaled(x, 2.0), -1.0, build)
+        x = plus(x * 2.0, -1.0, build)
     kind = name[-1]
-    size, one = build.unary("abs", x), build.scalar_like(1, x)
+    size, one = abs(x), x.constant(1)
     angles = {
-        "inside": build.unary("acos", build.binary("min", size, one)),
-        "outside": build.unary("acosh", build.binary("max", size, one)),
+        "inside": minimum(size, one).unary("acos"),
+        "outside": maximum(size, one).unary("acosh"),
     }
-    is_outside = build.binary("greater", size, one)
+    is_outside = size > one
 
     def of(kind: str) -> Expr:
         inside = _by_angle(kind, n, angles["inside"], "sin", "cos", build)
         outside = _by_angle(kind, n, angles["outside"], "sinh", "cosh", build)
-        return build.select(is_outside, outside, inside)
+        return where(is_outside, outside, inside)
 
     value = of(kind)
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    is_negative = x < 0
     if kind in "vw":  # each is the other's mirror image
-        value = build.select(is_negative, of("w" if kind == "v" else "v"), value)
-    half = build.scaled(n, 0.5)
-    is_odd = build.binary("less", build.unary("floor", half), half)
-    is_turned = build.binary("and", is_negative, is_odd)
-    value = build.select(is_turned, build.unary("neg", value), value)
-    return build.cast(where_less(n, 0.0, build.scalar_like(0, x), value, build), dtype)
+        value = where(is_negative, of("w" if kind == "v" else "v"), value)
+    half = n * 0.5
+    is_odd = half.floor() < half
+    is_turned = is_negative & is_odd
+    value = where(is_turned, -value, value)
+    return where_less(n, 0.0, x.constant(0), value, build).astype(dtype)
 
 
 def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str, build: Build) -> Expr:
     """T: cos(n a). U: sin((n + 1) a) / sin(a). V: cos((n + 1/2) a) / cos(a / 2), W with sines."""
     if kind == "t":
-        return build.unary(cosine, build.binary("mul", n, angle))
+        return (n * angle).unary(cosine)
     added, factor = (1.0, 1.0) if kind == "u" else (0.5, 0.5)
     count = plus(n, added, build)
     function = cosine if kind == "v" else sine
-    dividend = build.unary(function, build.binary("mul", count, angle))
-    divisor = build.unary(function, build.scaled(angle, factor))
-    quotient = build.binary("div", dividend, divisor)
+    dividend = (count * angle).unary(function)
+    divisor = angle.scaled(factor).unary(function)
+    quotient = dividend / divisor
     if kind == "v":
         return quotient
-    limit = build.scaled(count, 1 / factor)
-    return build.select(_is_zero(angle, build), limit, quotient)
+    limit = count.scaled(1 / factor)
+    return where(_is_zero(angle, build), limit, quotient)
 
 
 _FORMULAS: dict[str, Formula] = {
@@ -305,7 +305,7 @@ def of_x(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
 
     def convert(node: AtenNode, build: Build) -> Expr:
         x = as_float(node.operand("x"), build)
-        return build.cast(formula(build.cast(x, np.float64), build), build.dtype(x))
+        return formula(x.astype(np.float64), build).astype(x.dtype)
 
     convert.__module__ = __name__
     return convert

@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement as repeated_choices
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_value, common_dtype
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -33,27 +33,27 @@ def _zero_place(build: Build) -> Expr:
 def _ordered(x: Expr, axis: int, build: Build) -> Sequence[Expr]:
     """The elements of an axis from the least to the largest, what is no number last, with their
     places."""
-    (size,) = build.sizes(x, [axis], "sorting")
-    if not build.is_float(x):
+    (size,) = x.sizes([axis], "sorting")
+    if not x.is_float:
         return build.values(TopKOp, [x], k=size, axis=axis, largest=False)
     # Numbers come first whatever the sort makes of NaN: infinities stand for it.
-    is_nan = build.unary("is_nan", x)
-    key = build.select(is_nan, build.scalar_like(np.inf, x), x)
+    is_nan = x.is_nan()
+    key = where(is_nan, np.inf, x)
     keys, places = build.values(TopKOp, [key], k=size, axis=axis, largest=False)
-    taken = build.value(GatherElementsOp, [build.cast(is_nan, np.uint8), places], axis=axis)
+    taken = build.value(GatherElementsOp, [is_nan.astype(np.uint8), places], axis=axis)
     # Stable among infinities, so those that are NaN need their own order.
     order = build.values(TopKOp, [taken], k=size, axis=axis, largest=False)[1]
     values = build.value(GatherElementsOp, [keys, order], axis=axis)
-    marks = build.cast(build.value(GatherElementsOp, [taken, order], axis=axis), np.bool_)
+    marks = build.value(GatherElementsOp, [taken, order], axis=axis).astype(np.bool_)
     places = build.value(GatherElementsOp, [places, order], axis=axis)
-    return [build.select(marks, build.scalar_like(np.nan, x), values), places]
+    return [where(marks, np.nan, values), places]
 
 
 def _whole_or_axis(node: AtenNode, x: Expr, build: Build) -> tuple[Expr, int]:
     """The tensor and the axis along which it is looked at; all of it as a row without `dim`."""
-    if not node.has("dim") or not build.rank(x):
-        return build.reshape(x, [-1]), 0
-    return x, build.axis(node.integer("dim", build), build.rank(x))
+    if not node.has("dim") or not x.rank:
+        return x.reshape([-1]), 0
+    return x, build.axis(node.integer("dim", build), x.rank)
 
 
 # -- quantiles -------------------------------------------------------------------------------------
@@ -63,107 +63,107 @@ def quantile(node: AtenNode, build: Build) -> Expr:
     """Where a share q of an axis lies below; between two elements as `interpolation` says."""
     whole = node.operand("self")
     x, axis = _whole_or_axis(node, whole, build)
-    rank = build.rank(x)
-    x = build.transpose(x, [*(a for a in range(rank) if a != axis), axis])
-    (size,) = build.sizes(x, [rank - 1], "a quantile")
+    rank = x.rank
+    x = x.transpose([*(a for a in range(rank) if a != axis), axis])
+    (size,) = x.sizes([rank - 1], "a quantile")
     values, _ = _ordered(x, rank - 1, build)
-    is_nan = build.cast(build.unary("is_nan", x), np.int64)
-    missing = build.reduce("sum", is_nan, [rank - 1], True)
-    shares = as_value(node, "q", build.dtype(x), build)
-    counted = build.binary("sub", build.weight(np.array(size - 1, np.int64)), missing)
+    is_nan = x.is_nan().astype(np.int64)
+    missing = is_nan.sum([rank - 1], True)
+    shares = as_value(node, "q", x.dtype, build)
+    counted = build.weight(np.array(size - 1, np.int64)) - missing
     ignores = "nanquantile" in node.call.target
-    last = build.cast(counted, build.dtype(x)) if ignores else build.scalar_like(size - 1, x)
-    last = build.binary("max", last, build.scalar_like(0, x))
-    place = build.binary("mul", last, build.reshape(shares, [-1]))  # (..., shares)
-    place = build.expand(place, [*build.all_sizes(x)[:-1], build.all_sizes(place)[-1]])
+    last = counted.astype(x.dtype) if ignores else x.constant(size - 1)
+    last = maximum(last, 0)
+    place = last * shares.reshape([-1])  # (..., shares)
+    place = place.broadcast_to([*x.all_sizes()[:-1], place.all_sizes()[-1]])
     result = _between(values, place, node.text("interpolation", "linear"), build)
     if not ignores:
-        is_any = build.binary("greater", missing, _zero_place(build))
-        result = build.select(is_any, build.scalar_like(np.nan, x), result)
-    result = build.transpose(result, [rank - 1, *range(rank - 1)])
-    lead = [1] if not build.rank(shares) else build.all_sizes(result)[:1]
+        is_any = missing > _zero_place(build)
+        result = where(is_any, np.nan, result)
+    result = result.transpose([rank - 1, *range(rank - 1)])
+    lead = [1] if not shares.rank else result.all_sizes()[:1]
     if node.flag("keepdim"):
-        kept = [1] * build.rank(whole)
-        if node.has("dim") and build.rank(whole):
-            others = iter(build.all_sizes(result)[1:])
-            kept = [1 if a == axis else next(others) for a in range(build.rank(whole))]
-        result = build.reshape(result, [*lead, *kept])
-    return result if build.rank(shares) else build.squeeze(result, [0])
+        kept = [1] * whole.rank
+        if node.has("dim") and whole.rank:
+            others = iter(result.all_sizes()[1:])
+            kept = [1 if a == axis else next(others) for a in range(whole.rank)]
+        result = result.reshape([*lead, *kept])
+    return result if shares.rank else result.squeeze([0])
 
 
 def _between(values: Expr, place: Expr, mode: str, build: Build) -> Expr:
     """What sorted values are at places, of which one may lie between two of them."""
-    axis = build.rank(values) - 1
+    axis = values.rank - 1
 
     def at(number: Expr) -> Expr:
-        index = build.cast(number, np.int64)
+        index = number.astype(np.int64)
         return build.value(GatherElementsOp, [values, index], axis=axis)
 
     if mode in ("lower", "higher", "nearest"):
         kind = {"lower": "floor", "higher": "ceil", "nearest": "round"}[mode]
-        return at(build.unary(kind, place))
-    below = build.unary("floor", place)
-    low, high = at(below), at(build.unary("ceil", place))
+        return at(place.unary(kind))
+    below = place.floor()
+    low, high = at(below), at(place.ceil())
     if mode == "midpoint":
-        share: Expr = build.scalar_like(0.5, values)
-        is_between = build.binary("less", below, place)
-        share = build.select(is_between, share, build.scalar_like(0, values))
+        share: Expr = values.constant(0.5)
+        is_between = below < place
+        share = where(is_between, share, 0)
     elif mode == "linear":
-        share = build.binary("sub", place, below)
+        share = place - below
     else:
         raise Unsupported(f"interpolation={mode!r}")
-    return build.binary("add", low, build.binary("mul", share, build.binary("sub", high, low)))
+    return low + share * (high - low)
 
 
 def nan_median(node: AtenNode, build: Build) -> Expr | list[Expr]:
     """The element in the middle of those that are numbers, the lower one of two."""
     x, is_whole = node.operand("self"), not node.has("dim")
-    if not build.rank(x):
+    if not x.rank:
         return x if is_whole else [x, _zero_place(build)]
     x, axis = _whole_or_axis(node, x, build)
     values, places = _ordered(x, axis, build)
-    is_number = build.unary("not", build.unary("is_nan", x))
-    count = build.reduce("sum", build.cast(is_number, np.int64), [axis], True)
+    is_number = ~x.is_nan()
+    count = is_number.astype(np.int64).sum([axis], True)
     one, two = (build.weight(np.array(n, np.int64)) for n in (1, 2))
-    middle = build.binary("div", build.binary("sub", count, one), two)
-    middle = build.binary("max", middle, _zero_place(build))
+    middle = (count - one) / two
+    middle = maximum(middle, _zero_place(build))
     found = [build.value(GatherElementsOp, [v, middle], axis=axis) for v in (values, places)]
     if not node.flag("keepdim"):
-        found = [build.squeeze(v, [axis]) for v in found]
+        found = [v.squeeze([axis]) for v in found]
     return found[0] if is_whole else found
 
 
 def mode(node: AtenNode, build: Build) -> list[Expr]:
     """The element of an axis that comes most often, the least of several, and its last place."""
     x = node.operand("self")
-    if not build.rank(x):
+    if not x.rank:
         return [x, _zero_place(build)]
-    rank = build.rank(x)
+    rank = x.rank
     axis = build.axis(node.integer("dim", build, -1), rank)
-    known = build.sizes(x, range(rank), "the most frequent elements")
+    known = x.sizes(range(rank), "the most frequent elements")
     if int(np.prod(known)) * known[axis] > _MOST_PAIRS:
         raise Unsupported(f"the most frequent of {known[axis]} elements: too many comparisons")
-    row = build.transpose(x, [*(a for a in range(rank) if a != axis), axis])
-    pairs = build.binary("equal", build.unsqueeze(row, [rank - 1]), build.unsqueeze(row, [rank]))
-    counts = build.reduce("sum", build.cast(pairs, np.int64), [rank])
-    is_most = build.binary("equal", counts, build.reduce("max", counts, [rank - 1], True))
+    row = x.transpose([*(a for a in range(rank) if a != axis), axis])
+    pairs = row.unsqueeze([rank - 1]) == row.unsqueeze([rank])
+    counts = pairs.astype(np.int64).sum([rank])
+    is_most = counts == counts.max([rank - 1], True)
     top = _largest(row, build)
-    least = build.reduce("min", build.select(is_most, row, top), [rank - 1], True)
-    is_found = build.cast(build.binary("equal", row, least), np.uint8)
+    least = where(is_most, row, top).min([rank - 1], True)
+    is_found = (row == least).astype(np.uint8)
     place = build.value(
         ArgOp, [is_found], kind="max", axis=rank - 1, keepdims=True, select_last=True
     )
     found = [least, place]
     if node.flag("keepdim"):
         order = [*range(axis), rank - 1, *range(axis, rank - 1)]
-        return [build.transpose(v, order) for v in found]
-    return [build.squeeze(v, [rank - 1]) for v in found]
+        return [v.transpose(order) for v in found]
+    return [v.squeeze([rank - 1]) for v in found]
 
 
 def _largest(x: Expr, build: Build) -> Expr:
-    if build.is_float(x):
-        return build.scalar_like(np.inf, x)
-    return build.weight(np.array(np.iinfo(build.dtype(x)).max, build.dtype(x)))
+    if x.is_float:
+        return x.constant(np.inf)
+    return build.weight(np.array(np.iinfo(x.dtype).max, x.dtype))
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -172,22 +172,18 @@ def _largest(x: Expr, build: Build) -> Expr:
 def histogram(node: AtenNode, build: Build) -> Expr:
     """How many elements lie in each of `bins` parts between two numbers, the last of them with its
     end; between the least and the largest element where both are 0."""
-    x, bins = build.reshape(node.operand("self"), [-1]), node.integer("bins", build, 100)
+    x, bins = node.operand("self").reshape([-1]), node.integer("bins", build, 100)
     low, high = node.number("min", 0.0), node.number("max", 0.0)
     if low == high:
         raise Unsupported("bounds that the data decide: give min and max")
-    is_inside = build.binary(
-        "and",
-        build.binary("greater_equal", x, build.scalar_like(low, x)),
-        build.binary("less_equal", x, build.scalar_like(high, x)),
-    )
-    place = build.scaled(build.binary("sub", x, build.scalar_like(low, x)), bins)
-    place = build.binary("div", place, build.scalar_like(high - low, x))
-    place = build.binary("min", build.unary("floor", place), build.scalar_like(bins - 1, x))
-    numbers = build.weight(np.arange(bins).astype(build.dtype(x)))
-    is_here = build.binary("equal", build.unsqueeze(place, [1]), numbers)
-    is_here = build.binary("and", is_here, build.unsqueeze(is_inside, [1]))
-    return build.reduce("sum", build.cast(is_here, build.dtype(x)), [0])
+    is_inside = (x >= low) & (x <= high)
+    place = (x - low).scaled(bins)
+    place = place / (high - low)
+    place = minimum(place.floor(), bins - 1)
+    numbers = build.weight(np.arange(bins).astype(x.dtype))
+    is_here = place.unsqueeze([1]) == numbers
+    is_here = is_here & is_inside.unsqueeze([1])
+    return is_here.astype(x.dtype).sum([0])
 
 
 def is_in(node: AtenNode, build: Build) -> Expr:
@@ -197,38 +193,38 @@ def is_in(node: AtenNode, build: Build) -> Expr:
     ]
     dtype = common_dtype(node, names, build)
     x, others = (as_value(node, name, dtype, build) for name in names)
-    row = build.reshape(others, [-1])
-    is_same = build.binary("equal", build.unsqueeze(x, [build.rank(x)]), row)
-    found = build.reduce("max", build.cast(is_same, np.uint8), [build.rank(x)])
-    found = build.cast(found, np.bool_)
-    return build.unary("not", found) if node.flag("invert") else found
+    row = others.reshape([-1])
+    is_same = x.unsqueeze([x.rank]) == row
+    found = is_same.astype(np.uint8).max([x.rank])
+    found = found.astype(np.bool_)
+    return ~found if node.flag("invert") else found
 
 
 # -- lines -----------------------------------------------------------------------------------------
 
 
 def _neighbours(x: Expr, axis: int, build: Build) -> tuple[Expr, Expr]:
-    (size,) = build.sizes(x, [axis], "neighbours")
-    return build.slice(x, axis, 0, max(size - 1, 0)), build.slice(x, axis, 1, max(size, 1))
+    (size,) = x.sizes([axis], "neighbours")
+    return x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, max(size, 1))
 
 
 def trapezoid(node: AtenNode, build: Build) -> Expr:
     """The area under the line through points y, a number apart or at places x: whole or so far."""
     y = node.operand("y")
-    axis = build.axis(node.integer("dim", build, -1), build.rank(y))
+    axis = build.axis(node.integer("dim", build, -1), y.rank)
     low, high = _neighbours(y, axis, build)
-    heights = build.scaled(build.binary("add", low, high), 0.5)
+    heights = (low + high) * 0.5
     if node.has("x"):
         x = node.operand("x")
-        if build.rank(x) == 1:
-            x = build.reshape(x, [-1, *[1] * (build.rank(y) - 1 - axis)])
-        along = build.rank(x) - (build.rank(y) - axis)
+        if x.rank == 1:
+            x = x.reshape([-1, *[1] * (y.rank - 1 - axis)])
+        along = x.rank - (y.rank - axis)
         below, above = _neighbours(x, along, build)
-        heights = build.binary("mul", heights, build.binary("sub", above, below))
+        heights = heights * (above - below)
     else:
-        heights = build.scaled(heights, node.number("dx", 1.0))
+        heights = heights.scaled(node.number("dx", 1.0))
     if "cumulative" not in node.call.target:
-        return build.reduce("sum", heights, [axis])
+        return heights.sum([axis])
     return build.value(
         CumulativeOp, [heights], kind="sum", axis=axis, exclusive=False, reverse=False
     )
@@ -240,19 +236,19 @@ def trapezoid(node: AtenNode, build: Build) -> Expr:
 def pair_distances(node: AtenNode, build: Build) -> Expr:
     """The norms of the differences of all pairs of rows."""
     x = node.operand("self")
-    (rows,) = build.sizes(x, [0], "pairs of rows")
+    (rows,) = x.sizes([0], "pairs of rows")
     first, second = np.triu_indices(rows, 1)
-    apart = build.binary("sub", build.gather(x, first, 0), build.gather(x, second, 0))
+    apart = x.take(first, 0) - x.take(second, 0)
     return p_norm(apart, node.number("p", 2.0), [1], False, build)
 
 
 def combinations(node: AtenNode, build: Build) -> Expr:
     """All choices of r elements of a row, in its order."""
     x, count = node.operand("self"), node.integer("r", build, 2)
-    (size,) = build.sizes(x, [0], "choices")
+    (size,) = x.sizes([0], "choices")
     drawn = repeated_choices if node.flag("with_replacement") else choices
     places = list(drawn(range(size), count))
-    return build.gather(x, np.array(places, np.int64).reshape(len(places), count), 0)
+    return x.take(np.array(places, np.int64).reshape(len(places), count), 0)
 
 
 def cartesian_product(node: AtenNode, build: Build) -> Expr:
@@ -260,12 +256,12 @@ def cartesian_product(node: AtenNode, build: Build) -> Expr:
     rows = node.tensors("tensors")
     if len(rows) == 1:
         return rows[0]
-    sizes = [build.sizes(row, [0], "choices")[0] for row in rows]
+    sizes = [row.sizes([0], "choices")[0] for row in rows]
     columns = [
-        build.expand(build.reshape(row, [size, *[1] * (len(rows) - 1 - index)]), sizes)
+        row.reshape([size, *[1] * (len(rows) - 1 - index)]).broadcast_to(sizes)
         for index, (row, size) in enumerate(zip(rows, sizes, strict=True))
     ]
-    return build.concat([build.reshape(column, [-1, 1]) for column in columns], 1)
+    return build.concat([column.reshape([-1, 1]) for column in columns], 1)
 
 
 CONVERTERS = {

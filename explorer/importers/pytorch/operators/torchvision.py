@@ -19,16 +19,16 @@ def suppressed(node: AtenNode, build: Build) -> Expr:
     """Boxes (n, 4) as corners x y x y without those whose intersection over union with a better
     one is above the threshold. One with a score of minus infinity goes, too."""
     boxes, scores = node.operand("dets"), node.operand("scores")
-    count = build.size(boxes, 0)
+    count = boxes.size(0)
     rows = build.value(
         NonMaxSuppressionOp,
-        [build.unsqueeze(boxes, [0]), build.unsqueeze(scores, [0, 1])],
+        [boxes.unsqueeze([0]), scores.unsqueeze([0, 1])],
         limit=np.iinfo(np.int32).max if count is None else count,
         overlap=node.number("iou_threshold"),
         threshold=-np.inf,
         is_centered=False,
     )
-    return build.squeeze(build.slice(rows, 1, 2, 3), [1])
+    return rows.slice(1, 2, 3).squeeze([1])
 
 
 def deformed_convolution(node: AtenNode, build: Build) -> Expr:
@@ -44,7 +44,7 @@ def deformed_convolution(node: AtenNode, build: Build) -> Expr:
         node.operand("offset"),
         node.operand("mask") if node.flag("use_mask") else None,
         node.operand("bias"),
-        Places(build.sizes(weight, [2, 3], "a window"), strides, dilations, pads),
+        Places(weight.sizes([2, 3], "a window"), strides, dilations, pads),
         (node.integer("groups", build), node.integer("offset_groups", build)),
         build,
     )

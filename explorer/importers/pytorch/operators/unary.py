@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float, category
 from explorer.ir.top.elementwise import UnaryOp
@@ -38,27 +38,27 @@ _OF_WHOLE = {"floor": "floor", "ceil": "ceil", "round": "round"}
 def float_unary(node: AtenNode, build: Build) -> Expr:
     """A function of real numbers; whole ones become float32."""
     kind = _FLOAT_UNARY[plain_name(node)]
-    return build.unary(kind, as_float(node.operand("self"), build))
+    return as_float(node.operand("self"), build).unary(kind)
 
 
 def unary(node: AtenNode, build: Build) -> Expr:
     """A function that keeps the type of numbers."""
-    return build.unary(_UNARY[plain_name(node)], node.operand("self"))
+    return node.operand("self").unary(_UNARY[plain_name(node)])
 
 
 def rounded(node: AtenNode, build: Build) -> Expr:
     """Rounds to whole numbers, which whole numbers are already."""
     x = node.operand("self")
-    return build.unary(_OF_WHOLE[plain_name(node)], x) if build.is_float(x) else x
+    return x.unary(_OF_WHOLE[plain_name(node)]) if x.is_float else x
 
 
 def round_decimals(node: AtenNode, build: Build) -> Expr:
     """Rounds to a number of decimals: what is scaled by a power of ten is rounded."""
     x, decimals = node.operand("self"), node.integer("decimals", build, 0)
     power = float(10.0 ** abs(decimals))
-    scalar = build.scalar_like(power, x)
+    scalar = x.constant(power)
     first, second = ("mul", "div") if decimals >= 0 else ("div", "mul")
-    return build.binary(second, build.unary("round", build.binary(first, x, scalar)), scalar)
+    return x.binary(first, scalar).round().binary(second, scalar)
 
 
 def trunc(node: AtenNode, build: Build) -> Expr:
@@ -67,76 +67,76 @@ def trunc(node: AtenNode, build: Build) -> Expr:
 
 
 def truncated(x: Expr, build: Build) -> Expr:
-    if not build.is_float(x):
+    if not x.is_float:
         return x
-    whole = build.unary("floor", build.unary("abs", x))
-    return build.binary("mul", whole, build.unary("sign", x))
+    whole = abs(x).floor()
+    return whole * x.sign()
 
 
 def frac(node: AtenNode, build: Build) -> Expr:
     """x minus its whole part."""
     x = node.operand("self")
-    return build.binary("sub", x, truncated(x, build))
+    return x - truncated(x, build)
 
 
 def sign(node: AtenNode, build: Build) -> Expr:
     """-1, 0 or 1"""
     x = node.operand("self")
-    if category(build.dtype(x)) == 0:
+    if category(x.dtype) == 0:
         return x
-    return build.unary("sign", x)
+    return x.sign()
 
 
 def logical_not(node: AtenNode, build: Build) -> Expr:
     """True where x is 0."""
-    return build.unary("not", build.cast(node.operand("self"), np.bool_))
+    return ~node.operand("self").astype(np.bool_)
 
 
 def bitwise_not(node: AtenNode, build: Build) -> Expr:
     """All bits turned."""
     x = node.operand("self")
-    return build.unary("not" if build.dtype(x) == np.bool_ else "bit_not", x)
+    return x.unary("not" if x.dtype == np.bool_ else "bit_not")
 
 
 def is_nan(node: AtenNode, build: Build) -> Expr:
     """True where x is not a number; whole numbers always are."""
     x = node.operand("self")
-    if not build.is_float(x):
-        return build.binary("and", build.cast(x, np.bool_), build.weight(np.array(False)))
-    return build.unary("is_nan", x)
+    if not x.is_float:
+        return x.astype(np.bool_) & build.weight(np.array(False))
+    return x.is_nan()
 
 
 def is_real(node: AtenNode, build: Build) -> Expr:
     """True of every real number."""
-    x = build.cast(node.operand("self"), np.bool_)
-    return build.binary("or", x, build.weight(np.array(True)))
+    x = node.operand("self").astype(np.bool_)
+    return x | build.weight(np.array(True))
 
 
 def is_infinite(node: AtenNode, build: Build) -> Expr:
     """True where x is infinite, of either sign or of one."""
     x, name = as_float(node.operand("self"), build), plain_name(node)
     positive, negative = name != "isneginf", name != "isposinf"
-    return build.unary("is_infinite", x, float(positive), float(negative))
+    return x.unary("is_infinite", float(positive), float(negative))
 
 
 def is_finite(node: AtenNode, build: Build) -> Expr:
     """True where x is a number and not infinite."""
     x = as_float(node.operand("self"), build)
-    other = build.binary("or", build.unary("is_infinite", x, 1.0, 1.0), build.unary("is_nan", x))
-    return build.unary("not", other)
+    other = x.unary("is_infinite", 1.0, 1.0) | x.is_nan()
+    return ~other
 
 
 def sign_bit(node: AtenNode, build: Build) -> Expr:
     """True where x is negative, and where it is -0."""
     x = node.operand("self")
-    if not build.is_float(x):
-        return build.binary("less", x, build.scalar_like(0, x))
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
+    if not x.is_float:
+        return x < 0
+    is_negative = x < 0
     # 1 / -0 is minus infinity.
-    inverse = build.unary("reciprocal", x)
-    is_zero = build.binary("equal", x, build.scalar_like(0, x))
-    below = build.binary("less", inverse, build.scalar_like(0, x))
-    return build.binary("or", is_negative, build.binary("and", is_zero, below))
+    inverse = x.reciprocal()
+    is_zero = x == 0
+    below = inverse < 0
+    return is_negative | is_zero & below
 
 
 _Formula = Callable[[Expr, Build], Expr]
@@ -146,62 +146,62 @@ def _of_scaled(kind: str, before: float, after: float) -> _Formula:
     """after * kind(before * x)"""
 
     def formula(x: Expr, build: Build) -> Expr:
-        return build.scaled(build.unary(kind, build.scaled(x, before)), after)
+        return x.scaled(before).unary(kind).scaled(after)
 
     return formula
 
 
 def _times(factor: float) -> _Formula:
-    return lambda x, build: build.scaled(x, factor)
+    return lambda x, build: x.scaled(factor)
 
 
 def square(x: Expr, build: Build) -> Expr:
-    return build.binary("mul", x, x)
+    return x * x
 
 
 def rsqrt(x: Expr, build: Build) -> Expr:
-    return build.unary("reciprocal", build.unary("sqrt", x))
+    return x.sqrt().reciprocal()
 
 
 def _erfc(x: Expr, build: Build) -> Expr:
-    return build.binary("sub", build.scalar_like(1, x), build.unary("erf", x))
+    return x.constant(1) - x.erf()
 
 
 def _softsign(x: Expr, build: Build) -> Expr:
-    magnitude = build.unary("abs", x)
-    return build.binary("div", x, build.binary("add", magnitude, build.scalar_like(1, x)))
+    magnitude = abs(x)
+    return x / (magnitude + 1)
 
 
 def _log_sigmoid(x: Expr, build: Build) -> Expr:
     """-softplus(-x)"""
-    return build.unary("neg", build.unary("softplus", build.unary("neg", x)))
+    return -(-x).softplus()
 
 
 def _tanhshrink(x: Expr, build: Build) -> Expr:
-    return build.binary("sub", x, build.unary("tanh", x))
+    return x - x.tanh()
 
 
 def _sinc(x: Expr, build: Build) -> Expr:
     """sin(pi x) / (pi x), 1 at 0."""
-    angle = build.scaled(x, math.pi)
-    quotient = build.binary("div", build.unary("sin", angle), angle)
-    is_zero = build.binary("equal", x, build.scalar_like(0, x))
-    return build.select(is_zero, build.scalar_like(1, x), quotient)
+    angle = x.scaled(math.pi)
+    quotient = angle.sin() / angle
+    is_zero = x == 0
+    return where(is_zero, 1, quotient)
 
 
 def _normal_distribution(x: Expr, build: Build) -> Expr:
     """(1 + erf(x / sqrt(2))) / 2"""
-    part = build.unary("erf", build.scaled(x, math.sqrt(0.5)))
-    return build.scaled(build.binary("add", part, build.scalar_like(1, x)), 0.5)
+    part = x.scaled(math.sqrt(0.5)).erf()
+    return (part + 1) * 0.5
 
 
 def _entropy(x: Expr, build: Build) -> Expr:
     """-x log x; 0 at 0, minus infinity below."""
-    value = build.unary("neg", build.binary("mul", x, build.unary("log", x)))
-    zero = build.scalar_like(0, x)
-    value = build.select(build.binary("equal", x, zero), zero, value)
-    below = build.binary("less", x, zero)
-    return build.select(below, build.scalar_like(-math.inf, x), value)
+    value = -(x * x.log())
+    zero = x.constant(0)
+    value = where(x == zero, zero, value)
+    below = x < zero
+    return where(below, -math.inf, value)
 
 
 def log_plus_one(x: Expr, build: Build) -> Expr:
@@ -212,14 +212,14 @@ def log_plus_one(x: Expr, build: Build) -> Expr:
     """
     made = x.owner
     if isinstance(made, UnaryOp) and made.kind.data == "exp":
-        return build.unary("softplus", made.input)
-    one = build.scalar_like(1, x)
-    u = build.binary("add", one, x)
-    log = build.unary("log", u)
-    near = build.binary("mul", log, build.binary("div", x, build.binary("sub", u, one)))
-    near = build.select(build.binary("equal", u, one), x, near)
+        return build.expr(made.input).softplus()
+    one = x.constant(1)
+    u = one + x
+    log = u.log()
+    near = log * (x / (u - one))
+    near = where(u == one, x, near)
     # Of so large a number, the infinite one among them, 1 is no digit.
-    return build.select(build.binary("equal", u, x), log, near)
+    return where(u == x, log, near)
 
 
 _FORMULAS: dict[str, _Formula] = {
@@ -260,31 +260,31 @@ def keeping_formula(node: AtenNode, build: Build) -> Expr:
 def expm1(node: AtenNode, build: Build) -> Expr:
     """exp(x) - 1, with its digits near 0: ELU below it."""
     x = as_float(node.operand("self"), build)
-    y = build.unary("exp", x)
-    above = build.binary("sub", y, build.scalar_like(1, y))
-    is_above = build.binary("greater", x, build.scalar_like(1, x))
-    near = build.unary("elu", build.binary("min", x, build.scalar_like(0, x)), 1.0)
+    y = x.exp()
+    above = y - 1
+    is_above = x > 1
+    near = minimum(x, 0).unary("elu", 1.0)
     # Between 0 and 1: e^x - 1 = (1 - e^-x) e^x.
-    mirrored = build.unary("elu", build.unary("neg", build.unary("relu", x)), 1.0)
-    middle = build.binary("mul", build.unary("neg", mirrored), y)
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    return build.select(is_above, above, build.select(is_negative, near, middle))
+    mirrored = (-x.relu()).unary("elu", 1.0)
+    middle = -mirrored * y
+    is_negative = x < 0
+    return where(is_above, above, where(is_negative, near, middle))
 
 
 def angle(node: AtenNode, build: Build) -> Expr:
     """Half a turn for negative numbers, 0 for others."""
     x = as_float(node.operand("self"), build)
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    turned = build.select(is_negative, build.scalar_like(math.pi, x), build.scalar_like(0, x))
-    return build.select(build.unary("is_nan", x), x, turned)
+    is_negative = x < 0
+    turned = where(is_negative, x.constant(math.pi), 0)
+    return where(x.is_nan(), x, turned)
 
 
 def nan_to_num(node: AtenNode, build: Build) -> Expr:
     """Numbers in the place of what is none, and of the infinities."""
     x = node.operand("self")
-    if not build.is_float(x):
+    if not x.is_float:
         return x
-    info = ml_dtypes.finfo(build.dtype(x))
+    info = ml_dtypes.finfo(x.dtype)
     nan, high, low = (
         default if node.argument(name) is None else node.number(name)
         for name, default in (
@@ -293,10 +293,10 @@ def nan_to_num(node: AtenNode, build: Build) -> Expr:
             ("neginf", float(info.min)),
         )
     )
-    result = build.select(build.unary("is_infinite", x, 1.0, 0.0), build.scalar_like(high, x), x)
-    below = build.unary("is_infinite", x, 0.0, 1.0)
-    result = build.select(below, build.scalar_like(low, x), result)
-    return build.select(build.unary("is_nan", x), build.scalar_like(nan, x), result)
+    result = where(x.unary("is_infinite", 1.0, 0.0), high, x)
+    below = x.unary("is_infinite", 0.0, 1.0)
+    result = where(below, low, result)
+    return where(x.is_nan(), nan, result)
 
 
 def logit(node: AtenNode, build: Build) -> Expr:
@@ -304,9 +304,9 @@ def logit(node: AtenNode, build: Build) -> Expr:
     x = as_float(node.operand("self"), build)
     if node.has("eps"):
         eps = node.number("eps")
-        x = build.unary("clip", x, eps, 1 - eps)
-    rest = build.binary("sub", build.scalar_like(1, x), x)
-    return build.unary("log", build.binary("div", x, rest))
+        x = x.clip(eps, 1 - eps)
+    rest = 1 - x
+    return (x / rest).log()
 
 
 CONVERTERS = {

@@ -36,9 +36,9 @@ def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> l
     made = convert(node, build)
     result = made if isinstance(made, Expr) else next(iter(made))
     target = node.operand(node.first())
-    result = build.cast(result, build.dtype(target))
-    if build.shape(result) != build.shape(target):
-        result = expanded(result, build.all_sizes(target), build)
+    result = result.astype(target.dtype)
+    if result.shape != target.shape:
+        result = expanded(result, target.all_sizes(), build)
     write = node.step.write
     if write is None:
         return [result]
@@ -114,20 +114,20 @@ def _itself(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) ->
 
 def _shaped(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del view, part
-    return build.reshape(value, build.all_sizes(root))
+    return value.reshape(root.all_sizes())
 
 
 def _selected(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
-    axis = build.axis(view.integer("dim", build), build.rank(root))
+    axis = build.axis(view.integer("dim", build), root.rank)
     return replaced_at(root, value, axis, view.integer("index", build), build)
 
 
 def _sliced(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
-    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
+    axis = build.axis(view.integer("dim", build, 0), root.rank)
     step = view.integer("step", build, 1)
-    whole = build.shape(value)[axis] == build.shape(root)[axis]
+    whole = value.shape[axis] == root.shape[axis]
     if whole and step == 1:
         return value
     start, stop = view.integer("start", build, 0), view.integer("end", build, 2**63 - 1)
@@ -136,7 +136,7 @@ def _sliced(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) ->
 
 def _narrowed(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del part
-    axis = build.axis(view.integer("dim", build), build.rank(root))
+    axis = build.axis(view.integer("dim", build), root.rank)
     start, length = view.integer("start", build), view.integer("length", build)
     return replaced(root, value, axis, start, start + length, 1, build)
 
@@ -144,7 +144,7 @@ def _narrowed(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) 
 def _permuted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     """The order of axes by where a transposed marker has them."""
     del part
-    rank = build.rank(root)
+    rank = root.rank
     kind = view.call.target.removeprefix("aten.")
     order = list(range(rank))
     if kind == "permute":
@@ -157,13 +157,13 @@ def _permuted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) 
         names = ("dim0", "dim1") if view.has("dim0") else ("axis0", "axis1")
         first, second = (build.axis(view.integer(name, build), rank) for name in names)
         order[first], order[second] = second, first
-    return build.transpose(value, [order.index(axis) for axis in range(rank)])
+    return value.transpose([order.index(axis) for axis in range(rank)])
 
 
 def _parted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     """One of the parts of an axis: split, chunk."""
-    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
-    (size,) = build.sizes(root, [axis], "a part that is replaced")
+    axis = build.axis(view.integer("dim", build, 0), root.rank)
+    (size,) = root.sizes([axis], "a part that is replaced")
     if view.has("split_sizes") or isinstance(view.argument("split_size"), tuple):
         name = "split_sizes" if view.has("split_sizes") else "split_size"
         sizes = view.integers(name, build)
@@ -180,7 +180,7 @@ def _parted(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) ->
 
 
 def _unbound(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
-    axis = build.axis(view.integer("dim", build, 0), build.rank(root))
+    axis = build.axis(view.integer("dim", build, 0), root.rank)
     return replaced_at(root, value, axis, part, build)
 
 
@@ -188,7 +188,7 @@ def _diagonal(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) 
     del part
     offset = view.integer("offset", build, 0)
     axes = [
-        build.axis(view.integer(name, build, default), build.rank(root))
+        build.axis(view.integer(name, build, default), root.rank)
         for name, default in (("dim1", 0), ("dim2", 1))
     ]
     return replaced_diagonal(root, value, offset, axes, build)
@@ -196,7 +196,7 @@ def _diagonal(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) 
 
 def _expanded(view: AtenNode, root: Expr, value: Expr, part: int, build: Build) -> Expr:
     del view, part
-    if build.shape(root) != build.shape(value):
+    if root.shape != value.shape:
         raise Unsupported("a write into a tensor whose elements are repeated")
     return value
 

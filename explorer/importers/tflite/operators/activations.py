@@ -27,15 +27,15 @@ RANGES: dict[str, tuple[float, float]] = {
 def activated(x: Expr, name: str, build: Build) -> Expr:
     """A float, or a plain integer, with a fused activation behind it."""
     if name == "TANH":
-        return build.unary("tanh", x)
+        return x.tanh()
     if name not in RANGES:
         raise Unsupported(f"the fused activation {name}")
     low, high = RANGES[name]
     if math.isinf(low):
         return x
     if math.isinf(high):
-        return build.unary("relu", x)
-    return build.unary("clip", x, low, high)
+        return x.relu()
+    return x.clip(low, high)
 
 
 def limits(kind: QuantizedType, name: str) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def _branch(node: TfliteNode, calls: _Calls) -> Results:
     """One of two subgraphs, as the first operand says."""
     build, operands = calls.build, calls.operands
     chosen = [calls.graph(f"{which}_subgraph_index") for which in ("then", "else")]
-    condition = build.reshape(operands[0], [])
+    condition = operands[0].reshape([])
     known = build.is_true(condition)
     if known is not None:
         return calls.inline(chosen[0 if known else 1], operands[1:])
@@ -102,7 +102,7 @@ _CALLING = {"IF": _branch, "WHILE": _loop, "STABLEHLO_COMPOSITE": _composite}
 def _one(values: Sequence[Expr], build: Build) -> Expr:
     if len(values) != 1:
         raise ValueError(f"a condition of {len(values)} results")
-    return build.reshape(values[0], [])
+    return values[0].reshape([])
 
 
 class _Calls:

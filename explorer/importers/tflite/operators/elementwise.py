@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators import quantized_pairs
 from explorer.importers.tflite.operators.activations import activated, limits
@@ -39,7 +39,7 @@ def arithmetic(node: TfliteNode, build: Build) -> Expr:
     kind = _ARITHMETIC[node.operator]
     if node.is_quantized:
         return _fixed_point(node, kind, build)
-    y = build.binary(kind, node.plain(0), node.plain(1))
+    y = node.plain(0).binary(kind, node.plain(1))
     return activated(y, node.activation, build)
 
 
@@ -77,10 +77,10 @@ def _shifted_sum(
 ) -> Expr:
     """Source: tensorflow/lite/kernels/internal/reference/add.h, of int16 with `pot_scale`."""
     a, b = (
-        rounded_shift(build.cast(as_stored(node.operand(index, build), build), np.int32), by, build)
+        rounded_shift(as_stored(node.operand(index, build), build).astype(np.int32), by, build)
         for index, by in enumerate(shifts)
     )
-    total = kept_within(build.binary(kind, a, b), limits(to, node.activation), build)
+    total = kept_within(a.binary(kind, b), limits(to, node.activation), build)
     return stored_as(total, to, build)
 
 
@@ -93,7 +93,7 @@ def binary(node: TfliteNode, build: Build) -> Expr:
     if node.is_quantized and kind in _COMPARISONS:
         return quantized_pairs.compared(node, kind, build)
     node.require_plain()
-    return build.binary(kind, node.plain(0), node.plain(1))
+    return node.plain(0).binary(kind, node.plain(1))
 
 
 _COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
@@ -127,25 +127,25 @@ _EXTREMA = {"MAXIMUM": "max", "MINIMUM": "min"}
 def not_equal(node: TfliteNode, build: Build) -> Expr:
     """Whether both operands differ."""
     if node.is_quantized:
-        return build.unary("not", quantized_pairs.compared(node, "equal", build))
-    return build.unary("not", build.binary("equal", node.plain(0), node.plain(1)))
+        return ~quantized_pairs.compared(node, "equal", build)
+    return ~(node.plain(0) == node.plain(1))
 
 
 def squared_difference(node: TfliteNode, build: Build) -> Expr:
     """(a - b)^2"""
     if node.is_quantized:
         return quantized_pairs.squared_difference(node, build)
-    difference = build.binary("sub", node.plain(0), node.plain(1))
-    return build.binary("mul", difference, difference)
+    difference = node.plain(0) - node.plain(1)
+    return difference * difference
 
 
 def floor_div(node: TfliteNode, build: Build) -> Expr:
     """The quotient rounded down."""
     node.require_plain()
     a, b = node.plain(0), node.plain(1)
-    if build.is_float(a):
-        return build.unary("floor", build.binary("div", a, b))
-    return build.floor_quotient(a, b)
+    if a.is_float:
+        return (a / b).floor()
+    return a // b
 
 
 def unary(node: TfliteNode, build: Build) -> Expr:
@@ -153,7 +153,7 @@ def unary(node: TfliteNode, build: Build) -> Expr:
     if node.is_quantized:
         return _tabulated(node, build)
     kind, alpha, beta = _UNARY[node.operator]
-    return build.unary(kind, node.plain(0), alpha, beta)
+    return node.plain(0).unary(kind, alpha, beta)
 
 
 _UNARY: dict[str, tuple[str, float | None, float | None]] = {
@@ -183,32 +183,32 @@ _UNARY: dict[str, tuple[str, float | None, float | None]] = {
 def rsqrt(node: TfliteNode, build: Build) -> Expr:
     """1 / sqrt(x)"""
     node.require_plain()
-    return build.unary("reciprocal", build.unary("sqrt", node.plain(0)))
+    return node.plain(0).sqrt().reciprocal()
 
 
 def square(node: TfliteNode, build: Build) -> Expr:
     """x * x"""
     node.require_plain()
-    return build.binary("mul", node.plain(0), node.plain(0))
+    return node.plain(0) * node.plain(0)
 
 
 def gelu(node: TfliteNode, build: Build) -> Expr:
     """x times the normal distribution's share below x, or its approximation by tanh."""
     node.require_plain()
-    return build.unary("gelu_tanh" if node.options.get("approximate") else "gelu", node.plain(0))
+    return node.plain(0).unary("gelu_tanh" if node.options.get("approximate") else "gelu")
 
 
 def leaky_relu(node: TfliteNode, build: Build) -> Expr:
     """x, or alpha * x below zero."""
     if node.is_quantized:
         return _tabulated(node, build)
-    return build.unary("leaky_relu", node.plain(0), node.number("alpha"))
+    return node.plain(0).unary("leaky_relu", node.number("alpha"))
 
 
 def prelu(node: TfliteNode, build: Build) -> Expr:
     """x, or slope * x below zero; the slope is a tensor that broadcasts."""
     if not node.is_quantized:
-        return build.binary("prelu", node.plain(0), node.plain(1))
+        return node.plain(0).binary("prelu", node.plain(1))
     to = node.require_quantized()
     kinds = [kind_of(node.tensor(index)) for index in (0, 1)]
     if node.result.element_type == "int16" or any(k is None or not k.is_per_tensor for k in kinds):
@@ -224,15 +224,15 @@ def select(node: TfliteNode, build: Build) -> Expr:
         raise Unsupported("of operands with scales other than the result's")
     condition = node.plain(0)
     a, b = (as_stored(node.operand(index, build), build) for index in (1, 2))
-    if node.operator == "SELECT" and build.rank(condition) == 1 and build.rank(a) > 1:
-        condition = build.unsqueeze(condition, range(1, build.rank(a)))  # whole rows
-    return build.select(condition, a, b)
+    if node.operator == "SELECT" and condition.rank == 1 and a.rank > 1:
+        condition = condition.unsqueeze(range(1, a.rank))  # whole rows
+    return where(condition, a, b)
 
 
 def cast(node: TfliteNode, build: Build) -> Expr:
     """Elements in another type."""
     node.require_plain()
-    return build.cast(node.plain(0), np.dtype(node.result.element_type))
+    return node.plain(0).astype(np.dtype(node.result.element_type))
 
 
 def add_n(node: TfliteNode, build: Build) -> Expr:
@@ -240,7 +240,7 @@ def add_n(node: TfliteNode, build: Build) -> Expr:
     node.require_plain()
     total = node.plain(0)
     for index in range(1, len(node.given)):
-        total = build.binary("add", total, node.plain(index))
+        total = total + node.plain(index)
     return total
 
 
@@ -248,7 +248,7 @@ def zeros_like(node: TfliteNode, build: Build) -> Expr:
     """Zeros in the operand's shape."""
     node.require_plain()
     x = node.plain(0)
-    return build.expand(build.scalar_like(0, x), build.all_sizes(x))
+    return x.constant(0).broadcast_to(x.all_sizes())
 
 
 def atan2(node: TfliteNode, build: Build) -> Expr:
@@ -258,30 +258,30 @@ def atan2(node: TfliteNode, build: Build) -> Expr:
     """
     node.require_plain()
     y, x = node.plain(0), node.plain(1)
-    zero, half_turn = build.scalar_like(0, x), build.scalar_like(np.pi, x)
+    zero, half_turn = x.constant(0), x.constant(np.pi)
     is_left, is_below = (_has_minus(value, build) for value in (x, y))
-    steep = build.binary("mul", build.unary("sign", y), build.scalar_like(np.pi / 2, x))
-    is_zero, is_level = (build.binary("equal", value, zero) for value in (x, y))
-    divisor = build.select(is_zero, build.scalar_like(1, x), x)
-    angle = build.unary("atan", build.binary("div", y, divisor))
-    turn = build.select(is_below, build.unary("neg", half_turn), half_turn)
-    turned = build.select(is_left, build.binary("add", angle, turn), angle)
-    is_upright = build.binary("and", is_zero, build.unary("not", is_level))
-    return build.select(is_upright, steep, turned)
+    steep = y.sign() * (np.pi / 2)
+    is_zero, is_level = (value == zero for value in (x, y))
+    divisor = where(is_zero, 1, x)
+    angle = (y / divisor).unary("atan")
+    turn = where(is_below, -half_turn, half_turn)
+    turned = where(is_left, angle + turn, angle)
+    is_upright = is_zero & ~is_level
+    return where(is_upright, steep, turned)
 
 
 def _has_minus(x: Expr, build: Build) -> Expr:
     """Whether the sign of a float is set."""
     whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
     bits = build.value(BitcastOp, [x], to=element_type_from_numpy(whole))
-    return build.binary("less", bits, build.scalar_like(0, bits))
+    return bits < 0
 
 
 def bitcast(node: TfliteNode, build: Build) -> Expr:
     """The same bits as another type of the same width."""
     node.require_plain()
     target, x = np.dtype(node.result.element_type), node.plain(0)
-    if target.itemsize != build.dtype(x).itemsize:
+    if target.itemsize != x.dtype.itemsize:
         raise Unsupported(f"{build.dtype(x)} as {target}, of another width")
     return build.value(BitcastOp, [x], to=element_type_from_numpy(target))
 
@@ -303,16 +303,14 @@ def fake_quant(node: TfliteNode, build: Build) -> Expr:
     scale = single((high - low) / single(most - least))
     zero = single(np.clip(rounded_away(np.asarray(single(least) - low / scale)), least, most))
     first, last = (single(single(single(end) - zero) * scale) for end in (least, most))
-    kept = build.unary("clip", x, float(first), float(last))
-    shifted = build.binary("sub", kept, build.scalar_like(float(first), x))
-    steps = build.binary("mul", shifted, build.scalar_like(float(single(1) / scale), x))
-    whole = build.unary("floor", steps)
-    is_half = build.binary(
-        "greater_equal", build.binary("sub", steps, whole), build.scalar_like(0.5, x)
-    )
-    rounded = build.binary("add", whole, build.cast(is_half, np.float32))
-    real = build.binary("mul", rounded, build.scalar_like(float(scale), x))
-    return build.binary("add", real, build.scalar_like(float(first), x))
+    kept = x.clip(float(first), float(last))
+    shifted = kept - float(first)
+    steps = shifted * float(single(1) / scale)
+    whole = steps.floor()
+    is_half = steps - whole >= 0.5
+    rounded = whole + is_half.astype(np.float32)
+    real = rounded * float(scale)
+    return real + float(first)
 
 
 def _tabulated(node: TfliteNode, build: Build) -> Expr:

@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.file.contents import Tensor
 from explorer.importers.tflite.operators.integers import nearest_away
@@ -38,13 +38,13 @@ Product = Callable[[Expr, Expr | None], Expr]
 
 def rows_as_bytes(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """The bytes, and their scales, which broadcast to x."""
-    (rows,) = build.sizes(x, [0], "a hybrid product")
+    (rows,) = x.sizes([0], "a hybrid product")
     if not 0 < rows <= MOST_ROWS:
         raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
-    parts = [build.slice(x, 0, row, row + 1) if rows > 1 else x for row in range(rows)]
+    parts = [x.slice(0, row, row + 1) if rows > 1 else x for row in range(rows)]
     made = [build.values(DynamicQuantizeOp, [part], symmetric=True) for part in parts]
-    ones = [1] * build.rank(x)
-    scales = [build.reshape(scale, ones) if rows > 1 else scale for _, scale, _ in made]
+    ones = [1] * x.rank
+    scales = [scale.reshape(ones) if rows > 1 else scale for _, scale, _ in made]
     stored = build.concat([part for part, _, _ in made], 0)
     return as_quantized(stored, BYTES, build), build.concat(scales, 0)
 
@@ -57,41 +57,35 @@ def rows_from_zero(x: Expr, build: Build) -> tuple[Expr, Expr]:
     `PortableAsymmetricQuantizeFloats`: scale and zero point are found in double, but LiteRT 2.3.0
     takes the difference of the ends in single.
     """
-    axes = range(1, build.rank(x))
+    axes = range(1, x.rank)
     ends = [
-        build.binary(kind, found, build.scalar_like(0, found))
+        found.binary(kind, 0)
         for kind in ("min", "max")
-        for found in [build.reduce(kind, x, axes, keepdims=True)]
+        for found in [x.reduce(kind, axes, keepdims=True)]
     ]
-    span = build.cast(build.binary("sub", ends[1], ends[0]), np.float64)
-    low, high = (build.cast(end, np.float64) for end in ends)
-    steps = build.binary("div", span, build.scalar_like(MOST - LEAST, span))
-    is_zero = build.binary("equal", span, build.scalar_like(0, span))
-    scale = build.select(is_zero, build.scalar_like(1, span), steps)
-    zero = build.cast(_zero_point(low, high, scale, build), np.float32)
-    single = build.cast(scale, np.float32)
-    inverse = build.binary("div", build.scalar_like(1, single), single)
-    moved = build.binary("add", zero, build.binary("mul", x, inverse))
-    stored = build.unary("clip", nearest_away(moved, build), LEAST, MOST)
-    centered = build.cast(build.binary("sub", stored, zero), np.int16)
+    span = (ends[1] - ends[0]).astype(np.float64)
+    low, high = (end.astype(np.float64) for end in ends)
+    steps = span / (MOST - LEAST)
+    is_zero = span == 0
+    scale = where(is_zero, 1, steps)
+    zero = _zero_point(low, high, scale, build).astype(np.float32)
+    single = scale.astype(np.float32)
+    inverse = 1 / single
+    moved = zero + x * inverse
+    stored = nearest_away(moved, build).clip(LEAST, MOST)
+    centered = (stored - zero).astype(np.int16)
     return as_quantized(centered, FROM_ZERO, build), single
 
 
 def _zero_point(low: Expr, high: Expr, scale: Expr, build: Build) -> Expr:
     (below, least), (above, most) = (
-        (build.binary("div", end, scale), build.scalar_like(byte, end))
-        for end, byte in ((low, LEAST), (high, MOST))
+        (end / scale, end.constant(byte)) for end, byte in ((low, LEAST), (high, MOST))
     )
     error_below, error_above = (
-        build.binary("add", build.unary("abs", byte), build.unary("abs", steps))
-        for byte, steps in ((least, below), (most, above))
+        abs(byte) + abs(steps) for byte, steps in ((least, below), (most, above))
     )
-    zero = build.select(
-        build.binary("less", error_below, error_above),
-        build.binary("sub", least, below),
-        build.binary("sub", most, above),
-    )
-    return build.unary("clip", nearest_away(zero, build), LEAST, MOST)
+    zero = where(error_below < error_above, least - below, most - above)
+    return nearest_away(zero, build).clip(LEAST, MOST)
 
 
 def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:
@@ -110,9 +104,9 @@ def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> P
 
     def hybrid(rows: Expr, bias: Expr | None) -> Expr:
         stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(rows, build)
-        sums = build.cast(as_stored(build.matmul(stored, weight), build), np.float32)
-        made = build.binary("mul", sums, build.binary("mul", scale, factors))
-        return made if bias is None else build.binary("add", made, bias)
+        sums = as_stored(stored @ weight, build).astype(np.float32)
+        made = sums * (scale * factors)
+        return made if bias is None else made + bias
 
     return hybrid
 

@@ -78,7 +78,7 @@ def _between(node: TfliteNode, x: Expr, build: Build) -> list[_Between]:
     """Along height and width, but for an axis whose elements stay where they are."""
     found = []
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
-        (size,) = build.sizes(x, [axis], "a resize")
+        (size,) = x.sizes([axis], "a resize")
         if size == target:
             continue
         places = _places(node, size, target)
@@ -103,9 +103,9 @@ FRACTION_BITS = 10
 def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
     """The four neighbours by whole shares; ties away from zero."""
     unit, total = 1 << FRACTION_BITS, 1
-    y = build.cast(x, np.int32)
+    y = x.astype(np.int32)
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
-        (size,) = build.sizes(x, [axis], "a resize")
+        (size,) = x.sizes([axis], "a resize")
         if size == target:
             continue
         total *= unit
@@ -120,15 +120,12 @@ def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
         share = places - unit * low
         along = [-1 if a == axis else 1 for a in range(4)]
         parts = [
-            build.binary(
-                "mul",
-                build.gather(y, np.minimum(neighbour, size - 1), axis),
-                build.weight(part.astype(np.int32).reshape(along)),
-            )
+            y.take(np.minimum(neighbour, size - 1), axis)
+            * build.weight(part.astype(np.int32).reshape(along))
             for neighbour, part in ((low, unit - share), (high, share))
         ]
         y = build.binary("add", *parts)
-    return x if total == 1 else divided_away(y, build.scalar_like(total, y), build)
+    return x if total == 1 else divided_away(y, y.constant(total), build)
 
 
 def _resized_floats(node: TfliteNode, x: Expr, build: Build) -> Expr:
@@ -140,7 +137,7 @@ def _resized_floats(node: TfliteNode, x: Expr, build: Build) -> Expr:
     found = _between(node, x, build)
     if not found:
         return x
-    y = build.cast(x, np.float32)
+    y = x.astype(np.float32)
     if all(between.has_whole_steps for between in found):
         for between in reversed(found):
             y = _interpolated(y, between, build)
@@ -149,13 +146,13 @@ def _resized_floats(node: TfliteNode, x: Expr, build: Build) -> Expr:
         y = _sum_of_four(y, rows, columns, build)
     else:
         y = _weighted(y, found[0], build)
-    return build.unary("floor", build.binary("add", y, build.scalar_like(0.5, y)))
+    return (y + 0.5).floor()
 
 
 def _sum_of_four(x: Expr, rows: _Between, columns: _Between, build: Build) -> Expr:
     above, below = (_share(x, rows, which, build) for which in (0, 1))  # before they are wide
     parts = [_share(y, columns, which, build) for which in (0, 1) for y in (above, below)]
-    return reduce(lambda total, part: build.binary("add", total, part), parts)
+    return reduce(lambda total, part: total + part, parts)
 
 
 def _weighted(x: Expr, between: _Between, build: Build) -> Expr:
@@ -165,8 +162,8 @@ def _weighted(x: Expr, between: _Between, build: Build) -> Expr:
 def _share(x: Expr, between: _Between, which: int, build: Build) -> Expr:
     """The first or second neighbour of each place, times its share."""
     along = [-1 if a == between.axis else 1 for a in range(4)]
-    taken = build.gather(x, (between.low, between.high)[which], between.axis)
-    return build.binary("mul", taken, build.weight(between.shares[which].reshape(along)))
+    taken = x.take((between.low, between.high)[which], between.axis)
+    return taken * build.weight(between.shares[which].reshape(along))
 
 
 def resize_nearest_neighbor(node: TfliteNode, build: Build) -> Expr:
@@ -174,13 +171,13 @@ def resize_nearest_neighbor(node: TfliteNode, build: Build) -> Expr:
     x = as_images(node, 0, build)
     y = x.value
     for axis, target in zip((2, 3), _sizes(node, build), strict=True):
-        (size,) = build.sizes(y, [axis], "a resize")
+        (size,) = y.sizes([axis], "a resize")
         is_aligned = bool(node.integer("align_corners"))
         half = np.float32(0.5 if node.integer("half_pixel_centers") else 0)
         places = (np.arange(target, dtype=np.float32) + half) * _scale(node, size, target)
         rounded = np.floor(places + np.float32(0.5)) if is_aligned else np.floor(places)
         nearest = np.clip(rounded.astype(np.int64), 0, size - 1)
-        y = build.gather(y, nearest, axis)
+        y = y.take(nearest, axis)
     return x.result(y, build)
 
 
@@ -272,7 +269,7 @@ def transposed_with_bias(node: TfliteNode, build: Build) -> Expr:
     padding, stride_w, stride_h = options
     filters = build.known(node.plain(1), "filters")
     x = as_images(node, 0, build)
-    known = build.sizes(x.value, [2, 3], "a transposed convolution")
+    known = x.value.sizes([2, 3], "a transposed convolution")
     is_same = padding == 1
     if padding not in (1, 2) or min(stride_w, stride_h) < 1:
         raise ValueError(f"options {options}")
@@ -310,10 +307,10 @@ def _spread_conv(
 ) -> Expr:
     """`filters`: (O, h, w, C), quantized ones of `kind`, as x then is. What no window reaches
     at the end is bias alone."""
-    rank = build.rank(x) - 2
+    rank = x.rank - 2
     if filters.ndim != rank + 2 or len(sizes) != rank:
         raise ValueError(f"filters of {filters.ndim} axes for an image of {rank + 2}")
-    known = build.sizes(x, range(2, 2 + rank), "a transposed convolution")
+    known = x.sizes(range(2, 2 + rank), "a transposed convolution")
     low, high = [0] * rank, [0] * rank
     for axis in range(rank):
         width, stride = filters.shape[1 + axis], strides[axis]

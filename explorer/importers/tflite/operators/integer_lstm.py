@@ -80,9 +80,9 @@ def integer_lstm(
     hidden, cell = node.operand(STATE, build), node.operand(CELL, build)
     made = []
     for step in range(steps):
-        now = build.slice(from_inputs, time_axis, step, step + 1)
-        hidden, cell = _step(build.squeeze(now, [time_axis]), hidden, cell, layer, build)
-        made.append(build.unsqueeze(hidden, [time_axis]))
+        now = from_inputs.slice(time_axis, step, step + 1)
+        hidden, cell = _step(now.squeeze([time_axis]), hidden, cell, layer, build)
+        made.append(hidden.unsqueeze([time_axis]))
     return made, hidden, cell
 
 
@@ -105,7 +105,7 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
     # Before a projection the kernel takes the zero point away, and bytes saturate accordingly.
     zeros = between.zero_point_array * (-1 if node.has(PROJECTION) else 1)
     made = QuantizedType.get(hidden.storage, between.scale_array.tolist(), zeros.tolist())
-    (size,) = build.sizes(node.plain(RECURRENT_WEIGHTS + FORGET), [0], "an LSTM")
+    (size,) = node.plain(RECURRENT_WEIGHTS + FORGET).sizes([0], "an LSTM")
     return _Layer(
         order=order,
         size=size,
@@ -127,7 +127,7 @@ def _projection(
     weights = kind_of(node.tensor(PROJECTION))
     if weights is None or not weights.is_per_tensor or weights.zero_point_array.any():
         raise Unsupported("a projection with zero points, or a scale for each slice")
-    columns = build.transpose(node.operand(PROJECTION, build), [1, 0])
+    columns = node.operand(PROJECTION, build).transpose([1, 0])
     bias = node.plain(PROJECTION_BIAS) if node.has(PROJECTION_BIAS) else None
     ratio = float(weights.scale_array[0] * made.scale_array[0] / hidden.scale_array[0])
     clip = node.number("proj_clip")
@@ -169,7 +169,7 @@ def _scales(
     for gate in order:
         weight = kind_of(node.tensor(first + gate))
         assert weight is not None
-        (count,) = build.sizes(node.plain(first + gate), [0], "an LSTM")
+        (count,) = node.plain(first + gate).sizes([0], "an LSTM")
         found += [float(kind.scale_array[0] * weight.scale_array[0])] * count
     return tuple(found)
 
@@ -183,7 +183,7 @@ def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> Expr:
 
 
 def _gate_numbers(sums: Expr, scales: Sequence[float], storage: IntegerType, build: Build) -> Expr:
-    axis = build.rank(sums) - 1
+    axis = sums.rank - 1
     kind = QuantizedType.get(WIDE, scales, [0] * len(scales), axis)
     by = RequantizationAttr.get(QuantizedType.get(storage, [GATE_SCALE], [0]), DOUBLE)
     return build.value(RequantizeOp, [as_quantized(as_stored(sums, build), kind, build)], by=by)
@@ -192,12 +192,12 @@ def _gate_numbers(sums: Expr, scales: Sequence[float], storage: IntegerType, bui
 def _step(
     from_input: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build
 ) -> tuple[Expr, Expr]:
-    sums = build.matmul(hidden, layer.recurrence)
+    sums = hidden @ layer.recurrence
     # What comes from the hidden state is added before anything is cut off.
     from_hidden = _gate_numbers(sums, layer.recurrent_scales, WIDE, build)
     gates = _added(from_input, from_hidden, build)
     last = layer.order.index(NEW) * layer.size
-    opened = _function(build.slice(gates, 1, 0, last), sigmoid, "sigmoid", 3, build)
+    opened = _function(gates.slice(1, 0, last), sigmoid, "sigmoid", 3, build)
     g = _function(_part(gates, NEW, layer, build), tanh, "tanh", 3, build)
     f = _part(opened, FORGET, layer, build)
     i = _part(opened, INPUT, layer, build) if INPUT in layer.order else _rest(f, build)
@@ -212,21 +212,21 @@ def _step(
 
 def _added(a: Expr, b: Expr, build: Build) -> Expr:
     """What both add to gates, kept within 16 bits."""
-    first, second = (build.cast(as_stored(x, build), np.int32) for x in (a, b))
-    total = build.binary("add", first, second)
-    return build.cast(kept_within(total, (LEAST, MOST), build), np.int16)
+    first, second = (as_stored(x, build).astype(np.int32) for x in (a, b))
+    total = first + second
+    return kept_within(total, (LEAST, MOST), build).astype(np.int16)
 
 
 def _part(gates: Expr, gate: int, layer: _Layer, build: Build) -> Expr:
     """One of all gates, (batch, gates * hidden), or of the first of them."""
     place = layer.order.index(gate)
-    return build.slice(gates, 1, place * layer.size, (place + 1) * layer.size)
+    return gates.slice(1, place * layer.size, (place + 1) * layer.size)
 
 
 def _rest(opened: Expr, build: Build) -> Expr:
     """As far as a gate is closed."""
     stored = as_stored(opened, build)
-    rest = build.binary("sub", build.scalar_like(MOST, stored), stored)
+    rest = MOST - stored
     return as_quantized(rest, UNIT, build)
 
 

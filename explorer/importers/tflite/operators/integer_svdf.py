@@ -32,28 +32,27 @@ def integer_svdf(node: TfliteNode, build: Build) -> tuple[Expr, Expr]:
     if len(known) != 5 or known[2].storage != known[3].storage or known[3] != kinds[3]:
         raise Unsupported("SVDF of bytes whose memory and weights over time have no 16 bits")
     x, features, times, held, made = known
-    filters, memory = build.sizes(node.plain(TIMES), range(2), "filters over time")
+    filters, memory = node.plain(TIMES).sizes(range(2), "filters over time")
     rank = node.integer("rank", 1)
     if rank < 1 or filters % rank:
         raise ValueError(f"{filters} filters of rank {rank}")
-    columns = build.transpose(node.operand(FEATURES, build), [1, 0])
-    sums = as_stored(build.matmul(node.operand(X, build), columns), build)
+    columns = node.operand(FEATURES, build).transpose([1, 0])
+    sums = as_stored(node.operand(X, build) @ columns, build)
     first = float(x.scale_array[0] * features.scale_array[0] / held.scale_array[0])
     newest = as_stored(rescaled(sums, first, held, build), build)
-    state = build.reshape(as_stored(node.operand(STATE, build), build), [-1, filters, memory])
-    kept = build.slice(state, 2, 1, memory)
-    state = build.concat([kept, build.unsqueeze(newest, [2])], 2)
+    state = as_stored(node.operand(STATE, build), build).reshape([-1, filters, memory])
+    kept = state.slice(2, 1, memory)
+    state = build.concat([kept, newest.unsqueeze([2])], 2)
     wide, weights = (
-        build.cast(value, np.int32)
-        for value in (state, as_stored(node.operand(TIMES, build), build))
+        value.astype(np.int32) for value in (state, as_stored(node.operand(TIMES, build), build))
     )
-    total = build.reduce("sum", build.binary("mul", wide, weights), [2])
-    total = build.reduce("sum", build.reshape(total, [-1, filters // rank, rank]), [2])
+    total = (wide * weights).sum([2])
+    total = total.reshape([-1, filters // rank, rank]).sum([2])
     if node.has(BIAS):
-        total = build.binary("add", total, node.plain(BIAS))
+        total = total + node.plain(BIAS)
     second = float(held.scale_array[0] * times.scale_array[0] / made.scale_array[0])
     result = rescaled(total, second, made, build)
-    return result, as_quantized(build.reshape(state, [-1, filters * memory]), held, build)
+    return result, as_quantized(state.reshape([-1, filters * memory]), held, build)
 
 
 def rescaled(x: Expr, ratio: float, to: QuantizedType, build: Build) -> Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.ir.requantization import DOUBLED_BITS, Requantization, fixed_point
 from explorer.ir.types import QuantizedType, numpy_dtype
@@ -18,40 +18,38 @@ from explorer.ir.types import QuantizedType, numpy_dtype
 
 def kept_within(x: Expr, limits: tuple[int, int], build: Build) -> Expr:
     low, high = limits
-    return build.unary("clip", x, float(low), float(high))
+    return x.clip(float(low), float(high))
 
 
 def centered_numbers(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Stored numbers without their zero point, as i64."""
-    numbers = build.cast(as_stored(x, build), np.int64)
-    return build.binary("sub", numbers, build.scalar_like(int(kind.zero_point_array[0]), numbers))
+    numbers = as_stored(x, build).astype(np.int64)
+    return numbers - int(kind.zero_point_array[0])
 
 
 def stored_as(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Integers that lie within the storage of a type as numbers of that type."""
-    return as_quantized(build.cast(x, numpy_dtype(kind.storage)), kind, build)
+    return as_quantized(x.astype(numpy_dtype(kind.storage)), kind, build)
 
 
 def divided_away(total: Expr, count: Expr, build: Build) -> Expr:
     """total / count, ties away from zero; the count is positive."""
-    half = build.binary("div", count, build.scalar_like(2, count))
-    is_positive = build.binary("greater", total, build.scalar_like(0, total))
-    moved = build.select(
-        is_positive, build.binary("add", total, half), build.binary("sub", total, half)
-    )
-    return build.binary("div", moved, count)
+    half = count / 2
+    is_positive = total > 0
+    moved = where(is_positive, total + half, total - half)
+    return moved / count
 
 
 def nearest_away(x: Expr, build: Build) -> Expr:
     """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
-    size = build.unary("abs", x)
-    whole = build.unary("floor", size)
-    beyond = build.binary("sub", size, whole)
-    is_less = build.binary("less", beyond, build.scalar_like(0.5, x))
-    one = build.scalar_like(1, x)
-    rounded = build.select(is_less, whole, build.binary("add", whole, one))
-    is_negative = build.binary("less", x, build.scalar_like(0, x))
-    return build.select(is_negative, build.unary("neg", rounded), rounded)
+    size = abs(x)
+    whole = size.floor()
+    beyond = size - whole
+    is_less = beyond < 0.5
+    one = x.constant(1)
+    rounded = where(is_less, whole, whole + one)
+    is_negative = x < 0
+    return where(is_negative, -rounded, rounded)
 
 
 def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
@@ -59,9 +57,9 @@ def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
 
     x: i64 that fit 32 bits. `exponent` above 0 shifts x to the left first.
     """
-    lifted = build.binary("mul", x, build.scalar_like(1 << max(exponent, 0), x))
-    product = build.binary("mul", lifted, build.scalar_like(multiplier, x))
-    nudged = build.binary("add", product, build.scalar_like(1 << (DOUBLED_BITS - 1), x))
+    lifted = x * (1 << max(exponent, 0))
+    product = lifted * multiplier
+    nudged = product + (1 << (DOUBLED_BITS - 1))
     high = shifted(nudged, DOUBLED_BITS, build)
     return rounded_shift(high, max(-exponent, 0), build)
 
@@ -76,15 +74,15 @@ def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build)
     shifts = factors.shifts
     multiplier, half = (build.weight(n) for n in (factors.multipliers, (1 << shifts) >> 1))
     if how.multiplier_bits <= _LOWER_BITS:
-        product = build.binary("add", build.binary("mul", x, multiplier), half)
-        return build.binary("shift_right", product, build.weight(shifts))
+        product = x * multiplier + half
+        return product >> build.weight(shifts)
     if shifts.min() < _LOWER_BITS:
         raise Unsupported(f"sums of more than 32 bits times {np.max(ratios):g}")
-    upper = build.binary("mul", shifted(x, _LOWER_BITS, build), multiplier)
-    lower = build.binary("bit_and", x, build.scalar_like((1 << _LOWER_BITS) - 1, x))
-    lower = build.binary("add", build.binary("mul", lower, multiplier), half)
-    whole = build.binary("add", upper, shifted(lower, _LOWER_BITS, build))
-    return build.binary("shift_right", whole, build.weight(shifts - _LOWER_BITS))
+    upper = shifted(x, _LOWER_BITS, build) * multiplier
+    lower = x & (1 << _LOWER_BITS) - 1
+    lower = lower * multiplier + half
+    whole = upper + shifted(lower, _LOWER_BITS, build)
+    return whole >> build.weight(shifts - _LOWER_BITS)
 
 
 _LOWER_BITS = 16
@@ -94,14 +92,14 @@ def shifted(x: Expr, bits: int, build: Build) -> Expr:
     """floor(x / 2^bits)"""
     if not bits:
         return x
-    return build.binary("shift_right", x, build.scalar_like(bits, x))
+    return x >> bits
 
 
 def rounded_shift(x: Expr, bits: int, build: Build) -> Expr:
     """x / 2^bits, ties away from zero."""
     if not bits:
         return x
-    return divided_away(x, build.scalar_like(1 << bits, x), build)
+    return divided_away(x, x.constant(1 << bits), build)
 
 
 def multiplier_of(ratio: float) -> tuple[int, int]:

@@ -37,42 +37,38 @@ class _Complex:
 
     def _with(self, kind: str, other: _Complex, build: Build) -> _Complex:
         return _Complex(
-            build.binary(kind, self.real, other.real),
-            build.binary(kind, self.imaginary, other.imaginary),
+            self.real.binary(kind, other.real),
+            self.imaginary.binary(kind, other.imaginary),
         )
 
     def turned(self, build: Build) -> _Complex:
         """Times -i."""
-        return _Complex(self.imaginary, build.unary("neg", self.real))
+        return _Complex(self.imaginary, -self.real)
 
     def wrapped(self, build: Build) -> _Complex:
         """As 16 bits hold it."""
         parts = (self.real, self.imaginary)
-        return _Complex(*(build.cast(build.cast(p, np.int16), np.int32) for p in parts))
+        return _Complex(*(p.astype(np.int16).astype(np.int32) for p in parts))
 
     def divided(self, count: int, build: Build) -> _Complex:
         """By 2 or 4, as a product with a number a little below 2^15 / count."""
-        factor = build.scalar_like(MOST // count, self.real)
-        parts = (build.binary("mul", part, factor) for part in (self.real, self.imaginary))
+        factor = self.real.constant(MOST // count)
+        parts = (part * factor for part in (self.real, self.imaginary))
         return _Complex(*(_rounded(part, build) for part in parts))
 
     def times(self, factors: np.ndarray, build: Build) -> _Complex:
         """`factors`: (..., 2), which broadcast."""
         a, b = (build.weight(np.ascontiguousarray(factors[..., k])) for k in (0, 1))
-        real = build.binary(
-            "sub", build.binary("mul", self.real, a), build.binary("mul", self.imaginary, b)
-        )
-        imaginary = build.binary(
-            "add", build.binary("mul", self.real, b), build.binary("mul", self.imaginary, a)
-        )
+        real = self.real * a - self.imaginary * b
+        imaginary = self.real * b + self.imaginary * a
         return _Complex(_rounded(real, build), _rounded(imaginary, build)).wrapped(build)
 
     def part(self, axis: int, start: int, stop: int, build: Build) -> _Complex:
         parts = (self.real, self.imaginary)
-        return _Complex(*(build.slice(p, axis, start, stop) for p in parts))
+        return _Complex(*(p.slice(axis, start, stop) for p in parts))
 
     def shaped(self, sizes: list[int], build: Build) -> _Complex:
-        return _Complex(*(build.reshape(p, sizes) for p in (self.real, self.imaginary)))
+        return _Complex(*(p.reshape(sizes) for p in (self.real, self.imaginary)))
 
 
 def transform(x: Expr, length: int, build: Build) -> tuple[Expr, Expr]:
@@ -80,14 +76,14 @@ def transform(x: Expr, length: int, build: Build) -> tuple[Expr, Expr]:
     if length < 4 or length & (length - 1):
         raise Unsupported(f"a Fourier transform of {length} numbers, which is no power of two")
     half = length // 2
-    pairs = build.reshape(x, [-1, half, 2])
-    even, odd = (build.squeeze(build.slice(pairs, 2, k, k + 1), [2]) for k in (0, 1))
+    pairs = x.reshape([-1, half, 2])
+    even, odd = (pairs.slice(2, k, k + 1).squeeze([2]) for k in (0, 1))
     return _separated(_halves(_Complex(even, odd), half, build), half, build)
 
 
 def _rounded(x: Expr, build: Build) -> Expr:
-    half = build.scalar_like(1 << (FRACTION_BITS - 1), x)
-    return shifted(build.binary("add", x, half), FRACTION_BITS, build)
+    half = x.constant(1 << (FRACTION_BITS - 1))
+    return shifted(x + half, FRACTION_BITS, build)
 
 
 def _turns(phases: np.ndarray) -> np.ndarray:
@@ -118,7 +114,7 @@ def _halves(x: _Complex, length: int, build: Build) -> _Complex:
     """The transform of (rows, length) complex numbers; stages from the smallest to the whole."""
     factors = _factors(length)
     order = _order(factors)
-    y = _Complex(*(build.gather(part, order, 1) for part in (x.real, x.imaginary)))
+    y = _Complex(*(part.take(order, 1) for part in (x.real, x.imaginary)))
     size = 1
     for factor in reversed(factors):
         groups = length // (size * factor)
@@ -160,8 +156,8 @@ def _separated(x: _Complex, half: int, build: Build) -> tuple[Expr, Expr]:
     ends = x.part(1, 0, 1, build).divided(2, build)
     low = x.part(1, 1, middle + 1, build).divided(2, build)
     mirrored = np.arange(half - 1, half - middle - 1, -1)
-    real, imaginary = (build.gather(part, mirrored, 1) for part in (x.real, x.imaginary))
-    high = _Complex(real, build.unary("neg", imaginary)).wrapped(build).divided(2, build)
+    real, imaginary = (part.take(mirrored, 1) for part in (x.real, x.imaginary))
+    high = _Complex(real, -imaginary).wrapped(build).divided(2, build)
     total, difference = low.plus(high, build), low.minus(high, build)
     phases = -np.pi * (np.arange(1, middle + 1) / half + 0.5)
     odd = difference.times(_turns(phases), build)
@@ -169,14 +165,14 @@ def _separated(x: _Complex, half: int, build: Build) -> tuple[Expr, Expr]:
     above = total.minus(odd, build)
     # Their mirror image; the middle itself is written from this side, which comes last.
     back = np.arange(middle - 1, -1, -1)
-    real_above = build.gather(above.real, back, 1)
-    imaginary_above = build.gather(build.unary("neg", above.imaginary), back, 1)
+    real_above = above.real.take(back, 1)
+    imaginary_above = (-above.imaginary).take(back, 1)
     lower = below.part(1, 0, middle - 1, build) if middle > 1 else None
-    reals = [build.binary("add", ends.real, ends.imaginary)]
-    imaginaries = [build.binary("sub", ends.real, ends.real)]
+    reals = [ends.real + ends.imaginary]
+    imaginaries = [ends.real - ends.real]
     if lower is not None:
         reals.append(shifted(lower.real, 1, build))
         imaginaries.append(shifted(lower.imaginary, 1, build))
-    reals += [shifted(real_above, 1, build), build.binary("sub", ends.real, ends.imaginary)]
+    reals += [shifted(real_above, 1, build), ends.real - ends.imaginary]
     imaginaries += [shifted(imaginary_above, 1, build), imaginaries[0]]
     return build.concat(reals, 1), build.concat(imaginaries, 1)

@@ -82,7 +82,7 @@ def lstm(node: TfliteNode, build: Build) -> Sequence[Expr]:
     if node.options.get("kernel_type", "FULL") not in ("FULL", 0):
         return _basic(node, build)
     x = node.plain(0)
-    if build.rank(x) != 2:
+    if x.rank != 2:
         raise Unsupported(f"an LSTM of one step with operands of {build.rank(x)} axes")
     layer = _layer(node, FORWARD_ONLY, build)
     hidden, cell = _step(x, node.plain(18), node.plain(19), layer, build)
@@ -95,14 +95,14 @@ def _basic(node: TfliteNode, build: Build) -> Sequence[Expr]:
     Source: tensorflow/lite/kernels/internal/reference/reference_ops.h, `LstmCell`.
     """
     x, hidden, cell = (node.plain(index) for index in (0, 1, 4))
-    joined = build.concat([x, hidden], build.rank(x) - 1)
-    sums = build.matmul(joined, build.transpose(node.plain(2), [1, 0]), node.plain(3))
-    (size,) = build.sizes(cell, [1], "an LSTM")
-    i, g, f, o = (build.slice(sums, 1, k * size, (k + 1) * size) for k in range(4))
-    kept = build.binary("mul", build.unary("sigmoid", f), cell)
-    added = build.binary("mul", build.unary("sigmoid", i), build.unary("tanh", g))
-    cell = build.binary("add", added, kept)
-    hidden = build.binary("mul", build.unary("sigmoid", o), build.unary("tanh", cell))
+    joined = build.concat([x, hidden], x.rank - 1)
+    sums = build.matmul(joined, node.plain(2).transpose([1, 0]), node.plain(3))
+    (size,) = cell.sizes([1], "an LSTM")
+    i, g, f, o = (sums.slice(1, k * size, (k + 1) * size) for k in range(4))
+    kept = f.sigmoid() * cell
+    added = i.sigmoid() * g.tanh()
+    cell = added + kept
+    hidden = o.sigmoid() * cell.tanh()
     states = [made for index, made in ((1, hidden), (4, cell)) if node.tensor(index).is_variable]
     return [hidden, cell, joined, sums, *states]
 
@@ -125,7 +125,7 @@ def bidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[Expr
         raise Unsupported("an LSTM with auxiliary inputs")
     time_axis = 0 if node.integer("time_major") else 1
     if node.integer("merge_outputs") and time_axis:
-        (batch,) = build.sizes(node.plain(0), [0], "an LSTM of both directions")
+        (batch,) = node.plain(0).sizes([0], "an LSTM of both directions")
         if batch > 1:
             # LiteRT 2.3.0 answers otherwise for all of the batch but the first.
             raise Unsupported("directions side by side with the batch first, and not of one")
@@ -146,7 +146,7 @@ def _require_integer_form(node: TfliteNode) -> None:
 
 
 def _steps(node: TfliteNode, time_axis: int, build: Build) -> int:
-    (steps,) = build.sizes(node.plain(0), [time_axis], "the steps of an LSTM")
+    (steps,) = node.plain(0).sizes([time_axis], "the steps of an LSTM")
     if not 0 < steps <= LONGEST:
         raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
     return steps
@@ -161,9 +161,9 @@ def _sequence(
     hidden, cell = node.plain(places.state), node.plain(places.state + 1)
     made: list[Expr] = []
     for step in reversed(range(steps)) if is_backward else range(steps):
-        now = build.squeeze(build.slice(x, time_axis, step, step + 1), [time_axis])
+        now = x.slice(time_axis, step, step + 1).squeeze([time_axis])
         hidden, cell = _step(now, hidden, cell, layer, build)
-        made.append(build.unsqueeze(hidden, [time_axis]))
+        made.append(hidden.unsqueeze([time_axis]))
     return [build.concat(made[::-1] if is_backward else made, time_axis), hidden, cell]
 
 
@@ -199,7 +199,7 @@ def _projection(node: TfliteNode, index: int, build: Build) -> Callable[[Expr], 
 
     def project(hidden: Expr) -> Expr:
         made = product(hidden, bias)
-        return build.unary("clip", made, -clip, clip) if clip > 0 else made
+        return made.clip(-clip, clip) if clip > 0 else made
 
     return project
 
@@ -209,10 +209,10 @@ def _step(x: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build) -> tup
     bias = None
     if not layer.norms:
         bias = build.concat([layer.biases[gate] for gate in layer.gates], 0)
-    sums = build.binary("add", layer.from_input(x, bias), layer.from_hidden(hidden, None))
-    size = build.sizes(sums, [1], "gates")[0] // len(layer.gates)
+    sums = layer.from_input(x, bias) + layer.from_hidden(hidden, None)
+    size = sums.sizes([1], "gates")[0] // len(layer.gates)
     parts = {
-        gate: build.slice(sums, 1, place * size, (place + 1) * size)
+        gate: sums.slice(1, place * size, (place + 1) * size)
         for place, gate in enumerate(layer.gates)
     }
     f = _opened(FORGET, parts, cell, layer, build)
@@ -220,35 +220,35 @@ def _step(x: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build) -> tup
     if INPUT in parts:
         i = _opened(INPUT, parts, cell, layer, build)
     else:
-        i = build.binary("sub", build.scalar_like(1.0, f), f)
-    kept = build.binary("mul", f, cell)
-    cell = build.binary("add", kept, build.binary("mul", i, g))
+        i = 1.0 - f
+    kept = f * cell
+    cell = kept + i * g
     if layer.clip > 0:
-        cell = build.unary("clip", cell, -layer.clip, layer.clip)
+        cell = cell.clip(-layer.clip, layer.clip)
     o = _opened(OUTPUT, parts, cell, layer, build)
     shown = activated(cell, layer.activation, build)
-    return layer.project(build.binary("mul", o, shown)), cell
+    return layer.project(o * shown), cell
 
 
 def _opened(gate: int, parts: Mapping[int, Expr], cell: Expr, layer: _Layer, build: Build) -> Expr:
     """How far a gate is open, which may look at the cell."""
     total = parts[gate]
     if gate in layer.peepholes:
-        total = build.binary("add", total, build.binary("mul", cell, layer.peepholes[gate]))
-    return build.unary("sigmoid", _shifted(gate, total, layer, build))
+        total = total + cell * layer.peepholes[gate]
+    return _shifted(gate, total, layer, build).sigmoid()
 
 
 def _shifted(gate: int, total: Expr, layer: _Layer, build: Build) -> Expr:
     """Sums of a gate with the normalization, whose bias stands behind it."""
     if not layer.norms:
         return total
-    centered = build.binary("sub", total, build.reduce("mean", total, [1], keepdims=True))
-    squares = build.binary("mul", centered, centered)
-    variance = build.reduce("mean", squares, [1], keepdims=True)
-    variance = build.binary("add", variance, build.scalar_like(VARIANCE_AT_LEAST, variance))
-    normal = build.binary("div", centered, build.unary("sqrt", variance))
-    scaled = build.binary("mul", normal, layer.norms[gate])
-    return build.binary("add", scaled, layer.biases[gate])
+    centered = total - total.mean([1], keepdims=True)
+    squares = centered * centered
+    variance = squares.mean([1], keepdims=True)
+    variance = variance + VARIANCE_AT_LEAST
+    normal = centered / variance.sqrt()
+    scaled = normal * layer.norms[gate]
+    return scaled + layer.biases[gate]
 
 
 CONVERTERS = {

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.windows import same_padding
@@ -54,19 +54,18 @@ def pool_with_places(node: TfliteNode, build: Build) -> list[Expr]:
     largest: Expr = build.weight(np.full((1, 1, 1, 1), least, np.float32))
     place: Expr = build.weight(np.full((1, 1, 1, 1), _ABOVE, np.float32))
     for number, offsets in enumerate(options.places):
-        part = build.slices(
-            padded,
+        part = padded.slices(
             {
                 axis: (start, start + (count - 1) * stride + 1, stride)
                 for axis, start, stride, count in zip(
                     (1, 2), offsets, options.strides, counts, strict=True
                 )
-            },
+            }
         )
-        is_above = build.binary("greater", part, largest)
-        here = build.scalar_like(float(np.float32(number) + np.float32(_ABOVE)), part)
-        largest = build.select(is_above, part, largest)
-        place = build.select(is_above, here, place)
+        is_above = part > largest
+        here = part.constant(float(np.float32(number) + np.float32(_ABOVE)))
+        largest = where(is_above, part, largest)
+        place = where(is_above, here, place)
     return [activated(largest, options.activation, build), place]
 
 
@@ -76,31 +75,29 @@ def unpool(node: TfliteNode, build: Build) -> Expr:
     options, x, places = _options(node), node.plain(0), node.plain(1)
     if options.strides != options.window:
         raise Unsupported(f"windows of {options.window} that move by {options.strides}")
-    if build.rank(x) != 4 or build.shape(x) != build.shape(places):
+    if x.rank != 4 or x.shape != places.shape:
         raise ValueError(f"places {build.shape(places)} of elements {build.shape(x)}")
-    number = build.cast(places, np.int32)
-    zero = build.scalar_like(0.0, x)
+    number = places.astype(np.int32)
+    zero = x.constant(0.0)
     height, width = options.window
     rows = []
     for row in range(height):
         parts = []
         for column in range(width):
-            here = build.scalar_like(row * width + column, number)
-            part = build.select(build.binary("equal", number, here), x, zero)
-            parts.append(build.unsqueeze(part, [2, 4]))
+            here = number.constant(row * width + column)
+            part = where(number == here, x, zero)
+            parts.append(part.unsqueeze([2, 4]))
         rows.append(build.concat(parts, 4))
-    count, own_height, own_width, channels = build.sizes(x, range(4), "images")
+    count, own_height, own_width, channels = x.sizes(range(4), "images")
     # (N, H, rows, W, columns, C)
-    return build.reshape(
-        build.concat(rows, 2), [count, own_height * height, own_width * width, channels]
-    )
+    return build.concat(rows, 2).reshape([count, own_height * height, own_width * width, channels])
 
 
 def _padded(x: Expr, options: _Options, value: float, build: Build) -> tuple[Expr, list[int]]:
     """The image with what windows reach around it, and how many windows there are."""
-    if build.rank(x) != 4:
+    if x.rank != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
-    known = build.sizes(x, [1, 2], "windows")
+    known = x.sizes([1, 2], "windows")
     low, high, counts = [0, 0, 0, 0], [0, 0, 0, 0], []
     for axis, (size, width, stride) in enumerate(
         zip(known, options.window, options.strides, strict=True)
@@ -111,7 +108,7 @@ def _padded(x: Expr, options: _Options, value: float, build: Build) -> tuple[Exp
         counts.append((size + low[1 + axis] + high[1 + axis] - width) // stride + 1)
     if min(counts) < 1:
         raise ValueError(f"windows of {options.window} over images of {known}")
-    return build.padded(x, low, high, value), counts
+    return x.pad(low, high, value), counts
 
 
 def _options(node: TfliteNode) -> _Options:

@@ -21,18 +21,18 @@ def reshape(node: TfliteNode, build: Build) -> Expr:
     """The same elements in another shape: the second operand's, or the option's without one."""
     x = node.operand(0, build)
     if not node.has(1):
-        return build.reshape(x, node.integers("new_shape"))
+        return x.reshape(node.integers("new_shape"))
     known = build.knowledge.integers(node.plain(1))
     if known is not None:
-        return build.reshape(x, known)
-    return build.value(ReshapeOp, [x, build.cast(node.plain(1), np.int64)])
+        return x.reshape(known)
+    return build.value(ReshapeOp, [x, node.plain(1).astype(np.int64)])
 
 
 def expand_dims(node: TfliteNode, build: Build) -> Expr:
     """A new axis of size 1."""
     x = node.operand(0, build)
     (axis,) = node.integers_of(1, "the new axis", build)
-    return build.unsqueeze(x, [axis])
+    return x.unsqueeze([axis])
 
 
 def squeeze(node: TfliteNode, build: Build) -> Expr:
@@ -40,22 +40,22 @@ def squeeze(node: TfliteNode, build: Build) -> Expr:
     x = node.operand(0, build)
     axes = node.integers("squeeze_dims")
     if not axes:
-        shape = build.sizes(x, range(build.rank(x)), "a squeeze of all axes")
+        shape = x.sizes(range(x.rank), "a squeeze of all axes")
         axes = [axis for axis, size in enumerate(shape) if size == 1]
-    return build.squeeze(x, axes)
+    return x.squeeze(axes)
 
 
 def transpose(node: TfliteNode, build: Build) -> Expr:
     """The axes in another order."""
     x = node.operand(0, build)
     order = node.integers_of(1, "the order of axes", build)
-    return build.transpose(x, [build.axis(axis, build.rank(x)) for axis in order])
+    return x.transpose([build.axis(axis, x.rank) for axis in order])
 
 
 def concatenation(node: TfliteNode, build: Build) -> Expr:
     """Tensors one behind the other; quantized ones of other scales in the result's first."""
     parts = [_rescaled(node, index, build) for index in range(len(node.given))]
-    return build.concat(parts, build.axis(node.integer("axis"), build.rank(parts[0])))
+    return build.concat(parts, build.axis(node.integer("axis"), parts[0].rank))
 
 
 def _rescaled(node: TfliteNode, index: int, build: Build) -> Expr:
@@ -83,24 +83,24 @@ def _as_concatenated(
 def pack(node: TfliteNode, build: Build) -> Expr:
     """Tensors of one shape side by side along a new axis."""
     parts = [node.operand(index, build) for index in range(len(node.given))]
-    axis = build.axis(node.integer("axis"), build.rank(parts[0]) + 1)
-    return build.concat([build.unsqueeze(part, [axis]) for part in parts], axis)
+    axis = build.axis(node.integer("axis"), parts[0].rank + 1)
+    return build.concat([part.unsqueeze([axis]) for part in parts], axis)
 
 
 def unpack(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The slices of an axis, without it."""
     x = node.operand(0, build)
-    axis = build.axis(node.integer("axis"), build.rank(x))
-    (size,) = build.sizes(x, [axis], "slices of an axis")
-    return [build.squeeze(build.slice(x, axis, i, i + 1), [axis]) for i in range(size)]
+    axis = build.axis(node.integer("axis"), x.rank)
+    (size,) = x.sizes([axis], "slices of an axis")
+    return [x.slice(axis, i, i + 1).squeeze([axis]) for i in range(size)]
 
 
 def split(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Equal parts of an axis, which is the first operand."""
     x = node.operand(1, build)
-    axis = build.axis(node.integers_of(0, "the axis", build)[0], build.rank(x))
+    axis = build.axis(node.integers_of(0, "the axis", build)[0], x.rank)
     count = len(node.file.outputs)
-    (size,) = build.sizes(x, [axis], "parts of an axis")
+    (size,) = x.sizes([axis], "parts of an axis")
     if size % count:
         raise ValueError(f"{size} slices in {count} equal parts")
     return _parts(x, axis, [size // count] * count, build)
@@ -110,8 +110,8 @@ def split_v(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Parts of an axis of given sizes; one may be -1, the rest."""
     x = node.operand(0, build)
     sizes = node.integers_of(1, "sizes of parts", build)
-    axis = build.axis(node.integers_of(2, "the axis", build)[0], build.rank(x))
-    (whole,) = build.sizes(x, [axis], "parts of an axis")
+    axis = build.axis(node.integers_of(2, "the axis", build)[0], x.rank)
+    (whole,) = x.sizes([axis], "parts of an axis")
     if -1 in sizes:
         sizes[sizes.index(-1)] = whole - sum(sizes) - 1
     if sum(sizes) != whole or min(sizes) < 0:
@@ -121,7 +121,7 @@ def split_v(node: TfliteNode, build: Build) -> Sequence[Expr]:
 
 def _parts(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
     ends = np.cumsum(sizes).tolist()
-    return [build.slice(x, axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
+    return [x.slice(axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 
 
 def pad(node: TfliteNode, build: Build) -> Expr:
@@ -135,7 +135,7 @@ def pad(node: TfliteNode, build: Build) -> Expr:
     if amounts.min(initial=0) < 0:
         raise ValueError(f"padding of {amounts.tolist()} elements")
     low, high = amounts[:, 0].tolist(), amounts[:, 1].tolist()
-    return build.padded(x, low, high, value)
+    return x.pad(low, high, value)
 
 
 def mirror_pad(node: TfliteNode, build: Build) -> Expr:
@@ -146,11 +146,11 @@ def mirror_pad(node: TfliteNode, build: Build) -> Expr:
     for axis, (low, high) in enumerate(amounts.tolist()):
         if not low and not high:
             continue
-        (size,) = build.sizes(x, [axis], "mirrored padding")
+        (size,) = x.sizes([axis], "mirrored padding")
         most = size - 1 if mode == "reflect" else size
         if not 0 <= min(low, high) <= max(low, high) <= most:
             raise ValueError(f"{low} and {high} mirrored elements of {size}")
-        x = build.gather(x, np.pad(np.arange(size), (low, high), mode), axis)
+        x = x.take(np.pad(np.arange(size), (low, high), mode), axis)
     return x
 
 
@@ -159,14 +159,14 @@ def slice_(node: TfliteNode, build: Build) -> Expr:
     x = node.operand(0, build)
     begins = node.integers_of(1, "where a slice begins", build)
     sizes = node.integers_of(2, "the size of a slice", build)
-    known = build.sizes(x, range(build.rank(x)), "a slice")
+    known = x.sizes(range(x.rank), "a slice")
     bounds = {}
     for axis, (begin, size, whole) in enumerate(zip(begins, sizes, known, strict=True)):
         stop = whole if size == -1 else begin + size
         if not 0 <= begin <= stop <= whole:
             raise ValueError(f"elements {begin} to {stop} of {whole}")
         bounds[axis] = (begin, stop, 1)
-    return build.slices(x, bounds)
+    return x.slices(bounds)
 
 
 def strided_slice(node: TfliteNode, build: Build) -> Expr:
@@ -183,7 +183,7 @@ def strided_slice(node: TfliteNode, build: Build) -> Expr:
     }
     bounds: dict[int, tuple[int, int, int]] = {}
     dropped, added, axis = [], [], 0
-    rank = build.rank(x)
+    rank = x.rank
     taken = sum(1 for i in range(len(begins)) if not _bits(masks, i, "ellipsis", "new_axis"))
     for index, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
         if _bits(masks, index, "ellipsis"):
@@ -192,7 +192,7 @@ def strided_slice(node: TfliteNode, build: Build) -> Expr:
         if _bits(masks, index, "new_axis"):
             added.append(axis - len(dropped) + len(added))
             continue
-        (size,) = build.sizes(x, [axis], "a slice")
+        (size,) = x.sizes([axis], "a slice")
         first = None if _bits(masks, index, "begin") else begin
         last = None if _bits(masks, index, "end") else end
         if _bits(masks, index, "shrink_axis"):
@@ -202,9 +202,9 @@ def strided_slice(node: TfliteNode, build: Build) -> Expr:
             dropped.append(axis)
         bounds[axis] = _in_numbers(slice(first, last, step), size)
         axis += 1
-    y = build.slices(x, bounds) if bounds else x
-    y = build.squeeze(y, dropped) if dropped else y
-    return build.unsqueeze(y, added) if added else y
+    y = x.slices(bounds) if bounds else x
+    y = y.squeeze(dropped) if dropped else y
+    return y.unsqueeze(added) if added else y
 
 
 def _bits(masks: dict[str, int], index: int, *names: str) -> bool:
@@ -230,30 +230,30 @@ def gather(node: TfliteNode, build: Build) -> Expr:
     x = node.operand(0, build)
     if node.integer("batch_dims"):
         raise Unsupported("a gather for each of several batches")
-    axis = build.axis(node.integer("axis"), build.rank(x))
-    return build.value(GatherOp, [x, build.cast(node.plain(1), np.int64)], axis=axis)
+    axis = build.axis(node.integer("axis"), x.rank)
+    return build.value(GatherOp, [x, node.plain(1).astype(np.int64)], axis=axis)
 
 
 def shape(node: TfliteNode, build: Build) -> Expr:
     """The sizes of all axes."""
     sizes = build.value(ShapeOp, [node.plain(0)])
-    return build.cast(sizes, np.dtype(node.result.element_type))
+    return sizes.astype(np.dtype(node.result.element_type))
 
 
 def rank(node: TfliteNode, build: Build) -> Expr:
     """The number of axes."""
-    return build.weight(np.array(build.rank(node.plain(0)), np.int32))
+    return build.weight(np.array(node.plain(0).rank, np.int32))
 
 
 def fill(node: TfliteNode, build: Build) -> Expr:
     """One number in every place of a shape."""
     sizes = node.integers_of(0, "a shape", build)
-    return build.expand(node.operand(1, build), sizes)
+    return node.operand(1, build).broadcast_to(sizes)
 
 
 def broadcast_to(node: TfliteNode, build: Build) -> Expr:
     """Repeated along axes of size 1 to a shape."""
-    return build.expand(node.operand(0, build), node.integers_of(1, "a shape", build))
+    return node.operand(0, build).broadcast_to(node.integers_of(1, "a shape", build))
 
 
 def broadcast_args(node: TfliteNode, build: Build) -> Expr:
@@ -265,7 +265,7 @@ def broadcast_args(node: TfliteNode, build: Build) -> Expr:
 
 def range_(node: TfliteNode, build: Build) -> Expr:
     """Numbers from a start to a limit by a step."""
-    operands = [build.reshape(node.plain(index), []) for index in range(3)]
+    operands = [node.plain(index).reshape([]) for index in range(3)]
     return build.value(RangeOp, operands)
 
 
@@ -273,10 +273,10 @@ def reverse(node: TfliteNode, build: Build) -> Expr:
     """Axes from their end to their beginning."""
     x = node.operand(0, build)
     bounds = {}
-    for axis in build.axes(node.integers_of(1, "axes", build), build.rank(x)):
-        (size,) = build.sizes(x, [axis], "a reversed axis")
+    for axis in build.axes(node.integers_of(1, "axes", build), x.rank):
+        (size,) = x.sizes([axis], "a reversed axis")
         bounds[axis] = _in_numbers(slice(None, None, -1), size)
-    return build.slices(x, bounds)
+    return x.slices(bounds)
 
 
 def space_to_batch(node: TfliteNode, build: Build) -> Expr:
@@ -286,22 +286,22 @@ def space_to_batch(node: TfliteNode, build: Build) -> Expr:
     amounts = np.array(node.integers_of(2, "padding", build)).reshape(-1, 2)
     kind = kind_of(node.tensor(0))
     value = 0.0 if kind is None else float(kind.zero_point_array[0])
-    rest = [0] * (build.rank(x) - 1 - len(blocks))
+    rest = [0] * (x.rank - 1 - len(blocks))
     low, high = ([0, *amounts[:, end].tolist(), *rest] for end in (0, 1))
-    x = build.padded(x, low, high, value)
-    batch, *sizes = build.sizes(x, range(build.rank(x)), "blocks")
+    x = x.pad(low, high, value)
+    batch, *sizes = x.sizes(range(x.rank), "blocks")
     spatial, behind = sizes[: len(blocks)], sizes[len(blocks) :]
     if any(size % block for size, block in zip(spatial, blocks, strict=True)):
         raise ValueError(f"images of {spatial} in blocks of {blocks}")
     cut = [n for s, b in zip(spatial, blocks, strict=True) for n in (s // b, b)]
-    split_up = build.reshape(x, [batch, *cut, *behind])
+    split_up = x.reshape([batch, *cut, *behind])
     count = len(blocks)
     inner = [2 + 2 * axis for axis in range(count)]
     outer = [1 + 2 * axis for axis in range(count)]
     order = [*inner, 0, *outer, *range(1 + 2 * count, 1 + 2 * count + len(behind))]
-    moved = build.transpose(split_up, order)
+    moved = split_up.transpose(order)
     quotients = [s // b for s, b in zip(spatial, blocks, strict=True)]
-    return build.reshape(moved, [batch * int(np.prod(blocks)), *quotients, *behind])
+    return moved.reshape([batch * int(np.prod(blocks)), *quotients, *behind])
 
 
 def batch_to_space(node: TfliteNode, build: Build) -> Expr:
@@ -309,41 +309,41 @@ def batch_to_space(node: TfliteNode, build: Build) -> Expr:
     x = node.operand(0, build)
     blocks = node.integers_of(1, "blocks", build)
     cuts = np.array(node.integers_of(2, "cuts", build)).reshape(-1, 2)
-    batch, *sizes = build.sizes(x, range(build.rank(x)), "blocks")
+    batch, *sizes = x.sizes(range(x.rank), "blocks")
     spatial, behind = sizes[: len(blocks)], sizes[len(blocks) :]
     count, whole = len(blocks), int(np.prod(blocks))
     if batch % whole:
         raise ValueError(f"{batch} images in blocks of {blocks}")
-    split_up = build.reshape(x, [*blocks, batch // whole, *spatial, *behind])
+    split_up = x.reshape([*blocks, batch // whole, *spatial, *behind])
     pairs = [n for axis in range(count) for n in (count + 1 + axis, axis)]
     order = [count, *pairs, *range(2 * count + 1, 2 * count + 1 + len(behind))]
-    moved = build.transpose(split_up, order)
+    moved = split_up.transpose(order)
     sizes = [s * b for s, b in zip(spatial, blocks, strict=True)]
-    y = build.reshape(moved, [batch // whole, *sizes, *behind])
+    y = moved.reshape([batch // whole, *sizes, *behind])
     bounds = {
         1 + axis: (low, size - high, 1)
         for axis, (size, (low, high)) in enumerate(zip(sizes, cuts.tolist(), strict=True))
         if low or high
     }
-    return build.slices(y, bounds) if bounds else y
+    return y.slices(bounds) if bounds else y
 
 
 def space_to_depth(node: TfliteNode, build: Build) -> Expr:
     """Blocks of pixels as one pixel of more channels."""
     x, block = node.operand(0, build), node.integer("block_size", 1)
-    batch, height, width, depth = build.sizes(x, range(4), "blocks of pixels")
-    split_up = build.reshape(x, [batch, height // block, block, width // block, block, depth])
-    moved = build.transpose(split_up, [0, 1, 3, 2, 4, 5])
-    return build.reshape(moved, [batch, height // block, width // block, block * block * depth])
+    batch, height, width, depth = x.sizes(range(4), "blocks of pixels")
+    split_up = x.reshape([batch, height // block, block, width // block, block, depth])
+    moved = split_up.transpose([0, 1, 3, 2, 4, 5])
+    return moved.reshape([batch, height // block, width // block, block * block * depth])
 
 
 def depth_to_space(node: TfliteNode, build: Build) -> Expr:
     """Channels of one pixel as a block of pixels."""
     x, block = node.operand(0, build), node.integer("block_size", 1)
-    batch, height, width, depth = build.sizes(x, range(4), "blocks of pixels")
-    split_up = build.reshape(x, [batch, height, width, block, block, depth // block**2])
-    moved = build.transpose(split_up, [0, 1, 3, 2, 4, 5])
-    return build.reshape(moved, [batch, height * block, width * block, depth // block**2])
+    batch, height, width, depth = x.sizes(range(4), "blocks of pixels")
+    split_up = x.reshape([batch, height, width, block, block, depth // block**2])
+    moved = split_up.transpose([0, 1, 3, 2, 4, 5])
+    return moved.reshape([batch, height * block, width * block, depth // block**2])
 
 
 CONVERTERS = {

@@ -188,7 +188,7 @@ class Images:
 
     def result(self, value: Expr, build: Build) -> Expr:
         """What was computed, as the file has it. `value` is the node's first result, permuted."""
-        rank = build.rank(value)
+        rank = value.rank
         made = value.owner
         if isinstance(made, Operation) and made in build.created:
             permutation = (0, rank - 1, *range(1, rank - 1))
@@ -198,6 +198,6 @@ class Images:
 
 def as_images(node: TfliteNode, index: int, build: Build) -> Images:
     x = node.operand(index, build)
-    if build.rank(x) < 3:
+    if x.rank < 3:
         raise ValueError(f"an image has at least 3 axes, not {build.rank(x)}")
     return Images(channels_first(x, build), node)

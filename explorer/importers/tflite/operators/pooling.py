@@ -25,7 +25,7 @@ def max_pool_2d(node: TfliteNode, build: Build) -> Expr:
         return x.result(activated(pooled, node.activation, build), build)
     low_high = limits(kind, node.activation)
     if low_high != integer_limits(kind.storage):
-        numbers = build.cast(as_stored(pooled, build), np.int32)
+        numbers = as_stored(pooled, build).astype(np.int32)
         pooled = stored_as(kept_within(numbers, low_high, build), kind, build)
     return x.result(pooled, build)
 
@@ -58,8 +58,8 @@ def l2_pool_2d(node: TfliteNode, build: Build) -> Expr:
     """The root of the average of the squares of the elements that lie in the image."""
     node.require_plain()
     x = as_images(node, 0, build)
-    squares = build.binary("mul", x.value, x.value)
-    pooled = build.unary("sqrt", _pool("average", squares, _window(node, x.value, build), build))
+    squares = x.value * x.value
+    pooled = _pool("average", squares, _window(node, x.value, build), build).sqrt()
     return x.result(activated(pooled, node.activation, build), build)
 
 
@@ -74,21 +74,19 @@ def reduce_window(node: TfliteNode, build: Build) -> Expr:
         raise Unsupported(f"windows reduced by {name or 'nothing'}")
     kind, y = _REDUCED[name], node.plain(0)
     sizes, strides, dilations = (node.integers_of(2 + k, "a window", build) for k in range(3))
-    if len(sizes) != build.rank(y) or min(*sizes, *strides, *dilations) < 1:
+    if len(sizes) != y.rank or min(*sizes, *strides, *dilations) < 1:
         raise ValueError(f"windows of {sizes} with strides {strides} and dilations {dilations}")
     for axis, (width, stride, apart) in enumerate(zip(sizes, strides, dilations, strict=True)):
-        (size,) = build.sizes(y, [axis], "a window")
+        (size,) = y.sizes([axis], "a window")
         count = (size - (width - 1) * apart - 1) // stride + 1
         if count < 1:
             raise ValueError(f"a window of {width} over an axis of {size}")
         reach = (count - 1) * stride + 1
-        parts = [
-            build.slices(y, {axis: (k * apart, k * apart + reach, stride)}) for k in range(width)
-        ]
+        parts = [y.slices({axis: (k * apart, k * apart + reach, stride)}) for k in range(width)]
         y = parts[0]
         for part in parts[1:]:
-            y = build.binary(kind, y, part)
-    return build.binary(kind, y, build.reshape(node.plain(1), []))
+            y = y.binary(kind, part)
+    return y.binary(kind, node.plain(1).reshape([]))
 
 
 _REDUCED = {

@@ -44,13 +44,13 @@ def conv_2d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of images with their channels last; filters are (O, h, w, C / group)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
-    filters, height, width, depth = build.sizes(weight, range(4), "a convolution")
-    channels = build.sizes(x.value, [1], "a convolution")[0]
+    filters, height, width, depth = weight.sizes(range(4), "a convolution")
+    channels = x.value.sizes([1], "a convolution")[0]
     if depth < 1 or channels % depth or filters % (channels // depth):
         raise ValueError(f"filters of {depth} channels for images of {channels}")
     left, scales = _image(node, x.value, filters, channels != depth, build)
     window = window_of(node, x.value, (height, width), build)
-    filters_first = build.transpose(weight, [0, 3, 1, 2])
+    filters_first = weight.transpose([0, 3, 1, 2])
     y = _convolved(node, left, filters_first, window, channels // depth, scales, build)
     return x.result(y, build)
 
@@ -59,12 +59,12 @@ def depthwise_conv_2d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of each channel by itself; filters are (1, h, w, C * multiplier)."""
     weight = _weight(node, build)
     x = as_images(node, 0, build)
-    one, height, width, results = build.sizes(weight, range(4), "a convolution")
-    channels = build.sizes(x.value, [1], "a convolution")[0]
+    one, height, width, results = weight.sizes(range(4), "a convolution")
+    channels = x.value.sizes([1], "a convolution")[0]
     if one != 1 or channels < 1 or results % channels:
         raise ValueError(f"{results} filters for images of {channels} channels")
     window = window_of(node, x.value, (height, width), build)
-    filters_first = build.transpose(weight, [3, 0, 1, 2])
+    filters_first = weight.transpose([3, 0, 1, 2])
     left, scales = _image(node, x.value, results, True, build)
     y = _convolved(node, left, filters_first, window, channels, scales, build)
     return x.result(y, build)
@@ -74,8 +74,8 @@ def conv_3d(node: TfliteNode, build: Build) -> Expr:
     """A convolution of volumes with their channels last; filters are (d, h, w, C / group, O)."""
     node.require_plain()
     weight, x = node.plain(1), as_images(node, 0, build)
-    *kernel, depth, _ = build.sizes(weight, range(5), "a convolution")
-    channels, *sizes = build.sizes(x.value, range(1, 5), "a convolution")
+    *kernel, depth, _ = weight.sizes(range(5), "a convolution")
+    channels, *sizes = x.value.sizes(range(1, 5), "a convolution")
     if depth < 1 or channels % depth:
         raise ValueError(f"filters of {depth} channels for volumes of {channels}")
     strides, dilations = (
@@ -90,7 +90,7 @@ def conv_3d(node: TfliteNode, build: Build) -> Expr:
         totals = [same_padding(*window) for window in windows]
     y = build.value(
         ConvOp,
-        [x.value, build.transpose(weight, [4, 3, 0, 1, 2]), _bias(node, build), None],
+        [x.value, weight.transpose([4, 3, 0, 1, 2]), _bias(node, build), None],
         strides=strides,
         pads=[*(t // 2 for t in totals), *(t - t // 2 for t in totals)],
         dilations=dilations,
@@ -104,19 +104,19 @@ def fully_connected(node: TfliteNode, build: Build) -> Expr:
     if node.options.get("weights_format", "DEFAULT") != "DEFAULT":
         raise Unsupported(f"weights in the format {node.options['weights_format']}")
     weight, x = _weight(node, build), node.operand(0, build)
-    outputs, depth = build.sizes(weight, range(2), "a matrix product")
+    outputs, depth = weight.sizes(range(2), "a matrix product")
     keeps_axes = bool(node.integer("keep_num_dims"))
-    shape = build.shape(x)
-    rows = x if len(shape) == 2 and shape[1] == depth else build.reshape(x, [-1, depth])
-    columns = build.transpose(weight, [1, 0])
+    shape = x.shape
+    rows = x if len(shape) == 2 and shape[1] == depth else x.reshape([-1, depth])
+    columns = weight.transpose([1, 0])
     left, scales = _rows(node, rows, build)
     if is_wide(node, weight, build):
-        y = wide_sums(node, build.matmul(wide(left, build), wide(columns, build)), SINGLE, build)
+        y = wide_sums(node, wide(left, build) @ wide(columns, build), SINGLE, build)
     else:
         y = build.matmul(left, columns, None if scales else _bias(node, build))
         y = _finished(node, y, SINGLE, scales, build)
     if keeps_axes and len(shape) != 2:
-        return build.reshape(y, [*build.all_sizes(x)[:-1], outputs])
+        return y.reshape([*x.all_sizes()[:-1], outputs])
     return y
 
 
@@ -128,12 +128,12 @@ def batch_matmul(node: TfliteNode, build: Build) -> Expr:
     )
     if node.is_quantized:
         return products_of_matrices(node, left, right, build)
-    return build.matmul(left, right)
+    return left @ right
 
 
 def _turned(x: Expr, is_asked: int, build: Build) -> Expr:
-    rank = build.rank(x)
-    return build.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
+    rank = x.rank
+    return x.transpose([*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
 
 
 def _convolved(
@@ -193,13 +193,13 @@ def _image(
     found = scales_of_bytes(node.tensor(1))
     if not is_grouped and np.all(found == found[0]):
         stored, scale = rows_as_bytes(x, build)
-        return stored, [build.binary("mul", scale, build.scalar_like(float(found[0]), scale))]
+        return stored, [scale * float(found[0])]
     if len(found) != filters:
         raise Unsupported("a hybrid convolution in groups with one scale for all its filters")
     stored, scale = rows_from_zero(x, build)
     factors = build.weight(found.reshape(-1, 1, 1))
     if node.file.kind == "DEPTHWISE_CONV_2D":
-        return stored, [build.binary("mul", scale, factors)]
+        return stored, [scale * factors]
     return stored, [factors, scale]
 
 
@@ -214,7 +214,7 @@ def _rows(node: TfliteNode, x: Expr, build: Build) -> tuple[Expr, Sequence[Expr]
     factors = build.weight(found if len(found) > 1 else found.reshape(()))
     has_zeros = bool(node.integer("asymmetric_quantize_inputs"))
     stored, scale = (rows_from_zero if has_zeros else rows_as_bytes)(x, build)
-    return stored, [build.binary("mul", scale, factors)]
+    return stored, [scale * factors]
 
 
 def _bias(node: TfliteNode, build: Build) -> Expr | None:
@@ -233,13 +233,13 @@ def _finished(
     their scales and bias where the product is hybrid."""
     kind = node.result_kind
     if scales:
-        real = build.cast(as_stored(sums, build), np.float32)
+        real = as_stored(sums, build).astype(np.float32)
         for scale in scales:
-            real = build.binary("mul", real, scale)
+            real = real * scale
         bias = _bias(node, build)
         if bias is not None:
-            along = [1, -1, 1, 1] if build.rank(real) == 4 else [-1]
-            real = build.binary("add", real, build.reshape(bias, along))
+            along = [1, -1, 1, 1] if real.rank == 4 else [-1]
+            real = real + bias.reshape(along)
         return activated(real, node.activation, build)
     if not node.is_quantized:
         return activated(sums, node.activation, build)

@@ -27,22 +27,22 @@ def quantize(node: TfliteNode, build: Build) -> Expr:
     if kind_of(node.tensor(0)) is not None:
         return looked_up(node, node.operand(0, build), to, requantized, build)
     x = node.plain(0)
-    if not build.is_float(x):
+    if not x.is_float:
         raise Unsupported(f"from {node.tensor(0).element_type}")
-    divided = build.binary("div", x, build.scalar_like(float(to.scale_array[0]), x))
-    zero = build.scalar_like(float(to.zero_point_array[0]), x)
-    moved = build.binary("add", _rounded_away(divided, build), zero)
+    divided = x / float(to.scale_array[0])
+    zero = x.constant(float(to.zero_point_array[0]))
+    moved = _rounded_away(divided, build) + zero
     return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
 
 
 def _rounded_away(x: Expr, build: Build) -> Expr:
     """To whole numbers, ties away from zero: what lies below plus one, from a half on."""
-    magnitude = build.unary("abs", x)
-    below = build.unary("floor", magnitude)
-    rest = build.binary("sub", magnitude, below)  # exact
-    is_up = build.binary("greater_equal", rest, build.scalar_like(0.5, x))
-    whole = build.binary("add", below, build.cast(is_up, np.float32))
-    return build.binary("mul", whole, build.unary("sign", x))
+    magnitude = abs(x)
+    below = magnitude.floor()
+    rest = magnitude - below  # exact
+    is_up = rest >= 0.5
+    whole = below + is_up.astype(np.float32)
+    return whole * x.sign()
 
 
 def dequantize(node: TfliteNode, build: Build) -> Expr:
@@ -50,9 +50,9 @@ def dequantize(node: TfliteNode, build: Build) -> Expr:
     kind = kind_of(node.tensor(0))
     if kind is None:
         x = node.plain(0)
-        if not build.is_float(x):
+        if not x.is_float:
             raise Unsupported(f"{node.tensor(0).element_type} without a scale")
-        return build.cast(x, np.float32)
+        return x.astype(np.float32)
     return build.value(DequantizeOp, [node.operand(0, build)], to=Float32Type())
 
 

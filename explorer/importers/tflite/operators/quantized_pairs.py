@@ -48,11 +48,11 @@ def squared_difference(node: TfliteNode, build: Build) -> Expr:
         )
         for index, (own, scale) in enumerate(zip(kinds, scales, strict=True))
     )
-    difference = build.binary("sub", a, b)
-    square = build.binary("mul", difference, difference)
+    difference = a - b
+    square = difference * difference
     ratio = twice * twice / ((1 << 2 * SQUARED_LIFT) * float(to.scale_array[0]))
     scaled = _fixed(square, 0, ratio, build)
-    moved = build.binary("add", scaled, build.scalar_like(int(to.zero_point_array[0]), scaled))
+    moved = scaled + int(to.zero_point_array[0])
     return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
 
 
@@ -65,5 +65,5 @@ def _kinds(node: TfliteNode) -> list[QuantizedType]:
 
 
 def _fixed(numbers: Expr, lift: int, ratio: float, build: Build) -> Expr:
-    lifted = build.binary("mul", numbers, build.scalar_like(1 << lift, numbers))
+    lifted = numbers * (1 << lift)
     return doubled(lifted, *multiplier_of(ratio), build)

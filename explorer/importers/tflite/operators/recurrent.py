@@ -53,7 +53,7 @@ def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[Expr, Expr], 
     bias = node.plain(first + 2)
 
     def step(x: Expr, hidden: Expr) -> Expr:
-        total = build.binary("add", from_input(x, bias), from_hidden(hidden, None))
+        total = from_input(x, bias) + from_hidden(hidden, None)
         return activated(total, node.activation, build)
 
     return step
@@ -65,14 +65,14 @@ def _sequence(
     """The hidden state behind every step, and that behind the last."""
     x, hidden, time_axis = node.plain(0), node.plain(first + 3), int(is_batch_first)
     step = _cell(node, first, build)
-    (steps,) = build.sizes(x, [time_axis], "the steps of a sequence")
+    (steps,) = x.sizes([time_axis], "the steps of a sequence")
     if not 0 < steps <= LONGEST:
         raise Unsupported(f"a sequence of {steps} steps; {LONGEST} are written out at most")
     made = []
     for number in reversed(range(steps)) if is_backward else range(steps):
-        now = build.squeeze(build.slice(x, time_axis, number, number + 1), [time_axis])
+        now = x.slice(time_axis, number, number + 1).squeeze([time_axis])
         hidden = step(now, hidden)
-        made.append(build.unsqueeze(hidden, [time_axis]))
+        made.append(hidden.unsqueeze([time_axis]))
     return build.concat(made[::-1] if is_backward else made, time_axis), hidden
 
 
@@ -80,7 +80,7 @@ def _rows_times(node: TfliteNode, index: int, build: Build) -> Product:
     """Rows times weights, which only bytes must be known of."""
     if node.tensor(index).element_type != "float32":
         return product_of_rows(node, [index], build)
-    columns = build.transpose(node.plain(index), [1, 0])
+    columns = node.plain(index).transpose([1, 0])
     return lambda rows, bias: build.matmul(rows, columns, bias)
 
 
@@ -92,20 +92,20 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[Expr]:
     if node.is_quantized:
         return integer_svdf(node, build)
     x, state, times = node.plain(0), node.plain(4), as_floats(node, 2, build)
-    filters, memory = build.sizes(times, range(2), "filters over time")
+    filters, memory = times.sizes(range(2), "filters over time")
     rank = node.integer("rank", 1)
     if rank < 1 or filters % rank:
         raise ValueError(f"{filters} filters of rank {rank}")
-    held = build.reshape(state, [-1, filters, memory])
+    held = state.reshape([-1, filters, memory])
     newest = _rows_times(node, 1, build)(x, None)
-    kept = build.slice(held, 2, 1, memory)
-    held = build.concat([kept, build.unsqueeze(newest, [2])], 2)
-    sums = build.reduce("sum", build.binary("mul", held, times), [2])
-    y = build.reduce("sum", build.reshape(sums, [-1, filters // rank, rank]), [2])
+    kept = held.slice(2, 1, memory)
+    held = build.concat([kept, newest.unsqueeze([2])], 2)
+    sums = (held * times).sum([2])
+    y = sums.reshape([-1, filters // rank, rank]).sum([2])
     if node.has(3):
-        y = build.binary("add", y, node.plain(3))
+        y = y + node.plain(3)
     return [
-        activated(y, node.activation, build), build.reshape(held, [-1, filters * memory]),
+        activated(y, node.activation, build), held.reshape([-1, filters * memory]),
     ]  # fmt: skip
 
 

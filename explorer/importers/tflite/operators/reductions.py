@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, maximum
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.tflite.operators.integers import (
     doubled,
@@ -35,7 +35,7 @@ def reduction(node: TfliteNode, build: Build) -> Expr:
         kind not in ("max", "min") or kind_of(node.tensor(0)) != node.result_kind
     ):
         raise Unsupported("of quantized numbers it cannot be imported yet")
-    return build.reduce(kind, as_stored(x, build), axes, keeps)
+    return as_stored(x, build).reduce(kind, axes, keeps)
 
 
 _REDUCTIONS = {
@@ -57,7 +57,7 @@ def mean(node: TfliteNode, build: Build) -> Expr:
     """
     x, axes, keeps = _reduced(node, build)
     if not node.is_quantized:
-        return build.reduce("mean", x, axes, keeps)
+        return x.mean(axes, keeps)
     centered, count = _centered_sum(node, x, axes, keeps, build)
     if not count:
         raise Unsupported("a mean of no integers")
@@ -77,28 +77,26 @@ def _sum_of_integers(node: TfliteNode, x: Expr, axes: list[int], keeps: bool, bu
     """
     kind, source = node.require_quantized(), kind_of(node.tensor(0))
     assert source is not None
-    if 0 in build.shape(x):
-        return stored_as(build.reduce("sum", as_stored(x, build), axes, keeps), kind, build)
+    if 0 in x.shape:
+        return stored_as(as_stored(x, build).sum(axes, keeps), kind, build)
     if node.tensor(0).element_type == "uint8":
         centered, _ = _centered_sum(node, x, axes, keeps, build)
         return _moved(doubled(centered, *_ratio_of(node), build), node, build)
     count = _count_of(node, x, axes, build)
     ratio = np.float32(source.scale_array[0] / kind.scale_array[0])
     bias = np.float32(np.float32(-source.zero_point_array[0]) * ratio) * np.float32(count)
-    total = build.reduce("sum", build.cast(as_stored(x, build), np.int32), axes, keeps)
-    single = build.cast(total, np.float32)
+    total = as_stored(x, build).astype(np.int32).sum(axes, keeps)
+    single = total.astype(np.float32)
     # A product of singles is exact in doubles: it is rounded before the bias comes.
-    product = build.scaled(build.cast(single, np.float64), float(ratio))
-    moved = build.binary(
-        "add", build.cast(product, np.float32), build.scalar_like(float(bias), single)
-    )
+    product = single.astype(np.float64).scaled(float(ratio))
+    moved = product.astype(np.float32) + float(bias)
     rounded = kept_within(nearest_away(moved, build), (-(1 << 31), (1 << 31) - 128), build)
-    return _moved(build.cast(rounded, np.int64), node, build)
+    return _moved(rounded.astype(np.int64), node, build)
 
 
 def _count_of(node: TfliteNode, x: Expr, axes: list[int], build: Build) -> int:
     """How many numbers become one. Unsupported for so many that sums may exceed 32 bits."""
-    count = prod(build.sizes(x, axes, f"a {node.operator} of integers"))
+    count = prod(x.sizes(axes, f"a {node.operator} of integers"))
     if count >= 1 << 20:
         raise Unsupported(f"a {node.operator} of {count} integers")
     return count
@@ -111,10 +109,10 @@ def _centered_sum(
     source = kind_of(node.tensor(0))
     assert source is not None
     count = _count_of(node, x, axes, build)
-    numbers = build.cast(as_stored(x, build), np.int64)
-    total = build.reduce("sum", numbers, axes, keeps)
+    numbers = as_stored(x, build).astype(np.int64)
+    total = numbers.sum(axes, keeps)
     zero = int(source.zero_point_array[0]) * count
-    return build.binary("sub", total, build.scalar_like(zero, total)), count
+    return total - zero, count
 
 
 def _ratio_of(node: TfliteNode) -> tuple[int, int]:
@@ -127,14 +125,14 @@ def _ratio_of(node: TfliteNode) -> tuple[int, int]:
 def _moved(scaled: Expr, node: TfliteNode, build: Build) -> Expr:
     """Whole numbers with the zero point of the result, kept within its storage."""
     kind = node.require_quantized()
-    moved = build.binary("add", scaled, build.scalar_like(int(kind.zero_point_array[0]), scaled))
+    moved = scaled + int(kind.zero_point_array[0])
     return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
 
 
 def _reduced(node: TfliteNode, build: Build) -> tuple[Expr, list[int], bool]:
     """The operand, the axes that go, and whether they stay with size 1."""
     x = node.operand(0, build)
-    axes = build.axes(node.integers_of(1, "axes", build), build.rank(x))
+    axes = build.axes(node.integers_of(1, "axes", build), x.rank)
     return x, axes, bool(node.integer("keep_dims"))
 
 
@@ -142,10 +140,10 @@ def arg(node: TfliteNode, build: Build) -> Expr:
     """Where the largest or least element of an axis stands, the first of equal ones."""
     x = node.operand(0, build)
     kind = "max" if node.operator == "ARG_MAX" else "min"
-    axis = build.axis(node.integers_of(1, "the axis", build)[0], build.rank(x))
+    axis = build.axis(node.integers_of(1, "the axis", build)[0], x.rank)
     stored = as_stored(x, build)  # of one scale, which keeps the order
     place = build.value(ArgOp, [stored], kind=kind, axis=axis, keepdims=False, select_last=False)
-    return build.cast(place, np.dtype(node.result.element_type))
+    return place.astype(np.dtype(node.result.element_type))
 
 
 def softmax(node: TfliteNode, build: Build) -> Expr:
@@ -163,26 +161,26 @@ def softmax(node: TfliteNode, build: Build) -> Expr:
             return softmax_of_words(x, factor, to, build)
         if types[0] == "int16":
             raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
-        axis = build.rank(x) - 1
+        axis = x.rank - 1
         return build.value(FixedPointSoftmaxOp, [x], axis=axis, beta=beta, to=to)
-    scaled = build.scaled(x, node.number("beta", 1.0))
-    return build.value(SoftmaxOp, [scaled], axis=build.rank(x) - 1, logarithm=False)
+    scaled = x.scaled(node.number("beta", 1.0))
+    return build.value(SoftmaxOp, [scaled], axis=x.rank - 1, logarithm=False)
 
 
 def log_softmax(node: TfliteNode, build: Build) -> Expr:
     """The logarithm of the softmax along the last axis."""
     node.require_plain()
     x = node.plain(0)
-    return build.value(SoftmaxOp, [x], axis=build.rank(x) - 1, logarithm=True)
+    return build.value(SoftmaxOp, [x], axis=x.rank - 1, logarithm=True)
 
 
 def l2_normalization(node: TfliteNode, build: Build) -> Expr:
     """x divided by its length along the last axis, which is at least 1e-6."""
     node.require_plain()
     x = node.plain(0)
-    squares = build.reduce("sum", build.binary("mul", x, x), [build.rank(x) - 1], True)
-    length = build.binary("max", build.unary("sqrt", squares), build.scalar_like(1e-6, x))
-    return build.binary("div", x, length)
+    squares = (x * x).sum([x.rank - 1], True)
+    length = maximum(squares.sqrt(), 1e-6)
+    return x / length
 
 
 def local_response_normalization(node: TfliteNode, build: Build) -> Expr:

@@ -19,8 +19,8 @@ def top_k(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The greatest elements along the last axis, and where they stand; of equal ones the first."""
     x = as_stored(node.operand(0, build), build)  # of one scale, which keeps the order
     (count,) = node.integers_of(1, "how many", build)
-    values, places = build.values(TopKOp, [x], k=count, axis=build.rank(x) - 1, largest=True)
-    return [values, build.cast(places, np.dtype(node.results[1].element_type))]
+    values, places = build.values(TopKOp, [x], k=count, axis=x.rank - 1, largest=True)
+    return [values, places.astype(np.dtype(node.results[1].element_type))]
 
 
 def cumsum(node: TfliteNode, build: Build) -> Expr:
@@ -32,7 +32,7 @@ def cumsum(node: TfliteNode, build: Build) -> Expr:
         CumulativeOp,
         [x],
         kind="sum",
-        axis=build.axis(axis, build.rank(x)),
+        axis=build.axis(axis, x.rank),
         exclusive=bool(node.integer("exclusive")),
         reverse=bool(node.integer("reverse")),
     )
@@ -41,14 +41,14 @@ def cumsum(node: TfliteNode, build: Build) -> Expr:
 def where(node: TfliteNode, build: Build) -> Expr:
     """Positions of all elements that are not 0, in order: (how many, rank)."""
     node.require_plain()
-    return build.transpose(build.value(NonZeroOp, [node.plain(0)]), [1, 0])
+    return build.value(NonZeroOp, [node.plain(0)]).transpose([1, 0])
 
 
 def unique(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """The different elements as they first appear, and which of them each element is."""
     x = as_stored(node.operand(0, build), build)
     values, _, inverse, _ = build.values(UniqueOp, [x], axis=0, is_sorted=False)
-    return [values, build.cast(inverse, np.dtype(node.results[1].element_type))]
+    return [values, inverse.astype(np.dtype(node.results[1].element_type))]
 
 
 def bucketize(node: TfliteNode, build: Build) -> Expr:
@@ -57,9 +57,9 @@ def bucketize(node: TfliteNode, build: Build) -> Expr:
     boundaries = node.options.get("boundaries", ())
     assert isinstance(boundaries, list | tuple), boundaries
     edges = build.weight(np.array(boundaries, np.float32))
-    x = build.unsqueeze(node.plain(0), [build.rank(node.plain(0))])
-    is_below = build.binary("less_equal", edges, build.cast(x, np.float32))
-    return build.reduce("sum", build.cast(is_below, np.int32), [build.rank(x) - 1])
+    x = node.plain(0).unsqueeze([node.plain(0).rank])
+    is_below = edges <= x.astype(np.float32)
+    return is_below.astype(np.int32).sum([x.rank - 1])
 
 
 CONVERTERS = {

@@ -17,7 +17,7 @@ def binary(node: TfliteNode, build: Build) -> Expr:
     node.require_plain()
     kind, of_booleans = _BINARY[node.operator]
     is_boolean = node.tensor(0).element_type == "bool"
-    return build.binary(of_booleans if is_boolean else kind, node.plain(0), node.plain(1))
+    return node.plain(0).binary(of_booleans if is_boolean else kind, node.plain(1))
 
 
 _BINARY = {
@@ -40,13 +40,13 @@ def pad(node: TfliteNode, build: Build) -> Expr:
     x, value = node.plain(0), build.known(node.plain(1), "what is padded with").item()
     before, behind = ([max(size, 0) for size in sizes] for sizes in (low, high))
     y = _padded(x, before, behind, interior, value, build)
-    sizes = build.sizes(y, range(build.rank(y)), "padding")
+    sizes = y.sizes(range(y.rank), "padding")
     bounds = {
         axis: (max(-first, 0), size - max(-last, 0), 1)
         for axis, (size, first, last) in enumerate(zip(sizes, low, high, strict=True))
         if min(first, last) < 0
     }
-    return build.slices(y, bounds) if bounds else y
+    return y.slices(bounds) if bounds else y
 
 
 def _padded(
@@ -69,7 +69,7 @@ def dilate(node: TfliteNode, build: Build) -> Expr:
     if between.min(initial=0) < 0:
         raise ValueError(f"elements {(between + 1).tolist()} apart")
     value = build.known(node.plain(2), "what stands between").item()
-    none = [0] * build.rank(x)
+    none = [0] * x.rank
     return _padded(x, none, none, between.tolist(), value, build)
 
 

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import Region
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, all_plain
+from explorer.importers.building.expr import Expr, all_plain, maximum, minimum, where
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.top.indexing import GatherOp
@@ -46,18 +46,18 @@ def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[Expr]:
     node.require_plain()
     (most,) = node.integers_of(MOST, "how many boxes are chosen", build)
     boxes, scores = node.plain(BOXES), node.plain(SCORES)
-    (count,) = build.sizes(boxes, [0], "boxes")
+    (count,) = boxes.sizes([0], "boxes")
     if not 0 < count <= MOST_BOXES or most < 0:
         raise Unsupported(f"{most} of {count} boxes")
     limits = _Limits(
         overlaps=_overlaps(boxes, build),
-        overlap=build.reshape(node.plain(OVERLAP), []),
-        score=build.reshape(node.plain(LEAST_SCORE), []),
+        overlap=node.plain(OVERLAP).reshape([]),
+        score=node.plain(LEAST_SCORE).reshape([]),
         steepness=_steepness(node, build),
     )
-    lowest = build.scalar_like(-np.inf, scores)
-    is_above = build.binary("greater", scores, limits.score)
-    left = build.select(is_above, scores, lowest)
+    lowest = scores.constant(-np.inf)
+    is_above = scores > limits.score
+    left = where(is_above, scores, lowest)
     states = [
         left,
         build.weight(np.zeros(most, np.int32)),
@@ -87,57 +87,49 @@ def _turn(number: Expr, states: list[Expr], limits: _Limits, most: int, build: B
     left, indices, chosen, total = states
     best = build.value(ArgOp, [left], kind="max", axis=0, keepdims=False, select_last=False)
     score = build.value(GatherOp, [left, best], axis=0)
-    is_found = build.binary("greater", score, limits.score)
-    is_here = build.binary("equal", build.weight(np.arange(most, dtype=np.int64)), number)
-    takes = build.binary("and", is_here, is_found)
-    indices = build.select(takes, build.cast(best, np.int32), indices)
-    chosen = build.select(takes, score, chosen)
-    total = build.binary("add", total, build.cast(is_found, np.int32))
+    is_found = score > limits.score
+    is_here = build.weight(np.arange(most, dtype=np.int64)) == number
+    takes = is_here & is_found
+    indices = where(takes, best.astype(np.int32), indices)
+    chosen = where(takes, score, chosen)
+    total = total + is_found.astype(np.int32)
     overlap = build.value(GatherOp, [limits.overlaps, best], axis=0)
-    (count,) = build.sizes(left, [0], "scores")
-    is_itself = build.binary("equal", build.weight(np.arange(count, dtype=np.int64)), best)
-    covers = build.binary("greater_equal", overlap, limits.overlap)
-    goes = build.binary("and", build.binary("or", is_itself, covers), is_found)
-    lowest = build.scalar_like(-np.inf, left)
+    (count,) = left.sizes([0], "scores")
+    is_itself = build.weight(np.arange(count, dtype=np.int64)) == best
+    covers = overlap >= limits.overlap
+    goes = (is_itself | covers) & is_found
+    lowest = left.constant(-np.inf)
     if limits.steepness is not None:
-        square = build.binary("mul", build.binary("mul", overlap, overlap), limits.steepness)
-        shrunk = build.binary("mul", left, build.unary("exp", square))
-        is_left = build.binary("greater", shrunk, limits.score)
-        left = build.select(is_found, build.select(is_left, shrunk, lowest), left)
-    return [build.select(goes, lowest, left), indices, chosen, total]
+        square = overlap * overlap * limits.steepness
+        shrunk = left * square.exp()
+        is_left = shrunk > limits.score
+        left = where(is_found, where(is_left, shrunk, lowest), left)
+    return [where(goes, lowest, left), indices, chosen, total]
 
 
 def _overlaps(boxes: Expr, build: Build) -> Expr:
     """Common area by that of both together; 0 where one of them has none. Corners in any order."""
-    columns = [build.slice(boxes, 1, k, k + 1) for k in range(4)]  # (boxes, 1)
-    low = [build.binary("min", columns[k], columns[k + 2]) for k in range(2)]
-    high = [build.binary("max", columns[k], columns[k + 2]) for k in range(2)]
-    zero = build.scalar_like(0, boxes)
+    columns = [boxes.slice(1, k, k + 1) for k in range(4)]  # (boxes, 1)
+    low = [minimum(columns[k], columns[k + 2]) for k in range(2)]
+    high = [maximum(columns[k], columns[k + 2]) for k in range(2)]
+    zero = boxes.constant(0)
 
     def area(sides: list[Expr]) -> Expr:
         return build.binary("mul", *sides)
 
     def turned(x: Expr) -> Expr:
-        return build.transpose(x, [1, 0])
+        return x.transpose([1, 0])
 
-    own = area([build.binary("sub", high[k], low[k]) for k in range(2)])
+    own = area([high[k] - low[k] for k in range(2)])
     common = area([
-        build.binary(
-            "max",
-            build.binary(
-                "sub",
-                build.binary("min", high[k], turned(high[k])),
-                build.binary("max", low[k], turned(low[k])),
-            ),
-            zero,
-        )
+        maximum(minimum(high[k], turned(high[k])) - maximum(low[k], turned(low[k])), zero)
         for k in range(2)
     ])  # fmt: skip
-    both = build.binary("sub", build.binary("add", own, turned(own)), common)
-    is_flat = build.binary("less_equal", build.binary("min", own, turned(own)), zero)
-    one = build.scalar_like(1, boxes)
-    share = build.binary("div", common, build.select(is_flat, one, both))
-    return build.select(is_flat, zero, share)
+    both = own + turned(own) - common
+    is_flat = minimum(own, turned(own)) <= zero
+    one = boxes.constant(1)
+    share = common / where(is_flat, one, both)
+    return where(is_flat, zero, share)
 
 
 CONVERTERS = dict.fromkeys(

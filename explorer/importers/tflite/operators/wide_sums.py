@@ -58,7 +58,7 @@ def wide(x: Expr, build: Build) -> Expr:
     kind = x.element_type
     if isinstance(kind, QuantizedType) and kind.zero_point_array.any():
         raise Unsupported("numbers of 16 bits with a zero point")
-    return build.cast(as_stored(x, build), np.int64)
+    return as_stored(x, build).astype(np.int64)
 
 
 def wide_sums(
@@ -73,10 +73,10 @@ def wide_sums(
     """Plain sums with their bias, requantized. `x`, `bias`: the operands' indices."""
     left, right = kind_of(node.tensor(x)), kind_of(node.tensor(1))
     assert left is not None and right is not None
-    along = (-1, 1, 1) if build.rank(sums) == 4 else (-1,)
+    along = (-1, 1, 1) if sums.rank == 4 else (-1,)
     if node.has(bias):
-        added = build.reshape(build.cast(node.plain(bias), np.int64), along)
-        sums = build.binary("add", sums, added)
+        added = node.plain(bias).astype(np.int64).reshape(along)
+        sums = sums + added
     scales = left.double_scales * right.double_scales
     return _scaled(node, sums, scales.reshape(along if scales.size > 1 else ()), how, build)
 
@@ -92,9 +92,9 @@ def products_of_matrices(node: TfliteNode, left: Expr, right: Expr, build: Build
         raise Unsupported(f"products of matrices of {shown} with their scales")
     scale = a.scale_array[0] * b.scale_array[0]
     if node.tensor(0).element_type == "int16":
-        sums = build.matmul(centered_numbers(left, a, build), centered_numbers(right, b, build))
+        sums = centered_numbers(left, a, build) @ centered_numbers(right, b, build)
         return _scaled(node, sums, np.array(scale, np.float64), HALF, build)
-    sums = as_stored(build.matmul(left, right), build)
+    sums = as_stored(left @ right, build)
     source = QuantizedType.get(IntegerType(32), [float(scale)], [0])
     by = RequantizationAttr.get(kind, DOUBLE)
     return build.value(RequantizeOp, [as_quantized(sums, source, build)], by=by)

@@ -26,7 +26,7 @@ class Window:
 
 def window_of(node: TfliteNode, x: Expr, sizes: Sequence[int], build: Build) -> Window:
     """The node's window over x (N, C, height, width)."""
-    if build.rank(x) != 4:
+    if x.rank != 4:
         raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
     strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
     dilations = node.integer("dilation_h_factor", 1), node.integer("dilation_w_factor", 1)
@@ -35,7 +35,7 @@ def window_of(node: TfliteNode, x: Expr, sizes: Sequence[int], build: Build) -> 
     padding = node.options.get("padding", "SAME")
     before, behind = (0, 0), (0, 0)
     if padding == "SAME":
-        known = build.sizes(x, [2, 3], "padding SAME")
+        known = x.sizes([2, 3], "padding SAME")
         totals = [
             same_padding(n, k, stride, dilation)
             for n, k, stride, dilation in zip(known, sizes, strides, dilations, strict=True)

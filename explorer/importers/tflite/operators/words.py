@@ -18,7 +18,7 @@ from math import log2
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.quantized_types import as_quantized, as_stored
 from explorer.importers.tflite.operators.integers import kept_within, shifted
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
@@ -34,8 +34,8 @@ def looked_up_words(
     x: Expr, table: np.ndarray, name: str, to: QuantizedType | None, build: Build
 ) -> Expr:
     """Entries of a table of all numbers of 16 bits, in their order; of the type `to` if given."""
-    index = build.cast(as_stored(x, build), np.int64)
-    place = build.binary("sub", index, build.scalar_like(LEAST, index))
+    index = as_stored(x, build).astype(np.int64)
+    place = index - LEAST
     dtype = np.dtype(np.int16) if to is None else numpy_dtype(to)
     found = build.value(GatherOp, [build.weight(table.astype(dtype), name), place], axis=0)
     return found if to is None else as_quantized(found, to, build)
@@ -131,23 +131,23 @@ def between_intervals(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) -> Expr:
     """exp(factor x) / sum(exp(factor x)) along the last axis, with 15 bits behind the point."""
-    axis = build.rank(x) - 1
-    stored = build.cast(as_stored(x, build), np.int64)
-    largest = build.reduce("max", stored, [axis], True)
-    distance = build.binary("sub", largest, stored)
-    e = build.cast(_exponentials(distance, factor, build), np.int64)
-    total = build.reduce("sum", e, [axis], True)
+    axis = x.rank - 1
+    stored = as_stored(x, build).astype(np.int64)
+    largest = stored.max([axis], True)
+    distance = largest - stored
+    e = _exponentials(distance, factor, build).astype(np.int64)
+    total = e.sum([axis], True)
     lifted, bits = _lifted(total, build)
-    half = build.scalar_like(1 << 13, total)
-    places = shifted(build.binary("add", lifted, half), 14, build)
-    moved = build.binary("sub", places, build.scalar_like((1 << 15) + (1 << 16), total))
-    inverse = build.cast(_reciprocals(kept_within(moved, (LEAST, MOST), build), build), np.int64)
-    product = build.binary("mul", e, inverse)
-    one = build.scalar_like(1, total)
-    rounding = build.binary("shift_left", one, build.binary("sub", bits, one))
-    shares = build.binary("shift_right", build.binary("add", product, rounding), bits)
+    half = total.constant(1 << 13)
+    places = shifted(lifted + half, 14, build)
+    moved = places - ((1 << 15) + (1 << 16))
+    inverse = _reciprocals(kept_within(moved, (LEAST, MOST), build), build).astype(np.int64)
+    product = e * inverse
+    one = total.constant(1)
+    rounding = one << bits - one
+    shares = product + rounding >> bits
     kept = kept_within(shares, (0, MOST), build)
-    return as_quantized(build.cast(kept, np.int16), to, build)
+    return as_quantized(kept.astype(np.int16), to, build)
 
 
 def _exponentials(distance: Expr, factor: float, build: Build) -> Expr:
@@ -169,9 +169,9 @@ def _reciprocals(x: Expr, build: Build) -> Expr:
 
 def _lifted(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """(x shifted to [2^30, 2^31), 31 minus one more than by how many bits) for 0 < x < 2^31."""
-    bits = build.scalar_like(0, x)
+    bits = x.constant(0)
     for step in (16, 8, 4, 2, 1):
-        is_small = build.binary("less", x, build.scalar_like(1 << (31 - step), x))
-        by = build.select(is_small, build.scalar_like(step, x), build.scalar_like(0, x))
-        x, bits = build.binary("shift_left", x, by), build.binary("add", bits, by)
-    return x, build.binary("sub", build.scalar_like(30, x), bits)
+        is_small = x < 1 << (31 - step)
+        by = where(is_small, x.constant(step), 0)
+        x, bits = x << by, bits + by
+    return x, 30 - bits

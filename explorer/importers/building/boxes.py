@@ -25,8 +25,8 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
 
     Source: DecodeBBox in src/caffe/util/bbox_util.cpp of SSD (Liu et al., 2016).
     """
-    low, high = (_last(priors, at, at + 2, build) for at in (0, 2))
-    first, second = (_last(deltas, at, at + 2, build) for at in (0, 2))
+    low, high = (_last(priors, at, at + 2) for at in (0, 2))
+    first, second = (_last(deltas, at, at + 2) for at in (0, 2))
     if code == "CORNER":
         return priors + deltas
     size = high - low
@@ -34,7 +34,7 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
         size = size + border
     first = first * size
     if code == "CORNER_SIZE":
-        ends = (low + first, _sum(high, second, size, build))
+        ends = (low + first, _sum(high, second, size))
         return build.concat(ends, deltas.rank - 1)
     center = low + size * 0.5
     center = first + center
@@ -43,7 +43,7 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
     return build.concat(ends, deltas.rank - 1)
 
 
-def clipped(boxes: Expr, least: Expr, most: Expr, build: Build) -> Expr:
+def clipped(boxes: Expr, least: Expr, most: Expr) -> Expr:
     """Within corners of (x, y, x, y)."""
     return maximum(minimum(boxes, most), least)
 
@@ -63,7 +63,7 @@ def kept(
     """Scores (G, K) with -inf for boxes (G, K, 4) that overlap a better one of their group too
     much, or whose score is not above the threshold. A box that ends before it begins is empty."""
     groups, count = scores.sizes([0, 1], "boxes that overlap")
-    low, high = (_last(boxes, at, at + 2, build) for at in (0, 2))
+    low, high = (_last(boxes, at, at + 2) for at in (0, 2))
     behind = high + border if border else high
     behind = where(high < low, low, behind)
     rows = build.value(
@@ -83,9 +83,9 @@ def kept(
     return made.reshape([groups, count])
 
 
-def _last(x: Expr, begin: int, end: int, build: Build) -> Expr:
+def _last(x: Expr, begin: int, end: int) -> Expr:
     return x.slice(x.rank - 1, begin, end)
 
 
-def _sum(a: Expr, b: Expr, factor: Expr, build: Build) -> Expr:
+def _sum(a: Expr, b: Expr, factor: Expr) -> Expr:
     return a + b * factor

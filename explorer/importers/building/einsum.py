@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.build import Unsupported
 from explorer.importers.building.expr import Expr, Size
 
 
@@ -32,18 +32,17 @@ class _Term:
         return self.labels.index(label)
 
 
-def einsum(equation: str, operands: Sequence[Expr], build: Build) -> Expr:
+def einsum(equation: str, operands: Sequence[Expr]) -> Expr:
     """What the equation says of the operands. ValueError where it does not fit them."""
     inputs, output = _equation(equation, [operand.rank for operand in operands])
     terms = [
-        _diagonal(_Term(value, labels), build)
-        for value, labels in zip(operands, inputs, strict=True)
+        _diagonal(_Term(value, labels)) for value, labels in zip(operands, inputs, strict=True)
     ]
     result = terms[0]
     for position, term in enumerate(terms[1:], 1):
         later = {label for t in terms[position + 1 :] for label in t.labels}
-        result = _product(result, term, later | {*output}, build)
-    result = _summed(result, output, build)
+        result = _product(result, term, later | {*output})
+    result = _summed(result, output)
     order = [result.axis(label) for label in output]
     return result.value.transpose(order)
 
@@ -77,7 +76,7 @@ def _labels(piece: str, rank: int) -> tuple[str, ...]:
     return (*before, *(str(number) for number in reversed(range(hidden))), *after)
 
 
-def _diagonal(term: _Term, build: Build) -> _Term:
+def _diagonal(term: _Term) -> _Term:
     """Axes with the same label become one: (..., n, n) flattened, every (n + 1)-th element."""
     while len(set(term.labels)) < len(term.labels):
         label = next(label for label in term.labels if term.labels.count(label) > 1)
@@ -94,17 +93,17 @@ def _diagonal(term: _Term, build: Build) -> _Term:
     return term
 
 
-def _summed(term: _Term, kept: Sequence[str] | set[str], build: Build) -> _Term:
+def _summed(term: _Term, kept: Sequence[str] | set[str]) -> _Term:
     """The term without the labels that nobody needs."""
     axes = [axis for axis, label in enumerate(term.labels) if label not in kept]
     value = term.value.sum(axes)
     return _Term(value, tuple(label for label in term.labels if label in kept))
 
 
-def _product(left: _Term, right: _Term, needed: set[str], build: Build) -> _Term:
+def _product(left: _Term, right: _Term, needed: set[str]) -> _Term:
     """Both multiplied, summed over what they share and nobody needs."""
-    left = _summed(left, needed | {*right.labels}, build)
-    right = _summed(right, needed | {*left.labels}, build)
+    left = _summed(left, needed | {*right.labels})
+    right = _summed(right, needed | {*left.labels})
     shared = [label for label in left.labels if label in right.labels]
     batch = [label for label in shared if label in needed]
     inner = [label for label in shared if label not in needed]
@@ -112,15 +111,15 @@ def _product(left: _Term, right: _Term, needed: set[str], build: Build) -> _Term
     columns = [label for label in right.labels if label not in shared]
     labels = (*batch, *rows, *columns)
     if not inner:
-        a = _spread(left, (*batch, *rows), len(columns), build)
-        b = _spread(right, (*batch, *([""] * len(rows)), *columns), 0, build)
+        a = _spread(left, (*batch, *rows), len(columns))
+        b = _spread(right, (*batch, *([""] * len(rows)), *columns), 0)
         return _Term(a * b, labels)
     for label in inner:
         sizes = (t.value.size(t.axis(label)) for t in (left, right))
         if len({*sizes}) > 1:
             raise Unsupported(f"a sum over label {label!r}, whose sizes differ")
-    a = _matrix(left, batch, rows, inner, build)
-    b = _matrix(right, batch, inner, columns, build)
+    a = _matrix(left, batch, rows, inner)
+    b = _matrix(right, batch, inner, columns)
     product = a @ b
     outer: list[Size] = [product.dim(axis) for axis in range(len(batch))]
     sizes = [left.value.dim(left.axis(label)) for label in rows]
@@ -128,7 +127,7 @@ def _product(left: _Term, right: _Term, needed: set[str], build: Build) -> _Term
     return _Term(product.reshape([*outer, *sizes]), labels)
 
 
-def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> Expr:
+def _spread(term: _Term, labels: Sequence[str], trailing: int) -> Expr:
     """The term with the axes of `labels`, new ones of size 1 for "", and others behind."""
     present = [label for label in labels if label]
     moved = term.value.transpose([term.axis(label) for label in present])
@@ -137,9 +136,7 @@ def _spread(term: _Term, labels: Sequence[str], trailing: int, build: Build) -> 
     return moved.unsqueeze(new) if new else moved
 
 
-def _matrix(
-    term: _Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str], build: Build
-) -> Expr:
+def _matrix(term: _Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Expr:
     """The term as (batch..., rows, columns), the labels of each merged into one axis."""
     order = [term.axis(label) for label in (*batch, *rows, *columns)]
     moved = term.value.transpose(order)
@@ -147,11 +144,11 @@ def _matrix(
         return moved
     sizes: list[Size] = [moved.dim(axis) for axis in range(len(batch))]
     for begin, count in ((len(batch), len(rows)), (len(batch) + len(rows), len(columns))):
-        sizes.append(_merged_size(moved, begin, count, -1 not in sizes, build))
+        sizes.append(_merged_size(moved, begin, count, -1 not in sizes))
     return moved.reshape(sizes)
 
 
-def _merged_size(x: Expr, begin: int, count: int, can_infer: bool, build: Build) -> Size:
+def _merged_size(x: Expr, begin: int, count: int, can_infer: bool) -> Size:
     if count == 1:
         return x.dim(begin)
     found = [x.size(axis) for axis in range(begin, begin + count)]

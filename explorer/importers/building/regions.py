@@ -81,9 +81,7 @@ def _max_bins(
 ) -> tuple[Expr, Expr]:
     """Begins and ends along an axis, in pixels: (R, bins). Columns `first` and two behind hold the
     region's ends."""
-    ends = [
-        _rounded(regions.slice(1, at, at + 1).scaled(scale), build) for at in (first, first + 2)
-    ]
+    ends = [_rounded(regions.slice(1, at, at + 1).scaled(scale)) for at in (first, first + 2)]
     one = regions.constant(1)
     length = ends[1] - ends[0] + one
     step = maximum(length, one) / bins
@@ -98,7 +96,7 @@ def _mean_bins(
     regions: Expr, first: int, bins: int, scale: float, build: Build
 ) -> tuple[Expr, Expr]:
     """As `_max_bins`, of regions that are whole pixels of the picture before they are scaled."""
-    begin, end = (_rounded(regions.slice(1, at, at + 1), build) for at in (first, first + 2))
+    begin, end = (_rounded(regions.slice(1, at, at + 1)) for at in (first, first + 2))
     end = end + 1
     begin, end = begin.scaled(scale), end.scaled(scale)
     length = maximum(end - begin, 0.1)
@@ -115,7 +113,7 @@ def _numbers(bins: int, regions: Expr, build: Build) -> tuple[Expr, Expr]:
     return build.weight(numbers[:-1]), build.weight(numbers[1:])
 
 
-def _rounded(x: Expr, build: Build) -> Expr:
+def _rounded(x: Expr) -> Expr:
     """To the next whole number, ties away from zero."""
     size = (abs(x) + 0.5).floor()
     return size * x.sign()

@@ -116,7 +116,7 @@ def transposed_conv(
         spread = spread.slices(bounds)
     filters = build.knowledge.needed(weight)
     if filters is None:
-        mirrored = _mirrored_in_a_run(weight, group, build)
+        mirrored = _mirrored_in_a_run(weight, group)
     else:
         mirrored = build.weight(_mirrored(filters, group), f"{build.name_of(weight)}.mirrored")
     ones, zeros = (1,) * rank, (0,) * rank
@@ -132,7 +132,7 @@ def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:
     return np.ascontiguousarray(np.flip(swapped, tuple(range(2, swapped.ndim))))
 
 
-def _mirrored_in_a_run(weight: Expr, group: int, build: Build) -> Expr:
+def _mirrored_in_a_run(weight: Expr, group: int) -> Expr:
     """The same of filters that are computed."""
     known = weight.sizes(range(weight.rank), "a transposed convolution")
     channels, per_group, *sizes = known
@@ -190,12 +190,12 @@ def power_pooled(x: Expr, p: float, window: Window, surplus: Sequence[int], buil
 
     Powers of narrow floats are f32: that of the largest f16 is none of f16's numbers.
     """
-    average = pooled("average", power_of(x.wide(), p, build), window, surplus, True, build)
-    root = root_of(average.scaled(math.prod(window.sizes)), p, build)
+    average = pooled("average", power_of(x.wide(), p), window, surplus, True, build)
+    root = root_of(average.scaled(math.prod(window.sizes)), p)
     return root.astype(x.dtype)
 
 
-def power_of(x: Expr, p: float, build: Build) -> Expr:
+def power_of(x: Expr, p: float) -> Expr:
     """|x|^p"""
     if p == 2:
         return x * x
@@ -203,7 +203,7 @@ def power_of(x: Expr, p: float, build: Build) -> Expr:
     return magnitude if p == 1 else magnitude**p
 
 
-def root_of(x: Expr, p: float, build: Build) -> Expr:
+def root_of(x: Expr, p: float) -> Expr:
     """x^(1/p)"""
     if p == 2:
         return x.sqrt()

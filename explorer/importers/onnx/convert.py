@@ -453,7 +453,7 @@ class _Import:
         suited = with_suited_operands(suited, False, self.build)
         if body is None or depth > _DEEPEST_FUNCTION:
             raise Unsupported("no conversion is known")
-        return as_declared(node, self._inline_function(suited, body, depth), self.build)
+        return as_declared(node, self._inline_function(suited, body, depth))
 
     def _inline_function(
         self, node: Node, body: FunctionProto, depth: int

@@ -13,7 +13,7 @@ _NUDGE = 1e-6
 """More than float64 loses in an interpolation of whole numbers: 2.9999999999 is 3."""
 
 
-def whole(y: Expr, dtype: np.dtype, rounds: bool, build: Build) -> Expr:
+def whole(y: Expr, dtype: np.dtype, rounds: bool) -> Expr:
     """Interpolated whole numbers (f64) in their type, within its range.
 
     Rounded with halves away from zero, or truncated; in either case the number that is meant

@@ -59,7 +59,7 @@ def resized(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) 
     if manner.is_fixed_point:
         return _of_bytes(x, axes, manner, build)
     y = _by_axes(x.astype(np.float64), axes, manner, build)
-    return whole(y, x.dtype, manner.mode == "cubic" or manner.antialias, build)
+    return whole(y, x.dtype, manner.mode == "cubic" or manner.antialias)
 
 
 def _by_axes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:

@@ -50,11 +50,11 @@ def taps_of(
     if mode not in MODES or border not in BORDERS:
         raise Unsupported(f"interpolation {mode!r} with {border!r} outside")
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-    positions = _without_nan(positions, low, build)
+    positions = _without_nan(positions, low)
     if mode != "cubic" and border == "border":
         positions = positions.clip(0.0, size - 1.0)
     elif mode != "cubic" and border == "reflection":
-        positions = _mirrored(positions, low, high, build)
+        positions = _mirrored(positions, low, high)
     base = positions.unary("round" if mode == "nearest" else "floor")
     share = (positions - base).unsqueeze([2])
     if mode == "nearest":
@@ -71,17 +71,17 @@ def taps_of(
     offsets = np.arange(first, first + count).astype(positions.dtype)
     places = base.unsqueeze([2]) + build.weight(offsets)
     if border == "zeros":
-        weights = where(_is_inside(places, 0.0, size - 1.0, build), weights, 0)
+        weights = where(_is_inside(places, 0.0, size - 1.0), weights, 0)
     elif mode == "cubic" and border == "reflection":
-        places = _mirrored(places, low, high, build).round()
+        places = _mirrored(places, low, high).round()
     # An infinite position has no mirror image, and a place of every tap is read.
-    inside = _without_nan(places.clip(0.0, size - 1.0), 0.0, build)
+    inside = _without_nan(places.clip(0.0, size - 1.0), 0.0)
     return Taps(inside.astype(np.int64), weights, size, count)
 
 
-def masked(taps: Taps, positions: Expr, low: float, high: float, build: Build) -> Taps:
+def masked(taps: Taps, positions: Expr, low: float, high: float) -> Taps:
     """Points outside of [low, high] on this axis weigh nothing."""
-    mask = _is_inside(positions, low, high, build).unsqueeze([2])
+    mask = _is_inside(positions, low, high).unsqueeze([2])
     weights = where(mask, taps.weights, 0)
     return Taps(taps.places, weights, taps.size, taps.count)
 
@@ -97,7 +97,7 @@ def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
         values, weights = (v.astype(np.float64) for v in (values, weights))
     mixed = weights.unsqueeze([2]) @ values
     result = mixed.squeeze([2]).transpose([0, 2, 1])
-    return whole(result, x.dtype, True, build) if is_whole else result
+    return whole(result, x.dtype, True) if is_whole else result
 
 
 def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]:
@@ -119,18 +119,18 @@ def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]
     return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
 
 
-def _without_nan(x: Expr, number: float, build: Build) -> Expr:
+def _without_nan(x: Expr, number: float) -> Expr:
     is_nan = x.is_nan()
     return where(is_nan, number, x)
 
 
-def _is_inside(positions: Expr, low: float, high: float, build: Build) -> Expr:
+def _is_inside(positions: Expr, low: float, high: float) -> Expr:
     above = positions >= low
     below = positions <= high
     return above & below
 
 
-def _mirrored(positions: Expr, low: float, high: float, build: Build) -> Expr:
+def _mirrored(positions: Expr, low: float, high: float) -> Expr:
     """Positions outside of [low, high] reflected at its ends, as often as it takes.
 
     With t = |x - low| modulo twice the length: low + length - |t - length|.
@@ -138,13 +138,13 @@ def _mirrored(positions: Expr, low: float, high: float, build: Build) -> Expr:
     length = high - low
     if not length:
         return positions.clip(low, high)
-    distance = abs(_plus(positions, -low, build))
+    distance = abs(_plus(positions, -low))
     wave = distance % (2 * length)
-    folded = abs(_plus(wave, -length, build))
+    folded = abs(_plus(wave, -length))
     return high - folded
 
 
-def _plus(x: Expr, number: float, build: Build) -> Expr:
+def _plus(x: Expr, number: float) -> Expr:
     return x + number if number else x
 
 

@@ -91,7 +91,7 @@ def detection_output(node: CaffeNode, build: Build) -> Expr:
     border = 0.0 if own.is_set("normalized_bbox", True) else 1.0
     found = _decoded(node, count, images, labels, border, build)  # (N, labels, P, 4)
     chances = node.operand(1).reshape([images, count, classes]).transpose([0, 2, 1])
-    scores = _of_labels(chances, labels, classes, build)
+    scores = _of_labels(chances, labels, classes)
     groups = images * len(labels)
     found, scores = boxes.best(
         found.reshape([groups, count, 4]),
@@ -115,25 +115,25 @@ def _decoded(
     deltas = node.operand(0).reshape([images, count, classes, 4])
     deltas = deltas.transpose([0, 2, 1, 3])
     if not is_shared:
-        deltas = _of_labels(deltas, labels, classes, build)
-    priors = _prior(node, 0, count, build)
+        deltas = _of_labels(deltas, labels, classes)
+    priors = _prior(node, 0, count)
     if not own.is_set("variance_encoded_in_target", False):
-        deltas = deltas * _prior(node, 1, count, build)
+        deltas = deltas * _prior(node, 1, count)
     found = boxes.decoded(
         deltas, priors, enum_of(own.word("code_type", "CORNER"), _CODES), border, build
     )
     if own.is_set("clip", False):
         zero, one = (found.constant(number) for number in (0, 1))
-        found = boxes.clipped(found, zero, one, build)
+        found = boxes.clipped(found, zero, one)
     return found.broadcast_to([images, len(labels), count, 4]) if is_shared else found
 
 
-def _prior(node: CaffeNode, row: int, count: int, build: Build) -> Expr:
+def _prior(node: CaffeNode, row: int, count: int) -> Expr:
     """Corners of the prior boxes, or their variances."""
     return node.operand(2).slice(1, row, row + 1).reshape([1, 1, count, 4])
 
 
-def _of_labels(x: Expr, labels: list[int], classes: int, build: Build) -> Expr:
+def _of_labels(x: Expr, labels: list[int], classes: int) -> Expr:
     """All classes along axis 1 but the background."""
     return x if len(labels) == classes else x.take(np.array(labels), 1)
 
@@ -196,7 +196,7 @@ def proposal(node: CaffeNode, build: Build) -> list[Expr]:
     picture = node.operand(2).reshape([-1])  # height, width, scale
     most = picture.take(np.array([1, 0, 1, 0]), 0)
     most = most - 1
-    found = boxes.clipped(found, found.constant(0), most, build)
+    found = boxes.clipped(found, found.constant(0), most)
     scores = _large(found, scores, picture, own.number("min_size", 16.0), build)
     found, scores = boxes.best(found, scores, before, build)
     scores = boxes.kept(found, scores, own.number("nms_thresh", 0.7), _NEVER, 1.0, build)

@@ -70,7 +70,7 @@ def prelu(node: CaffeNode, build: Build) -> Expr:
 def power(node: CaffeNode, build: Build) -> Expr:
     """(shift + scale * x)^power"""
     exponent = node.own.number("power", 1.0)
-    base = _affine(node, build)
+    base = _affine(node)
     if exponent == 1.0:
         return base
     return base**exponent
@@ -79,13 +79,13 @@ def power(node: CaffeNode, build: Build) -> Expr:
 def exp(node: CaffeNode, build: Build) -> Expr:
     """base^(shift + scale * x); without a base e."""
     base = node.own.number("base", -1.0)
-    return _affine(node, build).scaled(_logarithm(base)).exp()
+    return _affine(node).scaled(_logarithm(base)).exp()
 
 
 def log(node: CaffeNode, build: Build) -> Expr:
     """The logarithm of shift + scale * x to a base; without one the natural one."""
     base = node.own.number("base", -1.0)
-    return _affine(node, build).log().scaled(1 / _logarithm(base))
+    return _affine(node).log().scaled(1 / _logarithm(base))
 
 
 def _logarithm(base: float) -> float:
@@ -173,7 +173,7 @@ def _along(value: Expr, axis: int, x: Expr, build: Build) -> Expr:
     return value.reshape([*value.all_sizes(), *[1] * behind]) if behind else value
 
 
-def _affine(node: CaffeNode, build: Build) -> Expr:
+def _affine(node: CaffeNode) -> Expr:
     """shift + scale * x"""
     y = node.operand(0).scaled(node.own.number("scale", 1.0))
     shift = node.own.number("shift", 0.0)

@@ -22,7 +22,7 @@ from explorer.ir.top.movement.pad import PadOp
 def convolution(node: CaffeNode, build: Build) -> Expr:
     """A convolution of images; the filters of a depthwise one are each for a channel."""
     x = node.operand(0)
-    channels, filters, group = _counts(node, x, build)
+    channels, filters, group = _counts(node, x)
     sizes = pair(node.own, "kernel", None)
     weight = node.weight(0, (filters, channels // group, *sizes), build)
     top, left = pair(node.own, "pad", 0)
@@ -42,7 +42,7 @@ def deconvolution(node: CaffeNode, build: Build) -> Expr:
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
     """
     x = node.operand(0)
-    channels, filters, group = _counts(node, x, build)
+    channels, filters, group = _counts(node, x)
     sizes, strides = pair(node.own, "kernel", None), pair(node.own, "stride", 1)
     pads, dilations = pair(node.own, "pad", 0), _dilations(node)
     inside, outside = channels // group, filters // group
@@ -87,7 +87,7 @@ def inner_product(node: CaffeNode, build: Build) -> Expr:
     return y if axis == 1 else y.reshape([*x.all_sizes()[:axis], results])
 
 
-def _counts(node: CaffeNode, x: Expr, build: Build) -> tuple[int, int, int]:
+def _counts(node: CaffeNode, x: Expr) -> tuple[int, int, int]:
     """Channels, filters and groups."""
     if x.rank != 4 or node.own.integer("axis", 1) != 1:
         raise Unsupported("of anything but images: four axes, channels second")

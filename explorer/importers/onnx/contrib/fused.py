@@ -35,11 +35,11 @@ def fused_conv(node: Node, build: Build) -> Expr:
 @converts("NhwcFusedConv", domain=MICROSOFT)
 def fused_conv_channels_last(node: Node, build: Build) -> Expr:
     """As FusedConv, with channels behind in all but the weight, which is (M, C / group, H, W)."""
-    x, addend = channels_first(node.operand(0), build), node.optional(3)
+    x, addend = channels_first(node.operand(0)), node.optional(3)
     if addend is not None:
-        addend = channels_first(addend, build)
+        addend = channels_first(addend)
     given = (x, node.operand(1), node.optional(2), addend)
-    return channels_last(_one(fused_conv.convert(replace(node, operands=given), build)), build)
+    return channels_last(_one(fused_conv.convert(replace(node, operands=given), build)))
 
 
 @converts("FusedGemm", domain=MICROSOFT)
@@ -49,8 +49,8 @@ def fused_gemm(node: Node, build: Build) -> Expr:
 
 @converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(node: Node, build: Build) -> Expr:
-    left = _turned(node.operand(0), node, "A", build)
-    right = _turned(node.operand(1), node, "B", build)
+    left = _turned(node.operand(0), node, "A")
+    right = _turned(node.operand(1), node, "B")
     product = _one(matmul.convert(replace(node, operands=(left, right)), build))
     return product.scaled(node.number("alpha", 1.0))
 
@@ -92,7 +92,7 @@ def _activated_by_name(y: Expr, node: Node, build: Build) -> Expr:
     return activated(y, name, parameters, build)
 
 
-def _turned(x: Expr, node: Node, operand: str, build: Build) -> Expr:
+def _turned(x: Expr, node: Node, operand: str) -> Expr:
     """A factor as the product needs it.
 
     (m, batches..., k) with `transBatch`, whose first axis goes behind the batches; with `trans` the

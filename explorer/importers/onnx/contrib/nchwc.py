@@ -34,7 +34,7 @@ _POOLS: dict[str, Convert] = {
 def reorder_input(node: Node, build: Build) -> Expr:
     """The tensor itself; `channels_last`: it has channels behind."""
     x = node.operand(0)
-    x = channels_first(x, build) if node.integer("channels_last", 0) else x
+    x = channels_first(x) if node.integer("channels_last", 0) else x
     (own,) = x.sizes([1], "a blocked layout")
     channels = _blocks(build).channels[node.results[0]]
     missing = [0, max(channels - own, 0), *[0] * (x.rank - 2)]
@@ -51,7 +51,7 @@ def reorder_output(node: Node, build: Build) -> Expr:
     if not 1 <= channels <= own:
         raise ValueError(f"{channels} channels of {own}")
     x = x.slice(1, 0, channels) if channels < own else x
-    return channels_last(x, build) if node.integer("channels_last", 0) else x
+    return channels_last(x) if node.integer("channels_last", 0) else x
 
 
 @converts("Conv", domain=NCHWC)

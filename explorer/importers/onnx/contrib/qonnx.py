@@ -38,17 +38,17 @@ def quantize(node: Node, build: Build) -> Expr:
     is_signed = bool(node.integer("signed", 1))
     stored = x / scale + zero
     if bits == 1 and is_signed:
-        rounded = _signs(stored, build)
+        rounded = _signs(stored)
     else:
-        clipped = _clipped(stored, bits, is_signed, bool(node.integer("narrow", 0)), build)
-        rounded = _rounded(clipped, node.text("rounding_mode", "ROUND"), build)
+        clipped = _clipped(stored, bits, is_signed, bool(node.integer("narrow", 0)))
+        rounded = _rounded(clipped, node.text("rounding_mode", "ROUND"))
     return (rounded - zero) * scale
 
 
 @converts("BipolarQuant", domain=DOMAINS)
 def quantize_signs(node: Node, build: Build) -> Expr:
     """The scale with the sign of x; that of 0 is positive."""
-    return _signs(node.operand(0), build) * node.operand(1)
+    return _signs(node.operand(0)) * node.operand(1)
 
 
 @converts("Trunc", domain=DOMAINS)
@@ -65,14 +65,14 @@ def truncate(node: Node, build: Build) -> Expr:
     if len(node.operands) <= 5:
         before, after = (build.known(node.operand(i), "the number of bits") for i in (3, 4))
         factor = 2.0 ** (float(before.item()) - float(after.item()))
-        cut = _rounded(stored.scaled(1 / factor), mode, build)
+        cut = _rounded(stored.scaled(1 / factor), mode)
         return (cut - zero) * scale
     old, new = (build.known(node.operand(i), "a scale of Trunc") for i in (1, 4))
     factors = build.weight((2.0 ** np.round(np.log2(new / old))).astype(x.dtype))
     bits = build.known(node.operand(len(node.operands) - 1), "the number of bits").item()
     divided = stored / factors
     is_signed, is_narrow = bool(node.integer("signed", 1)), bool(node.integer("narrow", 0))
-    cut = _rounded(_clipped(divided, bits, is_signed, is_narrow, build), mode, build)
+    cut = _rounded(_clipped(divided, bits, is_signed, is_narrow), mode)
     moved = cut - zero / factors
     return moved * node.operand(4)
 
@@ -82,7 +82,7 @@ def channels_last(node: Node, build: Build) -> Expr:
     """The operator of ONNX, with the channels of x (and of a convolution's filters) moved."""
     moved = 2 if node.operator == "Conv" else 1
     operands = [
-        _channels_first(operand, build) if index < moved and operand is not None else operand
+        _channels_first(operand) if index < moved and operand is not None else operand
         for index, operand in enumerate(node.optional(i) for i in range(len(node.operands)))
     ]
     opset = node.opset if node.opset >= LEAST_OPSET else USUAL_OPSET
@@ -94,24 +94,24 @@ def channels_last(node: Node, build: Build) -> Expr:
     return result.transpose([0, *range(2, rank), 1])
 
 
-def _channels_first(x: Expr, build: Build) -> Expr:
+def _channels_first(x: Expr) -> Expr:
     rank = x.rank
     return x.transpose([0, rank - 1, *range(1, rank - 1)])
 
 
-def _clipped(x: Expr, bits: float, is_signed: bool, is_narrow: bool, build: Build) -> Expr:
+def _clipped(x: Expr, bits: float, is_signed: bool, is_narrow: bool) -> Expr:
     """x within the range of integers of so many bits; a narrow one lacks a number."""
     low = -(2.0 ** (bits - 1)) + is_narrow if is_signed else 0.0
     high = 2.0 ** (bits - 1) - 1 if is_signed else 2.0**bits - 1 - is_narrow
     return x.clip(low, high)
 
 
-def _signs(x: Expr, build: Build) -> Expr:
+def _signs(x: Expr) -> Expr:
     zero, one, minus = (x.constant(number) for number in (0, 1, -1))
     return where(x >= zero, one, minus)
 
 
-def _rounded(x: Expr, mode: str, build: Build) -> Expr:
+def _rounded(x: Expr, mode: str) -> Expr:
     """Whole numbers. UP and DOWN go away from and towards 0, and so do ties of HALF_UP and
     HALF_DOWN; ties of ROUND go to even numbers."""
     mode = mode.upper()

@@ -154,9 +154,9 @@ def qgemm(node: Node, build: Build) -> Expr:
 def _in_layout(convert: Convert, node: Node, x: Expr, build: Build) -> Expr:
     """The node with x as operand 0, which has channels behind if `channels_last` says so."""
     is_last = node.integer("channels_last", 0)
-    first = channels_first(x, build) if is_last else x
+    first = channels_first(x) if is_last else x
     y = _one(convert(replace(node, operands=(first, *node.operands[1:])), build))
-    return channels_last(y, build) if is_last else y
+    return channels_last(y) if is_last else y
 
 
 def _one(result: Imported | Sequence[Imported | None]) -> Expr:

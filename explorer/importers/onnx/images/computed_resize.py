@@ -64,7 +64,7 @@ def resize_by_data(
         result = _Computed(result, axis, number, is_scales, build).resized(manner)
     if wide is x or result is wide:
         return x if result is wide else result
-    return whole(result, x.dtype, manner.mode == "cubic", build)
+    return whole(result, x.dtype, manner.mode == "cubic")
 
 
 def _elements(vector: Expr, build: Build) -> list[Element | None]:

@@ -70,7 +70,7 @@ def grid_sample(node: Node, build: Build) -> Expr:
         place = points.slice(2, number, number + 1).squeeze([2])
         taps.append(
             taps_of(
-                _pixels(place, size, align, build),
+                _pixels(place, size, align),
                 size,
                 _MODES.get(mode, mode),
                 border,
@@ -83,7 +83,7 @@ def grid_sample(node: Node, build: Build) -> Expr:
     return result.reshape([x.dim(0), x.dim(1), *spatial]).astype(dtype)
 
 
-def _pixels(place: Expr, size: int, align_corners: bool, build: Build) -> Expr:
+def _pixels(place: Expr, size: int, align_corners: bool) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
     shifted = place + 1
     if align_corners:
@@ -114,7 +114,7 @@ def roi_align(node: Node, build: Build) -> Expr:
         check_size([bins[0] * ratio, bins[1] * ratio], 8, "the points of a region", node.name)
     points, shares, counts = [], [], []
     for axis in range(2):
-        begin, end = (_column(rois, column, scale, build) for column in (1 - axis, 3 - axis))
+        begin, end = (_column(rois, column, scale) for column in (1 - axis, 3 - axis))
         if is_aligned:
             begin, end = (v - 0.5 for v in (begin, end))
         extent = end - begin
@@ -136,7 +136,7 @@ def roi_align(node: Node, build: Build) -> Expr:
     for places, size in zip((rows_of, columns_of), sizes, strict=True):
         flat = places.reshape([rois.dim(0), rows * columns])
         tap = taps_of(flat, size, "linear", "border", False, build)
-        taps.append(masked(tap, flat, -1.0, float(size), build))
+        taps.append(masked(tap, flat, -1.0, float(size)))
     own = build.value(GatherOp, [x, images.astype(np.int64)], axis=0)
     values, weights = tap_values(own, taps, build)
     mode = node.text("mode", "avg")
@@ -147,10 +147,10 @@ def roi_align(node: Node, build: Build) -> Expr:
     else:
         raise Unsupported(f"mode {mode!r}")
     split = mixed.reshape([rois.dim(0), bins[0], counts[0], bins[1], counts[1], mixed.dim(2)])
-    return _pooled(split, shares, mode, build).astype(dtype)
+    return _pooled(split, shares, mode).astype(dtype)
 
 
-def _column(rois: Expr, column: int, scale: float, build: Build) -> Expr:
+def _column(rois: Expr, column: int, scale: float) -> Expr:
     return rois.slice(1, column, column + 1).scaled(scale)
 
 
@@ -182,7 +182,7 @@ def _samples(
     return shifted.reshape([begin.dim(0), bins * count]), used
 
 
-def _pooled(points: Expr, shares: Sequence[Expr], mode: str, build: Build) -> Expr:
+def _pooled(points: Expr, shares: Sequence[Expr], mode: str) -> Expr:
     """points: (R, height, rows per bin, width, columns per bin, C)  ->  (R, C, height, width)."""
     rows = shares[0].unsqueeze([1, 3, 4, 5])
     columns = shares[1].unsqueeze([1, 2, 3, 5])
@@ -203,7 +203,7 @@ def _pooled(points: Expr, shares: Sequence[Expr], mode: str, build: Build) -> Ex
 def deformable_convolution(node: Node, build: Build) -> Expr:
     """A convolution whose window's places are moved by computed offsets."""
     x, weight, offset = (node.operand(index) for index in range(3))
-    window = window_of(node, x, weight.sizes(range(2, weight.rank), "DeformConv"), build)
+    window = window_of(node, x, weight.sizes(range(2, weight.rank), "DeformConv"))
     return deformed(
         x,
         weight,

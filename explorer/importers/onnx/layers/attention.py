@@ -64,7 +64,7 @@ def attention(node: Node, build: Build) -> Sequence[Expr]:
     parts = []
     for size in sizes:
         part = packed.slice(2, first, first + size)
-        parts.append(_by_heads(part, heads, size // heads, build))
+        parts.append(_by_heads(part, heads, size // heads))
         first += size
     query, key, value = parts
     earlier = None
@@ -89,7 +89,7 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     heads = node.integer("num_heads")
     if any(node.optional(index) is not None for index in (8, 9)):
         raise Unsupported("a past of variable length in one buffer")
-    parts = _projected(node, heads, build)
+    parts = _projected(node, heads)
     query, key, value = parts
     past = [node.optional(6), node.optional(7)]
     if past[0] is not None and past[1] is not None:
@@ -110,14 +110,14 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     return [result, key, value, scores]
 
 
-def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
+def _projected(node: Node, heads: int) -> list[Expr]:
     """Queries, keys and values as (batch, heads, rows, size), from any of the packed forms."""
     query, key, value = node.operand(0), node.optional(1), node.optional(2)
     bias = node.optional(3)
     if query.rank == 5:  # (batch, rows, heads, 3, size)
-        found = [_unpacked(query, part, build) for part in range(3)]
+        found = [_unpacked(query, part) for part in range(3)]
     elif key is not None and key.rank == 5:  # (batch, rows, heads, 2, size)
-        found = [query, *[_unpacked(key, part, build) for part in range(2)]]
+        found = [query, *[_unpacked(key, part) for part in range(2)]]
     elif key is not None and value is not None:
         found = [query, key, value]
     else:
@@ -134,16 +134,16 @@ def _projected(node: Node, heads: int, build: Build) -> list[Expr]:
             shape = [heads, size] if part.rank == 4 else [heads * size]
             part = part + own.reshape(shape)
         first += heads * size
-        parts.append(_by_heads(part, heads, size, build))
+        parts.append(_by_heads(part, heads, size))
     return parts
 
 
-def _unpacked(packed: Expr, part: int, build: Build) -> Expr:
+def _unpacked(packed: Expr, part: int) -> Expr:
     """One of the tensors that lie side by side in (batch, rows, heads, parts, size)."""
     return packed.slice(3, part, part + 1).squeeze([3])
 
 
-def _by_heads(x: Expr, heads: int, size: int, build: Build) -> Expr:
+def _by_heads(x: Expr, heads: int, size: int) -> Expr:
     """(batch, rows, heads * size) as (batch, heads, rows, size)."""
     if x.rank == 3:
         x = x.reshape([x.dim(0), x.dim(1), heads, size])

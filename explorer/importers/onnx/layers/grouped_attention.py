@@ -37,7 +37,7 @@ def group_query_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     """Results: (batch, rows, hidden), the keys and values with those of the past, the scores."""
     _check_supported(node)
     heads, shared = node.integer("num_heads"), node.integer("kv_num_heads")
-    query, key, value = _projected(node, heads, shared, build)
+    query, key, value = _projected(node, heads, shared)
     query, key = _normalized(node, query, key, build)
     cache = _Cache(node, query, build)
     if node.integer("do_rotary", 0):
@@ -87,7 +87,7 @@ def _check_supported(node: Node) -> None:
         raise ValueError("a past needs keys and values")
 
 
-def _projected(node: Node, heads: int, shared: int, build: Build) -> list[Expr]:
+def _projected(node: Node, heads: int, shared: int) -> list[Expr]:
     """Queries, keys and values as (batch, rows, heads, size)."""
     query, key, value = node.operand(_QUERY), node.optional(_KEY), node.optional(_VALUE)
     (columns,) = query.sizes([2], "attention")

@@ -137,7 +137,7 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
         else:
             weights = RealFactor(_slice_of(w, index, np.transpose, build))
         projected = weights.times(build, x, outer)
-        state = [_initial(given, index, hidden, x, build) for given in initial]
+        state = [_initial(given, index, hidden, x) for given in initial]
         is_backwards = is_reverse or index == 1
         steps, last = run_layer(direction, kind.step, projected, state, valid, is_backwards)
         outputs.append(steps.unsqueeze([1]))
@@ -261,7 +261,7 @@ def _peepholes(node: Node, index: int, build: Build) -> Expr | None:
     return None if given is None else _slice_of(given, index, None, build)
 
 
-def _initial(given: Expr | None, index: int, hidden: int, x: Expr, build: Build) -> Expr:
+def _initial(given: Expr | None, index: int, hidden: int, x: Expr) -> Expr:
     """The initial state (batch, hidden) of a direction; zero where it is not given."""
     if given is not None:
         return given.slice(0, index, index + 1).squeeze([0])

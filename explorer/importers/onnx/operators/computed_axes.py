@@ -21,7 +21,7 @@ from explorer.ir.top.movement.reshape import ReshapeOp
 
 def unsqueeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64, whose elements count in the result."""
-    count, own = _count(axes, build), x.rank
+    count, own = _count(axes), x.rank
     rank = own + count
     if not own:
         return x.reshape([1] * rank)
@@ -34,7 +34,7 @@ def unsqueeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
 
 def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     """axes: a vector of i64. That they have size 1 shows when it runs."""
-    count, own = _count(axes, build), x.rank
+    count, own = _count(axes), x.rank
     if count > own:
         raise ValueError(f"{count} axes of a tensor with {own} dimensions")
     if count == own:
@@ -49,7 +49,7 @@ def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     return _reshaped(x, (chosen * sizes).sum([1]), build)
 
 
-def _count(axes: Expr, build: Build) -> int:
+def _count(axes: Expr) -> int:
     count = axes.size(0) if axes.rank == 1 else None
     if count is None:
         raise Undecided("how many axes there are depends on the inputs")

@@ -114,7 +114,7 @@ class _Loop:
 @converts("Loop")
 def loop(node: Node, build: Build) -> Sequence[Imported]:
     """A region, unless a state changes its form from one iteration to the next."""
-    count, condition = (_scalar(node.optional(index), build) for index in (0, 1))
+    count, condition = (_scalar(node.optional(index)) for index in (0, 1))
     states = _given(node.operands[2:])
     trips = None if count is None else build.knowledge.integers(count)
     limit = None if trips is None else max(trips[0], 0)
@@ -139,7 +139,7 @@ def _given(operands: Sequence[Imported | None]) -> tuple[Imported, ...]:
     return present
 
 
-def _scalar(value: Expr | None, build: Build) -> Expr | None:
+def _scalar(value: Expr | None) -> Expr | None:
     return value.reshape([]) if value is not None and value.rank else value
 
 

@@ -11,4 +11,4 @@ from explorer.importers.onnx.program.nodes import Node, converts
 @converts("Einsum", since=12)
 def einsum(node: Node, build: Build) -> Expr:
     """Two operands at a time, each pair as a matrix product."""
-    return building.einsum(node.text("equation", ""), node.given(), build)
+    return building.einsum(node.text("equation", ""), node.given())

@@ -113,7 +113,7 @@ def legacy_binary(node: Node, build: Build) -> Expr:
     """Before opset 7 the right operand is aligned at `axis`, and only if `broadcast` is set."""
     left, right = node.operand(0), node.operand(1)
     if node.operator == "PRelu":
-        return left.binary("prelu", _per_channel(right, left, build))
+        return left.binary("prelu", _per_channel(right, left))
     rank, missing = left.rank, left.rank - right.rank
     if node.integer("broadcast", 0) and "axis" in node.attributes:
         trailing = missing - build.axis(node.integer("axis"), rank)
@@ -210,7 +210,7 @@ def bitcast(node: Node, build: Build) -> Expr:
 def clip_by_attributes(node: Node, build: Build) -> Expr:
     low = node.number("min", -math.inf) if "min" in node.attributes else None
     high = node.number("max", math.inf) if "max" in node.attributes else None
-    return _clip(node.operand(0), low, high, build)
+    return _clip(node.operand(0), low, high)
 
 
 @converts("Clip", since=11)
@@ -221,13 +221,13 @@ def clip(node: Node, build: Build) -> Expr:
     if (low is None or stored_low is not None) and (high is None or stored_high is not None):
         lowest = None if stored_low is None else stored_low.item()
         highest = None if stored_high is None else stored_high.item()
-        return _clip(x, lowest, highest, build)
+        return _clip(x, lowest, highest)
     if low is not None:
         x = maximum(x, low)
     return x if high is None else minimum(x, high)
 
 
-def _clip(x: Expr, low: float | None, high: float | None, build: Build) -> Expr:
+def _clip(x: Expr, low: float | None, high: float | None) -> Expr:
     if low is not None and high is not None and x.is_float:
         return x.clip(float(low), float(high))
     if low == 0 and high is None:
@@ -237,7 +237,7 @@ def _clip(x: Expr, low: float | None, high: float | None, build: Build) -> Expr:
     return x if high is None else minimum(x, high)
 
 
-def _per_channel(slope: Expr, x: Expr, build: Build) -> Expr:
+def _per_channel(slope: Expr, x: Expr) -> Expr:
     """One slope per channel of (N, C, ...)."""
     if slope.rank != 1 or slope.size(0) == 1:
         return slope

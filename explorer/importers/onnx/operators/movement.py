@@ -26,7 +26,7 @@ _BEYOND_ANY_AXIS = 10**8
 
 @converts("Reshape", until=4)
 def reshape_by_attribute(node: Node, build: Build) -> Expr:
-    return _reshape(node.operand(0), node.integers("shape") or (), False, build)
+    return _reshape(node.operand(0), node.integers("shape") or (), False)
 
 
 @converts("Reshape", since=5)
@@ -38,7 +38,7 @@ def reshape(node: Node, build: Build) -> Expr:
         return build.value(ReshapeOp, [x, target], allow_zero=allow_zero or None)
     if sizes.ndim != 1:
         raise ValueError(f"the shape is a tensor with {sizes.ndim} axes, one expected")
-    return _reshape(x, [int(s) for s in sizes], allow_zero, build)
+    return _reshape(x, [int(s) for s in sizes], allow_zero)
 
 
 @converts("Flatten")
@@ -122,7 +122,7 @@ def space_to_depth(node: Node, build: Build) -> Expr:
     return moved.reshape([batch, channels * block**2, rows, columns])
 
 
-def _reshape(x: Expr, sizes: Sequence[int], allow_zero: bool, build: Build) -> Expr:
+def _reshape(x: Expr, sizes: Sequence[int], allow_zero: bool) -> Expr:
     """0 stands for the operand's size, unless `allow_zero`."""
     rank = x.rank
     if any(size == 0 and axis >= rank for axis, size in enumerate(sizes)) and not allow_zero:

@@ -19,7 +19,7 @@ from explorer.ir.top.determinant import DeterminantOp
 def conv(node: Node, build: Build) -> Expr:
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = weight.sizes(range(2, weight.rank), "a convolution")
-    window = window_of(node, x, sizes, build)
+    window = window_of(node, x, sizes)
     return windows.conv(x, weight, bias, window, node.integer("group", 1), build)
 
 
@@ -28,7 +28,7 @@ def conv_transpose(node: Node, build: Build) -> Expr:
     """A convolution with mirrored filters over the input with zeros between its elements."""
     x, weight, bias = node.operand(0), node.operand(1), node.optional(2)
     sizes = weight.sizes(range(2, weight.rank), "a transposed convolution")
-    window, extra = _transposed_window(node, x, tuple(sizes), build)
+    window, extra = _transposed_window(node, x, tuple(sizes))
     return windows.transposed_conv(x, weight, bias, window, extra, node.integer("group", 1), build)
 
 
@@ -83,7 +83,7 @@ def determinant(node: Node, build: Build) -> Expr:
 
 
 def _transposed_window(
-    node: Node, x: Expr, sizes: tuple[int, ...], build: Build
+    node: Node, x: Expr, sizes: tuple[int, ...]
 ) -> tuple[Window, tuple[int, ...]]:
     """The window with the pads that give the demanded output, and `output_padding`."""
     rank = len(sizes)
@@ -91,7 +91,7 @@ def _transposed_window(
     shape = node.integers("output_shape")
     automatic = node.text("auto_pad", "NOTSET")
     others = {k: v for k, v in node.attributes.items() if k != "auto_pad"}
-    window = window_of(replace(node, attributes=others), x, sizes, build)
+    window = window_of(replace(node, attributes=others), x, sizes)
     is_same = automatic in ("SAME_UPPER", "SAME_LOWER")
     if shape is None and not is_same:
         return window, extra

@@ -138,7 +138,7 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     wide = x.astype(np.float32)
     axes = list(range(axis, x.rank))
     squares = wide * wide
-    return [y, _inverse_root(squares.mean(axes, True), epsilon, build)]
+    return [y, _inverse_root(squares.mean(axes, True), epsilon)]
 
 
 @converts("LayerNormalization")
@@ -153,11 +153,11 @@ def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
         return [y]
     axes = range(axis, x.rank)
     mean, _, variance = _statistics(x.wide(), list(axes), build)
-    statistics = mean, _inverse_root(variance, epsilon, build)
+    statistics = mean, _inverse_root(variance, epsilon)
     return [y, *(value.astype(np.float32) for value in statistics)]
 
 
-def _inverse_root(x: Expr, epsilon: float, build: Build) -> Expr:
+def _inverse_root(x: Expr, epsilon: float) -> Expr:
     """1 / sqrt(x + epsilon)"""
     raised = x + epsilon
     return raised.sqrt().reciprocal()

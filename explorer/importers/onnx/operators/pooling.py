@@ -26,8 +26,8 @@ from explorer.ir.top.reductions.reduction import ReduceOp
 @converts("MaxPool")
 def max_pool(node: Node, build: Build) -> Sequence[Expr]:
     x = node.operand(0)
-    window, surplus = _window(node, x, build)
-    empty = _without_windows(x, window, build)
+    window, surplus = _window(node, x)
+    empty = _without_windows(x, window)
     if empty is not None:
         return [empty, empty.astype(np.int64)][: len(node.results)]
     y = pooled("max", x, window, surplus, None, build)
@@ -62,8 +62,8 @@ def _flat_position(position: Expr, x: Expr, by_columns: int, build: Build) -> Ex
 def lp_pool(node: Node, build: Build) -> Expr:
     """(sum of |x|^p over the window)^(1/p)"""
     x, p = node.operand(0), node.number("p", 2)
-    window, surplus = _window(node, x, build)
-    empty = _without_windows(x, window, build)
+    window, surplus = _window(node, x)
+    empty = _without_windows(x, window)
     return power_pooled(x, p, window, surplus, build) if empty is None else empty
 
 
@@ -71,17 +71,17 @@ def lp_pool(node: Node, build: Build) -> Expr:
 def global_lp_pool(node: Node, build: Build) -> Expr:
     x, p = node.operand(0), node.number("p", 2)
     axes = list(range(2, x.rank))
-    powers = power_of(x.wide(), p, build)
+    powers = power_of(x.wide(), p)
     total = build.value(ReduceOp, [powers], kind="sum", axes=axes, keepdims=True)
-    return root_of(total, p, build).astype(x.dtype)
+    return root_of(total, p).astype(x.dtype)
 
 
 @converts("AveragePool")
 def average_pool(node: Node, build: Build) -> Expr:
     """What `ceil_mode` adds at the end never counts, what `pads` add counts if asked."""
     x = node.operand(0)
-    window, surplus = _window(node, x, build)
-    empty = _without_windows(x, window, build)
+    window, surplus = _window(node, x)
+    empty = _without_windows(x, window)
     if empty is not None:
         return empty
     counts = bool(node.integer("count_include_pad", 0))
@@ -95,7 +95,7 @@ def global_pool(node: Node, build: Build) -> Expr:
     return build.value(ReduceOp, [x], kind=kind, axes=list(range(2, x.rank)), keepdims=True)
 
 
-def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]:
+def _window(node: Node, x: Expr) -> tuple[Window, tuple[int, ...]]:
     """The window, and what `ceil_mode` adds behind the end pads.
 
     As onnxruntime divides, a window that lacks less than a stride of elements has a place, too.
@@ -103,7 +103,7 @@ def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]
     sizes = node.integers("kernel_shape")
     if sizes is None:
         raise ValueError("attribute kernel_shape is missing")
-    window = window_of(node, x, sizes, build)
+    window = window_of(node, x, sizes)
     if node.integer("ceil_mode", 0) and set(window.strides) != {1}:
         known = x.sizes(range(2, 2 + window.rank), "ceil_mode")
         return window, window.surpluses(known)
@@ -113,7 +113,7 @@ def _window(node: Node, x: Expr, build: Build) -> tuple[Window, tuple[int, ...]]
     )
 
 
-def _without_windows(x: Expr, window: Window, build: Build) -> Expr | None:
+def _without_windows(x: Expr, window: Window) -> Expr | None:
     """The empty result where a window lacks a stride of elements, but not two; None elsewhere.
 
     Where it lacks more, onnxruntime refuses the model.

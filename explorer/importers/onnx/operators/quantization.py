@@ -78,7 +78,7 @@ def quantize(node: Node, build: Build) -> Expr:
         saturate = None if node.integer("saturate", 1) else False
         return build.value(CastOp, [divided], to=element_type_from_numpy(dtype), saturate=saturate)
     zero = None if zero_point is None else _aligned(zero_point, node, x, build)
-    return _quantized(divided, zero, dtype, build)
+    return _quantized(divided, zero, dtype)
 
 
 @converts("DequantizeLinear", since=10, knows_quantized=True)
@@ -129,7 +129,7 @@ def _typed(
     return quantized_type(scale, zero_point, dtype, build, axis)
 
 
-def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype, build: Build) -> Expr:
+def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype) -> Expr:
     """x, already divided by its scale, as integers of the type; NaN is the least of them."""
     if not isinstance(element_type_from_numpy(dtype), IntegerType) or dtype.itemsize > 2:
         raise Unsupported(f"quantization to {dtype}")
@@ -158,14 +158,14 @@ def _aligned(parameter: Expr, node: Node, x: Expr, build: Build) -> Expr:
         return parameter
     if node.integer("block_size", 0):
         axis = build.axis(node.integer("axis", 1), rank)
-        return _repeated(parameter, axis, node.integer("block_size"), x, build)
+        return _repeated(parameter, axis, node.integer("block_size"), x)
     if parameter.size(0) == 1 and parameter.rank == 1:
         return parameter.reshape([])
     axis = build.axis(node.integer("axis", 1), rank)
     return parameter.reshape([*parameter.all_sizes(), *[1] * (rank - axis - 1)])
 
 
-def _repeated(parameter: Expr, axis: int, block: int, x: Expr, build: Build) -> Expr:
+def _repeated(parameter: Expr, axis: int, block: int, x: Expr) -> Expr:
     """Each slice along the axis `block` times; the last block may be cut off."""
     blocks, size = parameter.sizes([axis], "blocks")[0], x.sizes([axis], "blocks")[0]
     if not (blocks - 1) * block < size <= blocks * block:
@@ -186,10 +186,10 @@ def conv_integer(node: Node, build: Build) -> Expr:
     if typed is not None:
         return as_stored(_one(conv.convert(replace(node, operands=typed), build)), build)
     if weight_zero is not None:
-        weight_zero = _per_filter(weight_zero, weight.rank, build)
+        weight_zero = _per_filter(weight_zero, weight.rank)
     operands = (
-        _centered(x, node.optional(2), build),
-        _centered(weight, weight_zero, build),
+        _centered(x, node.optional(2)),
+        _centered(weight, weight_zero),
     )
     return _one(conv.convert(replace(node, operands=operands), build))
 
@@ -207,8 +207,8 @@ def matmul_integer(node: Node, build: Build) -> Expr:
     if typed is not None:
         return as_stored(_one(matmul.convert(replace(node, operands=typed), build)), build)
     if left_zero is not None:
-        left_zero = _per_row(left_zero, build)
-    operands = (_centered(left, left_zero, build), _centered(right, right_zero, build))
+        left_zero = _per_row(left_zero)
+    operands = (_centered(left, left_zero), _centered(right, right_zero))
     return _one(matmul.convert(replace(node, operands=operands), build))
 
 
@@ -244,14 +244,14 @@ def qlinear_conv(node: Node, build: Build) -> Expr:
     plain = replace(
         node,
         operands=(
-            _centered(x, x_zero, build),
-            _centered(weight, _per_filter(w_zero, weight.rank, build), build),
+            _centered(x, x_zero),
+            _centered(weight, _per_filter(w_zero, weight.rank)),
             node.optional(8),
         ),
     )
     y = _one(conv.convert(plain, build))
     scale = x_scale.wide() * w_scale.wide()
-    return _requantized(y, _per_filter(scale, weight.rank - 1, build), node, 6, build)
+    return _requantized(y, _per_filter(scale, weight.rank - 1), node, 6)
 
 
 @converts("QLinearMatMul", since=10, knows_quantized=True)
@@ -266,13 +266,13 @@ def qlinear_matmul(node: Node, build: Build) -> Expr:
         node.operand(index) for index in range(6)
     )
     operands = (
-        _centered(left, _per_row(left_zero, build), build),
-        _centered(right, right_zero, build),
+        _centered(left, _per_row(left_zero)),
+        _centered(right, right_zero),
     )
     product = _one(matmul.convert(replace(node, operands=operands), build))
     left_scale, right_scale = left_scale.wide(), right_scale.wide()
-    scale = _per_row(left_scale, build) * right_scale
-    return _requantized(product, scale, node, 6, build)
+    scale = _per_row(left_scale) * right_scale
+    return _requantized(product, scale, node, 6)
 
 
 @dataclass(frozen=True)
@@ -379,33 +379,33 @@ def _whole_sums(
     return as_quantized(moved, QuantizedType.get(_I32, [1 / divisor], [0]), build)
 
 
-def _centered(x: Expr, zero: Expr | None, build: Build) -> Expr:
+def _centered(x: Expr, zero: Expr | None) -> Expr:
     """Stored integers minus their zero point, as i32."""
     wide = x.astype(np.int32)
     return wide if zero is None else wide - zero.astype(np.int32)
 
 
-def _per_row(parameter: Expr, build: Build) -> Expr:
+def _per_row(parameter: Expr) -> Expr:
     """A vector with one number per row of a matrix; single numbers as they are."""
     if parameter.rank != 1 or parameter.size(0) == 1:
         return parameter
     return parameter.unsqueeze([1])
 
 
-def _per_filter(parameter: Expr, rank: int, build: Build) -> Expr:
+def _per_filter(parameter: Expr, rank: int) -> Expr:
     """A vector over the first of `rank` axes."""
     if parameter.rank == 0 or parameter.size(0) == 1:
         return parameter.reshape([]) if parameter.rank else parameter
     return parameter.reshape([*parameter.all_sizes(), *[1] * (rank - 1)])
 
 
-def _requantized(y: Expr, scale: Expr, node: Node, first: int, build: Build) -> Expr:
+def _requantized(y: Expr, scale: Expr, node: Node, first: int) -> Expr:
     """y * scale / result scale, as integers; operand `first` is the result's scale. In f32 at
     least: products of scales are too small for half precision."""
     result_scale, zero = node.operand(first).wide(), node.operand(first + 1)
     factor = scale / result_scale
     real = y.astype(factor.dtype) * factor
-    return _quantized(real, zero, zero.dtype, build)
+    return _quantized(real, zero, zero.dtype)
 
 
 def _one(result: Imported | Sequence[Imported | None]) -> Expr:

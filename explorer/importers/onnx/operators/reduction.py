@@ -168,7 +168,7 @@ def _reduced(node: Node, x: Expr, axes: Sequence[int], keepdims: bool, build: Bu
     kind = _KINDS[node.operator]
     is_real = kind in REAL_KINDS and not x.is_float
     if is_real and kind == "log_sum_exp":
-        y = _largest_exponentials(x, axes, build)
+        y = _largest_exponentials(x, axes)
         return y if keepdims else y.squeeze(axes)
     dtype = x.dtype
     wide = x.astype(np.float64) if is_real else x
@@ -180,7 +180,7 @@ def _reduced(node: Node, x: Expr, axes: Sequence[int], keepdims: bool, build: Bu
     return y.astype(dtype)
 
 
-def _largest_exponentials(x: Expr, axes: Sequence[int], build: Build) -> Expr:
+def _largest_exponentials(x: Expr, axes: Sequence[int]) -> Expr:
     """m + log(n) of integers, truncated: the maximum, and how often it stands there.
 
     In integers, as onnxruntime adds them up, exp(x - m) is 0 for all smaller ones.

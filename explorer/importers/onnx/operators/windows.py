@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.windows import Window
-from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported
 
 
-def window_of(node: Node, x: Expr, sizes: Sequence[int], build: Build) -> Window:
+def window_of(node: Node, x: Expr, sizes: Sequence[int]) -> Window:
     """The node's window over x (N, C, spatial...), `auto_pad` resolved."""
     rank = x.rank - 2
     if not 1 <= rank <= 3:
@@ -42,14 +41,14 @@ def window_of(node: Node, x: Expr, sizes: Sequence[int], build: Build) -> Window
         return Window(window.sizes, strides, dilations, (0,) * rank, (0,) * rank)
     if automatic not in ("SAME_UPPER", "SAME_LOWER"):
         raise Unsupported(f"auto_pad {automatic!r}")
-    totals = [_same_padding(window, axis, x, build) for axis in range(rank)]
+    totals = [_same_padding(window, axis, x) for axis in range(rank)]
     halves = tuple(total // 2 for total in totals)
     rests = tuple(total - total // 2 for total in totals)
     begins, ends = (halves, rests) if automatic == "SAME_UPPER" else (rests, halves)
     return Window(window.sizes, strides, dilations, begins, ends)
 
 
-def _same_padding(window: Window, axis: int, x: Expr, build: Build) -> int:
+def _same_padding(window: Window, axis: int, x: Expr) -> int:
     """Pads of an axis together, so that the result has ceil(size / stride) positions."""
     stride, reach = window.strides[axis], window.reach(axis)
     if stride == 1:

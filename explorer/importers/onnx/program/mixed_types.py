@@ -42,7 +42,7 @@ def with_one_type(node: Node, build: Build) -> Node:
     if node.operator not in OPERATORS:
         return node
     if node.operator == "Attention":
-        node = _with_float_mask(node, build)
+        node = _with_float_mask(node)
     values = [operand for operand in node.operands if isinstance(operand, Expr)]
     floats = [value for value in values if is_float_dtype(value.dtype)]
     if node.operator in LOSSES:
@@ -55,7 +55,7 @@ def with_one_type(node: Node, build: Build) -> Node:
     return replace(node, operands=tuple(operands))
 
 
-def _with_float_mask(node: Node, build: Build) -> Node:
+def _with_float_mask(node: Node) -> Node:
     """Whole numbers of a mask are added to the scores; the body would pad them with -infinity."""
     mask = node.optional(3)
     if mask is None or mask.dtype.kind not in "iu":
@@ -65,9 +65,7 @@ def _with_float_mask(node: Node, build: Build) -> Node:
     return replace(node, operands=tuple(operands))
 
 
-def as_declared(
-    node: Node, results: Sequence[Imported | None], build: Build
-) -> list[Imported | None]:
+def as_declared(node: Node, results: Sequence[Imported | None]) -> list[Imported | None]:
     """The results in the types that the schema derives from those of `node`'s operands."""
     if node.operator not in OPERATORS or node.domain:
         return list(results)

@@ -135,8 +135,8 @@ def string_one_hot_encoder(node: Node, build: Build) -> Expr:
         raise Unsupported("strings, where the categories are numbers")
     known = build.weight(encoded(np.array(categories, np.str_), "categories"))
     apart = codes.unsqueeze([codes.rank - 1])
-    apart, known = of_one_width([apart, known], build)
-    found = is_equal(apart, known, build)
+    apart, known = of_one_width([apart, known])
+    found = is_equal(apart, known)
     counts = build.weight(_is_last(categories))
     return (found & counts).astype(np.float32)
 
@@ -159,8 +159,8 @@ def string_label_encoder(node: Node, build: Build) -> Imported:
     """As of numbers, with keys that are strings."""
     codes = node.strings(0)
     keys = build.weight(encoded(_table(node, "keys"), "keys"))
-    apart, known = of_one_width([codes.unsqueeze([codes.rank - 1]), keys], build)
-    return _labels(is_equal(apart, known, build), node, build)
+    apart, known = of_one_width([codes.unsqueeze([codes.rank - 1]), keys])
+    return _labels(is_equal(apart, known), node, build)
 
 
 def _labels(is_key: Expr, node: Node, build: Build) -> Imported:

@@ -20,7 +20,7 @@ from explorer.importers.onnx.rare import scores
 @converts("LinearRegressor", domain=scores.DOMAIN)
 def linear_regressor(node: Node, build: Build) -> Expr:
     """x · coefficients^T + intercepts, one column for each target."""
-    x = scores.rows_of(node, build)
+    x = scores.rows_of(node)
     targets = node.integer("targets", 1)
     values = _products(x, node, targets, node.numbers("intercepts"), build)
     return scores.of_targets(values, scores.transform_of(node), build)
@@ -29,7 +29,7 @@ def linear_regressor(node: Node, build: Build) -> Expr:
 @converts("LinearClassifier", domain=scores.DOMAIN)
 def linear_classifier(node: Node, build: Build) -> list[Imported]:
     """Labels, and scores of all classes. One score tells two classes by its sign."""
-    x, transform = scores.rows_of(node, build), scores.transform_of(node)
+    x, transform = scores.rows_of(node), scores.transform_of(node)
     intercepts = node.numbers("intercepts")
     labels = scores.labels_of(node, "classlabels_ints")
     if not intercepts:
@@ -41,7 +41,7 @@ def linear_classifier(node: Node, build: Build) -> list[Imported]:
     if count > 1:
         index = scores.greatest(values, build)
         return [scores.chosen(index, labels, build), scores.transformed(values, transform, build)]
-    index = scores.above(values, 0.0, build)
+    index = scores.above(values, 0.0)
     both = scores.second_score(values, transform, True, build)
     return [scores.chosen(index, labels, build), both]
 

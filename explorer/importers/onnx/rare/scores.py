@@ -46,15 +46,15 @@ def transformed(scores: Expr, transform: str, build: Build) -> Expr:
     if transform == "SOFTMAX":
         return build.value(SoftmaxOp, [scores], axis=1, logarithm=False)
     if transform == "SOFTMAX_ZERO":
-        return _softmax_zero(scores, build)
-    return probit(scores, build) if transform == "PROBIT" else scores
+        return _softmax_zero(scores)
+    return probit(scores) if transform == "PROBIT" else scores
 
 
 def of_targets(values: Expr, transform: str, build: Build) -> Expr:
     """(rows, targets) of a regression. Of a single one onnxruntime takes nothing but PROBIT."""
     if values.size(1) != 1:
         return transformed(values, transform, build)
-    return probit(values, build) if transform == "PROBIT" else values
+    return probit(values) if transform == "PROBIT" else values
 
 
 def second_score(score: Expr, transform: str, is_share: bool, build: Build) -> Expr:
@@ -70,7 +70,7 @@ def second_score(score: Expr, transform: str, is_share: bool, build: Build) -> E
     return build.concat([first, score], 1)
 
 
-def probit(x: Expr, build: Build) -> Expr:
+def probit(x: Expr) -> Expr:
     def number(value: float) -> Expr:
         return x.constant(value)
 
@@ -85,7 +85,7 @@ def probit(x: Expr, build: Build) -> Expr:
     return signed * 2**0.5
 
 
-def _softmax_zero(x: Expr, build: Build) -> Expr:
+def _softmax_zero(x: Expr) -> Expr:
     greatest = x.max([1], keepdims=True)
     powers = (x - greatest).exp()
     threshold = x.constant(_NEARLY_ZERO)
@@ -115,14 +115,14 @@ def greatest(scores: Expr, build: Build) -> Expr:
     return build.value(ArgOp, [scores], kind="max", axis=1, keepdims=False, select_last=False)
 
 
-def above(scores: Expr, threshold: float, build: Build) -> Expr:
+def above(scores: Expr, threshold: float) -> Expr:
     """(rows, 1) -> (rows): 1 where the score is above, else 0."""
     flat = scores.squeeze([1])
     is_above = flat > threshold
     return is_above.astype(np.int64)
 
 
-def rows_of(node: Node, build: Build, keeps_double: bool = False) -> Expr:
+def rows_of(node: Node, keeps_double: bool = False) -> Expr:
     """(rows, features) as floats; a vector is one row."""
     x = node.operand(0)
     if not (keeps_double and x.dtype == np.float64):

@@ -73,13 +73,13 @@ def _words(rows: Expr, limit: int, build: Build) -> _Parts:
     spaces = build.weight(np.array(space_codes(), np.int32))
     hits = rows.unsqueeze([2]) == spaces
     is_space = hits.astype(np.int64).max([2])
-    is_character = _flag(rows > 0, build)
-    is_word = _and_not(is_character, is_space, build)
-    begins = _and_not(is_word, _previous(is_word, build), build)
+    is_character = _flag(rows > 0)
+    is_word = _and_not(is_character, is_space)
+    begins = _and_not(is_word, _previous(is_word))
     numbers = _minus(_running(begins, build), 1, build)
     kept = is_word
     last = build.weight(np.array(limit, np.int64))
-    is_rest = _flag(numbers >= last, build)
+    is_rest = _flag(numbers >= last)
     kept = maximum(kept, minimum(is_rest, is_character))
     counts = minimum(begins.sum([1]), _plus_one(limit, build))
     return _Parts(minimum(numbers, last), kept, counts)
@@ -90,15 +90,15 @@ def _between(delimiter: str, rows: Expr, limit: int, build: Build) -> _Parts:
     ends = _delimiters(delimiter, rows, build)
     counted = _running(ends, build)
     last = build.weight(np.array(limit, np.int64))
-    ends = minimum(ends, _flag(counted <= last, build))
+    ends = minimum(ends, _flag(counted <= last))
     covered = ends
     for _ in range(len(delimiter) - 1):
-        covered = maximum(ends, _following(covered, build))
-    is_character = _flag(rows > 0, build)
+        covered = maximum(ends, _following(covered))
+    is_character = _flag(rows > 0)
     numbers = minimum(counted, last)
     return _Parts(
         numbers,
-        _and_not(is_character, covered, build),
+        _and_not(is_character, covered),
         ends.sum([1]) + _plus_one(0, build),
     )
 
@@ -116,7 +116,7 @@ def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
     position = build.weight(np.array(alphabet, np.int32))
     hits = rows.unsqueeze([2]) == position
     numbered = build.weight(np.arange(1, len(alphabet) + 1))
-    symbols = (_flag(hits, build) * numbered).sum([2])
+    symbols = (_flag(hits) * numbered).sum([2])
     functions = build.value(GatherOp, [build.weight(table), symbols], axis=0)
     width = rows.sizes([1], "StringSplit")[0]
     distance = 1
@@ -127,7 +127,7 @@ def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
         functions = build.concat([functions.slices({1: (0, distance, 1)}), composed], 1)
         distance *= 2
     first = functions.slices({2: (0, 1, 1)}).squeeze([2])
-    return _flag(first == build.weight(np.array(states - 1)), build)
+    return _flag(first == build.weight(np.array(states - 1)))
 
 
 def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
@@ -147,7 +147,7 @@ def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
 def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, build: Build) -> Expr:
     """(strings, count, width): the kept characters of each part, from its first place on."""
     place = build.weight(np.arange(width)).broadcast_to([strings, width])
-    is_first = _and_not(parts.kept, _previous(parts.kept, build), build)
+    is_first = _and_not(parts.kept, _previous(parts.kept))
     # Where each part begins; what is not kept goes to a place behind all parts.
     begins = build.weight(np.zeros((strings, count + 1), np.int64))
     outside = build.weight(np.array(count, np.int64))
@@ -168,21 +168,21 @@ def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, bui
 # -- rows of flags ---------------------------------------------------------------------------------
 
 
-def _flag(condition: Expr, build: Build) -> Expr:
+def _flag(condition: Expr) -> Expr:
     return condition.astype(np.int64)
 
 
-def _and_not(a: Expr, b: Expr, build: Build) -> Expr:
-    return _flag(a > b, build)
+def _and_not(a: Expr, b: Expr) -> Expr:
+    return _flag(a > b)
 
 
-def _previous(x: Expr, build: Build) -> Expr:
+def _previous(x: Expr) -> Expr:
     """Each row one place to the right, with 0 in front."""
     width = x.sizes([1], "StringSplit")[0]
     return x.pad([0, 1], [0, 0]).slice(1, 0, width)
 
 
-def _following(x: Expr, build: Build) -> Expr:
+def _following(x: Expr) -> Expr:
     """Each row one place to the left."""
     width = x.sizes([1], "StringSplit")[0]
     return x.pad([0, 0], [0, 1]).slice(1, 1, width + 1)

@@ -72,20 +72,20 @@ def measure(node: Node, build: Build) -> Sequence[Imported | None]:
 
 @converts("Equal", on_strings=True)
 def equal(node: Node, build: Build) -> Expr:
-    a, b = of_one_width([node.strings(0), node.strings(1)], build)
-    return is_equal(a, b, build)
+    a, b = of_one_width([node.strings(0), node.strings(1)])
+    return is_equal(a, b)
 
 
 @converts("StringConcat", since=20, on_strings=True)
 def concat(node: Node, build: Build) -> StringTensor:
     """Place p holds a[p] as long as a lasts, then b[p - length of a]; zeros follow both."""
     a, b = node.strings(0), node.strings(1)
-    shapes = [_sizes(x, build) for x in (a, b)]
+    shapes = [_sizes(x) for x in (a, b)]
     shape = [int(n) for n in broadcast_shapes(*(tuple(s[:-1]) for s in shapes))]
     widths = [s[-1] for s in shapes]
     a, b = (x.broadcast_to([*shape, w]) for x, w in zip((a, b), widths, strict=True))
     both = build.concat([a, b, a.constant(0).broadcast_to([*shape, 1])], len(shape))
-    length = lengths(a, build)
+    length = lengths(a)
     places = build.weight(np.arange(sum(widths)))
     behind = places - (length - _number(widths[0], build))
     behind = minimum(behind, _number(sum(widths), build))
@@ -106,7 +106,7 @@ def normalize(node: Node, build: Build) -> StringTensor:
     _check_locale(node.text("locale", "en_US"))
     if action not in ("NONE", "LOWER", "UPPER"):
         raise Unsupported(f"case_change_action {action!r}")
-    *shape, width = _sizes(codes, build)
+    *shape, width = _sizes(codes)
     if len(shape) not in (1, 2) or shape[:-1] not in ([], [1]):
         raise ValueError(f"strings of shape {shape}: (C) or (1, C) expected")
     rows = codes.reshape([shape[-1], width])
@@ -120,7 +120,7 @@ def normalize(node: Node, build: Build) -> StringTensor:
 
 def _kept(rows: Expr, node: Node, build: Build) -> Expr:
     """Which rows stay, as (rows) booleans; the last one is there in case that no other is."""
-    count = _sizes(rows, build)[0]
+    count = _sizes(rows)[0]
     words = sorted(set(node.texts("stopwords") or ()))
     is_sensitive = bool(node.integer("is_case_sensitive", 0))
     compared = rows if is_sensitive else in_case(rows, "LOWER", build)
@@ -129,8 +129,8 @@ def _kept(rows: Expr, node: Node, build: Build) -> Expr:
         table = encoded(np.array(words), "stopwords")
         if not is_sensitive:
             table = mapped(table, "LOWER")
-        compared, known = of_one_width([compared, build.weight(table)], build)
-        hits = is_equal(compared.unsqueeze([1]), known, build)
+        compared, known = of_one_width([compared, build.weight(table)])
+        hits = is_equal(compared.unsqueeze([1]), known)
         found = hits.astype(np.int32).max([1])
         stays = 1 - found
         stays = stays.slice(0, 0, count - 1)
@@ -143,13 +143,13 @@ def _kept(rows: Expr, node: Node, build: Build) -> Expr:
 # -- what other operators on strings are made of ---------------------------------------------------
 
 
-def is_equal(a: Expr, b: Expr, build: Build) -> Expr:
+def is_equal(a: Expr, b: Expr) -> Expr:
     """Booleans: whether strings of one width are equal; their shapes broadcast."""
     same = (a == b).astype(np.int32)
     return same.min([same.rank - 1]).astype(np.bool_)
 
 
-def lengths(codes: Expr, build: Build) -> Expr:
+def lengths(codes: Expr) -> Expr:
     """(shape..., 1) of i64."""
     used = codes > 0
     return used.astype(np.int64).sum([codes.rank - 1], keepdims=True)
@@ -188,9 +188,9 @@ def _check_locale(name: str) -> None:
         raise Unsupported(f"the letter cases of {name!r}")
 
 
-def of_one_width(values: Sequence[Expr], build: Build) -> list[Expr]:
+def of_one_width(values: Sequence[Expr]) -> list[Expr]:
     """Strings with as many places each."""
-    widths = [_sizes(v, build)[-1] for v in values]
+    widths = [_sizes(v)[-1] for v in values]
     return [
         v.pad([0] * v.rank, [*[0] * (v.rank - 1), max(widths) - width])
         for v, width in zip(values, widths, strict=True)
@@ -206,8 +206,8 @@ def _fetched(rows: Expr, result: Imported | None, build: Build) -> Imported | No
 
 def _all_rows(values: Sequence[Expr], build: Build) -> Expr:
     """(strings, places): all strings of some tensors, one behind the other."""
-    wide = of_one_width(values, build)
-    flat = [v.reshape([math.prod(_sizes(v, build)[:-1]), _sizes(v, build)[-1]]) for v in wide]
+    wide = of_one_width(values)
+    flat = [v.reshape([math.prod(_sizes(v)[:-1]), _sizes(v)[-1]]) for v in wide]
     return build.concat(flat, 0)
 
 
@@ -215,14 +215,14 @@ def _numbers(values: Sequence[StringTensor], build: Build) -> list[Expr]:
     """For each tensor the rows of its strings in `_all_rows`, in its shape."""
     found, begin = [], 0
     for value in values:
-        shape = _sizes(value.codes, build)[:-1]
+        shape = _sizes(value.codes)[:-1]
         count = math.prod(shape)
         found.append(build.weight(np.arange(begin, begin + count).reshape(shape)))
         begin += count
     return found
 
 
-def _sizes(x: Expr, build: Build) -> list[int]:
+def _sizes(x: Expr) -> list[int]:
     return x.sizes(range(x.rank), "an operator on strings")
 
 

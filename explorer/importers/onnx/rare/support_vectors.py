@@ -40,7 +40,7 @@ def svm_regressor(node: Node, build: Build) -> Expr:
 
     onnxruntime does not look at `post_transform`.
     """
-    x, rho = scores.rows_of(node, build), _numbers(node, "rho", 1)
+    x, rho = scores.rows_of(node), _numbers(node, "rho", 1)
     coefficients = _numbers(node, "coefficients", 1)
     count = node.integer("n_supports", 0)
     kernels = x
@@ -60,7 +60,7 @@ def svm_regressor(node: Node, build: Build) -> Expr:
 @converts("SVMClassifier", domain=scores.DOMAIN)
 def svm_classifier(node: Node, build: Build) -> list[Imported]:
     """Labels, and scores: of classes, or of pairs where there are vectors and no probabilities."""
-    x, transform = scores.rows_of(node, build), scores.transform_of(node)
+    x, transform = scores.rows_of(node), scores.transform_of(node)
     labels = scores.labels_of(node, "classlabels_ints")
     per_class = node.integers("vectors_per_class") or ()
     if sum(per_class) <= 0:
@@ -95,15 +95,15 @@ def _linear(
     values = values + build.weight(_numbers(node, "rho", 1)[:1])
     index = scores.greatest(values, build)
     if labels.size == 2 and not node.numbers("prob_a"):
-        index = _with_threshold(index, values, bool((coefficients >= 0).all()), build)
+        index = _with_threshold(index, values, bool((coefficients >= 0).all()))
     if labels.size > 1:
         values = scores.transformed(values, transform, build)
     elif transform == "PROBIT":
-        values = scores.probit(values, build)
+        values = scores.probit(values)
     return [scores.chosen(index, labels, build), values]
 
 
-def _with_threshold(index: Expr, values: Expr, is_share: bool, build: Build) -> Expr:
+def _with_threshold(index: Expr, values: Expr, is_share: bool) -> Expr:
     """The second class where the greatest score is high enough, else the class that has it."""
     greatest = values.max([1], keepdims=False)
     kind, threshold = ("greater_equal", 0.5) if is_share else ("greater", 0.0)

@@ -26,11 +26,11 @@ def adagrad(node: Node, build: Build) -> Sequence[Expr]:
     epsilon, decay = node.number("epsilon", 1e-6), node.number("decay_factor", 0.0)
     results: list[list[Expr]] = [[], []]
     for x, g, h in groups:
-        gradient = _regularized(x, g, node, build)
+        gradient = _regularized(x, g, node)
         squares = h + gradient * gradient
-        slowed = _plus(step.astype(x.dtype).scaled(decay), 1.0, build)
+        slowed = _plus(step.astype(x.dtype).scaled(decay), 1.0)
         speed = rate.astype(x.dtype) / slowed
-        change = gradient / _plus(squares.sqrt(), epsilon, build)
+        change = gradient / _plus(squares.sqrt(), epsilon)
         results[0].append(x - speed * change)
         results[1].append(squares)
     return [value for kind in results for value in kind]
@@ -44,7 +44,7 @@ def momentum(node: Node, build: Build) -> Sequence[Expr]:
     is_nesterov = node.text("mode", "standard") == "nesterov"
     results: list[list[Expr]] = [[], []]
     for x, g, v in groups:
-        gradient = _regularized(x, g, node, build)
+        gradient = _regularized(x, g, node)
         is_later = step > 0
         factor = build.value(SelectOp, [is_later, x.constant(beta), x.constant(1.0)])
         moved = v.scaled(alpha) + factor * gradient
@@ -64,11 +64,11 @@ def adam(node: Node, build: Build) -> Sequence[Expr]:
     alpha, beta = node.number("alpha", 0.9), node.number("beta", 0.999)
     results: list[list[Expr]] = [[], [], []]
     for x, g, v, h in groups:
-        gradient = _regularized(x, g, node, build)
+        gradient = _regularized(x, g, node)
         square = gradient * gradient
         first = v.scaled(alpha) + gradient.scaled(1 - alpha)
         second = h.scaled(beta) + square.scaled(1 - beta)
-        root = _plus(second.sqrt(), node.number("epsilon", 1e-6), build)
+        root = _plus(second.sqrt(), node.number("epsilon", 1e-6))
         speed = _corrected_rate(rate.astype(x.dtype), step, alpha, beta, build)
         change = speed * first / root
         moved = x - change
@@ -99,10 +99,10 @@ def _groups(node: Node, count: int) -> tuple[Expr, Expr, list[tuple[Expr, ...]]]
     return rate, step, list(zip(*kinds, strict=True))
 
 
-def _regularized(x: Expr, gradient: Expr, node: Node, build: Build) -> Expr:
+def _regularized(x: Expr, gradient: Expr, node: Node) -> Expr:
     norm = node.number("norm_coefficient", 0.0)
     return x.scaled(norm) + gradient if norm else gradient
 
 
-def _plus(x: Expr, number: float, build: Build) -> Expr:
+def _plus(x: Expr, number: float) -> Expr:
     return x + number if number else x

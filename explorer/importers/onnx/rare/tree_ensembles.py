@@ -39,7 +39,7 @@ AGGREGATES = {"SUM": "sum", "AVERAGE": "mean", "MIN": "min", "MAX": "max"}
 @converts("TreeEnsembleRegressor", domain=scores.DOMAIN, until=4)
 def tree_ensemble_regressor(node: Node, build: Build) -> Expr:
     """What the leaves of all trees say of each target, together."""
-    x, targets = scores.rows_of(node, build, keeps_double=True), node.integer("n_targets", 1)
+    x, targets = scores.rows_of(node, keeps_double=True), node.integer("n_targets", 1)
     name = node.text("aggregate_function", "SUM")
     if name not in AGGREGATES:
         raise ValueError(f"aggregate_function {name!r}; one of {', '.join(AGGREGATES)} expected")
@@ -57,7 +57,7 @@ def tree_ensemble_regressor(node: Node, build: Build) -> Expr:
 @converts("TreeEnsembleClassifier", domain=scores.DOMAIN, until=4)
 def tree_ensemble_classifier(node: Node, build: Build) -> list[Imported]:
     """Labels, and what the leaves of all trees say of each class, together."""
-    x, transform = scores.rows_of(node, build, keeps_double=True), scores.transform_of(node)
+    x, transform = scores.rows_of(node, keeps_double=True), scores.transform_of(node)
     labels = scores.labels_of(node, "classlabels_int64s")
     if labels.size < 2:
         raise Unsupported("a single class")
@@ -115,7 +115,7 @@ def _of_two(
         columns[1] = raw + numbers[1]
         columns[0] = -columns[1] if has[0] else zero
     decides = columns[1] if has[1] else columns[0]
-    index = scores.above(decides, threshold, build)
+    index = scores.above(decides, threshold)
     if not has[1] and base.size < 2:
         return index, scores.second_score(columns[0], transform, is_share, build), labels
     both = build.concat([columns[0], columns[1] if has[1] else zero], 1)

@@ -64,16 +64,16 @@ def selu(node: AtenNode, build: Build) -> Expr:
 
 def relu6(node: AtenNode, build: Build) -> Expr:
     """x, at least 0 and at most 6."""
-    return _clipped(node.operand("self"), 0.0, 6.0, build)
+    return _clipped(node.operand("self"), 0.0, 6.0)
 
 
 def hard_tanh(node: AtenNode, build: Build) -> Expr:
     """x, kept between two numbers."""
     x = node.operand("self")
-    return _clipped(x, node.scalar("min_val", -1.0), node.scalar("max_val", 1.0), build)
+    return _clipped(x, node.scalar("min_val", -1.0), node.scalar("max_val", 1.0))
 
 
-def _clipped(x: Expr, low: float, high: float, build: Build) -> Expr:
+def _clipped(x: Expr, low: float, high: float) -> Expr:
     if x.is_float:
         return x.clip(low, high)
     x = maximum(x, low)

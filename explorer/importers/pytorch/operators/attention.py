@@ -31,11 +31,11 @@ def attention(node: AtenNode, build: Build) -> Expr:
     elif bias is not None:
         bias = bias.astype(query.dtype)
     if node.flag("is_causal"):
-        order = causal(_with_heads(query, build), _with_heads(key, build), None, build)
+        order = causal(_with_heads(query), _with_heads(key), None, build)
         mask = order if mask is None else mask & order
     shapes = {x.shape[: -3 if rank > 2 else -2] for x in (query, key, value)}
     if len(shapes) > 1:
-        query, key, value = _broadcast([query, key, value], build)
+        query, key, value = _broadcast([query, key, value])
     operands = [query, key, value, mask, bias]
     is_masked = mask is not None or bias is not None
     return build.value(AttentionOp, operands, scale=scale, zero_masked=is_masked or None)
@@ -48,13 +48,13 @@ def fused_attention(node: AtenNode, build: Build) -> list[Expr]:
     return [attention(node, build)]
 
 
-def _with_heads(x: Expr, build: Build) -> Expr:
+def _with_heads(x: Expr) -> Expr:
     """(batch, heads, positions, size), as far as x has these axes."""
     missing = 4 - x.rank
     return x.unsqueeze(range(missing)) if missing > 0 else x
 
 
-def _broadcast(tensors: list[Expr], build: Build) -> list[Expr]:
+def _broadcast(tensors: list[Expr]) -> list[Expr]:
     """The axes in front of the matrices in one shape."""
     leads = [tuple(t.sizes(range(t.rank - 2), "attention")) for t in tensors]
     lead = list(np.broadcast_shapes(*leads))

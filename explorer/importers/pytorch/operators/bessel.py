@@ -45,7 +45,7 @@ def _near(x: Expr, order: int, sign: float, has_harmonics: bool, build: Build) -
         factor = _harmonic(k) + _harmonic(k + order) if has_harmonics else 1.0
         divisor = math.factorial(k) * math.factorial(k + order)
         coefficients.append(sign**k * factor / divisor)
-    return polynomial(coefficients, square(x, build) * 0.25, build)
+    return polynomial(coefficients, square(x, build) * 0.25)
 
 
 def _first(x: Expr, order: int, sign: float, build: Build) -> Expr:
@@ -56,7 +56,7 @@ def _first(x: Expr, order: int, sign: float, build: Build) -> Expr:
 
 def _second(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """K, or -pi / 2 Y, near 0: logarithms of x and the first kind."""
-    logarithm = plus((x * 0.5).log(), np.euler_gamma, build)
+    logarithm = plus((x * 0.5).log(), np.euler_gamma)
     main = logarithm * _first(x, order, sign, build)
     rest = _near(x, order, sign, True, build) * 0.5
     if not order:
@@ -76,11 +76,11 @@ def _expansion(order: int) -> list[float]:
     return found
 
 
-def _inverse_root(x: Expr, build: Build) -> Expr:
+def _inverse_root(x: Expr) -> Expr:
     return x.sqrt().reciprocal()
 
 
-def _split(x: Expr, bound: float, build: Build) -> tuple[Expr, Expr]:
+def _split(x: Expr, bound: float) -> tuple[Expr, Expr]:
     """What near and what far formulas may compute with."""
     limit = x.constant(bound)
     return minimum(x, limit), maximum(x, limit)
@@ -88,37 +88,37 @@ def _split(x: Expr, bound: float, build: Build) -> tuple[Expr, Expr]:
 
 def _modified_first(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     size = abs(x)
-    near, far = _split(size, _FAR, build)
+    near, far = _split(size, _FAR)
     fading = (-near).exp()
     low = _first(near, order, 1.0, build) * fading
     numbers = [(-1) ** k * a for k, a in enumerate(_expansion(order))]
-    high = polynomial(numbers, far.reciprocal(), build)
-    high = high * _inverse_root(far.scaled(2 * math.pi), build)
-    value = where_less(size, _FAR, low, high, build)
+    high = polynomial(numbers, far.reciprocal())
+    high = high * _inverse_root(far.scaled(2 * math.pi))
+    value = where_less(size, _FAR, low, high)
     if not is_scaled:
         value = value * size.exp()
     return value * x.sign() if order else value
 
 
 def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
-    near, far = _split(x, _FAR_K, build)
+    near, far = _split(x, _FAR_K)
     low = _second(near, order, 1.0, build)
-    high = polynomial(_expansion(order), far.reciprocal(), build)
-    root = _inverse_root(far, build).scaled(math.sqrt(math.pi / 2))
+    high = polynomial(_expansion(order), far.reciprocal())
+    root = _inverse_root(far).scaled(math.sqrt(math.pi / 2))
     high = high * root
     if is_scaled:
         low = low * near.exp()
     else:
         high = high * (-far).exp()
-    return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high, build), build)
+    return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high))
 
 
-def _right_of_zero(x: Expr, limit: float, value: Expr, build: Build) -> Expr:
+def _right_of_zero(x: Expr, limit: float, value: Expr) -> Expr:
     """The value; a limit at 0, and nothing left of it."""
     left = x.constant(math.nan)
     is_zero = x == 0
     value = where(is_zero, limit, value)
-    return where_less(x, 0.0, left, value, build)
+    return where_less(x, 0.0, left, value)
 
 
 def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
@@ -128,31 +128,31 @@ def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
         [(-1) ** k * a for k, a in enumerate(_expansion(order)[first::2])] for first in (0, 1)
     )
     squared = square(inverse, build)
-    p = polynomial(even, squared, build)
-    q = polynomial(odd, squared, build) * inverse
-    phase = plus(x, -(2 * order + 1) * math.pi / 4, build)
+    p = polynomial(even, squared)
+    q = polynomial(odd, squared) * inverse
+    phase = plus(x, -(2 * order + 1) * math.pi / 4)
     sine, cosine = (phase.unary(kind) for kind in ("sin", "cos"))
     if is_second:
         wave = p * sine + q * cosine
     else:
         wave = p * cosine - q * sine
-    root = _inverse_root(x, build).scaled(math.sqrt(2 / math.pi))
+    root = _inverse_root(x).scaled(math.sqrt(2 / math.pi))
     return wave * root
 
 
 def _bessel_first(order: int, x: Expr, build: Build) -> Expr:
     size = abs(x)
-    near, far = _split(size, _FAR, build)
+    near, far = _split(size, _FAR)
     low, high = _first(near, order, -1.0, build), _waves(order, False, far, build)
-    value = where_less(size, _FAR, low, high, build)
+    value = where_less(size, _FAR, low, high)
     return value * x.sign() if order else value
 
 
 def _bessel_second(order: int, x: Expr, build: Build) -> Expr:
-    near, far = _split(x, _FAR, build)
+    near, far = _split(x, _FAR)
     low = _second(near, order, -1.0, build).scaled(-2 / math.pi)
-    value = where_less(x, _FAR, low, _waves(order, True, far, build), build)
-    return _right_of_zero(x, -math.inf, value, build)
+    value = where_less(x, _FAR, low, _waves(order, True, far, build))
+    return _right_of_zero(x, -math.inf, value)
 
 
 def _both_orders(name: str, formula: Callable[..., Expr], *settings: bool) -> dict:

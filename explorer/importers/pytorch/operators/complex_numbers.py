@@ -202,7 +202,7 @@ def power(node: AtenNode, build: Build) -> Expr:
         raise Unsupported(f"complex numbers to the power {exponent!r}")
     found = z
     for _ in range(abs(int(exponent)) - 1):
-        found = times(found, z, build)
+        found = times(found, z)
     if exponent == 0:
         zero = zeros_of(z[0], build)
         return joined(zero + 1, zero, build)
@@ -279,14 +279,14 @@ def of_two(node: AtenNode, build: Build) -> Expr:
     if real.shape != imaginary.shape:
         shapes = [x.sizes(range(x.rank), "both parts") for x in (real, imaginary)]
         shape = np.broadcast_shapes(*map(tuple, shapes))
-        real, imaginary = (expanded(x, shape, build) for x in (real, imaginary))
+        real, imaginary = (expanded(x, shape) for x in (real, imaginary))
     return joined(real, imaginary, build)
 
 
 def polar(node: AtenNode, build: Build) -> Expr:
     """Complex numbers of their size and angle."""
     size, turn = promoted(node, ("abs", "angle"), build)
-    return joined(*turned(size, turn, build), build)
+    return joined(*turned(size, turn), build)
 
 
 def as_it_is(node: AtenNode, build: Build) -> Expr:

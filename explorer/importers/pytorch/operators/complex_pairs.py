@@ -41,12 +41,12 @@ def joined(real: Expr, imaginary: Expr, build: Build) -> Expr:
     return build.concat([part.unsqueeze([axis]) for part in (real, imaginary)], axis)
 
 
-def times(left: Pair, right: Pair, build: Build) -> Pair:
+def times(left: Pair, right: Pair) -> Pair:
     (a, b), (c, d) = left, right
-    return _combined("sub", a, c, b, d, build), _combined("add", a, d, b, c, build)
+    return _combined("sub", a, c, b, d), _combined("add", a, d, b, c)
 
 
-def _combined(kind: str, a: Expr, c: Expr, b: Expr, d: Expr, build: Build) -> Expr:
+def _combined(kind: str, a: Expr, c: Expr, b: Expr, d: Expr) -> Expr:
     return (a * c).binary(kind, b * d)
 
 
@@ -59,17 +59,17 @@ def over(left: Pair, right: Pair, build: Build) -> Pair:
     larger = maximum(abs(c), abs(d))
     c, d = (part / larger for part in (c, d))
     size = square(c, build) + square(d, build)
-    found = times(left, (c, -d), build)
+    found = times(left, (c, -d))
     real, imaginary = (x / size / larger for x in found)
     return real, imaginary
 
 
 def _exponential(a: Expr, b: Expr, build: Build) -> Pair:
     size = a.exp()
-    return turned(size, b, build)
+    return turned(size, b)
 
 
-def turned(size: Expr, angle: Expr, build: Build) -> Pair:
+def turned(size: Expr, angle: Expr) -> Pair:
     cosine, sine = (size * angle.unary(kind) for kind in ("cos", "sin"))
     return cosine, sine
 
@@ -133,7 +133,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sqrt": square_root,
     "rsqrt": lambda a, b, build: reciprocal(*square_root(a, b, build), build),
     "reciprocal": reciprocal,
-    "square": lambda a, b, build: times((a, b), (a, b), build),
+    "square": lambda a, b, build: times((a, b), (a, b)),
     "sgn": _sign,
     "sin": _SIN,
     "cos": _COS,

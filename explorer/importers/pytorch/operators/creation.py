@@ -35,8 +35,8 @@ def full(node: AtenNode, build: Build) -> Expr:
 def full_like(node: AtenNode, build: Build) -> Expr:
     """A tensor of one number, with the shape of another."""
     x = node.operand("self")
-    number = _number(node, node.argument("fill_value"), _dtype(node, x, build), build)
-    return filled(number, _shape(x, build), build)
+    number = _number(node, node.argument("fill_value"), _dtype(node, x), build)
+    return filled(number, _shape(x), build)
 
 
 def _number(node: AtenNode, found: Argument, dtype: np.dtype, build: Build) -> Expr:
@@ -46,12 +46,12 @@ def _number(node: AtenNode, found: Argument, dtype: np.dtype, build: Build) -> E
     return constant_of(found, "fill_value", dtype, build)
 
 
-def _dtype(node: AtenNode, x: Expr, build: Build) -> np.dtype:
+def _dtype(node: AtenNode, x: Expr) -> np.dtype:
     asked = node.dtype()
     return x.dtype if asked is None else asked
 
 
-def _shape(x: Expr, build: Build) -> list[Size]:
+def _shape(x: Expr) -> list[Size]:
     known = [x.size(axis) for axis in range(x.rank)]
     return [
         size if size is not None else axis for size, axis in zip(known, x.all_sizes(), strict=True)
@@ -69,8 +69,8 @@ def constant_like(node: AtenNode, build: Build) -> Expr:
     """A tensor of zeros or of ones, with the shape of another."""
     x = node.operand("self")
     number = 1 if "ones" in node.call.target else 0
-    value = build.weight(np.array(number, _dtype(node, x, build)))
-    return filled(value, _shape(x, build), build)
+    value = build.weight(np.array(number, _dtype(node, x)))
+    return filled(value, _shape(x), build)
 
 
 def scalar_tensor(node: AtenNode, build: Build) -> Expr:
@@ -164,7 +164,7 @@ def uninitialized(node: AtenNode, build: Build) -> Expr:
     if node.has("size"):
         return filled(build.weight(np.array(0, node.result_dtype())), node.sizes("size"), build)
     x = node.operand("self")
-    return filled(build.weight(np.array(0, _dtype(node, x, build))), _shape(x, build), build)
+    return filled(build.weight(np.array(0, _dtype(node, x))), _shape(x), build)
 
 
 def copy(node: AtenNode, build: Build) -> Expr:
@@ -177,13 +177,13 @@ def copy(node: AtenNode, build: Build) -> Expr:
 def fill(node: AtenNode, build: Build) -> Expr:
     """One number everywhere."""
     x = node.operand("self")
-    return filled(_number(node, node.argument("value"), x.dtype, build), _shape(x, build), build)
+    return filled(_number(node, node.argument("value"), x.dtype, build), _shape(x), build)
 
 
 def zero(node: AtenNode, build: Build) -> Expr:
     """Zeros everywhere."""
     x = node.operand("self")
-    return filled(x.constant(0), _shape(x, build), build)
+    return filled(x.constant(0), _shape(x), build)
 
 
 def random(node: AtenNode, build: Build) -> Expr:

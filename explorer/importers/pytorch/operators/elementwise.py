@@ -68,22 +68,22 @@ def binary(node: AtenNode, build: Build) -> Expr:
 def add(node: AtenNode, build: Build) -> Expr:
     """self + alpha other"""
     left, right = promoted(node, _PAIR, build)
-    return _sum("add", left, right, node, build)
+    return _sum("add", left, right, node)
 
 
 def subtract(node: AtenNode, build: Build) -> Expr:
     """self - alpha other"""
     left, right = promoted(node, _PAIR, build)
-    return _sum("sub", left, right, node, build)
+    return _sum("sub", left, right, node)
 
 
 def reversed_subtract(node: AtenNode, build: Build) -> Expr:
     """other - alpha self"""
     left, right = promoted(node, _PAIR, build)
-    return _sum("sub", right, left, node, build)
+    return _sum("sub", right, left, node)
 
 
-def _sum(kind: str, left: Expr, right: Expr, node: AtenNode, build: Build) -> Expr:
+def _sum(kind: str, left: Expr, right: Expr, node: AtenNode) -> Expr:
     if left.dtype == np.bool_:
         return left.binary("or" if kind == "add" else "xor", right)
     alpha = node.scalar("alpha", 1.0)
@@ -95,9 +95,9 @@ def divide(node: AtenNode, build: Build) -> Expr:
     left, right = promoted(node, _PAIR, build)
     mode = node.text("rounding_mode")
     if not mode:
-        return as_float(left, build) / as_float(right, build)
+        return as_float(left) / as_float(right)
     if mode == "trunc":
-        return truncated(left / right, build)
+        return truncated(left / right)
     return _floor_divided(left, right, build)
 
 
@@ -120,7 +120,7 @@ def _floor_divided(left: Expr, right: Expr, build: Build) -> Expr:
 
 def power(node: AtenNode, build: Build) -> Expr:
     """self ^ exponent"""
-    dtype = common_dtype(node, ("self", "exponent"), build)
+    dtype = common_dtype(node, ("self", "exponent"))
     if plain_name(node) == "float_power":
         dtype = node.result_dtype()
     exponent = node.argument("exponent")
@@ -156,8 +156,7 @@ def not_equal(node: AtenNode, build: Build) -> Expr:
 def logical(node: AtenNode, build: Build) -> Expr:
     """Of what is 0 or not."""
     operands = [
-        as_value(node, name, common_dtype(node, [name], build), build).astype(np.bool_)
-        for name in _PAIR
+        as_value(node, name, common_dtype(node, [name]), build).astype(np.bool_) for name in _PAIR
     ]
     return build.binary(_LOGICAL[plain_name(node)], *operands)
 
@@ -188,7 +187,7 @@ def number_or_other(node: AtenNode, build: Build) -> Expr:
 
 def atan2(node: AtenNode, build: Build) -> Expr:
     """The angle of (other, self), from -pi to pi."""
-    y, x = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    y, x = (as_float(value) for value in promoted(node, _PAIR, build))
     return angle_of(x, y, build)
 
 
@@ -241,13 +240,13 @@ def length_of(x: Expr, y: Expr, build: Build) -> Expr:
 
 def copy_sign(node: AtenNode, build: Build) -> Expr:
     """The size of self with the sign of other."""
-    left, right = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    left, right = (as_float(value) for value in promoted(node, _PAIR, build))
     return left.binary("copy_sign", right)
 
 
 def x_log_y(node: AtenNode, build: Build) -> Expr:
     """self log(other), 0 where self is 0."""
-    x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    x, y = (as_float(value) for value in promoted(node, _PAIR, build))
     is_plus_one = plain_name(node).endswith("log1py")
     log = log_plus_one(y, build) if is_plus_one else y.log()
     zero = x.constant(0)
@@ -258,7 +257,7 @@ def x_log_y(node: AtenNode, build: Build) -> Expr:
 
 def log_add_exp(node: AtenNode, build: Build) -> Expr:
     """log(e^self + e^other), or of powers of 2: the larger, and what the smaller adds to it."""
-    x, y = (as_float(value, build) for value in promoted(node, _PAIR, build))
+    x, y = (as_float(value) for value in promoted(node, _PAIR, build))
     return log_of_sum(x, y, math.log(2) if plain_name(node) == "logaddexp2" else 1.0, build)
 
 
@@ -268,10 +267,10 @@ def log_of_sum(x: Expr, y: Expr, unit: float, build: Build) -> Expr:
     # softplus(-d) = log(1 + e^-d)
     rest = distance.scaled(-unit).softplus()
     result = maximum(x, y) + rest.scaled(1 / unit)
-    return build.select(x == y, _plus_log2(x, unit, build), result)
+    return build.select(x == y, _plus_log2(x, unit), result)
 
 
-def _plus_log2(x: Expr, unit: float, build: Build) -> Expr:
+def _plus_log2(x: Expr, unit: float) -> Expr:
     return x + math.log(2) / unit
 
 
@@ -304,7 +303,7 @@ def heaviside(node: AtenNode, build: Build) -> Expr:
 
 def load_exponent(node: AtenNode, build: Build) -> Expr:
     """self 2^other"""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     power = x.constant(2) ** as_value(node, "other", x.dtype, build)
     return x * power
 
@@ -324,7 +323,7 @@ def where(node: AtenNode, build: Build) -> Expr:
 def clamp(node: AtenNode, build: Build) -> Expr:
     """self, at least min and at most max."""
     bounds = [name for name in ("min", "max") if node.has(name)]
-    dtype = common_dtype(node, ["self", *bounds], build)
+    dtype = common_dtype(node, ["self", *bounds])
     x = as_value(node, "self", dtype, build)
     numbers = [node.argument(name) for name in bounds]
     is_known = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)

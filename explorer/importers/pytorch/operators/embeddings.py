@@ -69,7 +69,7 @@ def shortened(node: AtenNode, build: Build) -> Expr:
     """The table, with the rows that are taken no longer than a length."""
     table, places = node.operand("self"), node.operand("indices")
     longest = table.constant(node.number("max_norm"))
-    length = p_norm(table, node.number("norm_type"), [1], True, build)
+    length = p_norm(table, node.number("norm_type"), [1], True)
     factor = longest / (length + _TINY)
     (rows,) = table.sizes([0], "a table")
     numbers = build.weight(np.arange(rows).reshape(-1, 1).astype(places.dtype))

@@ -27,7 +27,7 @@ def multi_head_attention(node: AtenNode, build: Build) -> list[Expr]:
     has_weights = node.flag("need_weights", True)
     heads = node.integer("num_head", build)
     mixed = _mixed(node, operands, heads, has_weights, build)
-    y = _linear(node, _joined(mixed.values, build), "proj", build)
+    y = _linear(node, _joined(mixed.values), "proj", build)
     if not has_weights or mixed.weights is None:
         return [y, build.weight(np.zeros(0, y.dtype))]
     if not node.flag("average_attn_weights", True):
@@ -45,7 +45,7 @@ def encoder_layer(node: AtenNode, build: Build) -> Expr:
 
     def attended(v: Expr) -> Expr:
         mixed = _mixed(node, [v, v, v], heads, False, build)
-        return _linear(node, _joined(mixed.values, build), "proj", build)
+        return _linear(node, _joined(mixed.values), "proj", build)
 
     def fed_forward(v: Expr) -> Expr:
         inner = _ffn(node, v, 1, build).unary("gelu" if node.flag("use_gelu") else "relu")
@@ -93,7 +93,7 @@ def _counted_keys(node: AtenNode, build: Build) -> Expr | None:
     raise Unsupported(f"a mask of kind {kind} with {build.rank(kept)} axes")
 
 
-def _joined(mixed: Expr, build: Build) -> Expr:
+def _joined(mixed: Expr) -> Expr:
     """(batch, heads, positions, n) to (batch, positions, heads n)."""
     heads, size = mixed.sizes([1, 3], "heads")
     turned = mixed.transpose([0, 2, 1, 3])

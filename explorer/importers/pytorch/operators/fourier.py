@@ -27,12 +27,12 @@ _Axes = Sequence[tuple[int, int]]
 """Axes with the number of points over which each is transformed."""
 
 
-def in_parts(node: AtenNode, name: str, build: Build) -> Expr:
+def in_parts(node: AtenNode, name: str) -> Expr:
     """An operand with its parts in the last axis: one of real numbers, two of complex ones."""
     x = node.operand(name)
     if node.is_complex(name):
         return x
-    return as_float(x, build).unsqueeze([x.rank])
+    return as_float(x).unsqueeze([x.rank])
 
 
 # -- whole axes ------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def in_parts(node: AtenNode, name: str, build: Build) -> Expr:
 
 def transform(node: AtenNode, build: Build) -> Expr:
     """Along one axis, two or all: of complex numbers (fft), of real ones (rfft), and back."""
-    x = in_parts(node, "self", build)
+    x = in_parts(node, "self")
     kind, axes = _kind(node), _axes(node, x, build)
     is_back = kind in ("ifft", "irfft", "ihfft")
     if not axes:
@@ -57,12 +57,12 @@ def transform(node: AtenNode, build: Build) -> Expr:
     if mode not in (*whole, "ortho"):
         raise Unsupported(f"norm {mode!r}")
     wanted = count**-0.5 if mode == "ortho" else 1 / count if whole[mode] else 1.0
-    return _scaled(found, wanted / done, build)
+    return _scaled(found, wanted / done)
 
 
 def decomposed(node: AtenNode, build: Build) -> Expr:
     """The same with what it is divided by as a number: nothing, the root of the points, or them."""
-    x = in_parts(node, "self", build)
+    x = in_parts(node, "self")
     rank, target = x.rank - 1, node.call.target
     listed = [build.axis(axis, rank) for axis in node.integers("dim", build)]
     sizes = x.sizes(listed, "a Fourier transform")
@@ -79,7 +79,7 @@ def decomposed(node: AtenNode, build: Build) -> Expr:
         found, done = _complex(x, axes, is_back, build)
     count = prod(points for _, points in axes)
     wanted = count ** -(0.0, 0.5, 1.0)[node.integer("normalization", build)]
-    return _scaled(found, wanted / done, build)
+    return _scaled(found, wanted / done)
 
 
 def _kind(node: AtenNode) -> str:
@@ -140,7 +140,7 @@ def _conjugate(x: Expr, build: Build) -> Expr:
     return x * build.weight(np.array([1, -1], x.dtype))
 
 
-def _scaled(x: Expr, factor: float, build: Build) -> Expr:
+def _scaled(x: Expr, factor: float) -> Expr:
     return x if abs(factor - 1) < 1e-12 else x.scaled(factor)
 
 
@@ -162,7 +162,7 @@ def short_time(node: AtenNode, build: Build) -> Expr:
     """Overlapping frames times a window, each transformed: (batch, bins, frames)."""
     if node.flag("align_to_window"):
         raise Unsupported("frames that begin with their window")
-    x, length = in_parts(node, "self", build), node.integer("n_fft", build)
+    x, length = in_parts(node, "self"), node.integer("n_fft", build)
     step = node.integer("hop_length", build, length // 4)
     is_single = x.rank == 2
     x = x.unsqueeze([0]) if is_single else x
@@ -179,7 +179,7 @@ def short_time(node: AtenNode, build: Build) -> Expr:
     is_one_side = node.flag("onesided", not node.is_complex("self"))
     found = transformed(frames, 2, length, is_one_side, False, build)
     found = found.transpose([0, 2, 1, 3])
-    found = _scaled(found, length**-0.5 if node.flag("normalized") else 1.0, build)
+    found = _scaled(found, length**-0.5 if node.flag("normalized") else 1.0)
     return found.squeeze([0]) if is_single else found
 
 
@@ -210,13 +210,13 @@ def from_frames(node: AtenNode, build: Build) -> Expr:
         x = x.slice(1, 0, length // 2 + 1)
     frames = transformed(x.transpose([0, 2, 1, 3]), 2, length, True, True, build)
     frames = frames.squeeze([3])
-    frames = _scaled(frames, length**0.5 if node.flag("normalized") else 1.0, build)
+    frames = _scaled(frames, length**0.5 if node.flag("normalized") else 1.0)
     window = _window(node, length, build)
     if window is None:
         window = build.weight(np.ones(length, np.float32))
     window = window.astype(frames.dtype)
     squares = (window * window).broadcast_to([1, count, length])
-    signal, weights = (overlapped(value, step, build) for value in (frames * window, squares))
+    signal, weights = (overlapped(value, step) for value in (frames * window, squares))
     whole = length + step * (count - 1)
     begin = length // 2 if node.flag("center", True) else 0
     end = begin + node.integer("length", build) if node.has("length") else whole - begin
@@ -225,7 +225,7 @@ def from_frames(node: AtenNode, build: Build) -> Expr:
     return found.squeeze([0]) if is_single else found
 
 
-def overlapped(frames: Expr, step: int, build: Build) -> Expr:
+def overlapped(frames: Expr, step: int) -> Expr:
     """(batch, frames, length) -> (batch, signal): the sum of frames that begin `step` apart.
 
     A frame is cut into pieces of `step`; the pieces of one number, of all frames, lie behind one

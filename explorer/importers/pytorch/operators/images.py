@@ -88,13 +88,13 @@ def grid_sample(node: AtenNode, build: Build) -> Expr:
     for axis, size in enumerate(known):
         number = rank - 1 - axis
         place = points.slice(2, number, number + 1).squeeze([2])
-        pixels = _pixels(place, size, is_aligned, build)
+        pixels = _pixels(place, size, is_aligned)
         taps.append(taps_of(pixels, size, mode, border, is_aligned, build))
     spatial = [grid.dim(1 + axis) for axis in range(rank)]
     return sampled(x, taps, build).reshape([x.dim(0), x.dim(1), *spatial])
 
 
-def _pixels(place: Expr, size: int, is_aligned: bool, build: Build) -> Expr:
+def _pixels(place: Expr, size: int, is_aligned: bool) -> Expr:
     """From -1 ... 1 to pixels: the ends are the outermost pixels' centers, or their edges."""
     shifted = place + 1
     if is_aligned:

@@ -66,7 +66,7 @@ def take_along(node: AtenNode, build: Build) -> Expr:
     common = [max(a, b) if 0 not in (a, b) else 0 for a, b in zip(*sizes, strict=True)]
     own = [sizes[0][a] if a == axis else n for a, n in enumerate(common)]
     asked = [sizes[1][a] if a == axis else n for a, n in enumerate(common)]
-    operands = [expanded(x, own, build), expanded(places, asked, build)]
+    operands = [expanded(x, own), expanded(places, asked)]
     return build.value(GatherElementsOp, operands, axis=axis)
 
 
@@ -130,7 +130,7 @@ def _coordinates(
     if len(set(shapes)) > 1:
         known = [tuple(p.sizes(range(p.rank), "places that broadcast")) for p in given]
         shape = list(np.broadcast_shapes(*known))
-        given = [expanded(p, shape, build) for p in given]
+        given = [expanded(p, shape) for p in given]
     return build.concat([p.unsqueeze([rank]) for p in given], rank), rank
 
 
@@ -158,11 +158,11 @@ def index_put(node: AtenNode, build: Build) -> Expr:
         # Values have the places' axes where the first of them stood: they come to the front.
         before, total = axes[0], count + len(rest)
         full = [*shape[count : count + before], *shape[:count], *shape[count + before :]]
-        values = expanded(values, full, build)
+        values = expanded(values, full)
         front = [*range(before, before + count), *range(before), *range(before + count, total)]
         values = values.transpose(front)
     else:
-        values = expanded(values, shape, build)
+        values = expanded(values, shape)
     reduction = "add" if node.flag("accumulate") else "none"
     written = build.value(ScatterNdOp, [moved, coordinates, values], reduction=reduction)
     back = [order.index(axis) for axis in range(rank)]
@@ -219,7 +219,7 @@ def slice_scatter(node: AtenNode, build: Build) -> Expr:
     shape = list(x.all_sizes())
     (size,) = x.sizes([axis], "a part that is replaced")
     shape[axis] = len(range(*slice(start, stop, step).indices(size)))
-    return replaced(x, expanded(source, shape, build), axis, start, stop, step, build)
+    return replaced(x, expanded(source, shape), axis, start, stop, step, build)
 
 
 def diagonal_scatter(node: AtenNode, build: Build) -> Expr:
@@ -271,7 +271,7 @@ def masked_select(node: AtenNode, build: Build) -> Expr:
     x, mask = node.operand("self"), node.operand("mask")
     known = [tuple(v.sizes(range(v.rank), "a mask that broadcasts")) for v in (x, mask)]
     shape = list(np.broadcast_shapes(*known))
-    x, mask = (expanded(v, shape, build).reshape([-1]) for v in (x, mask))
+    x, mask = (expanded(v, shape).reshape([-1]) for v in (x, mask))
     positions = build.value(NonZeroOp, [mask]).squeeze([0])
     return build.value(GatherOp, [x, positions], axis=0)
 
@@ -281,7 +281,7 @@ def masked_scatter(node: AtenNode, build: Build) -> Expr:
     x, mask, source = (node.operand(name) for name in ("self", "mask", "source"))
     known = [tuple(v.sizes(range(v.rank), "a mask that broadcasts")) for v in (x, mask)]
     shape = list(np.broadcast_shapes(*known))
-    x, mask = (expanded(v, shape, build) for v in (x, mask))
+    x, mask = (expanded(v, shape) for v in (x, mask))
     flat = mask.astype(np.int64).reshape([-1])
     before = build.value(CumulativeOp, [flat], kind="sum", axis=0, exclusive=True, reverse=False)
     source = source.reshape([-1]).astype(x.dtype)
@@ -295,7 +295,7 @@ def search_sorted(node: AtenNode, build: Build) -> Expr:
     """How many of the sorted bounds lie below each number."""
     is_bucket = "bucketize" in node.call.target
     bounds = node.operand("boundaries" if is_bucket else "sorted_sequence")
-    dtype = common_dtype(node, ["self"], build)
+    dtype = common_dtype(node, ["self"])
     x = as_value(node, "self", dtype, build)
     right = node.flag("right") or node.text("side") == "right"
     if node.has("sorter"):

@@ -14,7 +14,7 @@ from explorer.ir.top.movement.slices import TO_THE_END
 
 def cat(node: AtenNode, build: Build) -> Expr:
     """Tensors one behind the other along an axis, in one element type."""
-    tensors = _of_one_type(node, build)
+    tensors = _of_one_type(node)
     kept = [t for t in tensors if t.shape != (0,)] or tensors[:1]
     axis = build.axis(node.integer("dim", build, 0), kept[0].rank)
     return build.concat(kept, axis)
@@ -22,7 +22,7 @@ def cat(node: AtenNode, build: Build) -> Expr:
 
 def stack(node: AtenNode, build: Build) -> Expr:
     """Tensors side by side along a new axis."""
-    tensors = _of_one_type(node, build)
+    tensors = _of_one_type(node)
     axis = build.axis(node.integer("dim", build, 0), tensors[0].rank + 1)
     return build.concat([t.unsqueeze([axis]) for t in tensors], axis)
 
@@ -30,14 +30,14 @@ def stack(node: AtenNode, build: Build) -> Expr:
 def stack_axis(node: AtenNode, build: Build) -> Expr:
     """Rows, columns or planes beside each other (hstack, vstack, dstack, column_stack)."""
     kind = node.call.target.removeprefix("aten.")
-    tensors = _of_one_type(node, build)
+    tensors = _of_one_type(node)
     least = {"hstack": 1, "vstack": 2, "dstack": 3, "column_stack": 2}[kind]
-    full = [_at_least(t, least, kind, build) for t in tensors]
+    full = [_at_least(t, least, kind) for t in tensors]
     axis = {"hstack": 0 if full[0].rank == 1 else 1, "vstack": 0, "dstack": 2}.get(kind, 1)
     return build.concat(full, axis)
 
 
-def _at_least(x: Expr, rank: int, kind: str, build: Build) -> Expr:
+def _at_least(x: Expr, rank: int, kind: str) -> Expr:
     own = x.rank
     if own >= rank:
         return x
@@ -54,7 +54,7 @@ def _at_least(x: Expr, rank: int, kind: str, build: Build) -> Expr:
 def at_least(node: AtenNode, build: Build) -> Expr:
     """With axes of size 1 until there are 1, 2 or 3."""
     rank = int(node.call.target.split("_")[1][0])
-    return _at_least(node.operand("self"), rank, "", build)
+    return _at_least(node.operand("self"), rank, "")
 
 
 def meshgrid(node: AtenNode, build: Build) -> list[Expr]:
@@ -73,7 +73,7 @@ def meshgrid(node: AtenNode, build: Build) -> list[Expr]:
 
 def diagonal_blocks(node: AtenNode, build: Build) -> Expr:
     """Matrices along the diagonal of a larger one, zeros elsewhere."""
-    blocks = [_at_least(t, 2, "vstack", build) for t in _of_one_type(node, build)]
+    blocks = [_at_least(t, 2, "vstack") for t in _of_one_type(node)]
     widths = [block.sizes([1], "blocks")[0] for block in blocks]
     rows = [
         block.pad([0, sum(widths[:i])], [0, sum(widths[i + 1 :])]) for i, block in enumerate(blocks)
@@ -93,10 +93,10 @@ def sum_to_size(node: AtenNode, build: Build) -> Expr:
 def all_at_least(node: AtenNode, build: Build) -> list[Expr]:
     """Each tensor with axes of size 1 until there are 1, 2 or 3."""
     rank = int(node.call.target.split("_")[1][0])
-    return [_at_least(tensor, rank, "", build) for tensor in node.tensors("tensors")]
+    return [_at_least(tensor, rank, "") for tensor in node.tensors("tensors")]
 
 
-def _of_one_type(node: AtenNode, build: Build) -> list[Expr]:
+def _of_one_type(node: AtenNode) -> list[Expr]:
     tensors = node.tensors("tensors")
     if not tensors:
         raise ValueError("no tensors to join")

@@ -55,7 +55,7 @@ def powers(node: AtenNode, build: Build) -> Expr:
     return build.concat([column.unsqueeze([axis]) for column in columns], axis)
 
 
-def norm_of_lines(x: Expr, order: float, axes: tuple[int, int], keeps: bool, build: Build) -> Expr:
+def norm_of_lines(x: Expr, order: float, axes: tuple[int, int], keeps: bool) -> Expr:
     """The largest or least sum of sizes: of columns (1, -1) or of rows (infinity)."""
     summed, compared = axes if abs(order) == 1 else reversed(axes)
     if abs(order) != 1 and not math.isinf(order):

@@ -59,12 +59,12 @@ def solve_triangular(node: AtenNode, build: Build) -> Expr:
 
 def solve_triangular_of_old(node: AtenNode, build: Build) -> list[Expr]:
     """The solution, and the matrix as it was, for each right side."""
-    right, given = _in_one_batch(node.operand("self"), node.operand("A"), build)
+    right, given = _in_one_batch(node.operand("self"), node.operand("A"))
     matrix = triangle_of(given, node.flag("upper", True), build)
     if node.flag("unitriangular"):
         matrix = with_unit_diagonal(matrix, build)
     if node.flag("transpose"):
-        matrix = transposed(matrix, build)
+        matrix = transposed(matrix)
     return [_solved(matrix, right, True, build), given]
 
 
@@ -156,7 +156,7 @@ def lu_solve(node: AtenNode, build: Build) -> Expr:
     parts = unpacked(factors, pivots, build)
     is_left = node.flag("left", True)
     if node.flag("adjoint"):
-        parts = [transposed(part, build) for part in reversed(parts)]
+        parts = [transposed(part) for part in reversed(parts)]
     for part in parts if is_left else reversed(parts):
         right = _solved(part, right, is_left, build)
     return right
@@ -170,18 +170,18 @@ def unit_like(matrix: Expr, build: Build) -> Expr:
     """Ones on the diagonal of every matrix, zeros elsewhere."""
     (size,) = matrix.sizes([matrix.rank - 1], "a unit matrix")
     unit = build.weight(np.eye(size, dtype=matrix.dtype))
-    return expanded(unit, matrix.all_sizes(), build)
+    return expanded(unit, matrix.all_sizes())
 
 
 def _solved(matrix: Expr, right: Expr, is_left: bool, build: Build) -> Expr:
     """The solution for matrices and right sides that broadcast."""
     if not is_left:
-        turned = _solved(transposed(matrix, build), transposed(right, build), True, build)
-        return transposed(turned, build)
-    return build.value(SolveOp, [*_in_one_batch(matrix, right, build)])
+        turned = _solved(transposed(matrix), transposed(right), True, build)
+        return transposed(turned)
+    return build.value(SolveOp, [*_in_one_batch(matrix, right)])
 
 
-def _in_one_batch(first: Expr, second: Expr, build: Build) -> list[Expr]:
+def _in_one_batch(first: Expr, second: Expr) -> list[Expr]:
     """Matrices in the stack that both broadcast to."""
     batches = [x.shape[:-2] for x in (first, second)]
     if batches[0] == batches[1]:
@@ -189,15 +189,13 @@ def _in_one_batch(first: Expr, second: Expr, build: Build) -> list[Expr]:
     values = (first, second)
     numbers = [x.sizes(range(x.rank), "stacks that broadcast") for x in values]
     batch = np.broadcast_shapes(*(tuple(sizes[:-2]) for sizes in numbers))
-    return [
-        expanded(x, [*batch, *sizes[-2:]], build) for x, sizes in zip(values, numbers, strict=True)
-    ]
+    return [expanded(x, [*batch, *sizes[-2:]]) for x, sizes in zip(values, numbers, strict=True)]
 
 
 def _behind_factors(factor: Expr, right: Expr, is_upper: bool, build: Build) -> Expr:
     lower = triangle_of(factor, is_upper, build)
-    lower = transposed(lower, build) if is_upper else lower
-    return _solved(transposed(lower, build), _solved(lower, right, True, build), True, build)
+    lower = transposed(lower) if is_upper else lower
+    return _solved(transposed(lower), _solved(lower, right, True, build), True, build)
 
 
 CONVERTERS = {

@@ -21,14 +21,14 @@ from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
 def cholesky(node: AtenNode, build: Build) -> Expr:
     """The lower triangular factor, or the upper one, of the triangle of that name."""
     x, is_upper = node.operand("self"), node.flag("upper")
-    factor = build.value(CholeskyOp, [transposed(x, build) if is_upper else x])
-    return transposed(factor, build) if is_upper else factor
+    factor = build.value(CholeskyOp, [transposed(x) if is_upper else x])
+    return transposed(factor) if is_upper else factor
 
 
 def cholesky_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The factor, and how many rows of it there are before the matrix is not positive."""
     factor = cholesky(node, build)
-    is_missing = diagonal_of(factor, build).is_nan()
+    is_missing = diagonal_of(factor).is_nan()
     return [factor, _first_true(is_missing, build)]
 
 
@@ -80,7 +80,7 @@ def _order(pivots: Expr, rows: int, build: Build) -> Expr:
     rank = pivots.rank
     (count,) = pivots.sizes([rank - 1], "exchanged rows")
     places = build.weight(np.arange(rows))
-    order = expanded(places, [*pivots.all_sizes()[:-1], rows], build)
+    order = expanded(places, [*pivots.all_sizes()[:-1], rows])
     others = pivots.astype(np.int64) - build.weight(np.array(1))
     for column in range(count):
         other = others.slice(rank - 1, column, column + 1)
@@ -93,7 +93,7 @@ def _order(pivots: Expr, rows: int, build: Build) -> Expr:
     return order
 
 
-def diagonal_of(x: Expr, build: Build) -> Expr:
+def diagonal_of(x: Expr) -> Expr:
     rank = x.rank
     rows, columns = x.sizes([rank - 2, rank - 1], "a diagonal")
     flat = x.reshape([*x.all_sizes()[: rank - 2], rows * columns])
@@ -101,7 +101,7 @@ def diagonal_of(x: Expr, build: Build) -> Expr:
 
 
 def first_zero(factors: Expr, build: Build) -> Expr:
-    diagonal = diagonal_of(factors, build)
+    diagonal = diagonal_of(factors)
     return _first_true(diagonal == 0, build)
 
 
@@ -111,14 +111,14 @@ def _first_true(found: Expr, build: Build) -> Expr:
     (count,) = found.sizes([axis], "a diagonal")
     zero = build.weight(np.array(0, np.int32))
     if not count:
-        return expanded(zero, found.all_sizes()[:axis], build)
+        return expanded(zero, found.all_sizes()[:axis])
     ranks = build.weight(np.arange(count, 0, -1, dtype=np.int32))  # the earliest is the highest
     best = where(found, ranks, zero).max([axis])
     place = build.weight(np.array(count + 1, np.int32)) - best
     return where(best == zero, zero, place)
 
 
-def transposed(x: Expr, build: Build) -> Expr:
+def transposed(x: Expr) -> Expr:
     rank = x.rank
     return x.transpose([*range(rank - 2), rank - 1, rank - 2])
 

@@ -41,10 +41,10 @@ def flatten(node: AtenNode, build: Build) -> Expr:
         return x.reshape([1])
     first = build.axis(node.integer("start_dim", build, 0), rank)
     last = build.axis(node.integer("end_dim", build, -1), rank)
-    return joined_axes(x, first, last, build)
+    return joined_axes(x, first, last)
 
 
-def joined_axes(x: Expr, first: int, last: int, build: Build) -> Expr:
+def joined_axes(x: Expr, first: int, last: int) -> Expr:
     """The axes from the first to the last as one."""
     sizes = x.all_sizes()
     known = [x.size(axis) for axis in range(first, last + 1)]
@@ -83,15 +83,15 @@ def expand(node: AtenNode, build: Build) -> Expr:
         x.dim(axis - missing) if isinstance(size, int) and size == -1 else size
         for axis, size in enumerate(sizes)
     ]
-    return expanded(x, kept, build)
+    return expanded(x, kept)
 
 
 def expand_as(node: AtenNode, build: Build) -> Expr:
     """Repeated to the shape of another tensor."""
-    return expanded(node.operand("self"), node.operand("other").all_sizes(), build)
+    return expanded(node.operand("self"), node.operand("other").all_sizes())
 
 
-def expanded(x: Expr, sizes: Sequence[Size], build: Build) -> Expr:
+def expanded(x: Expr, sizes: Sequence[Size]) -> Expr:
     """x itself where it has the shape already."""
     known = x.all_sizes()
     if len(known) == len(sizes) and all(
@@ -108,7 +108,7 @@ def broadcast_all(node: AtenNode, build: Build) -> list[Expr]:
     tensors = node.tensors("tensors")
     shapes = [t.sizes(range(t.rank), "a common shape") for t in tensors]
     shape = list(np.broadcast_shapes(*map(tuple, shapes)))
-    return [expanded(t, shape, build) for t in tensors]
+    return [expanded(t, shape) for t in tensors]
 
 
 def transpose(node: AtenNode, build: Build) -> Expr:

@@ -37,7 +37,7 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
     x = node.operand("input")
     is_training = node.flag("training") or not node.has("running_mean")
     epsilon = node.number("eps", 1e-5)
-    channels = _channels(x, build)
+    channels = _channels(x)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
     if not is_training:
@@ -49,7 +49,7 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
     _, apart, spread = _statistics(wide, axes, epsilon, build)
     normalized = apart * spread
     normalized = normalized.astype(x.dtype)
-    return _scaled_by_channels(normalized, scale, shift, build)
+    return _scaled_by_channels(normalized, scale, shift)
 
 
 def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
@@ -58,7 +58,7 @@ def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
         return _updated(node, [], build)
     if node.flag("training") and "no_training" not in node.call.target:
         y, mean, variance = _trained(node, build)
-        return [y, *_like(y, [mean, _spread(variance, node, build)], build)]
+        return [y, *_like(y, [mean, _spread(variance, node)])]
     nothing = build.weight(np.zeros(0, np.float32))
     return [_normalized(node, build), nothing, nothing]
 
@@ -89,11 +89,11 @@ def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
         own.scaled(1 - momentum) + new.scaled(momentum).astype(own.dtype)
         for own, new in zip(_held(node), found, strict=True)
     ]
-    saved = _like(y, [mean, _spread(variance, node, build)], build)
+    saved = _like(y, [mean, _spread(variance, node)])
     return [y, *saved, *reserve, *changed]
 
 
-def _like(x: Expr, values: list[Expr], build: Build) -> list[Expr]:
+def _like(x: Expr, values: list[Expr]) -> list[Expr]:
     """Values in the element type of x."""
     return [value.astype(x.dtype) for value in values]
 
@@ -112,22 +112,22 @@ def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     wide = x.wide()
     mean, apart = build.centered(wide, axes)
     variance = (apart * apart).mean(axes, True)
-    channels = _channels(x, build)
+    channels = _channels(x)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
-    normalized = apart * _spread(variance, node, build)
+    normalized = apart * _spread(variance, node)
     normalized = normalized.astype(x.dtype)
-    y = _scaled_by_channels(normalized, scale, shift, build)
+    y = _scaled_by_channels(normalized, scale, shift)
     return y, mean.reshape([channels]), variance.reshape([channels])
 
 
-def _spread(variance: Expr, node: AtenNode, build: Build) -> Expr:
+def _spread(variance: Expr, node: AtenNode) -> Expr:
     """1 / sqrt(variance + epsilon)"""
     epsilon = variance.constant(node.number("eps", 1e-5))
     return (variance + epsilon).sqrt().reciprocal()
 
 
-def _channels(x: Expr, build: Build) -> int:
+def _channels(x: Expr) -> int:
     return x.sizes([1], "statistics of channels")[0]
 
 
@@ -145,7 +145,7 @@ def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple
     return mean, apart, root.reciprocal()
 
 
-def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None, build: Build) -> Expr:
+def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None) -> Expr:
     trailing = [1] * (x.rank - 2)
     if scale is not None:
         x = x * scale.reshape([-1, *trailing])
@@ -166,7 +166,7 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
     axis = x.rank - len(node.sizes("normalized_shape"))
     axes = list(range(axis, x.rank))
     mean, _, spread = _statistics(x.wide(), axes, node.number("eps", 1e-5), build)
-    return [layer_norm(node, build), *_like(x, [mean, spread], build)]
+    return [layer_norm(node, build), *_like(x, [mean, spread])]
 
 
 def rms_norm(node: AtenNode, build: Build) -> Expr:
@@ -193,7 +193,7 @@ def native_group_norm(node: AtenNode, build: Build) -> list[Expr]:
 
 
 def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
-    channels, epsilon = _channels(x, build), node.number("eps", 1e-5)
+    channels, epsilon = _channels(x), node.number("eps", 1e-5)
     weight, bias = node.optional("weight"), node.optional("bias")
     if groups == channels and x.rank > 2 and "native" not in node.call.target:
         parameters = [
@@ -204,11 +204,11 @@ def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
     rows = x.reshape([x.dim(0), groups, -1])
     normalized = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
     y = normalized.reshape(x.all_sizes())
-    result = _scaled_by_channels(y, weight, bias, build)
+    result = _scaled_by_channels(y, weight, bias)
     if "native" not in node.call.target:
         return [result]
     mean, _, spread = _statistics(rows.wide(), [2], epsilon, build)
-    return [result, *(v.squeeze([2]) for v in _like(x, [mean, spread], build))]
+    return [result, *(v.squeeze([2]) for v in _like(x, [mean, spread]))]
 
 
 def instance_norm(node: AtenNode, build: Build) -> Expr:
@@ -216,7 +216,7 @@ def instance_norm(node: AtenNode, build: Build) -> Expr:
     if not node.flag("use_input_stats", True):
         return _normalized(node, build)
     x = node.operand("input")
-    channels = _channels(x, build)
+    channels = _channels(x)
     parameters = [
         _or_constant(node.optional(name), number, channels, x, build)
         for name, number in (("weight", 1.0), ("bias", 0.0))
@@ -243,7 +243,7 @@ def cosine_similarity(node: AtenNode, build: Build) -> Expr:
     epsilon = x.constant(node.number("eps", 1e-8))
     shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))
     x, y = (v.broadcast_to(list(shape)) for v in (x, y))
-    parts = [v / maximum(p_norm(v, 2.0, [axis], True, build), epsilon) for v in (x, y)]
+    parts = [v / maximum(p_norm(v, 2.0, [axis], True), epsilon) for v in (x, y)]
     return build.binary("mul", *parts).sum([axis])
 
 
@@ -252,7 +252,7 @@ def pairwise_distance(node: AtenNode, build: Build) -> Expr:
     apart = node.operand("x1") - node.operand("x2")
     apart = apart + node.number("eps", 1e-6)
     axis = [apart.rank - 1]
-    return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"), build)
+    return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"))
 
 
 def weight_norm(node: AtenNode, build: Build) -> Expr:
@@ -260,7 +260,7 @@ def weight_norm(node: AtenNode, build: Build) -> Expr:
     direction, size = node.operand("v"), node.operand("g")
     axis = node.integer("dim", build, 0)
     axes = [a for a in range(direction.rank) if a != axis]
-    length = p_norm(direction, 2.0, axes, True, build)
+    length = p_norm(direction, 2.0, axes, True)
     return direction * (size / length)
 
 

@@ -53,7 +53,7 @@ def completed(x: Expr, build: Build) -> Expr:
     rows, columns = x.sizes([rank - 2, rank - 1], "orthogonal columns")
     orthogonal, upper = qr_of(x, True, build)
     none = [0] * (rank - 2)
-    ends = diagonal_of(upper, build).pad([*none, 0], [*none, rows - columns])
+    ends = diagonal_of(upper).pad([*none, 0], [*none, rows - columns])
     is_turned = (ends < 0).unsqueeze([rank - 2])
     return where(is_turned, -orthogonal, orthogonal)
 
@@ -70,21 +70,21 @@ def product_of_reflections(node: AtenNode, build: Build) -> Expr:
     x = node.operand(node.first())
     scales = node.operand("tau" if node.has("tau") else "input2")
     (columns,) = x.sizes([x.rank - 1], "a product of reflections")
-    found = _product(_vectors(x, scales, build), scales.astype(np.float64), columns, build)
+    found = _product(_vectors(x, scales), scales.astype(np.float64), columns, build)
     return found.astype(x.dtype)
 
 
 def reflected(node: AtenNode, build: Build) -> Expr:
     """Q C or C Q (`left=False`), or so with Q's transpose (`transpose`)."""
     vectors, scales, x = (node.operand(name) for name in ("self", "input2", "input3"))
-    vectors, scales = _vectors(vectors, scales, build), scales.astype(np.float64)
+    vectors, scales = _vectors(vectors, scales), scales.astype(np.float64)
     is_left, is_transposed = node.flag("left", True), node.flag("transpose")
-    inside = (x if is_left else transposed(x, build)).astype(np.float64)
+    inside = (x if is_left else transposed(x)).astype(np.float64)
     found = build.value(ReflectOp, [vectors, scales, inside], transposed=is_transposed == is_left)
-    return (found if is_left else transposed(found, build)).astype(x.dtype)
+    return (found if is_left else transposed(found)).astype(x.dtype)
 
 
-def _vectors(x: Expr, scales: Expr, build: Build) -> Expr:
+def _vectors(x: Expr, scales: Expr) -> Expr:
     """Those that have a number, in doubles."""
     (count,) = scales.sizes([scales.rank - 1], "reflections")
     return x.slice(x.rank - 1, 0, count).astype(np.float64)
@@ -96,7 +96,7 @@ def _product(vectors: Expr, scales: Expr, columns: int, build: Build) -> Expr:
     (rows,) = vectors.sizes([rank - 2], "a product of reflections")
     unit = build.weight(np.eye(rows, columns))
     batch = vectors.all_sizes()[: rank - 2]
-    unit = expanded(unit, [*batch, rows, columns], build)
+    unit = expanded(unit, [*batch, rows, columns])
     return build.value(ReflectOp, [vectors, scales, unit], transposed=False)
 
 

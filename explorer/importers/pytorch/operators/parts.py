@@ -18,10 +18,10 @@ def select(node: AtenNode, build: Build) -> Expr:
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), x.rank)
     index = node.integer("index", build)
-    return at_place(x, axis, index, build)
+    return at_place(x, axis, index)
 
 
-def at_place(x: Expr, axis: int, index: int, build: Build) -> Expr:
+def at_place(x: Expr, axis: int, index: int) -> Expr:
     size = x.size(axis)
     if size is not None and not -size <= index < size:
         raise ValueError(f"place {index} of an axis with {size} elements")
@@ -68,15 +68,15 @@ def split(node: AtenNode, build: Build) -> list[Expr]:
     name = node.one_of("split_sizes", "split_size")
     listed = node.integers(name, build)
     if isinstance(node.argument(name), tuple):
-        return parts_of(x, axis, listed, build)
+        return parts_of(x, axis, listed)
     (size,) = x.sizes([axis], "parts of one size")
     step = listed[0]
     if step < 1:
         raise ValueError(f"parts of {step} elements")
-    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
+    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)])
 
 
-def parts_of(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
+def parts_of(x: Expr, axis: int, sizes: Sequence[int]) -> list[Expr]:
     ends = list(accumulate(sizes))
     return [x.slice(axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -87,7 +87,7 @@ def chunk(node: AtenNode, build: Build) -> list[Expr]:
     axis = build.axis(node.integer("dim", build, 0), x.rank)
     (size,) = x.sizes([axis], "equal parts")
     step = max(-(-size // count), 1)
-    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)], build)
+    return parts_of(x, axis, [min(step, size - at) for at in range(0, max(size, 1), step)])
 
 
 _ALONG = {"vsplit": 0, "hsplit": 1, "dsplit": 2}
@@ -107,7 +107,7 @@ def tensor_split(node: AtenNode, build: Build) -> list[Expr]:
         return [x.slice(axis, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
     count = node.integer("sections", build)
     rest = size % count
-    return parts_of(x, axis, [size // count + (i < rest) for i in range(count)], build)
+    return parts_of(x, axis, [size // count + (i < rest) for i in range(count)])
 
 
 def unbind(node: AtenNode, build: Build) -> list[Expr]:
@@ -115,7 +115,7 @@ def unbind(node: AtenNode, build: Build) -> list[Expr]:
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build, 0), x.rank)
     (size,) = x.sizes([axis], "a list of its parts")
-    return [at_place(x, axis, index, build) for index in range(size)]
+    return [at_place(x, axis, index) for index in range(size)]
 
 
 def diagonal(node: AtenNode, build: Build) -> Expr:

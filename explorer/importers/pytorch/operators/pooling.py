@@ -51,7 +51,7 @@ def _window(node: AtenNode, rank: int, build: Build) -> Window:
     return Window(sizes, strides, _spread(node.integers("dilation", build, [1]), rank), pads, pads)
 
 
-def _surplus(node: AtenNode, x: Expr, window: Window, build: Build) -> tuple[int, ...]:
+def _surplus(node: AtenNode, x: Expr, window: Window) -> tuple[int, ...]:
     """What sizes that are rounded up add at the end; nothing where they need not be."""
     if not node.flag("ceil_mode"):
         return (0,) * window.rank
@@ -64,7 +64,7 @@ def max_pool(node: AtenNode, build: Build) -> list[Expr] | Expr:
     window = _window(node, rank, build)
 
     def pool(x: Expr) -> list[Expr]:
-        surplus = _surplus(node, x, window, build)
+        surplus = _surplus(node, x, window)
         results = [pooled("max", x, window, surplus, None, build)]
         if has_places:
             results.append(pooled("max_position", x, window, surplus, None, build))
@@ -80,7 +80,7 @@ def average_pool(node: AtenNode, build: Build) -> list[Expr]:
     counts = node.flag("count_include_pad", True)
 
     def pool(x: Expr) -> list[Expr]:
-        surplus = _surplus(node, x, window, build)
+        surplus = _surplus(node, x, window)
         if not node.has("divisor_override"):
             return [average_pooled(x, window, surplus, counts, build)]
         size = float(np.prod(window.sizes))
@@ -99,7 +99,7 @@ def power_pool(node: AtenNode, build: Build) -> list[Expr]:
         _operand(node),
         rank,
         build,
-        lambda x: [power_pooled(x, p, window, _surplus(node, x, window, build), build)],
+        lambda x: [power_pooled(x, p, window, _surplus(node, x, window), build)],
     )
 
 

@@ -53,8 +53,8 @@ def add_product(node: AtenNode, build: Build) -> Expr:
     x, y = node.operand(first), node.operand(second)
     added = node.operand("self")
     alpha, beta = node.scalar("alpha", 1.0), node.scalar("beta", 1.0)
-    if alpha == 0 and not _is_small_batch(x, y, build):
-        return _without_product(added, beta, _sizes_of_product(x, y, build), build)
+    if alpha == 0 and not _is_small_batch(x, y):
+        return _without_product(added, beta, _sizes_of_product(x, y))
     if beta == 0:  # what is added may hold anything then
         return matrix_product(x, y, build).scaled(alpha)
     is_bias = added.rank == 1 and y.rank == 2 and x.rank == 2
@@ -76,19 +76,19 @@ _SMALL_BATCH = 400
 """Multiplications of each matrix, below which PyTorch multiplies by an alpha of 0, too."""
 
 
-def _is_small_batch(x: Expr, y: Expr, build: Build) -> bool:
+def _is_small_batch(x: Expr, y: Expr) -> bool:
     if x.rank != 3:
         return False
     rows, depth = x.sizes([1, 2], "a product that is multiplied by 0")
     return rows * depth * y.sizes([2], "a product that is multiplied by 0")[0] < _SMALL_BATCH
 
 
-def _sizes_of_product(x: Expr, y: Expr, build: Build) -> list[Size]:
+def _sizes_of_product(x: Expr, y: Expr) -> list[Size]:
     rows: list[Size] = [x.dim(axis) for axis in range(x.rank - 1)]
     return rows if y.rank == 1 else [*rows, y.dim(y.rank - 1)]
 
 
-def _without_product(added: Expr, beta: float, sizes: Sequence[Size], build: Build) -> Expr:
+def _without_product(added: Expr, beta: float, sizes: Sequence[Size]) -> Expr:
     """beta added, in the shape of the product: BLAS does not look at factors that alpha = 0 ends,
     nor at what is added where beta is 0."""
     kept = added.constant(0) if beta == 0 else added.scaled(beta)
@@ -101,7 +101,7 @@ def add_batches(node: AtenNode, build: Build) -> Expr:
     beta = node.scalar("beta", 1.0)
     if alpha == 0:
         sizes = [x.dim(1), y.dim(2)]
-        return _without_product(node.operand("self"), beta, sizes, build)
+        return _without_product(node.operand("self"), beta, sizes)
     total = (x @ y).sum([0]).scaled(alpha)
     if beta == 0:
         return total
@@ -226,7 +226,7 @@ def squared_distances(node: AtenNode, build: Build) -> Expr:
 
 def einstein_sum(node: AtenNode, build: Build) -> Expr:
     """Two operands at a time, each pair as a matrix product."""
-    return einsum(node.text("equation"), node.tensors("tensors"), build)
+    return einsum(node.text("equation"), node.tensors("tensors"))
 
 
 def tensordot(node: AtenNode, build: Build) -> Expr:
@@ -244,14 +244,14 @@ def tensordot(node: AtenNode, build: Build) -> Expr:
     left, right = ([next(letters) for _ in range(rank)] for rank in ranks)
     for a, b in zip(*summed, strict=True):
         right[b] = left[a]
-        x, y = _single_summed(x, y, a, b, build), _single_summed(y, x, b, a, build)
+        x, y = _single_summed(x, y, a, b), _single_summed(y, x, b, a)
     kept = [label for a, label in enumerate(left) if a not in summed[0]]
     kept += [label for b, label in enumerate(right) if b not in summed[1]]
     equation = f"{''.join(left)},{''.join(right)}->{''.join(kept)}"
-    return einsum(equation, [x, y], build)
+    return einsum(equation, [x, y])
 
 
-def _single_summed(x: Expr, y: Expr, a: int, b: int, build: Build) -> Expr:
+def _single_summed(x: Expr, y: Expr, a: int, b: int) -> Expr:
     """x with its axis `a` summed up, where y has only one number for all of it in its axis `b`."""
     sizes = x.shape, y.shape
     return x.sum([a], keepdims=True) if sizes[0][a] != 1 == sizes[1][b] else x
@@ -281,7 +281,7 @@ def chain(node: AtenNode, build: Build) -> Expr:
 
 def kronecker(node: AtenNode, build: Build) -> Expr:
     """Each element of one tensor times all of the other, in blocks."""
-    dtype = common_dtype(node, ("self", "other"), build)
+    dtype = common_dtype(node, ("self", "other"))
     x, y = (node.operand(name).astype(dtype) for name in ("self", "other"))
     rank = max(x.rank, y.rank)
     x, y = (v.reshape([*[1] * (rank - v.rank), *v.all_sizes()]) for v in (x, y))

@@ -25,7 +25,7 @@ _BOOL, _INTEGER, _FLOATING = range(3)
 
 def promoted(node: AtenNode, names: Sequence[str], build: Build) -> list[Expr]:
     """Arguments, tensors or numbers, as values of one element type."""
-    dtype = common_dtype(node, names, build)
+    dtype = common_dtype(node, names)
     return [as_value(node, name, dtype, build) for name in names]
 
 
@@ -44,7 +44,7 @@ def constant_of(found: Argument, name: str, dtype: np.dtype, build: Build) -> Ex
         return build.weight(np.asarray(found).astype(dtype))
 
 
-def common_dtype(node: AtenNode, names: Sequence[str], build: Build) -> np.dtype:
+def common_dtype(node: AtenNode, names: Sequence[str]) -> np.dtype:
     """The type in which a call computes with these arguments."""
     found: list[list[np.dtype]] = [[], [], []]
     for name in names:
@@ -96,6 +96,6 @@ def promoted_types(first: np.dtype, second: np.dtype) -> np.dtype:
     return np.promote_types(first, second)
 
 
-def as_float(x: Expr, build: Build) -> Expr:
+def as_float(x: Expr) -> Expr:
     """x itself where it is a float, else as float32: roots, exponentials and quotients."""
     return x if x.is_float else x.astype(FLOAT)

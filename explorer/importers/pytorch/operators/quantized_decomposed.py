@@ -35,10 +35,10 @@ def quantize(node: AtenNode, build: Build) -> Expr:
         limited = _within_limits(x, kind, _limits(node, build), build)
         return as_stored(build.value(QuantizeOp, [limited], to=kind), build)
     scale, zero = _parameters(node, x, build)
-    scaled = _binary("mul", x, _reciprocal(scale, x, build), build)
+    scaled = _binary("mul", x, _reciprocal(scale, x))
     whole = scaled.round()
     if zero is not None:
-        whole = _binary("add", whole, zero, build)
+        whole = _binary("add", whole, zero)
     return _clipped(whole, node, dtype, build)
 
 
@@ -46,7 +46,7 @@ def quantize_per_token(node: AtenNode, build: Build) -> Expr:
     """Each row by its own scale; the zero point is added before rounding."""
     x, scales = node.operand("input"), node.operand("scales")
     inverse = 1.0 / scales
-    moved = _binary("add", _binary("mul", x, inverse, build), node.operand("zero_points"), build)
+    moved = _binary("add", _binary("mul", x, inverse), node.operand("zero_points"))
     return _clipped(moved.round(), node, _stored_dtype(node), build)
 
 
@@ -66,38 +66,38 @@ def dequantize(node: AtenNode, build: Build) -> Expr:
             real = difference.astype(dtype).astype(np.float32)
         scaled = real * scale.astype(np.float32)
         return scaled.astype(dtype)
-    return _real(x, scale, zero, build).astype(dtype)
+    return _real(x, scale, zero).astype(dtype)
 
 
 def dequantize_per_token(node: AtenNode, build: Build) -> Expr:
     """(x - zero point) * scale, where each row has its own."""
     scales, zeros = node.operand("scales"), node.operand("zero_points")
-    return _real(node.operand("input"), scales, zeros, build).astype(node.result_dtype())
+    return _real(node.operand("input"), scales, zeros).astype(node.result_dtype())
 
 
 def choose_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale and a zero point for the range of a tensor, which is made to hold 0."""
-    least, greatest = _range_with_zero(node.operand("input"), None, build)
+    least, greatest = _range_with_zero(node.operand("input"), None)
     low, high = _limits(node, build)
     span = greatest - least
     divided = span / float(high - low)
-    scale = _at_least(divided.wide(), node.number("eps"), build)
-    steps = _binary("div", least, scale, build).round().astype(np.int32)
+    scale = _at_least(divided.wide(), node.number("eps"))
+    steps = _binary("div", least, scale).round().astype(np.int32)
     zero = low - steps
     for kind, limit in (("max", low), ("min", high)):
         zero = zero.binary(kind, limit)
-    return _as_chosen(scale, zero, build)
+    return _as_chosen(scale, zero)
 
 
 def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[Expr]:
     """A scale for the largest absolute value; the zero point is the middle of the type."""
-    least, greatest = _range_with_zero(node.operand("input"), None, build)
+    least, greatest = _range_with_zero(node.operand("input"), None)
     low, high = _limits(node, build)
     largest = maximum(-least, greatest)
     divided = largest / ((high - low) / 2)
-    scale = _at_least(divided.wide(), node.number("eps"), build)
+    scale = _at_least(divided.wide(), node.number("eps"))
     middle = 128 if node.dtype() == np.uint8 else 0
-    return _as_chosen(scale, build.weight(np.array(middle, np.int64)), build)
+    return _as_chosen(scale, build.weight(np.array(middle, np.int64)))
 
 
 def choose_parameters_per_token(node: AtenNode, build: Build) -> list[Expr]:
@@ -120,10 +120,10 @@ def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list
     The zero point is counted from the end of the range that it errs less at.
     """
     x = node.operand("input")
-    least, greatest = _range_with_zero(x, [x.rank - 1], build)
+    least, greatest = _range_with_zero(x, [x.rank - 1])
     span = greatest - least
     divided = span / 255.0
-    scale = _at_least(divided, float(np.finfo(np.float32).eps), build)
+    scale = _at_least(divided, float(np.finfo(np.float32).eps))
     below, above = (bound / scale for bound in (least, greatest))
     low, high = (scale.constant(bound) for bound in (-128.0, 127.0))
     errors = low + below + (high + above)
@@ -200,7 +200,7 @@ def _parameter(node: AtenNode, name: str, x: Expr, build: Build) -> Expr | None:
     return value.reshape([*value.all_sizes(), *ones])
 
 
-def _reciprocal(scale: Expr, x: Expr, build: Build) -> Expr:
+def _reciprocal(scale: Expr, x: Expr) -> Expr:
     """1 / scale; that of a whole tensor is a number of Python, divided in f64."""
     if scale.rank:
         return 1.0 / scale
@@ -238,20 +238,20 @@ def _typed(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     return as_quantized(x, kind, build)
 
 
-def _real(x: Expr, scale: Expr, zero: Expr | None, build: Build) -> Expr:
+def _real(x: Expr, scale: Expr, zero: Expr | None) -> Expr:
     """(x - zero) * scale in the type of the scale, the difference in that of both integers."""
     if zero is not None:
-        x = _binary("sub", x, zero, build)
-    return _binary("mul", x, scale, build)
+        x = _binary("sub", x, zero)
+    return _binary("mul", x, scale)
 
 
-def _binary(kind: str, left: Expr, right: Expr, build: Build) -> Expr:
+def _binary(kind: str, left: Expr, right: Expr) -> Expr:
     """Of tensors in the type that holds both."""
     dtype = promoted_types(left.dtype, right.dtype)
     return left.astype(dtype).binary(kind, right.astype(dtype))
 
 
-def _range_with_zero(x: Expr, axes: list[int] | None, build: Build) -> tuple[Expr, Expr]:
+def _range_with_zero(x: Expr, axes: list[int] | None) -> tuple[Expr, Expr]:
     """The least and the greatest element, but no more and no less than 0; rows keep their axis."""
     along = list(range(x.rank)) if axes is None else axes
     least, greatest = (x.reduce(kind, along, axes is not None) for kind in ("min", "max"))
@@ -259,11 +259,11 @@ def _range_with_zero(x: Expr, axes: list[int] | None, build: Build) -> tuple[Exp
     return minimum(least, zero), maximum(greatest, zero)
 
 
-def _at_least(x: Expr, bound: float, build: Build) -> Expr:
+def _at_least(x: Expr, bound: float) -> Expr:
     return maximum(x, bound)
 
 
-def _as_chosen(scale: Expr, zero: Expr, build: Build) -> list[Expr]:
+def _as_chosen(scale: Expr, zero: Expr) -> list[Expr]:
     """A scale of 64 bits and a zero point, each with an axis of 1."""
     return [
         scale.astype(np.float64).reshape([1]),

@@ -53,7 +53,7 @@ def layers(node: AtenNode, build: Build) -> list[Expr]:
         for backwards in range(2 if both else 1):
             index = layer * (2 if both else 1) + backwards
             own = weights[index * per_direction : (index + 1) * per_direction]
-            initial = [_part(state, index, build) for state in states]
+            initial = [_part(state, index) for state in states]
             y, last = _direction(name, kind, x, initial, own, bool(backwards), build)
             outputs.append(y)
             lasts.append(last)
@@ -146,7 +146,7 @@ def _with_projection(step: Step, projection: Expr) -> Step:
 _STEPS: dict[str, Step] = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
 
 
-def _part(state: Expr, index: int, build: Build) -> Expr:
+def _part(state: Expr, index: int) -> Expr:
     return state.slice(0, index, index + 1).squeeze([0])
 
 

@@ -27,7 +27,7 @@ def axes_of(node: AtenNode, x: Expr, build: Build, name: str = "dim") -> list[in
     return build.axes(asked, max(rank, 1)) if asked and rank else list(range(rank))
 
 
-def _widened(node: AtenNode, x: Expr, build: Build) -> Expr:
+def _widened(node: AtenNode, x: Expr) -> Expr:
     """Sums of whole numbers and of truth values are int64."""
     dtype = node.dtype()
     if dtype is not None:
@@ -37,13 +37,13 @@ def _widened(node: AtenNode, x: Expr, build: Build) -> Expr:
 
 def total(node: AtenNode, build: Build) -> Expr:
     """The sum along axes."""
-    x = _widened(node, node.operand("self"), build)
+    x = _widened(node, node.operand("self"))
     return x.sum(axes_of(node, x, build), node.flag("keepdim"))
 
 
 def product(node: AtenNode, build: Build) -> Expr:
     """The product along axes."""
-    x = _widened(node, node.operand("self"), build)
+    x = _widened(node, node.operand("self"))
     return x.reduce("prod", axes_of(node, x, build), node.flag("keepdim"))
 
 
@@ -56,7 +56,7 @@ def mean(node: AtenNode, build: Build) -> Expr:
 
 def ignoring_nan(node: AtenNode, build: Build) -> Expr:
     """The sum or the average of the elements that are numbers."""
-    x = _widened(node, node.operand("self"), build)
+    x = _widened(node, node.operand("self"))
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     if not x.is_float:
         return x.sum(axes, keeps)
@@ -73,10 +73,10 @@ def extreme(node: AtenNode, build: Build) -> Expr:
     """The largest or the least element along axes."""
     x = node.operand("self")
     kind = "max" if "max" in node.call.target else "min"
-    return _extreme(kind, x, axes_of(node, x, build), node.flag("keepdim"), build)
+    return _extreme(kind, x, axes_of(node, x, build), node.flag("keepdim"))
 
 
-def _extreme(kind: str, x: Expr, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
+def _extreme(kind: str, x: Expr, axes: Sequence[int], keeps: bool) -> Expr:
     if x.dtype == np.bool_ and axes:
         whole = x.astype(np.uint8).reduce(kind, axes, keeps)
         return whole.astype(np.bool_)
@@ -87,14 +87,14 @@ def both_extremes(node: AtenNode, build: Build) -> list[Expr]:
     """The least and the largest element."""
     x = node.operand("self")
     axes = axes_of(node, x, build)
-    return [_extreme(kind, x, axes, node.flag("keepdim"), build) for kind in ("min", "max")]
+    return [_extreme(kind, x, axes, node.flag("keepdim")) for kind in ("min", "max")]
 
 
 def truth(node: AtenNode, build: Build) -> Expr:
     """Whether all elements, or any of them, are other than 0."""
     x = node.operand("self")
     kind = "min" if node.call.target.startswith("aten.all") else "max"
-    return _extreme(kind, x.astype(np.bool_), axes_of(node, x, build), node.flag("keepdim"), build)
+    return _extreme(kind, x.astype(np.bool_), axes_of(node, x, build), node.flag("keepdim"))
 
 
 def extreme_with_place(node: AtenNode, build: Build) -> list[Expr]:
@@ -104,7 +104,7 @@ def extreme_with_place(node: AtenNode, build: Build) -> list[Expr]:
     if not x.rank:
         return [x, build.weight(np.array(0, np.int64))]
     axis = build.axis(node.integer("dim", build), x.rank)
-    return [_extreme(kind, x, [axis], keeps, build), _place(kind, x, axis, keeps, build)]
+    return [_extreme(kind, x, [axis], keeps), _place(kind, x, axis, keeps, build)]
 
 
 def place(node: AtenNode, build: Build) -> Expr:
@@ -168,12 +168,12 @@ def norm(node: AtenNode, build: Build) -> Expr:
     """(sum of |x|^p)^(1/p) along axes; the largest or least size for infinite p."""
     x = node.operand("self" if node.has("self") else "x")
     dtype = node.dtype()
-    x = as_float(x if dtype is None else x.astype(dtype), build)
+    x = as_float(x if dtype is None else x.astype(dtype))
     p = node.number("p" if node.has("p") else "ord", 2.0)
-    return p_norm(x, p, axes_of(node, x, build), node.flag("keepdim"), build)
+    return p_norm(x, p, axes_of(node, x, build), node.flag("keepdim"))
 
 
-def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool, build: Build) -> Expr:
+def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool) -> Expr:
     if not axes:
         magnitude = abs(x)
         return magnitude if p else x.astype(np.bool_).astype(x.dtype)
@@ -192,12 +192,12 @@ def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool, build: Build) ->
 def distance(node: AtenNode, build: Build) -> Expr:
     """The norm of the difference of two tensors."""
     apart = node.operand("self") - node.operand("other")
-    return p_norm(apart, node.number("p", 2.0), list(range(apart.rank)), False, build)
+    return p_norm(apart, node.number("p", 2.0), list(range(apart.rank)), False)
 
 
 def log_sum_exp(node: AtenNode, build: Build) -> Expr:
     """log(sum(exp(x))) along axes, without overflow."""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
     if not axes:
         return x
@@ -221,7 +221,7 @@ def count_nonzero(node: AtenNode, build: Build) -> Expr:
 
 def running(node: AtenNode, build: Build) -> Expr:
     """Running sums or products along an axis."""
-    x = _widened(node, node.operand("self"), build)
+    x = _widened(node, node.operand("self"))
     kind = "prod" if "prod" in node.call.target else "sum"
     if not x.rank:
         return x
@@ -235,7 +235,7 @@ def running_log_sum(node: AtenNode, build: Build) -> Expr:
     No maximum of the whole row is taken off: it would make what precedes it vanish. Source:
     W. D. Hillis and G. L. Steele, "Data parallel algorithms" (1986).
     """
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     if not x.rank:
         return x
     axis = build.axis(node.integer("dim", build), x.rank)
@@ -351,7 +351,7 @@ def running_extreme(node: AtenNode, build: Build) -> list[Expr]:
     values, places = [], []
     for end in range(1, size + 1):
         part = x.slice(axis, 0, end)
-        values.append(_extreme(kind, part, [axis], True, build))
+        values.append(_extreme(kind, part, [axis], True))
         place = build.value(ArgOp, [part], kind=kind, axis=axis, keepdims=True, select_last=True)
         places.append(place)
     return [build.concat(values, axis), build.concat(places, axis)]
@@ -388,7 +388,7 @@ def renormalized(node: AtenNode, build: Build) -> Expr:
     x, limit = node.operand("self"), node.number("maxnorm")
     axis = build.axis(node.integer("dim", build), x.rank)
     others = [a for a in range(x.rank) if a != axis]
-    size = p_norm(x, node.number("p"), others, True, build)
+    size = p_norm(x, node.number("p"), others, True)
     small = x.constant(1e-7)
     factor = x.constant(limit) / (size + small)
     is_large = size > limit

@@ -72,7 +72,7 @@ def repeat_by_counts(node: AtenNode, build: Build) -> Expr:
         else (x.reshape([-1]), 0)
     )
     sizes = [x.all_sizes()[axis]]
-    counts = expanded(counts.reshape([-1]), sizes, build)
+    counts = expanded(counts.reshape([-1]), sizes)
     return build.value(GatherOp, [x, _repeated_places(node, counts, build)], axis=axis)
 
 

@@ -98,7 +98,7 @@ def index_write(node: AtenNode, build: Build) -> Expr:
     shape = x.all_sizes()
     shape[axis] = places.all_sizes()[0]
     values = values.reshape([1]) if not values.rank and not rank else values
-    values = expanded(values, shape, build)
+    values = expanded(values, shape)
     is_added = "index_add" in node.call.target
     if is_added:
         values = values.scaled(node.number("alpha", 1.0))

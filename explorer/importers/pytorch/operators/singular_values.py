@@ -46,11 +46,11 @@ def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
     rank = x.rank
     rows, columns = x.sizes([rank - 2, rank - 1], "singular values")
-    scale = _scale(x, build) if x.dtype == np.float64 else None
+    scale = _scale(x) if x.dtype == np.float64 else None
     x = x.astype(np.float64)
     x = x if scale is None else x / scale
     is_wide = rows < columns
-    x = transposed(x, build) if is_wide else x
+    x = transposed(x) if is_wide else x
     scaled, right = build.values(OrthogonalizeOp, [x])
     norms = scaled.reduce("l2", [rank - 2])
     count = min(rows, columns)
@@ -64,7 +64,7 @@ def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
 
 
-def _scale(x: Expr, build: Build) -> Expr:
+def _scale(x: Expr) -> Expr:
     """What each matrix of doubles is divided by, so that products of squares neither overflow nor
     vanish: 1 where they do not."""
     axes = [x.rank - 2, x.rank - 1]
@@ -102,7 +102,7 @@ def svd(node: AtenNode, build: Build) -> list[Expr]:
         completed(vectors, build) if is_full and side > min(sides) else vectors
         for vectors, side in zip((found.left, found.right), sides, strict=True)
     )
-    right = right if name == "svd" else transposed(right, build)
+    right = right if name == "svd" else transposed(right)
     return [left.astype(dtype), values, right.astype(dtype)]
 
 
@@ -133,7 +133,7 @@ def pseudo_inverse(node: AtenNode, build: Build) -> Expr:
     zero = found.values.constant(0)
     inverse = where(is_above, found.values.reciprocal(), zero)
     scaled = found.right * inverse.unsqueeze([x.rank - 2])
-    return (scaled @ transposed(found.left, build)).astype(x.dtype)
+    return (scaled @ transposed(found.left)).astype(x.dtype)
 
 
 def _whole(node: AtenNode, x: Expr, build: Build) -> Expr:
@@ -194,7 +194,7 @@ def norm(node: AtenNode, build: Build) -> Expr:
     is_matrix = len(axes) == 2 and (order is not None or node.call.target.endswith("str_ord"))
     if not is_matrix:
         p = 2.0 if order is None else node.number("ord")
-        return p_norm(x, p, axes, keeps, build)
+        return p_norm(x, p, axes, keeps)
     return matrix_norm(x, order, (axes[0], axes[1]), keeps, build)
 
 
@@ -211,11 +211,11 @@ def matrix_norm(x: Expr, order: object, axes: tuple[int, int], keeps: bool, buil
     if 0 in (x.size(axis) for axis in axes):  # the norm of nothing is 0
         order = "fro"
     if order in (None, "fro"):
-        return p_norm(x, 2.0, list(axes), keeps, build)
+        return p_norm(x, 2.0, list(axes), keeps)
     if order not in ("nuc", 2, -2):
         if not isinstance(order, int | float):
             raise Unsupported(f"a norm {order!r}")
-        return norm_of_lines(x, float(order), axes, keeps, build)
+        return norm_of_lines(x, float(order), axes, keeps)
     rest = [axis for axis in range(x.rank) if axis not in axes]
     values = decomposed(x.transpose([*rest, *axes]), build).values
     kind = {"nuc": "sum", 2: "max", -2: "min"}[order]  # pyright: ignore[reportArgumentType]
@@ -237,7 +237,7 @@ def eigenvectors(node: AtenNode, build: Build) -> list[Expr]:
     x = node.operand(node.first())
     rank, dtype = x.rank, x.dtype
     whole = _mirrored(x, node.text("UPLO", "L").upper() == "U", build).astype(np.float64)
-    bound = norm_of_lines(whole, math.inf, (rank - 2, rank - 1), True, build)
+    bound = norm_of_lines(whole, math.inf, (rank - 2, rank - 1), True)
     shifted = whole + unit_like(whole, build) * bound
     found = decomposed(shifted, build, largest=False)
     values = found.values - bound.squeeze([rank - 1])
@@ -248,7 +248,7 @@ def _mirrored(x: Expr, is_upper: bool, build: Build) -> Expr:
     """The matrix of which one triangle is given."""
     (size,) = x.sizes([x.rank - 1], "eigenvalues")
     kept: np.ndarray = (np.triu if is_upper else np.tril)(np.ones((size, size), np.bool_))
-    return where(build.weight(kept), x, transposed(x, build))
+    return where(build.weight(kept), x, transposed(x))
 
 
 CONVERTERS = {

@@ -54,7 +54,7 @@ def arithmetic(node: AtenNode, build: Build) -> Expr:
     values = [_value(node, name, build) for name in node.call.arguments]
     if kind in ("neg", "not_"):
         return values[0].unary("neg" if kind == "neg" else "not")
-    left, right = _alike(values, build)
+    left, right = _alike(values)
     if kind == "floordiv":
         rest = left % right
         return (left - rest) / right
@@ -69,7 +69,7 @@ def arithmetic(node: AtenNode, build: Build) -> Expr:
 def extreme(node: AtenNode, build: Build) -> Expr:
     """The larger or the smaller of two."""
     values = [_value(node, name, build) for name in node.call.arguments]
-    left, right = _alike(values, build)
+    left, right = _alike(values)
     return left.binary("max" if node.call.target.endswith("max") else "min", right)
 
 
@@ -96,7 +96,7 @@ def square_root(node: AtenNode, build: Build) -> Expr:
 def one_of(node: AtenNode, build: Build) -> Expr:
     """One of two numbers."""
     condition, *values = (_value(node, name, build) for name in node.call.arguments)
-    left, right = _alike(values, build)
+    left, right = _alike(values)
     return where(condition.astype(np.bool_), left, right)
 
 
@@ -126,7 +126,7 @@ def _value(node: AtenNode, name: str, build: Build) -> Expr:
     return build.weight(np.array(found, _LONG if isinstance(found, int) else _DOUBLE))
 
 
-def _alike(values: Sequence[Expr], build: Build) -> list[Expr]:
+def _alike(values: Sequence[Expr]) -> list[Expr]:
     if len(values) != 2:
         raise ValueError(f"{len(values)} numbers; two expected")
     if values[0].dtype == values[1].dtype:

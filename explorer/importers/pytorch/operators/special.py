@@ -33,30 +33,30 @@ def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
     """A converter that computes in doubles; the result has the type of the operand."""
 
     def convert(node: AtenNode, build: Build) -> Expr:
-        x = as_float(node.operand("self"), build)
+        x = as_float(node.operand("self"))
         return formula(x.astype(np.float64), build).astype(x.dtype)
 
     convert.__module__ = __name__  # by which its family is found
     return convert
 
 
-def plus(x: Expr, number: float, build: Build) -> Expr:
+def plus(x: Expr, number: float) -> Expr:
     return x + number
 
 
-def polynomial(coefficients: Sequence[float], x: Expr, build: Build) -> Expr:
+def polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
     """The first coefficient is that of x^0; by Horner's rule."""
     result = x.constant(coefficients[-1])
     for number in reversed(coefficients[:-1]):
-        result = plus(result * x, number, build)
+        result = plus(result * x, number)
     return result
 
 
-def where_less(x: Expr, bound: float, if_true: Expr, if_false: Expr, build: Build) -> Expr:
+def where_less(x: Expr, bound: float, if_true: Expr, if_false: Expr) -> Expr:
     return where(x < bound, if_true, if_false)
 
 
-def _sum(values: Sequence[Expr], build: Build) -> Expr:
+def _sum(values: Sequence[Expr]) -> Expr:
     result = values[0]
     for value in values[1:]:
         result = result + value
@@ -66,59 +66,59 @@ def _sum(values: Sequence[Expr], build: Build) -> Expr:
 # -- gamma functions -------------------------------------------------------------------------------
 
 
-def _mirrored(x: Expr, build: Build) -> tuple[Expr, Expr]:
+def _mirrored(x: Expr) -> tuple[Expr, Expr]:
     """x, or 1 - x below 1/2, and pi times what x is apart from a whole number."""
     one = x.constant(1)
     angle = (x - x.round()).scaled(math.pi)
-    return where_less(x, 0.5, one - x, x, build), angle
+    return where_less(x, 0.5, one - x, x), angle
 
 
 def log_gamma(x: Expr, build: Build) -> Expr:
     """log|Gamma(x)|; 6.1.40, and the reflection 6.1.17 below 1/2."""
-    y, angle = _mirrored(x, build)
-    z = plus(y, _STEPS, build)
+    y, angle = _mirrored(x)
+    z = plus(y, _STEPS)
     passed = y
     for step in range(1, _STEPS):
-        passed = passed * plus(y, step, build)
+        passed = passed * plus(y, step)
     inverse = z.reciprocal()
     series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
-    rest = inverse * polynomial(series, square(inverse, build), build)
-    main = plus(z, -0.5, build) * z.log()
-    main = plus(main - z, math.log(2 * math.pi) / 2, build)
+    rest = inverse * polynomial(series, square(inverse, build))
+    main = plus(z, -0.5) * z.log()
+    main = plus(main - z, math.log(2 * math.pi) / 2)
     value = main + rest - passed.log()
     sine = abs(angle.sin()).log()
     turned = math.log(math.pi) - sine
-    result = where_less(x, 0.5, turned - value, value, build)
+    result = where_less(x, 0.5, turned - value, value)
     infinite = x.unary("is_infinite", 1.0, 1.0)
     return where(infinite, math.inf, result)
 
 
 def digamma(x: Expr, build: Build) -> Expr:
     """The derivative of log(Gamma(x)); 6.3.18 and 6.3.7. Nothing at whole numbers below 0."""
-    y, angle = _mirrored(x, build)
-    z = plus(y, _STEPS, build)
+    y, angle = _mirrored(x)
+    z = plus(y, _STEPS)
     inverse = z.reciprocal()
     series = [0.0, *(-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1))]
-    tail = polynomial(series, square(inverse, build), build)
+    tail = polynomial(series, square(inverse, build))
     main = z.log() - inverse * 0.5
-    steps = [plus(y, step, build).reciprocal() for step in range(_STEPS)]
-    value = main + tail - _sum(steps, build)
+    steps = [plus(y, step).reciprocal() for step in range(_STEPS)]
+    value = main + tail - _sum(steps)
     cotangent = angle.tan().reciprocal()
     turned = value - cotangent.scaled(math.pi)
     zero = x.constant(0)
-    is_pole = (x < zero) & _is_zero(angle, build)
+    is_pole = (x < zero) & _is_zero(angle)
     turned = where(is_pole, math.nan, turned)
-    return where_less(x, 0.5, turned, value, build)
+    return where_less(x, 0.5, turned, value)
 
 
-def _is_zero(x: Expr, build: Build) -> Expr:
+def _is_zero(x: Expr) -> Expr:
     return x == 0
 
 
-def _polygamma(x: Expr, n: int, build: Build) -> Expr:
+def _polygamma(x: Expr, n: int) -> Expr:
     """(-1)^(n + 1) n! zeta(n + 1, x); 6.4.10 and 23.2, and the reflection 6.4.7 below 1/2."""
-    y, angle = _mirrored(x, build)
-    s, z = n + 1, plus(y, _STEPS, build)
+    y, angle = _mirrored(x)
+    s, z = n + 1, plus(y, _STEPS)
 
     def power(value: Expr) -> Expr:
         return value**-s
@@ -129,17 +129,17 @@ def _polygamma(x: Expr, n: int, build: Build) -> Expr:
         # s (s + 1) ... (s + 2 k - 2) B2k / (2 k)! z^(1 - 2 k)
         rising = math.prod(range(s, s + 2 * k - 1)) * number / math.factorial(2 * k)
         series += [rising, 0.0]
-    tail = power(z) * polynomial(series[:-1], inverse, build)
+    tail = power(z) * polynomial(series[:-1], inverse)
     integral = (power(z) * z).scaled(1 / n)
-    zeta = _sum([*(power(plus(y, k, build)) for k in range(_STEPS)), integral, tail], build)
+    zeta = _sum([*(power(plus(y, k)) for k in range(_STEPS)), integral, tail])
     value = zeta.scaled((-1.0) ** (n + 1) * math.factorial(n))
     derivative = Polynomial([0, 1])  # of cot(pi x), in cot(pi x)
     for _ in range(n):
         derivative = derivative.deriv() * Polynomial([-math.pi, 0, -math.pi])
     cotangent = angle.tan().reciprocal()
-    slope = polynomial([float(c) for c in derivative.coef], cotangent, build)
+    slope = polynomial([float(c) for c in derivative.coef], cotangent)
     turned = value.scaled((-1.0) ** n) - slope.scaled(math.pi)
-    return where_less(x, 0.5, turned, value, build)
+    return where_less(x, 0.5, turned, value)
 
 
 def polygamma(node: AtenNode, build: Build) -> Expr:
@@ -149,7 +149,7 @@ def polygamma(node: AtenNode, build: Build) -> Expr:
         raise ValueError(f"derivative {n}")
     if n == 0:
         return in_doubles(digamma)(node, build)
-    return in_doubles(lambda x, b: _polygamma(x, n, b))(node, build)
+    return in_doubles(lambda x, b: _polygamma(x, n))(node, build)
 
 
 def multivariate_log_gamma(node: AtenNode, build: Build) -> Expr:
@@ -157,8 +157,8 @@ def multivariate_log_gamma(node: AtenNode, build: Build) -> Expr:
     p = node.integer("p", build)
 
     def formula(x: Expr, build: Build) -> Expr:
-        terms = [log_gamma(plus(x, -j / 2, build), build) for j in range(p)]
-        return plus(_sum(terms, build), p * (p - 1) / 4 * math.log(math.pi), build)
+        terms = [log_gamma(plus(x, -j / 2), build) for j in range(p)]
+        return plus(_sum(terms), p * (p - 1) / 4 * math.log(math.pi))
 
     return in_doubles(formula)(node, build)
 
@@ -180,7 +180,7 @@ def scaled_erfc(x: Expr, build: Build) -> Expr:
         quotient = level / 2 / fraction
         fraction = large + quotient
     far = fraction.reciprocal().scaled(1 / math.sqrt(math.pi))
-    return where_less(x, _FROM, near, far, build)
+    return where_less(x, _FROM, near, far)
 
 
 def log_normal(x: Expr, build: Build) -> Expr:
@@ -188,8 +188,8 @@ def log_normal(x: Expr, build: Build) -> Expr:
     turned = x.scaled(-math.sqrt(0.5))
     below = (scaled_erfc(turned, build) * 0.5).log()
     below = below - square(x, build) * 0.5
-    share = plus(x.scaled(math.sqrt(0.5)).erf(), 1.0, build) * 0.5
-    return where_less(x, -1.0, below, share.log(), build)
+    share = plus(x.scaled(math.sqrt(0.5)).erf(), 1.0) * 0.5
+    return where_less(x, -1.0, below, share.log())
 
 
 def normal_quantile(p: Expr, build: Build) -> Expr:
@@ -198,7 +198,7 @@ def normal_quantile(p: Expr, build: Build) -> Expr:
     log(ndtr) is concave: Newton's method approaches from the left, of what lies left of 0.
     """
     rest = 1 - p
-    return _quantile_of(minimum(p, rest), plus(p, -0.5, build), build)
+    return _quantile_of(minimum(p, rest), plus(p, -0.5), build)
 
 
 def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
@@ -211,8 +211,8 @@ def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
         value = value - square(x, build) * 0.5
         step = (goal - value) * erfc
         x = x + step.scaled(math.sqrt(math.pi / 2))
-    x = where(_is_zero(share, build), -math.inf, x)
-    return where_less(side, 0.0, x, -x, build)
+    x = where(_is_zero(share), -math.inf, x)
+    return where_less(side, 0.0, x, -x)
 
 
 def inverse_erf(x: Expr, build: Build) -> Expr:
@@ -222,13 +222,13 @@ def inverse_erf(x: Expr, build: Build) -> Expr:
     far = _quantile_of(rest * 0.5, x, build).scaled(math.sqrt(0.5))
     cubed = x * square(x, build)
     near = x + cubed.scaled(math.pi / 12)
-    return where_less(size, 1e-4, near.scaled(math.sqrt(math.pi) / 2), far, build)
+    return where_less(size, 1e-4, near.scaled(math.sqrt(math.pi) / 2), far)
 
 
 def spherical_bessel(x: Expr, build: Build) -> Expr:
     """sin(x) / x, 1 at 0; 10.1.11."""
     quotient = x.sin() / x
-    return where(_is_zero(x, build), 1, quotient)
+    return where(_is_zero(x), 1, quotient)
 
 
 # -- Chebyshev polynomials -------------------------------------------------------------------------
@@ -242,9 +242,9 @@ def chebyshev(node: AtenNode, build: Build) -> Expr:
         raise Unsupported("polynomials of whole numbers")
     name, dtype = plain_name(node), x.dtype
     x, n = (v.astype(np.float64) for v in (x, n))
-    n = truncated(n, build)
+    n = truncated(n)
     if "shifted" in name:
-        x = plus(x * 2.0, -1.0, build)
+        x = plus(x * 2.0, -1.0)
     kind = name[-1]
     size, one = abs(x), x.constant(1)
     angles = {
@@ -254,8 +254,8 @@ def chebyshev(node: AtenNode, build: Build) -> Expr:
     is_outside = size > one
 
     def of(kind: str) -> Expr:
-        inside = _by_angle(kind, n, angles["inside"], "sin", "cos", build)
-        outside = _by_angle(kind, n, angles["outside"], "sinh", "cosh", build)
+        inside = _by_angle(kind, n, angles["inside"], "sin", "cos")
+        outside = _by_angle(kind, n, angles["outside"], "sinh", "cosh")
         return where(is_outside, outside, inside)
 
     value = of(kind)
@@ -266,15 +266,15 @@ def chebyshev(node: AtenNode, build: Build) -> Expr:
     is_odd = half.floor() < half
     is_turned = is_negative & is_odd
     value = where(is_turned, -value, value)
-    return where_less(n, 0.0, x.constant(0), value, build).astype(dtype)
+    return where_less(n, 0.0, x.constant(0), value).astype(dtype)
 
 
-def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str, build: Build) -> Expr:
+def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str) -> Expr:
     """T: cos(n a). U: sin((n + 1) a) / sin(a). V: cos((n + 1/2) a) / cos(a / 2), W with sines."""
     if kind == "t":
         return (n * angle).unary(cosine)
     added, factor = (1.0, 1.0) if kind == "u" else (0.5, 0.5)
-    count = plus(n, added, build)
+    count = plus(n, added)
     function = cosine if kind == "v" else sine
     dividend = (count * angle).unary(function)
     divisor = angle.scaled(factor).unary(function)
@@ -282,7 +282,7 @@ def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str, build: Bu
     if kind == "v":
         return quotient
     limit = count.scaled(1 / factor)
-    return where(_is_zero(angle, build), limit, quotient)
+    return where(_is_zero(angle), limit, quotient)
 
 
 _FORMULAS: dict[str, Formula] = {
@@ -304,7 +304,7 @@ def of_x(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
     """As `in_doubles`; the operand is called x."""
 
     def convert(node: AtenNode, build: Build) -> Expr:
-        x = as_float(node.operand("x"), build)
+        x = as_float(node.operand("x"))
         return formula(x.astype(np.float64), build).astype(x.dtype)
 
     convert.__module__ = __name__

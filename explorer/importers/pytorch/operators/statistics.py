@@ -191,7 +191,7 @@ def is_in(node: AtenNode, build: Build) -> Expr:
     names = [
         node.one_of(*pair) for pair in (("elements", "element"), ("test_elements", "test_element"))
     ]
-    dtype = common_dtype(node, names, build)
+    dtype = common_dtype(node, names)
     x, others = (as_value(node, name, dtype, build) for name in names)
     row = others.reshape([-1])
     is_same = x.unsqueeze([x.rank]) == row
@@ -203,7 +203,7 @@ def is_in(node: AtenNode, build: Build) -> Expr:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def _neighbours(x: Expr, axis: int, build: Build) -> tuple[Expr, Expr]:
+def _neighbours(x: Expr, axis: int) -> tuple[Expr, Expr]:
     (size,) = x.sizes([axis], "neighbours")
     return x.slice(axis, 0, max(size - 1, 0)), x.slice(axis, 1, max(size, 1))
 
@@ -212,14 +212,14 @@ def trapezoid(node: AtenNode, build: Build) -> Expr:
     """The area under the line through points y, a number apart or at places x: whole or so far."""
     y = node.operand("y")
     axis = build.axis(node.integer("dim", build, -1), y.rank)
-    low, high = _neighbours(y, axis, build)
+    low, high = _neighbours(y, axis)
     heights = (low + high) * 0.5
     if node.has("x"):
         x = node.operand("x")
         if x.rank == 1:
             x = x.reshape([-1, *[1] * (y.rank - 1 - axis)])
         along = x.rank - (y.rank - axis)
-        below, above = _neighbours(x, along, build)
+        below, above = _neighbours(x, along)
         heights = heights * (above - below)
     else:
         heights = heights.scaled(node.number("dx", 1.0))
@@ -239,7 +239,7 @@ def pair_distances(node: AtenNode, build: Build) -> Expr:
     (rows,) = x.sizes([0], "pairs of rows")
     first, second = np.triu_indices(rows, 1)
     apart = x.take(first, 0) - x.take(second, 0)
-    return p_norm(apart, node.number("p", 2.0), [1], False, build)
+    return p_norm(apart, node.number("p", 2.0), [1], False)
 
 
 def combinations(node: AtenNode, build: Build) -> Expr:

@@ -38,7 +38,7 @@ _OF_WHOLE = {"floor": "floor", "ceil": "ceil", "round": "round"}
 def float_unary(node: AtenNode, build: Build) -> Expr:
     """A function of real numbers; whole ones become float32."""
     kind = _FLOAT_UNARY[plain_name(node)]
-    return as_float(node.operand("self"), build).unary(kind)
+    return as_float(node.operand("self")).unary(kind)
 
 
 def unary(node: AtenNode, build: Build) -> Expr:
@@ -63,10 +63,10 @@ def round_decimals(node: AtenNode, build: Build) -> Expr:
 
 def trunc(node: AtenNode, build: Build) -> Expr:
     """Rounds towards zero."""
-    return truncated(node.operand("self"), build)
+    return truncated(node.operand("self"))
 
 
-def truncated(x: Expr, build: Build) -> Expr:
+def truncated(x: Expr) -> Expr:
     if not x.is_float:
         return x
     whole = abs(x).floor()
@@ -76,7 +76,7 @@ def truncated(x: Expr, build: Build) -> Expr:
 def frac(node: AtenNode, build: Build) -> Expr:
     """x minus its whole part."""
     x = node.operand("self")
-    return x - truncated(x, build)
+    return x - truncated(x)
 
 
 def sign(node: AtenNode, build: Build) -> Expr:
@@ -114,14 +114,14 @@ def is_real(node: AtenNode, build: Build) -> Expr:
 
 def is_infinite(node: AtenNode, build: Build) -> Expr:
     """True where x is infinite, of either sign or of one."""
-    x, name = as_float(node.operand("self"), build), plain_name(node)
+    x, name = as_float(node.operand("self")), plain_name(node)
     positive, negative = name != "isneginf", name != "isposinf"
     return x.unary("is_infinite", float(positive), float(negative))
 
 
 def is_finite(node: AtenNode, build: Build) -> Expr:
     """True where x is a number and not infinite."""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     other = x.unary("is_infinite", 1.0, 1.0) | x.is_nan()
     return ~other
 
@@ -249,7 +249,7 @@ _KEEPING_FORMULAS: dict[str, _Formula] = {
 
 def formula(node: AtenNode, build: Build) -> Expr:
     """A function of real numbers that other functions make up."""
-    return _FORMULAS[plain_name(node)](as_float(node.operand("self"), build), build)
+    return _FORMULAS[plain_name(node)](as_float(node.operand("self")), build)
 
 
 def keeping_formula(node: AtenNode, build: Build) -> Expr:
@@ -259,7 +259,7 @@ def keeping_formula(node: AtenNode, build: Build) -> Expr:
 
 def expm1(node: AtenNode, build: Build) -> Expr:
     """exp(x) - 1, with its digits near 0: ELU below it."""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     y = x.exp()
     above = y - 1
     is_above = x > 1
@@ -273,7 +273,7 @@ def expm1(node: AtenNode, build: Build) -> Expr:
 
 def angle(node: AtenNode, build: Build) -> Expr:
     """Half a turn for negative numbers, 0 for others."""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     is_negative = x < 0
     turned = where(is_negative, x.constant(math.pi), 0)
     return where(x.is_nan(), x, turned)
@@ -301,7 +301,7 @@ def nan_to_num(node: AtenNode, build: Build) -> Expr:
 
 def logit(node: AtenNode, build: Build) -> Expr:
     """log(x / (1 - x)), x kept from 0 and 1 by eps."""
-    x = as_float(node.operand("self"), build)
+    x = as_float(node.operand("self"))
     if node.has("eps"):
         eps = node.number("eps")
         x = x.clip(eps, 1 - eps)

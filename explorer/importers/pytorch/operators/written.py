@@ -38,7 +38,7 @@ def written(node: AtenNode, build: Build, convert: ConvertNode, find: Find) -> l
     target = node.operand(node.first())
     result = result.astype(target.dtype)
     if result.shape != target.shape:
-        result = expanded(result, target.all_sizes(), build)
+        result = expanded(result, target.all_sizes())
     write = node.step.write
     if write is None:
         return [result]

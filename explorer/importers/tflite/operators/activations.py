@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from explorer.importers.building.build import Build, Unsupported
+from explorer.importers.building.build import Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.ir.requantization import integer_limits
 from explorer.ir.types import QuantizedType
@@ -24,7 +24,7 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-def activated(x: Expr, name: str, build: Build) -> Expr:
+def activated(x: Expr, name: str) -> Expr:
     """A float, or a plain integer, with a fused activation behind it."""
     if name == "TANH":
         return x.tanh()

@@ -78,11 +78,11 @@ def _loop(node: TfliteNode, calls: _Calls) -> Results:
     build = calls.build
     condition, body = (calls.graph(f"{which}_subgraph_index") for which in ("cond", "body"))
     states = list(calls.operands)
-    goes_on = _one(calls.inline(condition, states), build)
+    goes_on = _one(calls.inline(condition, states))
     arguments = [tensor_type(i64, ()), tensor_type(i1, ()), *(s.type for s in states)]
     with build.inside(arguments) as block:
         following = calls.inline(body, build.arguments(block)[2:])
-        again = _one(calls.inline(condition, following), build)
+        again = _one(calls.inline(condition, following))
         build.append(ReturnOp.make([all_plain([again, *following])], []))
     try:
         return build.loop(Region(block), states, condition=goes_on)
@@ -99,7 +99,7 @@ def _composite(node: TfliteNode, calls: _Calls) -> Results:
 _CALLING = {"IF": _branch, "WHILE": _loop, "STABLEHLO_COMPOSITE": _composite}
 
 
-def _one(values: Sequence[Expr], build: Build) -> Expr:
+def _one(values: Sequence[Expr]) -> Expr:
     if len(values) != 1:
         raise ValueError(f"a condition of {len(values)} results")
     return values[0].reshape([])

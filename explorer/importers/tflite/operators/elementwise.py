@@ -40,7 +40,7 @@ def arithmetic(node: TfliteNode, build: Build) -> Expr:
     if node.is_quantized:
         return _fixed_point(node, kind, build)
     y = node.plain(0).binary(kind, node.plain(1))
-    return activated(y, node.activation, build)
+    return activated(y, node.activation)
 
 
 def _fixed_point(node: TfliteNode, kind: str, build: Build) -> Expr:
@@ -77,10 +77,10 @@ def _shifted_sum(
 ) -> Expr:
     """Source: tensorflow/lite/kernels/internal/reference/add.h, of int16 with `pot_scale`."""
     a, b = (
-        rounded_shift(as_stored(node.operand(index, build), build).astype(np.int32), by, build)
+        rounded_shift(as_stored(node.operand(index, build), build).astype(np.int32), by)
         for index, by in enumerate(shifts)
     )
-    total = kept_within(a.binary(kind, b), limits(to, node.activation), build)
+    total = kept_within(a.binary(kind, b), limits(to, node.activation))
     return stored_as(total, to, build)
 
 

@@ -68,16 +68,16 @@ def rows_from_zero(x: Expr, build: Build) -> tuple[Expr, Expr]:
     steps = span / (MOST - LEAST)
     is_zero = span == 0
     scale = where(is_zero, 1, steps)
-    zero = _zero_point(low, high, scale, build).astype(np.float32)
+    zero = _zero_point(low, high, scale).astype(np.float32)
     single = scale.astype(np.float32)
     inverse = 1 / single
     moved = zero + x * inverse
-    stored = nearest_away(moved, build).clip(LEAST, MOST)
+    stored = nearest_away(moved).clip(LEAST, MOST)
     centered = (stored - zero).astype(np.int16)
     return as_quantized(centered, FROM_ZERO, build), single
 
 
-def _zero_point(low: Expr, high: Expr, scale: Expr, build: Build) -> Expr:
+def _zero_point(low: Expr, high: Expr, scale: Expr) -> Expr:
     (below, least), (above, most) = (
         (end / scale, end.constant(byte)) for end, byte in ((low, LEAST), (high, MOST))
     )
@@ -85,7 +85,7 @@ def _zero_point(low: Expr, high: Expr, scale: Expr, build: Build) -> Expr:
         abs(byte) + abs(steps) for byte, steps in ((least, below), (most, above))
     )
     zero = where(error_below < error_above, least - below, most - above)
-    return nearest_away(zero, build).clip(LEAST, MOST)
+    return nearest_away(zero).clip(LEAST, MOST)
 
 
 def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:

@@ -125,7 +125,7 @@ def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
             for neighbour, part in ((low, unit - share), (high, share))
         ]
         y = build.binary("add", *parts)
-    return x if total == 1 else divided_away(y, y.constant(total), build)
+    return x if total == 1 else divided_away(y, y.constant(total))
 
 
 def _resized_floats(node: TfliteNode, x: Expr, build: Build) -> Expr:
@@ -214,7 +214,7 @@ def transpose_conv(node: TfliteNode, build: Build) -> Expr:
     node.require_plain()
     bias = node.plain(3) if node.has(3) else None
     y = _transposed(node, x, filters, bias, sizes[1:3], build)
-    return x.result(activated(y, node.activation, build), build)
+    return x.result(activated(y, node.activation), build)
 
 
 def _transposed_integers(
@@ -253,7 +253,7 @@ def conv_3d_transpose(node: TfliteNode, build: Build) -> Expr:
     bias = node.plain(3) if node.has(3) else None
     x, is_same = as_images(node, 2, build), node.options.get("padding", "SAME") == "SAME"
     y = _spread_conv(x.value, filters, bias, sizes[1:4], strides, is_same, build)
-    return x.result(activated(y, node.activation, build), build)
+    return x.result(activated(y, node.activation), build)
 
 
 def transposed_with_bias(node: TfliteNode, build: Build) -> Expr:

@@ -110,7 +110,7 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
         order=order,
         size=size,
         recurrence=_joined(node, RECURRENT_WEIGHTS, order, build),
-        recurrent_scales=_scales(node, STATE, RECURRENT_WEIGHTS, order, build),
+        recurrent_scales=_scales(node, STATE, RECURRENT_WEIGHTS, order),
         hidden=hidden,
         made=made,
         cell=cell,
@@ -138,7 +138,7 @@ def _projection(
         found = rescaled(sums, ratio, hidden, build)
         if not farthest:
             return found
-        clipped = kept_within(as_stored(found, build), (-farthest, farthest), build)
+        clipped = kept_within(as_stored(found, build), (-farthest, farthest))
         return as_quantized(clipped, hidden, build)
 
     return project
@@ -158,9 +158,7 @@ def _joined(node: TfliteNode, first: int, order: Sequence[int], build: Build) ->
     return build.weight(np.ascontiguousarray(np.concatenate(parts).T), name, kind)
 
 
-def _scales(
-    node: TfliteNode, source: int, first: int, order: Sequence[int], build: Build
-) -> tuple[float, ...]:
+def _scales(node: TfliteNode, source: int, first: int, order: Sequence[int]) -> tuple[float, ...]:
     """Of the sums, one for each column: products of singles, as the kernel has them."""
     kind = kind_of(node.tensor(source))
     if kind is None:
@@ -179,7 +177,7 @@ def _of_inputs(node: TfliteNode, order: Sequence[int], build: Build) -> Expr:
     bias = build.concat([node.plain(BIASES + gate) for gate in order], 0)
     weights = _joined(node, INPUT_WEIGHTS, order, build)
     sums = build.matmul(node.operand(0, build), weights, bias)
-    return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, order, build), WORD, build)
+    return _gate_numbers(sums, _scales(node, 0, INPUT_WEIGHTS, order), WORD, build)
 
 
 def _gate_numbers(sums: Expr, scales: Sequence[float], storage: IntegerType, build: Build) -> Expr:
@@ -198,15 +196,15 @@ def _step(
     gates = _added(from_input, from_hidden, build)
     last = layer.order.index(NEW) * layer.size
     opened = _function(gates.slice(1, 0, last), sigmoid, "sigmoid", 3, build)
-    g = _function(_part(gates, NEW, layer, build), tanh, "tanh", 3, build)
-    f = _part(opened, FORGET, layer, build)
-    i = _part(opened, INPUT, layer, build) if INPUT in layer.order else _rest(f, build)
+    g = _function(_part(gates, NEW, layer), tanh, "tanh", 3, build)
+    f = _part(opened, FORGET, layer)
+    i = _part(opened, INPUT, layer) if INPUT in layer.order else _rest(f, build)
     kept = _fixed("mul", f, cell, layer.cell, SHIFTED, build)
     added = _fixed("mul", i, g, layer.cell, SHIFTED, build)
     cell = _fixed("add", kept, added, layer.cell, SHIFTED, build, layer.limits)
     integer_bits = 15 + int(log2(float(layer.cell.scale_array[0])))
     shown = _function(cell, tanh, "tanh", integer_bits, build)
-    hidden = _fixed("mul", _part(opened, OUTPUT, layer, build), shown, layer.made, DOUBLE, build)
+    hidden = _fixed("mul", _part(opened, OUTPUT, layer), shown, layer.made, DOUBLE, build)
     return layer.project(hidden), cell
 
 
@@ -214,10 +212,10 @@ def _added(a: Expr, b: Expr, build: Build) -> Expr:
     """What both add to gates, kept within 16 bits."""
     first, second = (as_stored(x, build).astype(np.int32) for x in (a, b))
     total = first + second
-    return kept_within(total, (LEAST, MOST), build).astype(np.int16)
+    return kept_within(total, (LEAST, MOST)).astype(np.int16)
 
 
-def _part(gates: Expr, gate: int, layer: _Layer, build: Build) -> Expr:
+def _part(gates: Expr, gate: int, layer: _Layer) -> Expr:
     """One of all gates, (batch, gates * hidden), or of the first of them."""
     place = layer.order.index(gate)
     return gates.slice(1, place * layer.size, (place + 1) * layer.size)

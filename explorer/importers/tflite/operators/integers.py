@@ -16,7 +16,7 @@ from explorer.ir.requantization import DOUBLED_BITS, Requantization, fixed_point
 from explorer.ir.types import QuantizedType, numpy_dtype
 
 
-def kept_within(x: Expr, limits: tuple[int, int], build: Build) -> Expr:
+def kept_within(x: Expr, limits: tuple[int, int]) -> Expr:
     low, high = limits
     return x.clip(float(low), float(high))
 
@@ -32,7 +32,7 @@ def stored_as(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     return as_quantized(x.astype(numpy_dtype(kind.storage)), kind, build)
 
 
-def divided_away(total: Expr, count: Expr, build: Build) -> Expr:
+def divided_away(total: Expr, count: Expr) -> Expr:
     """total / count, ties away from zero; the count is positive."""
     half = count / 2
     is_positive = total > 0
@@ -40,7 +40,7 @@ def divided_away(total: Expr, count: Expr, build: Build) -> Expr:
     return moved / count
 
 
-def nearest_away(x: Expr, build: Build) -> Expr:
+def nearest_away(x: Expr) -> Expr:
     """The nearest whole number, ties away from zero. (x + 0.5 would be rounded itself.)"""
     size = abs(x)
     whole = size.floor()
@@ -60,8 +60,8 @@ def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
     lifted = x * (1 << max(exponent, 0))
     product = lifted * multiplier
     nudged = product + (1 << (DOUBLED_BITS - 1))
-    high = shifted(nudged, DOUBLED_BITS, build)
-    return rounded_shift(high, max(-exponent, 0), build)
+    high = shifted(nudged, DOUBLED_BITS)
+    return rounded_shift(high, max(-exponent, 0))
 
 
 def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build) -> Expr:
@@ -78,28 +78,28 @@ def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build)
         return product >> build.weight(shifts)
     if shifts.min() < _LOWER_BITS:
         raise Unsupported(f"sums of more than 32 bits times {np.max(ratios):g}")
-    upper = shifted(x, _LOWER_BITS, build) * multiplier
+    upper = shifted(x, _LOWER_BITS) * multiplier
     lower = x & (1 << _LOWER_BITS) - 1
     lower = lower * multiplier + half
-    whole = upper + shifted(lower, _LOWER_BITS, build)
+    whole = upper + shifted(lower, _LOWER_BITS)
     return whole >> build.weight(shifts - _LOWER_BITS)
 
 
 _LOWER_BITS = 16
 
 
-def shifted(x: Expr, bits: int, build: Build) -> Expr:
+def shifted(x: Expr, bits: int) -> Expr:
     """floor(x / 2^bits)"""
     if not bits:
         return x
     return x >> bits
 
 
-def rounded_shift(x: Expr, bits: int, build: Build) -> Expr:
+def rounded_shift(x: Expr, bits: int) -> Expr:
     """x / 2^bits, ties away from zero."""
     if not bits:
         return x
-    return divided_away(x, x.constant(1 << bits), build)
+    return divided_away(x, x.constant(1 << bits))
 
 
 def multiplier_of(ratio: float) -> tuple[int, int]:

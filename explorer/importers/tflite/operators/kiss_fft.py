@@ -54,14 +54,14 @@ class _Complex:
         """By 2 or 4, as a product with a number a little below 2^15 / count."""
         factor = self.real.constant(MOST // count)
         parts = (part * factor for part in (self.real, self.imaginary))
-        return _Complex(*(_rounded(part, build) for part in parts))
+        return _Complex(*(_rounded(part) for part in parts))
 
     def times(self, factors: np.ndarray, build: Build) -> _Complex:
         """`factors`: (..., 2), which broadcast."""
         a, b = (build.weight(np.ascontiguousarray(factors[..., k])) for k in (0, 1))
         real = self.real * a - self.imaginary * b
         imaginary = self.real * b + self.imaginary * a
-        return _Complex(_rounded(real, build), _rounded(imaginary, build)).wrapped(build)
+        return _Complex(_rounded(real), _rounded(imaginary)).wrapped(build)
 
     def part(self, axis: int, start: int, stop: int, build: Build) -> _Complex:
         parts = (self.real, self.imaginary)
@@ -81,9 +81,9 @@ def transform(x: Expr, length: int, build: Build) -> tuple[Expr, Expr]:
     return _separated(_halves(_Complex(even, odd), half, build), half, build)
 
 
-def _rounded(x: Expr, build: Build) -> Expr:
+def _rounded(x: Expr) -> Expr:
     half = x.constant(1 << (FRACTION_BITS - 1))
-    return shifted(x + half, FRACTION_BITS, build)
+    return shifted(x + half, FRACTION_BITS)
 
 
 def _turns(phases: np.ndarray) -> np.ndarray:
@@ -171,8 +171,8 @@ def _separated(x: _Complex, half: int, build: Build) -> tuple[Expr, Expr]:
     reals = [ends.real + ends.imaginary]
     imaginaries = [ends.real - ends.real]
     if lower is not None:
-        reals.append(shifted(lower.real, 1, build))
-        imaginaries.append(shifted(lower.imaginary, 1, build))
-    reals += [shifted(real_above, 1, build), ends.real - ends.imaginary]
-    imaginaries += [shifted(imaginary_above, 1, build), imaginaries[0]]
+        reals.append(shifted(lower.real, 1))
+        imaginaries.append(shifted(lower.imaginary, 1))
+    reals += [shifted(real_above, 1), ends.real - ends.imaginary]
+    imaginaries += [shifted(imaginary_above, 1), imaginaries[0]]
     return build.concat(reals, 1), build.concat(imaginaries, 1)

@@ -111,7 +111,7 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[Exp
     """An LSTM over a sequence; its states are those behind the last step."""
     time_axis = 0 if node.integer("time_major") else 1
     if node.is_quantized:
-        steps = _steps(node, time_axis, build)
+        steps = _steps(node, time_axis)
         _require_integer_form(node)
         made, hidden, cell = integer_lstm(node, steps, time_axis, build)
         return [build.concat(made, time_axis), hidden, cell]
@@ -145,7 +145,7 @@ def _require_integer_form(node: TfliteNode) -> None:
         raise Unsupported(f"the activation {node.activation} of an LSTM of bytes")
 
 
-def _steps(node: TfliteNode, time_axis: int, build: Build) -> int:
+def _steps(node: TfliteNode, time_axis: int) -> int:
     (steps,) = node.plain(0).sizes([time_axis], "the steps of an LSTM")
     if not 0 < steps <= LONGEST:
         raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
@@ -156,7 +156,7 @@ def _sequence(
     node: TfliteNode, places: _Places, time_axis: int, build: Build, is_backward: bool = False
 ) -> Sequence[Expr]:
     """The hidden state behind every step, and both states behind the last."""
-    x, steps = node.plain(0), _steps(node, time_axis, build)
+    x, steps = node.plain(0), _steps(node, time_axis)
     layer = _layer(node, places, build)
     hidden, cell = node.plain(places.state), node.plain(places.state + 1)
     made: list[Expr] = []
@@ -215,30 +215,30 @@ def _step(x: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build) -> tup
         gate: sums.slice(1, place * size, (place + 1) * size)
         for place, gate in enumerate(layer.gates)
     }
-    f = _opened(FORGET, parts, cell, layer, build)
-    g = activated(_shifted(CELL, parts[CELL], layer, build), layer.activation, build)
+    f = _opened(FORGET, parts, cell, layer)
+    g = activated(_shifted(CELL, parts[CELL], layer), layer.activation)
     if INPUT in parts:
-        i = _opened(INPUT, parts, cell, layer, build)
+        i = _opened(INPUT, parts, cell, layer)
     else:
         i = 1.0 - f
     kept = f * cell
     cell = kept + i * g
     if layer.clip > 0:
         cell = cell.clip(-layer.clip, layer.clip)
-    o = _opened(OUTPUT, parts, cell, layer, build)
-    shown = activated(cell, layer.activation, build)
+    o = _opened(OUTPUT, parts, cell, layer)
+    shown = activated(cell, layer.activation)
     return layer.project(o * shown), cell
 
 
-def _opened(gate: int, parts: Mapping[int, Expr], cell: Expr, layer: _Layer, build: Build) -> Expr:
+def _opened(gate: int, parts: Mapping[int, Expr], cell: Expr, layer: _Layer) -> Expr:
     """How far a gate is open, which may look at the cell."""
     total = parts[gate]
     if gate in layer.peepholes:
         total = total + cell * layer.peepholes[gate]
-    return _shifted(gate, total, layer, build).sigmoid()
+    return _shifted(gate, total, layer).sigmoid()
 
 
-def _shifted(gate: int, total: Expr, layer: _Layer, build: Build) -> Expr:
+def _shifted(gate: int, total: Expr, layer: _Layer) -> Expr:
     """Sums of a gate with the normalization, whose bias stands behind it."""
     if not layer.norms:
         return total

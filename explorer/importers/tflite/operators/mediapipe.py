@@ -66,7 +66,7 @@ def pool_with_places(node: TfliteNode, build: Build) -> list[Expr]:
         here = part.constant(float(np.float32(number) + np.float32(_ABOVE)))
         largest = where(is_above, part, largest)
         place = where(is_above, here, place)
-    return [activated(largest, options.activation, build), place]
+    return [activated(largest, options.activation), place]
 
 
 def unpool(node: TfliteNode, build: Build) -> Expr:

@@ -103,7 +103,7 @@ def split(node: TfliteNode, build: Build) -> Sequence[Expr]:
     (size,) = x.sizes([axis], "parts of an axis")
     if size % count:
         raise ValueError(f"{size} slices in {count} equal parts")
-    return _parts(x, axis, [size // count] * count, build)
+    return _parts(x, axis, [size // count] * count)
 
 
 def split_v(node: TfliteNode, build: Build) -> Sequence[Expr]:
@@ -116,10 +116,10 @@ def split_v(node: TfliteNode, build: Build) -> Sequence[Expr]:
         sizes[sizes.index(-1)] = whole - sum(sizes) - 1
     if sum(sizes) != whole or min(sizes) < 0:
         raise ValueError(f"parts of {sizes} slices of {whole}")
-    return _parts(x, axis, sizes, build)
+    return _parts(x, axis, sizes)
 
 
-def _parts(x: Expr, axis: int, sizes: Sequence[int], build: Build) -> list[Expr]:
+def _parts(x: Expr, axis: int, sizes: Sequence[int]) -> list[Expr]:
     ends = np.cumsum(sizes).tolist()
     return [x.slice(axis, e - s, e) for s, e in zip(sizes, ends, strict=True)]
 

@@ -193,11 +193,11 @@ class Images:
         if isinstance(made, Operation) and made in build.created:
             permutation = (0, rank - 1, *range(1, rank - 1))
             set_origins(made, [Origin(self.node.result.name).then("permute", permutation)])
-        return channels_last(value, build)
+        return channels_last(value)
 
 
 def as_images(node: TfliteNode, index: int, build: Build) -> Images:
     x = node.operand(index, build)
     if x.rank < 3:
         raise ValueError(f"an image has at least 3 axes, not {build.rank(x)}")
-    return Images(channels_first(x, build), node)
+    return Images(channels_first(x), node)

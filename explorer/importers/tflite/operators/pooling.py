@@ -22,11 +22,11 @@ def max_pool_2d(node: TfliteNode, build: Build) -> Expr:
     pooled = _pool("max", x.value, _window(node, x.value, build), build)
     kind = node.result_kind
     if kind is None:
-        return x.result(activated(pooled, node.activation, build), build)
+        return x.result(activated(pooled, node.activation), build)
     low_high = limits(kind, node.activation)
     if low_high != integer_limits(kind.storage):
         numbers = as_stored(pooled, build).astype(np.int32)
-        pooled = stored_as(kept_within(numbers, low_high, build), kind, build)
+        pooled = stored_as(kept_within(numbers, low_high), kind, build)
     return x.result(pooled, build)
 
 
@@ -40,7 +40,7 @@ def average_pool_2d(node: TfliteNode, build: Build) -> Expr:
     kind = node.result_kind
     if kind is None:
         pooled = _pool("average", x.value, window, build)
-        return x.result(activated(pooled, node.activation, build), build)
+        return x.result(activated(pooled, node.activation), build)
     low, high = limits(kind, node.activation)
     average = build.value(
         IntegerAverageOp,
@@ -60,7 +60,7 @@ def l2_pool_2d(node: TfliteNode, build: Build) -> Expr:
     x = as_images(node, 0, build)
     squares = x.value * x.value
     pooled = _pool("average", squares, _window(node, x.value, build), build).sqrt()
-    return x.result(activated(pooled, node.activation, build), build)
+    return x.result(activated(pooled, node.activation), build)
 
 
 def reduce_window(node: TfliteNode, build: Build) -> Expr:

@@ -96,7 +96,7 @@ def conv_3d(node: TfliteNode, build: Build) -> Expr:
         dilations=dilations,
         group=channels // depth,
     )
-    return x.result(activated(y, node.activation, build), build)
+    return x.result(activated(y, node.activation), build)
 
 
 def fully_connected(node: TfliteNode, build: Build) -> Expr:
@@ -123,7 +123,7 @@ def fully_connected(node: TfliteNode, build: Build) -> Expr:
 def batch_matmul(node: TfliteNode, build: Build) -> Expr:
     """Products of matrices, either of them transposed first if asked."""
     left, right = (
-        _turned(node.operand(index, build), node.integer(name), build)
+        _turned(node.operand(index, build), node.integer(name))
         for index, name in enumerate(("adj_x", "adj_y"))
     )
     if node.is_quantized:
@@ -131,7 +131,7 @@ def batch_matmul(node: TfliteNode, build: Build) -> Expr:
     return left @ right
 
 
-def _turned(x: Expr, is_asked: int, build: Build) -> Expr:
+def _turned(x: Expr, is_asked: int) -> Expr:
     rank = x.rank
     return x.transpose([*range(rank - 2), rank - 1, rank - 2]) if is_asked else x
 
@@ -240,9 +240,9 @@ def _finished(
         if bias is not None:
             along = [1, -1, 1, 1] if real.rank == 4 else [-1]
             real = real + bias.reshape(along)
-        return activated(real, node.activation, build)
+        return activated(real, node.activation)
     if not node.is_quantized:
-        return activated(sums, node.activation, build)
+        return activated(sums, node.activation)
     if kind is None or not kind.is_per_tensor:
         raise Unsupported(f"sums of quantized numbers as {node.result.element_type}")
     by = RequantizationAttr.get(

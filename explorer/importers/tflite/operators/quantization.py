@@ -31,11 +31,11 @@ def quantize(node: TfliteNode, build: Build) -> Expr:
         raise Unsupported(f"from {node.tensor(0).element_type}")
     divided = x / float(to.scale_array[0])
     zero = x.constant(float(to.zero_point_array[0]))
-    moved = _rounded_away(divided, build) + zero
-    return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
+    moved = _rounded_away(divided) + zero
+    return stored_as(kept_within(moved, integer_limits(to.storage)), to, build)
 
 
-def _rounded_away(x: Expr, build: Build) -> Expr:
+def _rounded_away(x: Expr) -> Expr:
     """To whole numbers, ties away from zero: what lies below plus one, from a half on."""
     magnitude = abs(x)
     below = magnitude.floor()

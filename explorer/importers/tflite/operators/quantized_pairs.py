@@ -53,7 +53,7 @@ def squared_difference(node: TfliteNode, build: Build) -> Expr:
     ratio = twice * twice / ((1 << 2 * SQUARED_LIFT) * float(to.scale_array[0]))
     scaled = _fixed(square, 0, ratio, build)
     moved = scaled + int(to.zero_point_array[0])
-    return stored_as(kept_within(moved, integer_limits(to.storage), build), to, build)
+    return stored_as(kept_within(moved, integer_limits(to.storage)), to, build)
 
 
 def _kinds(node: TfliteNode) -> list[QuantizedType]:

@@ -54,7 +54,7 @@ def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[Expr, Expr], 
 
     def step(x: Expr, hidden: Expr) -> Expr:
         total = from_input(x, bias) + from_hidden(hidden, None)
-        return activated(total, node.activation, build)
+        return activated(total, node.activation)
 
     return step
 
@@ -105,7 +105,7 @@ def svdf(node: TfliteNode, build: Build) -> Sequence[Expr]:
     if node.has(3):
         y = y + node.plain(3)
     return [
-        activated(y, node.activation, build), held.reshape([-1, filters * memory]),
+        activated(y, node.activation), held.reshape([-1, filters * memory]),
     ]  # fmt: skip
 
 

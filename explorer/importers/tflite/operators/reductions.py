@@ -82,7 +82,7 @@ def _sum_of_integers(node: TfliteNode, x: Expr, axes: list[int], keeps: bool, bu
     if node.tensor(0).element_type == "uint8":
         centered, _ = _centered_sum(node, x, axes, keeps, build)
         return _moved(doubled(centered, *_ratio_of(node), build), node, build)
-    count = _count_of(node, x, axes, build)
+    count = _count_of(node, x, axes)
     ratio = np.float32(source.scale_array[0] / kind.scale_array[0])
     bias = np.float32(np.float32(-source.zero_point_array[0]) * ratio) * np.float32(count)
     total = as_stored(x, build).astype(np.int32).sum(axes, keeps)
@@ -90,11 +90,11 @@ def _sum_of_integers(node: TfliteNode, x: Expr, axes: list[int], keeps: bool, bu
     # A product of singles is exact in doubles: it is rounded before the bias comes.
     product = single.astype(np.float64).scaled(float(ratio))
     moved = product.astype(np.float32) + float(bias)
-    rounded = kept_within(nearest_away(moved, build), (-(1 << 31), (1 << 31) - 128), build)
+    rounded = kept_within(nearest_away(moved), (-(1 << 31), (1 << 31) - 128))
     return _moved(rounded.astype(np.int64), node, build)
 
 
-def _count_of(node: TfliteNode, x: Expr, axes: list[int], build: Build) -> int:
+def _count_of(node: TfliteNode, x: Expr, axes: list[int]) -> int:
     """How many numbers become one. Unsupported for so many that sums may exceed 32 bits."""
     count = prod(x.sizes(axes, f"a {node.operator} of integers"))
     if count >= 1 << 20:
@@ -108,7 +108,7 @@ def _centered_sum(
     """The sum of stored numbers without their zero points, in 64 bits, and how many these are."""
     source = kind_of(node.tensor(0))
     assert source is not None
-    count = _count_of(node, x, axes, build)
+    count = _count_of(node, x, axes)
     numbers = as_stored(x, build).astype(np.int64)
     total = numbers.sum(axes, keeps)
     zero = int(source.zero_point_array[0]) * count
@@ -126,7 +126,7 @@ def _moved(scaled: Expr, node: TfliteNode, build: Build) -> Expr:
     """Whole numbers with the zero point of the result, kept within its storage."""
     kind = node.require_quantized()
     moved = scaled + int(kind.zero_point_array[0])
-    return stored_as(kept_within(moved, integer_limits(kind.storage), build), kind, build)
+    return stored_as(kept_within(moved, integer_limits(kind.storage)), kind, build)
 
 
 def _reduced(node: TfliteNode, build: Build) -> tuple[Expr, list[int], bool]:

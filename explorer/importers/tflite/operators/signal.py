@@ -34,12 +34,12 @@ def _option(node: TfliteNode, name: str) -> int:
     return int(value)
 
 
-def _wide(node: TfliteNode, index: int, build: Build) -> Expr:
+def _wide(node: TfliteNode, index: int) -> Expr:
     """An operand as i64."""
     return node.plain(index).astype(np.int64)
 
 
-def _made(x: Expr, node: TfliteNode, build: Build, place: int = 0) -> Expr:
+def _made(x: Expr, node: TfliteNode, place: int = 0) -> Expr:
     """In the element type that the file says, without what does not fit."""
     return x.astype(np.dtype(node.results[place].element_type))
 
@@ -47,8 +47,8 @@ def _made(x: Expr, node: TfliteNode, build: Build, place: int = 0) -> Expr:
 def window(node: TfliteNode, build: Build) -> Expr:
     """x times a window, shifted to the right, saturated."""
     a, b = (node.plain(index).astype(np.int32) for index in (0, 1))
-    moved = shifted(a * b, _option(node, "shift"), build)
-    return _made(kept_within(moved, (LEAST, MOST), build), node, build)
+    moved = shifted(a * b, _option(node, "shift"))
+    return _made(kept_within(moved, (LEAST, MOST)), node)
 
 
 def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[Expr]:
@@ -62,7 +62,7 @@ def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[Expr]:
     bits = x.constant(15) - _bits_of(largest, 16, build)
     zero = bits.constant(0)
     bits = where(largest == zero, zero, maximum(bits, zero))
-    return [_made(x << bits, node, build), _made(bits, node, build, 1)]
+    return [_made(x << bits, node), _made(bits, node, 1)]
 
 
 def _bits_of(x: Expr, most: int, build: Build) -> Expr:
@@ -85,7 +85,7 @@ def rfft(node: TfliteNode, build: Build) -> Expr:
         raise ValueError(f"{size} numbers for a Fourier transform of {length}")
     real, imaginary = transform(rows.pad([0, 0], [0, length - size]), length, build)
     pairs = build.concat([part.unsqueeze([2]) for part in (real, imaginary)], 2)
-    return _made(pairs.reshape([*outer, length + 2]), node, build)
+    return _made(pairs.reshape([*outer, length + 2]), node)
 
 
 def energy(node: TfliteNode, build: Build) -> Expr:
@@ -98,7 +98,7 @@ def energy(node: TfliteNode, build: Build) -> Expr:
     inside[max(_option(node, "start_index"), 0) : max(_option(node, "end_index"), 0)] = 1
     if not inside.all():
         total = total * build.weight(inside)
-    return _made(total, node, build)
+    return _made(total, node)
 
 
 def filter_bank(node: TfliteNode, build: Build) -> Expr:
@@ -111,7 +111,7 @@ def filter_bank(node: TfliteNode, build: Build) -> Expr:
     weights, unweights, starts, weight_starts, widths = (
         build.known(node.plain(1 + k), what).astype(np.int64) for k, what in enumerate(places)
     )
-    x = _wide(node, 0, build)
+    x = _wide(node, 0)
     (size,) = x.sizes([0], "energies")
     matrix = np.zeros((size, count + 2), np.int64)
     for band in range(count + 1):
@@ -120,7 +120,7 @@ def filter_bank(node: TfliteNode, build: Build) -> Expr:
             matrix[starts[band] + j, band + 1] += unweights[weight_starts[band] + j]
     bands = np.ascontiguousarray(matrix[:, 1 : count + 1])
     sums = x.unsqueeze([0]) @ build.weight(bands, f"{node.name}.bands")
-    return _made(sums.squeeze([0]), node, build)
+    return _made(sums.squeeze([0]), node)
 
 
 def square_root(node: TfliteNode, build: Build) -> Expr:
@@ -128,7 +128,7 @@ def square_root(node: TfliteNode, build: Build) -> Expr:
 
     Of numbers below 2^32 it is at most 2^16 - 1.
     """
-    x = _wide(node, 0, build)
+    x = _wide(node, 0)
     root = x.astype(np.float64).sqrt().astype(np.int64)
     one = root.constant(1)
     above = root * root > x
@@ -138,7 +138,7 @@ def square_root(node: TfliteNode, build: Build) -> Expr:
     is_small = x < 1 << 32
     most = where(is_small, x.constant((1 << 16) - 1), WORD_MASK)
     bits = node.plain(1).reshape([]).astype(np.int64)
-    return _made(minimum(rounded, most) >> bits, node, build)
+    return _made(minimum(rounded, most) >> bits, node)
 
 
 def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[Expr]:
@@ -147,7 +147,7 @@ def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[Expr]:
     Every second band has other factors.
     """
     option = {name: _option(node, name) for name in _SUBTRACTION}
-    x, last = _wide(node, 0, build), _wide(node, 1, build)
+    x, last = _wide(node, 0), _wide(node, 1)
     (count,) = x.sizes([0], "bands")
     is_even = np.arange(count) % 2 == 0
     share, rest = (
@@ -158,14 +158,14 @@ def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[Expr]:
     lifted = x << bits
     lifted = lifted & WORD_MASK
     total = lifted * share + last * rest
-    estimate = shifted(total, behind, build) & WORD_MASK
+    estimate = shifted(total, behind) & WORD_MASK
     kept = minimum(estimate, lifted)
     noise = kept if option["clamping"] else estimate
     least = x * option["min_signal_remaining"]
-    cleaned = shifted(lifted - kept, bits, build)
-    result = maximum(cleaned, shifted(least, behind, build))
-    made = _made(noise, node, build, 1)
-    return [_made(result, node, build), made, made]
+    cleaned = shifted(lifted - kept, bits)
+    result = maximum(cleaned, shifted(least, behind))
+    made = _made(noise, node, 1)
+    return [_made(result, node), made, made]
 
 
 _SUBTRACTION = (
@@ -178,15 +178,15 @@ SNR_BITS, OUTPUT_BITS = 12, 6
 
 def pcan(node: TfliteNode, build: Build) -> Expr:
     """Bands times a gain that depends on their noise, and shrunk: x^2 / 4 below 2, else x - 1."""
-    x, noise = _wide(node, 0, build), _wide(node, 1, build)
+    x, noise = _wide(node, 0), _wide(node, 1)
     gain = _wide_dynamic(noise, node.plain(2), build).astype(np.int64)
     gain = gain & WORD_MASK
-    snr = shifted(x * gain, _option(node, "snr_shift"), build)
+    snr = shifted(x * gain, _option(node, "snr_shift"))
     snr = snr & WORD_MASK
-    small = shifted(snr * snr, 2 + 2 * SNR_BITS - OUTPUT_BITS, build)
-    large = shifted(snr, SNR_BITS - OUTPUT_BITS, build) - (1 << OUTPUT_BITS)
+    small = shifted(snr * snr, 2 + 2 * SNR_BITS - OUTPUT_BITS)
+    large = shifted(snr, SNR_BITS - OUTPUT_BITS) - (1 << OUTPUT_BITS)
     is_small = snr < 2 << SNR_BITS
-    return _made(where(is_small, small, large), node, build)
+    return _made(where(is_small, small, large), node)
 
 
 def _wide_dynamic(x: Expr, table: Expr, build: Build) -> Expr:
@@ -203,10 +203,10 @@ def _wide_dynamic(x: Expr, table: Expr, build: Build) -> Expr:
     )
     moved = x << left >> right
     share = (moved & 0x3FF).astype(np.int32)
-    line = shifted(a * share, 5, build)
+    line = shifted(a * share, 5)
     line = line + (b << 5)
     product = line * share
-    bent = shifted(product + (1 << 14), 15, build)
+    bent = shifted(product + (1 << 14), 15)
     result = (bent + c).astype(np.int16).astype(np.int32)
     is_first = x < 3
     first = minimum(x, 2)
@@ -224,14 +224,14 @@ NATURAL = 45426
 
 def filter_bank_log(node: TfliteNode, build: Build) -> Expr:
     """The natural logarithm times `output_scale`, of numbers above 1; 0 for others."""
-    x = _wide(node, 0, build)
+    x = _wide(node, 0)
     by = x.constant(_option(node, "input_correction_bits"))
     scaled = x << by
     scaled = scaled & WORD_MASK
     found = _logarithm(scaled, _option(node, "output_scale"), build)
     is_above = scaled > 1
     kept = minimum(found, MOST)
-    return _made(where(is_above, kept, 0), node, build)
+    return _made(where(is_above, kept, 0), node)
 
 
 def _logarithm(x: Expr, scale: int, build: Build) -> Expr:
@@ -249,20 +249,20 @@ def _logarithm(x: Expr, scale: int, build: Build) -> Expr:
     rest = maximum(rest, 0)  # of 0, which nobody reads
     places = np.arange((1 << SEGMENT_BITS) + 1) / (1 << SEGMENT_BITS)
     table = np.floor((np.log2(1 + places) - places) * (1 << LOG_BITS) + 0.5).astype(np.int64)
-    segment = shifted(rest, LOG_BITS - SEGMENT_BITS, build)
+    segment = shifted(rest, LOG_BITS - SEGMENT_BITS)
     entries = build.weight(table)
     low = _entry(entries, segment, build)
     high = _entry(entries, segment + one, build)
     inside = rest & (1 << (LOG_BITS - SEGMENT_BITS)) - 1
-    rise = shifted((high - low) * inside, LOG_BITS, build)
+    rise = shifted((high - low) * inside, LOG_BITS)
     fraction = rest + low + rise
     whole_bits = whole << LOG_BITS
     log2 = whole_bits + fraction
     natural = log2 * NATURAL
-    natural = shifted(natural + half, LOG_BITS, build)
+    natural = shifted(natural + half, LOG_BITS)
     product = natural * scale + half
     product = product & WORD_MASK
-    return shifted(product, LOG_BITS, build)
+    return shifted(product, LOG_BITS)
 
 
 CONVERTERS = {

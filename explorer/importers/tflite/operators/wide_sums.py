@@ -110,4 +110,4 @@ def _scaled(
     if how.scheme != "multiplier_shift":
         raise Unsupported("sums of more than 32 bits with a bias of 32")
     numbers = once_rounded(sums, scales / to.double_scales[0], how, build)
-    return stored_as(kept_within(numbers, limits(to, node.activation), build), to, build)
+    return stored_as(kept_within(numbers, limits(to, node.activation)), to, build)

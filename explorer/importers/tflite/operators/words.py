@@ -137,16 +137,16 @@ def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) ->
     distance = largest - stored
     e = _exponentials(distance, factor, build).astype(np.int64)
     total = e.sum([axis], True)
-    lifted, bits = _lifted(total, build)
+    lifted, bits = _lifted(total)
     half = total.constant(1 << 13)
-    places = shifted(lifted + half, 14, build)
+    places = shifted(lifted + half, 14)
     moved = places - ((1 << 15) + (1 << 16))
-    inverse = _reciprocals(kept_within(moved, (LEAST, MOST), build), build).astype(np.int64)
+    inverse = _reciprocals(kept_within(moved, (LEAST, MOST)), build).astype(np.int64)
     product = e * inverse
     one = total.constant(1)
     rounding = one << bits - one
     shares = product + rounding >> bits
-    kept = kept_within(shares, (0, MOST), build)
+    kept = kept_within(shares, (0, MOST))
     return as_quantized(kept.astype(np.int16), to, build)
 
 
@@ -167,7 +167,7 @@ def _reciprocals(x: Expr, build: Build) -> Expr:
     return looked_up_words(x, entries, "reciprocals_of_words", None, build)
 
 
-def _lifted(x: Expr, build: Build) -> tuple[Expr, Expr]:
+def _lifted(x: Expr) -> tuple[Expr, Expr]:
     """(x shifted to [2^30, 2^31), 31 minus one more than by how many bits) for 0 < x < 2^31."""
     bits = x.constant(0)
     for step in (16, 8, 4, 2, 1):

@@ -52,14 +52,12 @@ def attend(
     (size,) = query.sizes([3], "attention")
     scale = scale or size**-0.5
     if not softcap and sink is None and not has_scores:
-        mixed = build.value(AttentionOp, [query, key, value, mask, bias], scale=scale)
-        return Mixed(mixed)
+        return Mixed(build.value(AttentionOp, [query, key, value, mask, bias], scale=scale))
     heads, shared = query.sizes([1], "heads")[0], key.sizes([1], "heads")[0]
     apart: list[Size] = [query.dim(0), shared, heads // max(shared, 1), query.dim(2), size]
     turned = key.unsqueeze([2]).transpose([0, 1, 2, 4, 3])
     products = query.reshape(apart) @ turned
-    scores = products.reshape([query.dim(0), heads, query.dim(2), key.dim(2)])
-    scores = scores.scaled(scale)
+    scores = products.reshape([query.dim(0), heads, query.dim(2), key.dim(2)]).scaled(scale)
     if softcap:
         scores = scores.scaled(1 / softcap).tanh().scaled(softcap)
     if bias is not None:
@@ -78,8 +76,7 @@ def _softmax(scores: Expr, sink: Expr | None, build: Build) -> Expr:
     """Along the last axis; with a sink, the shares of the keys only."""
     if sink is None:
         return build.value(SoftmaxOp, [scores], axis=3, logarithm=False)
-    column = sink.reshape([1, -1, 1, 1])
-    column = column.broadcast_to([*scores.all_sizes()[:3], 1])
+    column = sink.reshape([1, -1, 1, 1]).broadcast_to([*scores.all_sizes()[:3], 1])
     # In front, where the axis to take off has a position that is known.
     weights = build.value(SoftmaxOp, [build.concat([column, scores], 3)], axis=3, logarithm=False)
     return weights.slice(3, 1, np.iinfo(np.int64).max)

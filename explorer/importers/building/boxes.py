@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr, maximum, minimum, where
+from explorer.importers.building.expr import Expr, where
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp, ScatterElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.selection import NonMaxSuppressionOp
@@ -25,8 +25,8 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
 
     Source: DecodeBBox in src/caffe/util/bbox_util.cpp of SSD (Liu et al., 2016).
     """
-    low, high = (_last(priors, at, at + 2) for at in (0, 2))
-    first, second = (_last(deltas, at, at + 2) for at in (0, 2))
+    low, high = (priors.slice(priors.rank - 1, at, at + 2) for at in (0, 2))
+    first, second = (deltas.slice(deltas.rank - 1, at, at + 2) for at in (0, 2))
     if code == "CORNER":
         return priors + deltas
     size = high - low
@@ -34,18 +34,12 @@ def decoded(deltas: Expr, priors: Expr, code: str, border: float, build: Build) 
         size = size + border
     first = first * size
     if code == "CORNER_SIZE":
-        ends = (low + first, _sum(high, second, size))
+        ends = (low + first, high + second * size)
         return build.concat(ends, deltas.rank - 1)
-    center = low + size * 0.5
-    center = first + center
+    center = first + (low + size * 0.5)
     half = second.exp() * size * 0.5
     ends = [center.binary(kind, half) for kind in ("sub", "add")]
     return build.concat(ends, deltas.rank - 1)
-
-
-def clipped(boxes: Expr, least: Expr, most: Expr) -> Expr:
-    """Within corners of (x, y, x, y)."""
-    return maximum(minimum(boxes, most), least)
 
 
 def best(boxes: Expr, scores: Expr, most: int, build: Build) -> tuple[Expr, Expr]:
@@ -63,7 +57,7 @@ def kept(
     """Scores (G, K) with -inf for boxes (G, K, 4) that overlap a better one of their group too
     much, or whose score is not above the threshold. A box that ends before it begins is empty."""
     groups, count = scores.sizes([0, 1], "boxes that overlap")
-    low, high = (_last(boxes, at, at + 2) for at in (0, 2))
+    low, high = (boxes.slice(boxes.rank - 1, at, at + 2) for at in (0, 2))
     behind = high + border if border else high
     behind = where(high < low, low, behind)
     rows = build.value(
@@ -75,17 +69,8 @@ def kept(
         is_centered=False,
     )
     group, box = (rows.slice(1, at, at + 1).reshape([-1]) for at in (0, 2))
-    flat = group * build.weight(np.array(count, np.int64))
-    flat = flat + box
+    flat = group * build.weight(np.array(count, np.int64)) + box
     found = build.value(GatherOp, [scores.reshape([-1]), flat], axis=0)
     none = build.weight(np.full(groups * count, -np.inf, np.float32))
     made = build.value(ScatterElementsOp, [none, flat, found], axis=0, reduction="none")
     return made.reshape([groups, count])
-
-
-def _last(x: Expr, begin: int, end: int) -> Expr:
-    return x.slice(x.rank - 1, begin, end)
-
-
-def _sum(a: Expr, b: Expr, factor: Expr) -> Expr:
-    return a + b * factor

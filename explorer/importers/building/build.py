@@ -151,8 +151,7 @@ class Build:
         array = np.asarray(array)
         stored = self.weights.add(name or f"{self.source}.constant", array)
         result = weight_type(array) if kind is None else tensor_type(kind, array.shape)
-        op = WeightOp.make([], [result], weight=stored)
-        return self.results(op)[0]
+        return self.results(WeightOp.make([], [result], weight=stored))[0]
 
     def scalar_like(self, number: float, value: Value) -> Expr:
         """A constant of rank 0 with the value's element type."""

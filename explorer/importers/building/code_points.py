@@ -40,8 +40,7 @@ def decoded(codes: np.ndarray) -> np.ndarray:
     if not places or not codes.size:
         return np.full(codes.shape[:-1], "", object)
     flat = np.ascontiguousarray(codes.astype(np.int32)).reshape(-1, places)
-    strings = flat.view(f"<U{places}").reshape(codes.shape[:-1])
-    return strings.astype(object)
+    return flat.view(f"<U{places}").reshape(codes.shape[:-1]).astype(object)
 
 
 def widened(codes: np.ndarray, places: int) -> np.ndarray:

@@ -112,8 +112,7 @@ def _product(left: _Term, right: _Term, needed: set[str]) -> _Term:
     labels = (*batch, *rows, *columns)
     if not inner:
         a = _spread(left, (*batch, *rows), len(columns))
-        b = _spread(right, (*batch, *([""] * len(rows)), *columns), 0)
-        return _Term(a * b, labels)
+        return _Term(a * _spread(right, (*batch, *([""] * len(rows)), *columns), 0), labels)
     for label in inner:
         sizes = (t.value.size(t.axis(label)) for t in (left, right))
         if len({*sizes}) > 1:

@@ -58,8 +58,7 @@ def _product(x: Expr, matrix: np.ndarray, build: Build) -> Expr:
     outer = [x.dim(axis) for axis in range(x.rank - 2)]
     flat = x.reshape([*(outer or [1]), rows])
     stored = build.weight(np.ascontiguousarray(matrix.reshape(rows, -1)))
-    product = flat @ stored.astype(x.dtype)
-    return product.reshape([*outer, *result])
+    return (flat @ stored.astype(x.dtype)).reshape([*outer, *result])
 
 
 def _long_transform(x: Expr, points: int, onesided: bool, inverse: bool, build: Build) -> Expr:

@@ -67,8 +67,7 @@ class Direction:
 
     def gate(self, x: Expr, index: int) -> Expr:
         """One gate of (batch, gates * hidden), or of (gates * hidden)."""
-        axis = x.rank - 1
-        return x.slice(axis, index * self.hidden, (index + 1) * self.hidden)
+        return x.slice(x.rank - 1, index * self.hidden, (index + 1) * self.hidden)
 
     def activate(self, index: int, x: Expr) -> Expr:
         if self.clip is not None:
@@ -78,8 +77,7 @@ class Direction:
     def with_peephole(self, gate: Expr, index: int, cell: Expr) -> Expr:
         if self.peepholes is None:
             return gate
-        seen = self.gate(self.peepholes, index) * cell
-        return gate + seen
+        return gate + self.gate(self.peepholes, index) * cell
 
 
 Step = Callable[[Direction, Expr, State], State]
@@ -159,8 +157,7 @@ def _unrolled(
         if valid is not None:
             mask = valid.slice(0, index, index + 1).squeeze([0])
         state, rows[index] = _stepped(direction, step, x, state, mask)
-    stacked = build.concat([rows[i].unsqueeze([0]) for i in range(length)], 0)
-    return stacked, state
+    return build.concat([rows[i].unsqueeze([0]) for i in range(length)], 0), state
 
 
 def _looped(

@@ -31,8 +31,7 @@ def max_region_pool(
         apart = result.unsqueeze([axis])
         candidates = where(inside.unsqueeze(others), apart, lowest)
         result = candidates.max([axis + 1])
-    is_empty = result == lowest
-    return where(is_empty, 0, result)
+    return where(result == lowest, 0, result)
 
 
 def mean_region_pool(
@@ -55,8 +54,7 @@ def mean_region_pool(
     total = rows.unsqueeze([1, 3, 4]) @ total  # (R, outputs, i, j, 1, 1)
     total = total.squeeze([4, 5])
     numbers = [part.sum([2]) for part in (rows, columns)]
-    area = numbers[0].unsqueeze([2]) * numbers[1].unsqueeze([1])
-    area = maximum(area, 1)
+    area = maximum(numbers[0].unsqueeze([2]) * numbers[1].unsqueeze([1]), 1)
     return total / area.unsqueeze([1])
 
 
@@ -71,9 +69,7 @@ def images_of(x: Expr, regions: Expr, build: Build) -> Expr:
 def _inside(begin: Expr, end: Expr, size: int, build: Build) -> Expr:
     """Which pixels a bin has: (R, bins, size)."""
     pixels = build.weight(np.arange(size, dtype=begin.dtype))
-    behind = begin.unsqueeze([2]) <= pixels
-    before = pixels < end.unsqueeze([2])
-    return behind & before
+    return (begin.unsqueeze([2]) <= pixels) & (pixels < end.unsqueeze([2]))
 
 
 def _max_bins(
@@ -115,5 +111,4 @@ def _numbers(bins: int, regions: Expr, build: Build) -> tuple[Expr, Expr]:
 
 def _rounded(x: Expr) -> Expr:
     """To the next whole number, ties away from zero."""
-    size = (abs(x) + 0.5).floor()
-    return size * x.sign()
+    return (abs(x) + 0.5).floor() * x.sign()

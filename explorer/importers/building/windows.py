@@ -191,8 +191,7 @@ def power_pooled(x: Expr, p: float, window: Window, surplus: Sequence[int], buil
     Powers of narrow floats are f32: that of the largest f16 is none of f16's numbers.
     """
     average = pooled("average", power_of(x.wide(), p), window, surplus, True, build)
-    root = root_of(average.scaled(math.prod(window.sizes)), p)
-    return root.astype(x.dtype)
+    return root_of(average.scaled(math.prod(window.sizes)), p).astype(x.dtype)
 
 
 def power_of(x: Expr, p: float) -> Expr:

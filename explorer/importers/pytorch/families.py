@@ -62,5 +62,4 @@ def family_of(target: str) -> str:
     if convert is None:
         overload = target.removeprefix(f"aten.{name}")
         convert = known().get(f"aten.{name.rstrip('_')}{overload}")
-    module = getattr(convert, "__module__", "").rsplit(".", 1)[-1]
-    return _OF_MODULES.get(module, "other")
+    return _OF_MODULES.get(getattr(convert, "__module__", "").rsplit(".", 1)[-1], "other")

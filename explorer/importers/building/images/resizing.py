@@ -103,8 +103,7 @@ def _coordinates(axis: ResizedAxis, mode: str) -> np.ndarray:
         return target * _FLOAT(axis.size - 1) / _FLOAT(axis.target - 1)
     if mode == "half_pixel_symmetric":
         adjusted = _FLOAT(axis.target) / (scale * _FLOAT(axis.size))
-        center = _FLOAT(axis.size) / 2
-        return center * (1 - adjusted) + (target + half) / scale - half
+        return _FLOAT(axis.size) / 2 * (1 - adjusted) + (target + half) / scale - half
     if mode == "tf_half_pixel_for_nn":
         return (target + half) / scale
     if mode == CROPPING:
@@ -196,7 +195,7 @@ def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build
 def _in_fixed_point(taps: Taps) -> Taps:
     """Weights as multiples of the least power of two that leaves 15 bits for the largest."""
     largest, bits = float(taps.weights.max(initial=0)), 0
-    while bits < MOST_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < 1 << 15:
+    while bits < MOST_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < (1 << 15):
         bits += 1
     scaled = taps.weights * 2.0**bits
     return Taps(taps.positions, np.trunc(scaled + np.copysign(0.5, scaled)) / 2.0**bits)

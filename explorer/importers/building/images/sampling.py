@@ -82,8 +82,7 @@ def taps_of(
 def masked(taps: Taps, positions: Expr, low: float, high: float) -> Taps:
     """Points outside of [low, high] on this axis weigh nothing."""
     mask = _is_inside(positions, low, high).unsqueeze([2])
-    weights = where(mask, taps.weights, 0)
-    return Taps(taps.places, weights, taps.size, taps.count)
+    return Taps(taps.places, where(mask, taps.weights, 0), taps.size, taps.count)
 
 
 def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
@@ -115,19 +114,15 @@ def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]
     pixels = prod(axis.size for axis in taps)
     flat = x.reshape([x.dim(0), x.dim(1), pixels])
     by_pixel = flat.transpose([0, 2, 1])
-    coordinates = places.unsqueeze([3])
-    return build.value(GatherNdOp, [by_pixel, coordinates], batch_dims=1), weights
+    return build.value(GatherNdOp, [by_pixel, places.unsqueeze([3])], batch_dims=1), weights
 
 
 def _without_nan(x: Expr, number: float) -> Expr:
-    is_nan = x.is_nan()
-    return where(is_nan, number, x)
+    return where(x.is_nan(), number, x)
 
 
 def _is_inside(positions: Expr, low: float, high: float) -> Expr:
-    above = positions >= low
-    below = positions <= high
-    return above & below
+    return (positions >= low) & (positions <= high)
 
 
 def _mirrored(positions: Expr, low: float, high: float) -> Expr:
@@ -138,10 +133,7 @@ def _mirrored(positions: Expr, low: float, high: float) -> Expr:
     length = high - low
     if not length:
         return positions.clip(low, high)
-    distance = abs(_plus(positions, -low))
-    wave = distance % (2 * length)
-    folded = abs(_plus(wave, -length))
-    return high - folded
+    return high - abs(_plus(abs(_plus(positions, -low)) % (2 * length), -length))
 
 
 def _plus(x: Expr, number: float) -> Expr:
@@ -165,5 +157,4 @@ def _cubic_weights(share: Expr, build: Build) -> Expr:
         share.dtype,
     )
     middle = np.array([0, 1, 0, 0], share.dtype)
-    product = build.concat(powers, 2) @ build.weight(matrix)
-    return product + build.weight(middle)
+    return build.concat(powers, 2) @ build.weight(matrix) + build.weight(middle)

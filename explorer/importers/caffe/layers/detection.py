@@ -17,7 +17,7 @@ import numpy as np
 
 from explorer.importers.building import boxes
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, minimum, where
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.caffe.file.prototxt import Message
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.importers.caffe.layers.windows import pair
@@ -112,8 +112,7 @@ def _decoded(
     own = node.own
     is_shared = own.is_set("share_location", True)
     classes = 1 if is_shared else own.integer("num_classes", 0)
-    deltas = node.operand(0).reshape([images, count, classes, 4])
-    deltas = deltas.transpose([0, 2, 1, 3])
+    deltas = node.operand(0).reshape([images, count, classes, 4]).transpose([0, 2, 1, 3])
     if not is_shared:
         deltas = _of_labels(deltas, labels, classes)
     priors = _prior(node, 0, count)
@@ -124,7 +123,7 @@ def _decoded(
     )
     if own.is_set("clip", False):
         zero, one = (found.constant(number) for number in (0, 1))
-        found = boxes.clipped(found, zero, one)
+        found = maximum(minimum(found, one), zero)
     return found.broadcast_to([images, len(labels), count, 4]) if is_shared else found
 
 
@@ -174,8 +173,7 @@ def _rows(
     shown = build.concat([is_found, is_empty.broadcast_to([images])], 0)
     chosen_rows = build.value(NonZeroOp, [shown]).reshape([-1])
     rows = build.concat([rows, build.weight(nothing)], 0)
-    made = build.value(GatherOp, [rows, chosen_rows], axis=0)
-    return made.reshape([1, 1, -1, 7])
+    return build.value(GatherOp, [rows, chosen_rows], axis=0).reshape([1, 1, -1, 7])
 
 
 def proposal(node: CaffeNode, build: Build) -> list[Expr]:
@@ -194,9 +192,9 @@ def proposal(node: CaffeNode, build: Build) -> list[Expr]:
     deltas = node.operand(1).transpose([0, 2, 3, 1]).reshape([1, -1, 4])
     found = boxes.decoded(deltas, priors, "CENTER_SIZE", 1.0, build)
     picture = node.operand(2).reshape([-1])  # height, width, scale
-    most = picture.take(np.array([1, 0, 1, 0]), 0)
-    most = most - 1
-    found = boxes.clipped(found, found.constant(0), most)
+    most = picture.take(np.array([1, 0, 1, 0]), 0) - 1
+    zero = found.constant(0)
+    found = maximum(minimum(found, most), zero)
     scores = _large(found, scores, picture, own.number("min_size", 16.0), build)
     found, scores = boxes.best(found, scores, before, build)
     scores = boxes.kept(found, scores, own.number("nms_thresh", 0.7), _NEVER, 1.0, build)
@@ -222,11 +220,8 @@ def _anchors(own: Message) -> np.ndarray:
 def _large(found: Expr, scores: Expr, picture: Expr, least: float, build: Build) -> Expr:
     """Scores with the least number for boxes that are smaller than pixels of the picture."""
     ends = [found.slice(2, at, at + 2) for at in (2, 0)]
-    size = build.binary("sub", *ends)
-    size = (size + 1).min([2])
-    limit = picture.slice(0, 2, 3).scaled(least)
-    is_large = size >= limit
-    return where(is_large, scores, _NEVER)
+    size = (build.binary("sub", *ends) + 1).min([2])
+    return where(size >= picture.slice(0, 2, 3).scaled(least), scores, _NEVER)
 
 
 def _proposed(found: Expr, scores: Expr, most: int, build: Build) -> list[Expr]:

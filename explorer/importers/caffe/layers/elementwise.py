@@ -63,8 +63,7 @@ def prelu(node: CaffeNode, build: Build) -> Expr:
     x = node.operand(0)
     channels = x.sizes([1], "slopes for channels")[0]
     count = 1 if node.own.is_set("channel_shared", False) else channels
-    slope = node.weight(0, (count,), build)
-    return x.binary("prelu", _along(slope, 1, x, build))
+    return x.binary("prelu", _along(node.weight(0, (count,), build), 1, x, build))
 
 
 def power(node: CaffeNode, build: Build) -> Expr:
@@ -99,8 +98,7 @@ def _logarithm(base: float) -> float:
 def threshold(node: CaffeNode, build: Build) -> Expr:
     """1 where x is larger than the threshold, else 0."""
     x = node.operand(0)
-    limit = x.constant(node.own.number("threshold", 0.0))
-    return (x > limit).astype(np.float32)
+    return (x > x.constant(node.own.number("threshold", 0.0))).astype(np.float32)
 
 
 def eltwise(node: CaffeNode, build: Build) -> Expr:
@@ -127,8 +125,7 @@ def eltwise(node: CaffeNode, build: Build) -> Expr:
 def axpy(node: CaffeNode, build: Build) -> Expr:
     """a * x + y, with one a for each channel. Of SENet."""
     a, x, y = node.operand(0), node.operand(1), node.operand(2)
-    factors = a.reshape([*x.all_sizes()[:2], *[1] * (x.rank - 2)])
-    return x * factors + y
+    return x * a.reshape([*x.all_sizes()[:2], *[1] * (x.rank - 2)]) + y
 
 
 def scale(node: CaffeNode, build: Build) -> Expr:

@@ -120,8 +120,7 @@ def shuffle_channel(node: CaffeNode, build: Build) -> Expr:
     channels = x.sizes([1], "a shuffle")[0]
     if group < 1 or channels % group:
         raise ValueError(f"{channels} channels in {group} groups")
-    order = np.arange(channels).reshape(group, -1).T.reshape(-1)
-    return x.take(order, 1)
+    return x.take(np.arange(channels).reshape(group, -1).T.reshape(-1), 1)
 
 
 def reduction(node: CaffeNode, build: Build) -> Expr:

@@ -51,9 +51,7 @@ def lrn(node: CaffeNode, build: Build) -> Expr:
         pads=(reach,) * 4,
         dilations=(1, 1),
     )
-    total = squares.scaled(alpha)
-    total = total + 1.0
-    return x / total**beta
+    return x / (squares.scaled(alpha) + 1.0) ** beta
 
 
 _REGIONS = ("ACROSS_CHANNELS", "WITHIN_CHANNEL")
@@ -71,8 +69,7 @@ def mvn(node: CaffeNode, build: Build) -> Expr:
         return centered
     squares = centered * centered
     deviation = squares.mean(axes, keepdims=True).sqrt()
-    epsilon = deviation.constant(node.own.number("eps", 1e-9))
-    return centered / (deviation + epsilon)
+    return centered / (deviation + deviation.constant(node.own.number("eps", 1e-9)))
 
 
 def normalize(node: CaffeNode, build: Build) -> Expr:

@@ -141,7 +141,7 @@ def _unpacked(packed: Expr, bits: int, build: Build) -> Expr:
         return packed
     last, shifts = packed.rank - 1, np.arange(0, 8, bits, dtype=np.uint8)
     apart = packed.unsqueeze([last + 1]) >> build.weight(shifts)
-    parts = apart & (1 << bits) - 1
+    parts = apart & ((1 << bits) - 1)
     outer: list[Size] = [packed.dim(axis) for axis in range(last)]
     (size,) = packed.sizes([last], "packed numbers")
     return parts.reshape([*outer, size * len(shifts)])
@@ -152,5 +152,5 @@ def _numbers(packed: np.ndarray, bits: int) -> np.ndarray:
     if bits == 8 or packed.dtype != np.uint8:
         return packed
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    parts = packed[..., np.newaxis] >> shifts & np.uint8((1 << bits) - 1)
+    parts = (packed[..., np.newaxis] >> shifts) & np.uint8((1 << bits) - 1)
     return parts.reshape(*packed.shape[:-1], -1).astype(_TYPES[bits])

@@ -35,8 +35,7 @@ def fast_gelu(node: Node, build: Build) -> Expr:
 def quick_gelu(node: Node, build: Build) -> Expr:
     """x * sigmoid(alpha * x)"""
     x = node.operand(0)
-    scaled = x.scaled(node.number("alpha", 1.702))
-    return x * scaled.sigmoid()
+    return x * x.scaled(node.number("alpha", 1.702)).sigmoid()
 
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)

@@ -70,8 +70,7 @@ def bias_softmax(node: Node, build: Build) -> Expr:
 @converts("BiasAdd", domain=MICROSOFT)
 def bias_add(node: Node, build: Build) -> Expr:
     """x + bias of the last axis + skip"""
-    total = node.operand(0) + node.operand(1)
-    return total + node.operand(2)
+    return node.operand(0) + node.operand(1) + node.operand(2)
 
 
 def activated_by_list(y: Expr, node: Node, build: Build) -> Expr:

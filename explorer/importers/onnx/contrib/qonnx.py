@@ -65,16 +65,14 @@ def truncate(node: Node, build: Build) -> Expr:
     if len(node.operands) <= 5:
         before, after = (build.known(node.operand(i), "the number of bits") for i in (3, 4))
         factor = 2.0 ** (float(before.item()) - float(after.item()))
-        cut = _rounded(stored.scaled(1 / factor), mode)
-        return (cut - zero) * scale
+        return (_rounded(stored.scaled(1 / factor), mode) - zero) * scale
     old, new = (build.known(node.operand(i), "a scale of Trunc") for i in (1, 4))
     factors = build.weight((2.0 ** np.round(np.log2(new / old))).astype(x.dtype))
     bits = build.known(node.operand(len(node.operands) - 1), "the number of bits").item()
     divided = stored / factors
     is_signed, is_narrow = bool(node.integer("signed", 1)), bool(node.integer("narrow", 0))
     cut = _rounded(_clipped(divided, bits, is_signed, is_narrow), mode)
-    moved = cut - zero / factors
-    return moved * node.operand(4)
+    return (cut - zero / factors) * node.operand(4)
 
 
 @converts("Conv", "MaxPool", "AveragePool", "BatchNormalization", domain=CHANNELS_LAST)
@@ -90,8 +88,7 @@ def channels_last(node: Node, build: Build) -> Expr:
     result = build.graphs.convert(plain)[0]
     if not isinstance(result, Expr):
         raise Unsupported(f"{node.operator} without a result")
-    rank = result.rank
-    return result.transpose([0, *range(2, rank), 1])
+    return result.transpose([0, *range(2, result.rank), 1])
 
 
 def _channels_first(x: Expr) -> Expr:

@@ -94,8 +94,7 @@ def qlinear_reduce_mean(node: Node, build: Build) -> Expr:
     x = _real(node, 0, build)
     axes = node.integers("axes")
     chosen = range(x.rank) if axes is None else build.axes(axes, x.rank)
-    y = x.mean(list(chosen), bool(node.integer("keepdims", 1)))
-    return _stored(y, node, 3, build)
+    return _stored(x.mean(list(chosen), bool(node.integer("keepdims", 1))), node, 3, build)
 
 
 @converts("QLinearSoftmax", domain=MICROSOFT, knows_quantized=True)
@@ -111,8 +110,7 @@ def qlinear_softmax(node: Node, build: Build) -> Expr:
 def qlinear_where(node: Node, build: Build) -> Expr:
     """condition, (x, scale, zero point), (y, scale, zero point), then those of the result."""
     chosen = where(node.operand(0), _real(node, 1, build), _real(node, 4, build))
-    own = node.operand(1).dtype
-    return _stored(chosen, node, 7, build, own)
+    return _stored(chosen, node, 7, build, node.operand(1).dtype)
 
 
 @converts("QLinearConcat", domain=MICROSOFT, knows_quantized=True)

@@ -195,8 +195,7 @@ class _Computed:
                 weights.append(do("add", weight, 1.0))
                 continue
             # a d³ - 5 a d² + 8 a d - 4 a, by Horner
-            weight = do("sub", do("mul", d, a), 5 * a)
-            weight = do("add", do("mul", weight, d), 8 * a)
+            weight = do("add", do("mul", do("sub", do("mul", d, a), 5 * a), d), 8 * a)
             weights.append(do("sub", do("mul", weight, d), 4 * a))
         taps, table = self._taps(positions), self._taps(weights)
         if manner.exclude_outside:

@@ -35,8 +35,7 @@ def affine_grid(node: Node, build: Build) -> Expr:
     centers = np.meshgrid(*(_centers(size, align) for size in spatial), indexing="ij")
     places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
     points = build.weight(places.astype(theta.dtype))
-    mapped = points @ theta.transpose([0, 2, 1])
-    return mapped.reshape([batch, *spatial, axes])
+    return (points @ theta.transpose([0, 2, 1])).reshape([batch, *spatial, axes])
 
 
 def _centers(size: int, align: bool) -> np.ndarray:
@@ -88,8 +87,7 @@ def _pixels(place: Expr, size: int, align_corners: bool) -> Expr:
     shifted = place + 1
     if align_corners:
         return shifted * ((size - 1) / 2)
-    scaled = shifted * (size / 2)
-    return scaled - 0.5
+    return shifted * (size / 2) - 0.5
 
 
 # -- regions of interest -------------------------------------------------------------------------

@@ -79,8 +79,7 @@ def attention(node: Node, build: Build) -> Sequence[Expr]:
     result = mixed.transpose([0, 2, 1, 3]).reshape([x.dim(0), x.dim(1), sizes[2]])
     if len(node.results) < 2:
         return [result]
-    present = build.concat([key.unsqueeze([0]), value.unsqueeze([0])], 0)
-    return [result, present]
+    return [result, build.concat([key.unsqueeze([0]), value.unsqueeze([0])], 0)]
 
 
 @converts("MultiHeadAttention", domain=MICROSOFT)
@@ -115,9 +114,9 @@ def _projected(node: Node, heads: int) -> list[Expr]:
     query, key, value = node.operand(0), node.optional(1), node.optional(2)
     bias = node.optional(3)
     if query.rank == 5:  # (batch, rows, heads, 3, size)
-        found = [_unpacked(query, part) for part in range(3)]
+        found = [query.slice(3, part, part + 1).squeeze([3]) for part in range(3)]
     elif key is not None and key.rank == 5:  # (batch, rows, heads, 2, size)
-        found = [query, *[_unpacked(key, part) for part in range(2)]]
+        found = [query, *[key.slice(3, part, part + 1).squeeze([3]) for part in range(2)]]
     elif key is not None and value is not None:
         found = [query, key, value]
     else:
@@ -136,11 +135,6 @@ def _projected(node: Node, heads: int) -> list[Expr]:
         first += heads * size
         parts.append(_by_heads(part, heads, size))
     return parts
-
-
-def _unpacked(packed: Expr, part: int) -> Expr:
-    """One of the tensors that lie side by side in (batch, rows, heads, parts, size)."""
-    return packed.slice(3, part, part + 1).squeeze([3])
 
 
 def _by_heads(x: Expr, heads: int, size: int) -> Expr:

@@ -134,8 +134,7 @@ class _Cache:
     @cached_property
     def lasts(self) -> Expr:
         """(batch, 1): the position of the last token of each sequence."""
-        lengths = self.node.operand(_LENGTHS).astype(np.int64)
-        return lengths.reshape([self.query.dim(0), 1])
+        return self.node.operand(_LENGTHS).astype(np.int64).reshape([self.query.dim(0), 1])
 
     @cached_property
     def ends(self) -> Expr:
@@ -175,14 +174,12 @@ class _Cache:
         if self.new is not None:
             return self.ends - self.new
         zero = build.weight(np.zeros((1, 1), np.int64))
-        behind = self.ends - length(self.query, 1, build)
-        return self._if_first(zero, behind)
+        return self._if_first(zero, self.ends - length(self.query, 1, build))
 
     @cached_property
     def rows(self) -> Expr:
         """(batch or 1, rows): the position of each new row."""
-        build = self.build
-        return self.begins + counted(self.query, 1, build)
+        return self.begins + counted(self.query, 1, self.build)
 
     @property
     def angles(self) -> Expr:
@@ -197,8 +194,7 @@ class _Cache:
             return given
         given = given.astype(np.int64)
         begin = given.slices({0: (0, 1, 1), 1: (0, 1, 1)})
-        first = begin + counted(self.query, 1, build)
-        return self._if_first(first, given)
+        return self._if_first(begin + counted(self.query, 1, build), given)
 
     @cached_property
     def capacity(self) -> Expr:
@@ -271,5 +267,4 @@ def _widened(bias: Expr | None, key: Expr, build: Build) -> Expr | None:
     if bias is None or bias.shape[3] == key.shape[2]:
         return bias
     last = length(bias, 3, build) - build.weight(np.array(1, np.int64))
-    columns = minimum(counted(key, 2, build), last)
-    return build.value(GatherOp, [bias, columns], axis=3)
+    return build.value(GatherOp, [bias, minimum(counted(key, 2, build), last)], axis=3)

@@ -70,9 +70,7 @@ def activated(x: Expr, name: str, parameters: Sequence[float], build: Build) -> 
             alpha, gamma = values
             return x.unary("elu", alpha).scaled(gamma)
         case "softsign":
-            size = abs(x) + 1
-            return x / size
+            return x / (abs(x) + 1)
         case "thresholdedrelu":
-            passes = x > values[0]
-            return where(passes, x, 0)
+            return where(x > values[0], x, 0)
     return x.unary(name.lower())

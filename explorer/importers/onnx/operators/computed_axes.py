@@ -29,7 +29,7 @@ def unsqueeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     is_old = _numbers([1] * rank, build) - is_new
     number = _before(is_old, rank, build)
     sizes = _sizes_at(number, x, build)
-    return _reshaped(x, sizes * is_old + is_new, build)
+    return build.value(ReshapeOp, [x, sizes * is_old + is_new], allow_zero=True)
 
 
 def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
@@ -46,7 +46,7 @@ def squeeze_by_data(x: Expr, axes: Expr, build: Build) -> Expr:
     fits = (wanted == number.unsqueeze([0])).astype(np.int64)
     chosen = fits * is_kept.unsqueeze([0])
     sizes = build.shape_vector(x.all_sizes()).unsqueeze([0])
-    return _reshaped(x, (chosen * sizes).sum([1]), build)
+    return build.value(ReshapeOp, [x, (chosen * sizes).sum([1])], allow_zero=True)
 
 
 def _count(axes: Expr) -> int:
@@ -62,8 +62,7 @@ def _is_among(axes: Expr, rank: int, build: Build) -> Expr:
     behind = axes + build.weight(np.array(rank))
     front = where(axes < zero, behind, axes)
     numbers = build.weight(np.arange(rank)[:, np.newaxis])
-    is_it = (numbers == front.unsqueeze([0])).astype(np.int64)
-    return is_it.max([1])
+    return (numbers == front.unsqueeze([0])).astype(np.int64).max([1])
 
 
 def _before(marked: Expr, rank: int, build: Build) -> Expr:
@@ -82,7 +81,3 @@ def _sizes_at(number: Expr, x: Expr, build: Build) -> Expr:
 
 def _numbers(numbers: list[int], build: Build) -> Expr:
     return build.weight(np.array(numbers, np.int64))
-
-
-def _reshaped(x: Expr, sizes: Expr, build: Build) -> Expr:
-    return build.value(ReshapeOp, [x, sizes], allow_zero=True)

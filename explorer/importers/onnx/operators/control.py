@@ -369,7 +369,7 @@ def _scan(found: _Scan, operands: Sequence[Expr], build: Build) -> list[Expr]:
             number, *present = build.arguments(block)
             number.value.name_hint = "iteration"
             slices = [
-                _scanned(x, axis, last - number if backwards else number, build)
+                build.value(GatherOp, [x, last - number if backwards else number], axis=axis)
                 for x, axis, backwards in zip(inputs, axes, found.input_directions, strict=True)
             ]
             results = build.inline(found.body, [*present, *slices])
@@ -389,11 +389,6 @@ def _scan(found: _Scan, operands: Sequence[Expr], build: Build) -> list[Expr]:
         )
     ]
     return [*found_results[: len(states)], *turned]
-
-
-def _scanned(x: Expr, axis: int, number: Expr, build: Build) -> Expr:
-    """One slice of an axis, which goes."""
-    return build.value(GatherOp, [x, number], axis=axis)
 
 
 def _turned(rows: Expr, axis: int, is_backwards: bool, build: Build) -> Expr:

@@ -125,8 +125,7 @@ def legacy_binary(node: Node, build: Build) -> Expr:
 def power(node: Node, build: Build) -> Expr:
     base, exponent = node.operand(0), node.operand(1)
     if exponent.is_float and not base.is_float:
-        wide = base.astype(exponent.dtype) ** exponent
-        return wide.astype(base.dtype)
+        return (base.astype(exponent.dtype) ** exponent).astype(base.dtype)
     return base ** exponent.astype(base.dtype)
 
 

@@ -150,8 +150,7 @@ def _squeeze(x: Expr, axes: Sequence[int] | None, build: Build) -> Expr:
 @converts("Concat")
 def concat(node: Node, build: Build) -> Expr:
     operands = node.given()
-    axis = build.axis(node.integer("axis", 1), operands[0].rank)
-    return build.concat(operands, axis)
+    return build.concat(operands, build.axis(node.integer("axis", 1), operands[0].rank))
 
 
 @converts("Split", until=12)

@@ -60,8 +60,7 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[Expr]:
     shape = x.sizes(range(x.rank), "a dropout in training")
     generator = np.random.RandomState(node.integer("seed"))
     mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
-    kept = build.value(SelectOp, [mask, x, x.constant(0)])
-    return [kept.scaled(1 / (1 - ratio)), mask]
+    return [build.value(SelectOp, [mask, x, x.constant(0)]).scaled(1 / (1 - ratio)), mask]
 
 
 def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:
@@ -79,8 +78,7 @@ def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:
     one = build.weight(np.array(1.0))
     factor = one / (one - ratio)
     scale = where(training, factor, one)
-    chosen = where(mask, x, 0)
-    return [chosen * scale.astype(x.dtype), mask]
+    return [where(mask, x, 0) * scale.astype(x.dtype), mask]
 
 
 @converts("BatchNormalization")
@@ -119,8 +117,7 @@ def _train_batch_norm(
 def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr, Expr]:
     """The mean along axes, which stay with size 1, x without it, and the variance."""
     mean, centered = build.centered(x, axes)
-    squares = centered * centered
-    return mean, centered, squares.mean(axes, True)
+    return mean, centered, (centered * centered).mean(axes, True)
 
 
 @converts("SimplifiedLayerNormalization")
@@ -137,8 +134,7 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
         return [y]
     wide = x.astype(np.float32)
     axes = list(range(axis, x.rank))
-    squares = wide * wide
-    return [y, _inverse_root(squares.mean(axes, True), epsilon)]
+    return [y, _inverse_root((wide * wide).mean(axes, True), epsilon)]
 
 
 @converts("LayerNormalization")
@@ -159,8 +155,7 @@ def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
 
 def _inverse_root(x: Expr, epsilon: float) -> Expr:
     """1 / sqrt(x + epsilon)"""
-    raised = x + epsilon
-    return raised.sqrt().reciprocal()
+    return (x + epsilon).sqrt().reciprocal()
 
 
 @converts("InstanceNormalization")
@@ -194,9 +189,7 @@ def mean_variance_normalization(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     axes = build.axes(node.integers("axes") or (0, 2, 3), x.rank)
     _, centered, variance = _statistics(x.wide(), axes, build)
-    deviation = variance.sqrt()
-    deviation = deviation + 1e-9
-    return (centered / deviation).astype(x.dtype)
+    return (centered / (variance.sqrt() + 1e-9)).astype(x.dtype)
 
 
 @converts("LRN")

@@ -105,8 +105,7 @@ def _window(node: Node, x: Expr) -> tuple[Window, tuple[int, ...]]:
         raise ValueError("attribute kernel_shape is missing")
     window = window_of(node, x, sizes)
     if node.integer("ceil_mode", 0) and set(window.strides) != {1}:
-        known = x.sizes(range(2, 2 + window.rank), "ceil_mode")
-        return window, window.surpluses(known)
+        return window, window.surpluses(x.sizes(range(2, 2 + window.rank), "ceil_mode"))
     lacking = [window.missing(a, x.size(2 + a)) for a in range(window.rank)]
     return window, tuple(
         n if n < stride else 0 for n, stride in zip(lacking, window.strides, strict=True)

@@ -107,8 +107,7 @@ def dequantize(node: Node, build: Build) -> Expr:
     if zero_point is not None and isinstance(x.element_type, IntegerType):
         zero = _aligned(zero_point, node, x, build).astype(wide)
         real = real - zero
-    aligned = _aligned(scale.astype(wide), node, x, build)
-    return (real * aligned).astype(dtype)
+    return (real * _aligned(scale.astype(wide), node, x, build)).astype(dtype)
 
 
 def _typed(
@@ -138,8 +137,7 @@ def _quantized(x: Expr, zero: Expr | None, dtype: np.dtype) -> Expr:
         rounded = rounded + zero.astype(rounded.dtype)
     low, high = integer_range(dtype)
     clipped = rounded.clip(float(low), float(high))
-    is_nan = rounded.is_nan()
-    return where(is_nan, low, clipped).astype(dtype)
+    return where(rounded.is_nan(), low, clipped).astype(dtype)
 
 
 def integer_range(dtype: np.dtype) -> tuple[int, int]:
@@ -271,8 +269,7 @@ def qlinear_matmul(node: Node, build: Build) -> Expr:
     )
     product = _one(matmul.convert(replace(node, operands=operands), build))
     left_scale, right_scale = left_scale.wide(), right_scale.wide()
-    scale = _per_row(left_scale) * right_scale
-    return _requantized(product, scale, node, 6)
+    return _requantized(product, _per_row(left_scale) * right_scale, node, 6)
 
 
 @dataclass(frozen=True)
@@ -335,8 +332,7 @@ def requantize_by_shift(node: Node, build: Build) -> Expr:
         sums = _whole_sums(x, build.stored(factor), build.stored(offset), divisor, build)
     if sums is None:
         scaled = x * factor + offset
-        divided = scaled.scaled(1 / divisor) + 0.5
-        return build.unary("clip", divided.floor(), *limits)
+        return build.unary("clip", (scaled.scaled(1 / divisor) + 0.5).floor(), *limits)
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
     by = RequantizationAttr.get(kind, BY_SHIFT, (int(limits[0]), int(limits[1])))
     stored = build.value(RequantizeOp, [sums], by=by)
@@ -354,12 +350,12 @@ def _whole_sums(
     if factor is None or offset is None or not factor.size:
         return None
     is_power = np.frexp(divisor)[0] == 0.5 and divisor >= 1
-    if not is_power or factor.min() <= 0 or factor.max() >= 1 << DOUBLED_BITS:
+    if not is_power or factor.min() <= 0 or factor.max() >= (1 << DOUBLED_BITS):
         return None
     if not all(np.array_equal(array, np.rint(array)) for array in (factor, offset)):
         return None
     rank, factors = x.rank, factor.astype(np.int64)
-    if max(factor.ndim, offset.ndim) > rank or np.abs(offset).max() > 1 << DOUBLED_BITS:
+    if max(factor.ndim, offset.ndim) > rank or np.abs(offset).max() > (1 << DOUBLED_BITS):
         return None
     shape = (1,) * (rank - factor.ndim) + factor.shape
     along = [axis for axis, size in enumerate(shape) if size > 1 and np.ptp(factor)]
@@ -404,8 +400,7 @@ def _requantized(y: Expr, scale: Expr, node: Node, first: int) -> Expr:
     least: products of scales are too small for half precision."""
     result_scale, zero = node.operand(first).wide(), node.operand(first + 1)
     factor = scale / result_scale
-    real = y.astype(factor.dtype) * factor
-    return _quantized(real, zero, zero.dtype)
+    return _quantized(y.astype(factor.dtype) * factor, zero, zero.dtype)
 
 
 def _one(result: Imported | Sequence[Imported | None]) -> Expr:

@@ -33,8 +33,7 @@ def random_like(node: Node, build: Build) -> Expr:
     dtype = x.dtype
     if "dtype" in node.attributes:
         dtype = dtype_of(node.integer("dtype"), "the result")
-    shape = x.sizes(range(x.rank), "a random tensor")
-    return _drawn(node, shape, dtype, build)
+    return _drawn(node, x.sizes(range(x.rank), "a random tensor"), dtype, build)
 
 
 @converts("Multinomial", since=7)

@@ -95,8 +95,7 @@ def top_k(node: Node, build: Build) -> Sequence[Expr]:
 def hardmax(node: Node, build: Build) -> Expr:
     """1 at the first maximum along the axis, 0 elsewhere."""
     x = node.operand(0)
-    axis = build.axis(node.integer("axis", -1), x.rank)
-    return _hardmax(x, axis, build)
+    return _hardmax(x, build.axis(node.integer("axis", -1), x.rank), build)
 
 
 @converts("Hardmax", until=12)
@@ -106,8 +105,7 @@ def flattening_hardmax(node: Node, build: Build) -> Expr:
     rank = x.rank
     axis = build.axis(node.integer("axis", 1), rank)
     count = math.prod(x.sizes(range(axis, rank), "hardmax over several axes"))
-    flat = x.reshape([-1, count])
-    return _hardmax(flat, 1, build).reshape(x.all_sizes())
+    return _hardmax(x.reshape([-1, count]), 1, build).reshape(x.all_sizes())
 
 
 def _hardmax(x: Expr, axis: int, build: Build) -> Expr:
@@ -125,8 +123,7 @@ def lp_normalization(node: Node, build: Build) -> Expr:
     axis = build.axis(node.integer("axis", -1), x.rank)
     norm = build.value(ReduceOp, [x], kind=_norm_kind(node), axes=[axis], keepdims=True)
     zero = x.constant(0)
-    is_zero = norm == zero
-    return build.value(SelectOp, [is_zero, zero, x / norm])
+    return build.value(SelectOp, [norm == zero, zero, x / norm])
 
 
 def _norm_kind(node: Node) -> str:
@@ -190,5 +187,4 @@ def _largest_exponentials(x: Expr, axes: Sequence[int]) -> Expr:
     count = hits.sum(axes, True)
     logarithm = count.astype(np.float64).log()
     total = greatest.astype(np.float64) + logarithm
-    is_single = count == 1
-    return where(is_single, greatest, total.astype(x.dtype))
+    return where(count == 1, greatest, total.astype(x.dtype))

@@ -147,8 +147,7 @@ def _columns_to_image(node: Node, build: Build) -> Expr:
     indices = build.weight(flat.reshape(-1, 1))
     summed = build.value(ScatterNdOp, [zeros, indices, updates], reduction="add")
     whole = summed.transpose([1, 2, 0]).reshape([batch, outer, *padded])
-    bounds = {2 + a: (pads[a], pads[a] + image[a], 1) for a in range(rank)}
-    return whole.slices(bounds)
+    return whole.slices({2 + a: (pads[a], pads[a] + image[a], 1) for a in range(rank)})
 
 
 def _along(values: np.ndarray, axis: int, rank: int) -> np.ndarray:

@@ -47,8 +47,7 @@ def unique(node: Node, build: Build) -> Sequence[Expr]:
         axis = build.axis(node.integer("axis"), x.rank)
     else:
         x, axis = x.reshape([-1]), 0
-    is_sorted = bool(node.integer("sorted", 1))
-    return build.values(UniqueOp, [x], axis=axis, is_sorted=is_sorted)
+    return build.values(UniqueOp, [x], axis=axis, is_sorted=bool(node.integer("sorted", 1)))
 
 
 @converts("NonMaxSuppression", since=10)

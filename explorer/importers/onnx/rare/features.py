@@ -28,16 +28,14 @@ def array_feature_extractor(node: Node, build: Build) -> Expr:
     x, indices = node.operand(0), node.operand(1)
     if x.rank == 1:
         x = x.unsqueeze([0])
-    flat = indices.reshape([-1])
-    return build.value(GatherOp, [x, flat], axis=x.rank - 1)
+    return build.value(GatherOp, [x, indices.reshape([-1])], axis=x.rank - 1)
 
 
 @converts("Binarizer", domain=DOMAIN)
 def binarizer(node: Node, build: Build) -> Expr:
     """1 above the threshold, 0 elsewhere."""
     x = node.operand(0)
-    threshold = x.constant(node.number("threshold", 0.0))
-    return (x > threshold).astype(x.dtype)
+    return (x > x.constant(node.number("threshold", 0.0))).astype(x.dtype)
 
 
 @converts("Scaler", domain=DOMAIN)
@@ -66,8 +64,7 @@ def normalizer(node: Node, build: Build) -> Expr:
         size = squares.sqrt()
     else:
         raise ValueError(f"norm {norm!r}; MAX, L1 or L2 expected")
-    is_nothing = size == 0.0
-    return x / where(is_nothing, 1.0, size)
+    return x / where(size == 0.0, 1.0, size)
 
 
 @converts("Imputer", domain=DOMAIN)
@@ -117,8 +114,7 @@ def one_hot_encoder(node: Node, build: Build) -> Expr:
         raise Unsupported("numbers, where the categories are strings")
     apart = x.astype(np.int64).unsqueeze([x.rank])
     found = apart == build.weight(np.array(categories, np.int64))
-    counts = build.weight(_is_last(categories))
-    return (found & counts).astype(np.float32)
+    return (found & build.weight(_is_last(categories))).astype(np.float32)
 
 
 def _is_last(categories: Sequence[int | str]) -> np.ndarray:
@@ -136,9 +132,7 @@ def string_one_hot_encoder(node: Node, build: Build) -> Expr:
     known = build.weight(encoded(np.array(categories, np.str_), "categories"))
     apart = codes.unsqueeze([codes.rank - 1])
     apart, known = of_one_width([apart, known])
-    found = is_equal(apart, known)
-    counts = build.weight(_is_last(categories))
-    return (found & counts).astype(np.float32)
+    return (is_equal(apart, known) & build.weight(_is_last(categories))).astype(np.float32)
 
 
 @converts("LabelEncoder", domain=DOMAIN, since=2)

@@ -80,9 +80,7 @@ def probit(x: Expr) -> Expr:
     half = logarithm * 0.5 + number(2 / (_PI * _A))
     under = half * half - logarithm.scaled(1 / _A)
     size = (under.sqrt() - half).sqrt()
-    is_negative = y < number(0.0)
-    signed = where(is_negative, -size, size)
-    return signed * 2**0.5
+    return where(y < number(0.0), -size, size) * 2**0.5
 
 
 def _softmax_zero(x: Expr) -> Expr:
@@ -91,8 +89,7 @@ def _softmax_zero(x: Expr) -> Expr:
     threshold = x.constant(_NEARLY_ZERO)
     is_zero = abs(x) <= threshold
     total = where(is_zero, 0.0, powers).sum([1], keepdims=True)
-    small = x * (-greatest).exp()
-    return where(is_zero, small, powers) / total
+    return where(is_zero, x * (-greatest).exp(), powers) / total
 
 
 def labels_of(node: Node, integers: str) -> np.ndarray:
@@ -117,9 +114,7 @@ def greatest(scores: Expr, build: Build) -> Expr:
 
 def above(scores: Expr, threshold: float) -> Expr:
     """(rows, 1) -> (rows): 1 where the score is above, else 0."""
-    flat = scores.squeeze([1])
-    is_above = flat > threshold
-    return is_above.astype(np.int64)
+    return (scores.squeeze([1]) > threshold).astype(np.int64)
 
 
 def rows_of(node: Node, keeps_double: bool = False) -> Expr:

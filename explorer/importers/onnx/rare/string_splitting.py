@@ -73,13 +73,13 @@ def _words(rows: Expr, limit: int, build: Build) -> _Parts:
     spaces = build.weight(np.array(space_codes(), np.int32))
     hits = rows.unsqueeze([2]) == spaces
     is_space = hits.astype(np.int64).max([2])
-    is_character = _flag(rows > 0)
-    is_word = _and_not(is_character, is_space)
-    begins = _and_not(is_word, _previous(is_word))
+    is_character = (rows > 0).astype(np.int64)
+    is_word = (is_character > is_space).astype(np.int64)
+    begins = (is_word > _previous(is_word)).astype(np.int64)
     numbers = _minus(_running(begins, build), 1, build)
     kept = is_word
     last = build.weight(np.array(limit, np.int64))
-    is_rest = _flag(numbers >= last)
+    is_rest = (numbers >= last).astype(np.int64)
     kept = maximum(kept, minimum(is_rest, is_character))
     counts = minimum(begins.sum([1]), _plus_one(limit, build))
     return _Parts(minimum(numbers, last), kept, counts)
@@ -90,15 +90,15 @@ def _between(delimiter: str, rows: Expr, limit: int, build: Build) -> _Parts:
     ends = _delimiters(delimiter, rows, build)
     counted = _running(ends, build)
     last = build.weight(np.array(limit, np.int64))
-    ends = minimum(ends, _flag(counted <= last))
+    ends = minimum(ends, (counted <= last).astype(np.int64))
     covered = ends
     for _ in range(len(delimiter) - 1):
         covered = maximum(ends, _following(covered))
-    is_character = _flag(rows > 0)
+    is_character = (rows > 0).astype(np.int64)
     numbers = minimum(counted, last)
     return _Parts(
         numbers,
-        _and_not(is_character, covered),
+        (is_character > covered).astype(np.int64),
         ends.sum([1]) + _plus_one(0, build),
     )
 
@@ -116,7 +116,7 @@ def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
     position = build.weight(np.array(alphabet, np.int32))
     hits = rows.unsqueeze([2]) == position
     numbered = build.weight(np.arange(1, len(alphabet) + 1))
-    symbols = (_flag(hits) * numbered).sum([2])
+    symbols = (hits.astype(np.int64) * numbered).sum([2])
     functions = build.value(GatherOp, [build.weight(table), symbols], axis=0)
     width = rows.sizes([1], "StringSplit")[0]
     distance = 1
@@ -127,7 +127,7 @@ def _delimiters(delimiter: str, rows: Expr, build: Build) -> Expr:
         functions = build.concat([functions.slices({1: (0, distance, 1)}), composed], 1)
         distance *= 2
     first = functions.slices({2: (0, 1, 1)}).squeeze([2])
-    return _flag(first == build.weight(np.array(states - 1)))
+    return (first == build.weight(np.array(states - 1))).astype(np.int64)
 
 
 def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
@@ -147,7 +147,7 @@ def _transitions(codes: Sequence[int], alphabet: Sequence[int]) -> np.ndarray:
 def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, build: Build) -> Expr:
     """(strings, count, width): the kept characters of each part, from its first place on."""
     place = build.weight(np.arange(width)).broadcast_to([strings, width])
-    is_first = _and_not(parts.kept, _previous(parts.kept))
+    is_first = (parts.kept > _previous(parts.kept)).astype(np.int64)
     # Where each part begins; what is not kept goes to a place behind all parts.
     begins = build.weight(np.zeros((strings, count + 1), np.int64))
     outside = build.weight(np.array(count, np.int64))
@@ -156,8 +156,7 @@ def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, bui
     inside = maximum(parts.numbers, build.weight(np.array(0, np.int64)))
     begin = build.value(GatherElementsOp, [begins, inside], axis=1)
     offset = place - begin
-    flat = inside * build.weight(np.array(width, np.int64))
-    flat = flat + offset
+    flat = inside * build.weight(np.array(width, np.int64)) + offset
     outside = build.weight(np.array(count * width, np.int64))
     flat = where(parts.kept.astype(np.bool_), flat, outside)
     found = build.weight(np.zeros((strings, count * width + 1), np.int32))
@@ -166,14 +165,6 @@ def _placed(rows: Expr, parts: _Parts, strings: int, count: int, width: int, bui
 
 
 # -- rows of flags ---------------------------------------------------------------------------------
-
-
-def _flag(condition: Expr) -> Expr:
-    return condition.astype(np.int64)
-
-
-def _and_not(a: Expr, b: Expr) -> Expr:
-    return _flag(a > b)
 
 
 def _previous(x: Expr) -> Expr:

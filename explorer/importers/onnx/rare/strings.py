@@ -89,8 +89,7 @@ def concat(node: Node, build: Build) -> StringTensor:
     places = build.weight(np.arange(sum(widths)))
     behind = places - (length - _number(widths[0], build))
     behind = minimum(behind, _number(sum(widths), build))
-    source = where(places < length, places, behind)
-    source = source.broadcast_to([*shape, sum(widths)])
+    source = where(places < length, places, behind).broadcast_to([*shape, sum(widths)])
     return StringTensor(build.value(GatherElementsOp, [both, source], axis=len(shape)))
 
 
@@ -132,12 +131,10 @@ def _kept(rows: Expr, node: Node, build: Build) -> Expr:
         compared, known = of_one_width([compared, build.weight(table)])
         hits = is_equal(compared.unsqueeze([1]), known)
         found = hits.astype(np.int32).max([1])
-        stays = 1 - found
-        stays = stays.slice(0, 0, count - 1)
+        stays = (1 - found).slice(0, 0, count - 1)
     if count == 1:
         return build.weight(np.ones(1, np.int32))
-    is_any = stays.max([0], keepdims=True)
-    return build.concat([stays, 1 - is_any], 0)
+    return build.concat([stays, 1 - stays.max([0], keepdims=True)], 0)
 
 
 # -- what other operators on strings are made of ---------------------------------------------------
@@ -151,8 +148,7 @@ def is_equal(a: Expr, b: Expr) -> Expr:
 
 def lengths(codes: Expr) -> Expr:
     """(shape..., 1) of i64."""
-    used = codes > 0
-    return used.astype(np.int64).sum([codes.rank - 1], keepdims=True)
+    return (codes > 0).astype(np.int64).sum([codes.rank - 1], keepdims=True)
 
 
 def in_case(codes: Expr, action: str, build: Build) -> Expr:
@@ -179,8 +175,7 @@ def _cases(action: str) -> np.ndarray:
         other = change(chr(code))
         if len(other) == 1:
             table[code] = ord(other)
-    last = np.flatnonzero(table != np.arange(LARGEST + 1))[-1]
-    return table[: last + 1]
+    return table[: np.flatnonzero(table != np.arange(LARGEST + 1))[-1] + 1]
 
 
 def _check_locale(name: str) -> None:

@@ -53,8 +53,7 @@ def svm_regressor(node: Node, build: Build) -> Expr:
     y = build.matmul(kernels, build.weight(coefficients.reshape(-1, 1)), build.weight(rho[:1]))
     if not node.integer("one_class", 0):
         return y
-    is_above = y > 0.0
-    return where(is_above, y.constant(1.0), -1.0)
+    return where(y > 0.0, y.constant(1.0), -1.0)
 
 
 @converts("SVMClassifier", domain=scores.DOMAIN)
@@ -107,8 +106,7 @@ def _with_threshold(index: Expr, values: Expr, is_share: bool) -> Expr:
     """The second class where the greatest score is high enough, else the class that has it."""
     greatest = values.max([1], keepdims=False)
     kind, threshold = ("greater_equal", 0.5) if is_share else ("greater", 0.0)
-    is_above = greatest.binary(kind, threshold)
-    return where(is_above, 1, index)
+    return where(greatest.binary(kind, threshold), 1, index)
 
 
 # -- kernels and pairs -----------------------------------------------------------------------------
@@ -129,13 +127,11 @@ def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
     gamma, offset, degree = (float(np.float32(number)) for number in given[:3])
     if kind == "RBF":
         apart = x.unsqueeze([1]) - build.weight(vectors)
-        squares = (apart * apart).sum([2], keepdims=False)
-        return squares.scaled(-gamma).exp()
+        return (apart * apart).sum([2], keepdims=False).scaled(-gamma).exp()
     product = x @ build.weight(np.ascontiguousarray(vectors.T))
     if kind == "LINEAR":
         return product
-    moved = product.scaled(gamma)
-    moved = moved + offset
+    moved = product.scaled(gamma) + offset
     if kind == "SIGMOID":
         return moved.tanh()
     if degree not in (2.0, 3.0):
@@ -187,11 +183,8 @@ def _pair_shares(values: Expr, node: Node, build: Build) -> Expr:
     """The probability (rows, pairs) of the first of two classes, never quite 0 or 1."""
     pairs = values.sizes([1], "pairs of classes")[0]
     slopes, offsets = (_numbers(node, name, pairs)[:pairs] for name in ("prob_a", "prob_b"))
-    moved = values * build.weight(slopes)
-    moved = moved + build.weight(offsets)
-    share = moved.sigmoid()
-    rest = 1.0 - share
-    return rest.clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    moved = values * build.weight(slopes) + build.weight(offsets)
+    return (1.0 - moved.sigmoid()).clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
 
 
 def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
@@ -257,10 +250,8 @@ def _coupling_step(
         step = (energy - slope) / own
         total = step + 1.0
         gain = step * own + slope * 2.0
-        energy = energy + step * gain
-        energy = energy / total / total
-        gradient = gradient + step * row
-        gradient = gradient / total
+        energy = (energy + step * gain) / total / total
+        gradient = (gradient + step * row) / total
         unit = build.weight(np.eye(1, classes, index, dtype=np.float32))
         p = (p + step * unit) / total
     return p

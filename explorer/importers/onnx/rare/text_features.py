@@ -85,8 +85,7 @@ def _windows(grams: _Grams, length: int, most_skips: int) -> Iterator[np.ndarray
 def _occurrences(rows: Expr, windows: np.ndarray, grams: _Grams, build: Build) -> Expr:
     """(batch, entries): in how many windows each entry stands."""
     found = rows.take(windows, 1).unsqueeze([2])
-    hits = (found == build.weight(grams.tokens)).astype(np.float32)
-    return hits.min([3]).sum([1])
+    return (found == build.weight(grams.tokens)).astype(np.float32).min([3]).sum([1])
 
 
 def _weighted(total: Expr, node: Node, places: np.ndarray, build: Build) -> Expr:

@@ -85,8 +85,7 @@ def _corrected_rate(rate: Expr, step: Expr, alpha: float, beta: float, build: Bu
     powers = [b**exponent for b in (alpha, beta)]
     first, second = (one - power for power in powers)
     corrected = rate * second.sqrt() / first
-    is_later = step > 0
-    return build.value(SelectOp, [is_later, corrected, rate])
+    return build.value(SelectOp, [step > 0, corrected, rate])
 
 
 def _groups(node: Node, count: int) -> tuple[Expr, Expr, list[tuple[Expr, ...]]]:

@@ -50,8 +50,7 @@ def tree_ensemble_regressor(node: Node, build: Build) -> Expr:
         raise ValueError(f"{base.size} base values for {targets} targets")
     if base.size:
         total = total + build.weight(base)
-    values = scores.of_targets(total, scores.transform_of(node), build)
-    return values.astype(np.float32)
+    return scores.of_targets(total, scores.transform_of(node), build).astype(np.float32)
 
 
 @converts("TreeEnsembleClassifier", domain=scores.DOMAIN, until=4)

@@ -204,8 +204,7 @@ def aggregated(reached: Expr, forest: Forest, kind: str, build: Build) -> Expr:
         says = build.value(GatherOp, [build.weight(forest.says), reached], axis=0)
         weight = where(says, weight, neutral)
     total = weight.reduce(kind, [1])
-    is_none = total == neutral
-    return where(is_none, 0.0, total)
+    return where(total == neutral, 0.0, total)
 
 
 def has_spoken(reached: Expr, forest: Forest, build: Build) -> Expr:

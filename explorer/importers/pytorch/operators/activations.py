@@ -46,8 +46,7 @@ def elu(node: AtenNode, build: Build) -> Expr:
     if factor == 1.0:
         return x.unary("elu", alpha).scaled(scale)
     negative = x.scaled(factor).unary("elu", 1.0).scaled(alpha)
-    is_above = x > 0
-    return where(is_above, x, negative).scaled(scale)
+    return where(x > 0, x, negative).scaled(scale)
 
 
 def celu(node: AtenNode, build: Build) -> Expr:
@@ -58,8 +57,7 @@ def celu(node: AtenNode, build: Build) -> Expr:
 
 def selu(node: AtenNode, build: Build) -> Expr:
     """Klambauer et al., "Self-Normalizing Neural Networks", 2017."""
-    scaled = node.operand("self").unary("elu", 1.6732632423543772)
-    return scaled * 1.0507009873554805
+    return node.operand("self").unary("elu", 1.6732632423543772) * 1.0507009873554805
 
 
 def relu6(node: AtenNode, build: Build) -> Expr:
@@ -76,8 +74,7 @@ def hard_tanh(node: AtenNode, build: Build) -> Expr:
 def _clipped(x: Expr, low: float, high: float) -> Expr:
     if x.is_float:
         return x.clip(low, high)
-    x = maximum(x, low)
-    return minimum(x, high)
+    return minimum(maximum(x, low), high)
 
 
 def hard_sigmoid(node: AtenNode, build: Build) -> Expr:
@@ -93,8 +90,7 @@ def softplus(node: AtenNode, build: Build) -> Expr:
     smooth = scaled.softplus().scaled(1 / beta)
     if threshold >= 20:  # where both are the same number already
         return smooth
-    is_above = scaled > threshold
-    return where(is_above, x, smooth)
+    return where(scaled > threshold, x, smooth)
 
 
 def hard_shrink(node: AtenNode, build: Build) -> Expr:
@@ -138,9 +134,7 @@ def glu(node: AtenNode, build: Build) -> Expr:
     (size,) = x.sizes([axis], "halves")
     if size % 2:
         raise ValueError(f"axis {axis} has {size} elements, which have no halves")
-    value = x.slice(axis, 0, size // 2)
-    gate = x.slice(axis, size // 2, size).sigmoid()
-    return value * gate
+    return x.slice(axis, 0, size // 2) * x.slice(axis, size // 2, size).sigmoid()
 
 
 def softmax(node: AtenNode, build: Build) -> Expr:
@@ -157,8 +151,7 @@ def softmax(node: AtenNode, build: Build) -> Expr:
         "zero_masked": True if "safe" in node.call.target else None,
     }
     if not rank:
-        softened = build.value(SoftmaxOp, [x.unsqueeze([0])], axis=0, **properties)
-        return softened.squeeze([0])
+        return build.value(SoftmaxOp, [x.unsqueeze([0])], axis=0, **properties).squeeze([0])
     axis = build.axis(node.integer("dim", build), rank)
     return build.value(SoftmaxOp, [x], axis=axis, **properties)
 

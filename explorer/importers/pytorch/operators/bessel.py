@@ -21,7 +21,6 @@ from explorer.importers.pytorch.operators.special import (
     Formula,
     in_doubles,
     of_x,
-    plus,
     polynomial,
     where_less,
 )
@@ -56,7 +55,7 @@ def _first(x: Expr, order: int, sign: float, build: Build) -> Expr:
 
 def _second(x: Expr, order: int, sign: float, build: Build) -> Expr:
     """K, or -pi / 2 Y, near 0: logarithms of x and the first kind."""
-    logarithm = plus((x * 0.5).log(), np.euler_gamma)
+    logarithm = (x * 0.5).log() + np.euler_gamma
     main = logarithm * _first(x, order, sign, build)
     rest = _near(x, order, sign, True, build) * 0.5
     if not order:
@@ -76,10 +75,6 @@ def _expansion(order: int) -> list[float]:
     return found
 
 
-def _inverse_root(x: Expr) -> Expr:
-    return x.sqrt().reciprocal()
-
-
 def _split(x: Expr, bound: float) -> tuple[Expr, Expr]:
     """What near and what far formulas may compute with."""
     limit = x.constant(bound)
@@ -93,7 +88,7 @@ def _modified_first(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     low = _first(near, order, 1.0, build) * fading
     numbers = [(-1) ** k * a for k, a in enumerate(_expansion(order))]
     high = polynomial(numbers, far.reciprocal())
-    high = high * _inverse_root(far.scaled(2 * math.pi))
+    high = high * far.scaled(2 * math.pi).sqrt().reciprocal()
     value = where_less(size, _FAR, low, high)
     if not is_scaled:
         value = value * size.exp()
@@ -104,7 +99,7 @@ def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr
     near, far = _split(x, _FAR_K)
     low = _second(near, order, 1.0, build)
     high = polynomial(_expansion(order), far.reciprocal())
-    root = _inverse_root(far).scaled(math.sqrt(math.pi / 2))
+    root = far.sqrt().reciprocal().scaled(math.sqrt(math.pi / 2))
     high = high * root
     if is_scaled:
         low = low * near.exp()
@@ -115,10 +110,7 @@ def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr
 
 def _right_of_zero(x: Expr, limit: float, value: Expr) -> Expr:
     """The value; a limit at 0, and nothing left of it."""
-    left = x.constant(math.nan)
-    is_zero = x == 0
-    value = where(is_zero, limit, value)
-    return where_less(x, 0.0, left, value)
+    return where_less(x, 0.0, x.constant(math.nan), where(x == 0, limit, value))
 
 
 def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
@@ -130,14 +122,13 @@ def _waves(order: int, is_second: bool, x: Expr, build: Build) -> Expr:
     squared = square(inverse, build)
     p = polynomial(even, squared)
     q = polynomial(odd, squared) * inverse
-    phase = plus(x, -(2 * order + 1) * math.pi / 4)
+    phase = x + -(2 * order + 1) * math.pi / 4
     sine, cosine = (phase.unary(kind) for kind in ("sin", "cos"))
     if is_second:
         wave = p * sine + q * cosine
     else:
         wave = p * cosine - q * sine
-    root = _inverse_root(x).scaled(math.sqrt(2 / math.pi))
-    return wave * root
+    return wave * x.sqrt().reciprocal().scaled(math.sqrt(2 / math.pi))
 
 
 def _bessel_first(order: int, x: Expr, build: Build) -> Expr:

@@ -43,11 +43,7 @@ def joined(real: Expr, imaginary: Expr, build: Build) -> Expr:
 
 def times(left: Pair, right: Pair) -> Pair:
     (a, b), (c, d) = left, right
-    return _combined("sub", a, c, b, d), _combined("add", a, d, b, c)
-
-
-def _combined(kind: str, a: Expr, c: Expr, b: Expr, d: Expr) -> Expr:
-    return (a * c).binary(kind, b * d)
+    return (a * c).binary("sub", b * d), (a * d).binary("add", b * c)
 
 
 def over(left: Pair, right: Pair, build: Build) -> Pair:
@@ -65,8 +61,7 @@ def over(left: Pair, right: Pair, build: Build) -> Pair:
 
 
 def _exponential(a: Expr, b: Expr, build: Build) -> Pair:
-    size = a.exp()
-    return turned(size, b)
+    return turned(a.exp(), b)
 
 
 def turned(size: Expr, angle: Expr) -> Pair:
@@ -88,8 +83,7 @@ def square_root(a: Expr, b: Expr, build: Build) -> Pair:
     is_below = b < zero
     signed = where(is_below, -large, large)
     is_left = a < zero
-    real = where(is_left, abs(small), large)
-    return real, where(is_left, signed, small)
+    return where(is_left, abs(small), large), where(is_left, signed, small)
 
 
 def reciprocal(a: Expr, b: Expr, build: Build) -> Pair:
@@ -109,9 +103,7 @@ def _waves(first: str, second: str, factor: float = 1.0) -> Function:
 
     def function(a: Expr, b: Expr, build: Build) -> Pair:
         (f, g), (h, k) = (kinds.split() for kinds in (first, second))
-        real = a.unary(f) * b.unary(g)
-        imaginary = a.unary(h) * b.unary(k)
-        return real, imaginary.scaled(factor)
+        return a.unary(f) * b.unary(g), (a.unary(h) * b.unary(k)).scaled(factor)
 
     return function
 

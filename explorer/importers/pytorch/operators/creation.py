@@ -69,14 +69,12 @@ def constant_like(node: AtenNode, build: Build) -> Expr:
     """A tensor of zeros or of ones, with the shape of another."""
     x = node.operand("self")
     number = 1 if "ones" in node.call.target else 0
-    value = build.weight(np.array(number, _dtype(node, x)))
-    return filled(value, _shape(x), build)
+    return filled(build.weight(np.array(number, _dtype(node, x))), _shape(x), build)
 
 
 def scalar_tensor(node: AtenNode, build: Build) -> Expr:
     """A number as a tensor without axes."""
-    name = node.first()
-    return _number(node, node.argument(name), node.result_dtype(), build)
+    return _number(node, node.argument(node.first()), node.result_dtype(), build)
 
 
 def arange(node: AtenNode, build: Build) -> Expr:
@@ -89,8 +87,7 @@ def arange(node: AtenNode, build: Build) -> Expr:
     if not any(isinstance(a, Ref) for a in found):
         start, end, step = (_plain(a) for a in found)
         count = max(int(np.ceil((end - start) / step)), 0)
-        numbers = start + np.arange(count) * step
-        return build.weight(np.asarray(numbers).astype(dtype))
+        return build.weight(np.asarray(start + np.arange(count) * step).astype(dtype))
     scalars = [_number(node, a, np.dtype(np.int64), build) for a in found]
     return build.value(RangeOp, scalars).astype(dtype)
 

@@ -86,8 +86,7 @@ def reversed_subtract(node: AtenNode, build: Build) -> Expr:
 def _sum(kind: str, left: Expr, right: Expr, node: AtenNode) -> Expr:
     if left.dtype == np.bool_:
         return left.binary("or" if kind == "add" else "xor", right)
-    alpha = node.scalar("alpha", 1.0)
-    return left.binary(kind, right.scaled(alpha))
+    return left.binary(kind, right.scaled(node.scalar("alpha", 1.0)))
 
 
 def divide(node: AtenNode, build: Build) -> Expr:
@@ -198,9 +197,7 @@ def angle_of(x: Expr, y: Expr, build: Build) -> Expr:
     is_left, is_below = x < zero, y < zero
     half_turn = build.select(is_below, x.constant(-math.pi), x.constant(math.pi))
     angle = build.select(is_left, angle + half_turn, angle)
-    is_vertical = x == zero
-    quarter = y.sign().scaled(math.pi / 2)
-    return build.select(is_vertical, quarter, angle)
+    return build.select(x == zero, y.sign().scaled(math.pi / 2), angle)
 
 
 def hypot(node: AtenNode, build: Build) -> Expr:
@@ -229,8 +226,7 @@ def next_after(node: AtenNode, build: Build) -> Expr:
     from_zero = build.select(y < zero, -least, least)
     found = build.select(x == zero, from_zero, moved)
     found = build.select(x == y, y, found)
-    is_nan = x.is_nan() | y.is_nan()
-    return build.select(is_nan, x + y, found)
+    return build.select(x.is_nan() | y.is_nan(), x + y, found)
 
 
 def length_of(x: Expr, y: Expr, build: Build) -> Expr:
@@ -281,11 +277,9 @@ def is_close(node: AtenNode, build: Build) -> Expr:
     if not x.is_float:
         x, y = (value.astype(np.float64) for value in (x, y))
     distance = abs(x - y)
-    allowed = abs(y).scaled(node.number("rtol", 1e-5))
-    allowed = allowed + node.number("atol", 1e-8)
+    allowed = abs(y).scaled(node.number("rtol", 1e-5)) + node.number("atol", 1e-8)
     infinite = distance.unary("is_infinite", 1.0, 1.0)
-    near = distance <= allowed
-    near = near & ~infinite
+    near = (distance <= allowed) & ~infinite
     result = is_equal | near
     if node.flag("equal_nan"):
         both = x.is_nan() & y.is_nan()
@@ -304,8 +298,7 @@ def heaviside(node: AtenNode, build: Build) -> Expr:
 def load_exponent(node: AtenNode, build: Build) -> Expr:
     """self 2^other"""
     x = as_float(node.operand("self"))
-    power = x.constant(2) ** as_value(node, "other", x.dtype, build)
-    return x * power
+    return x * x.constant(2) ** as_value(node, "other", x.dtype, build)
 
 
 # -- three operands --------------------------------------------------------------------------------
@@ -341,24 +334,21 @@ def clamp(node: AtenNode, build: Build) -> Expr:
 def lerp(node: AtenNode, build: Build) -> Expr:
     """self + weight (end - self)"""
     x, end = promoted(node, ("self", "end"), build)
-    weight = as_value(node, "weight", x.dtype, build)
-    return x + weight * (end - x)
+    return x + as_value(node, "weight", x.dtype, build) * (end - x)
 
 
 def add_product(node: AtenNode, build: Build) -> Expr:
     """self + value tensor1 tensor2, or the quotient of both"""
     x, first, second = promoted(node, ("self", "tensor1", "tensor2"), build)
     kind = "mul" if plain_name(node) == "addcmul" else "div"
-    term = first.binary(kind, second).scaled(node.scalar("value", 1.0))
-    return x + term
+    return x + first.binary(kind, second).scaled(node.scalar("value", 1.0))
 
 
 def masked_fill(node: AtenNode, build: Build) -> Expr:
     """value where the mask holds, else self."""
     x = node.operand("self")
     mask = node.operand("mask").astype(np.bool_)
-    value = as_value(node, "value", x.dtype, build)
-    return build.value(SelectOp, [mask, value, x])
+    return build.value(SelectOp, [mask, as_value(node, "value", x.dtype, build), x])
 
 
 def _overloads(names: dict[str, str], *overloads: str) -> list[str]:

@@ -61,8 +61,7 @@ def _bags(node: AtenNode, places: Expr, build: Build) -> Expr:
     padding = node.integer("padding_idx", build, -1)
     if padding < 0:
         return is_in
-    is_padding = places == padding
-    return is_in & ~is_padding
+    return is_in & ~(places == padding)
 
 
 def shortened(node: AtenNode, build: Build) -> Expr:
@@ -78,8 +77,7 @@ def shortened(node: AtenNode, build: Build) -> Expr:
     is_taken = uses > 0
     is_long = length > longest
     one = table.constant(1)
-    factor = where(is_taken & is_long, factor, one)
-    return table * factor
+    return table * where(is_taken & is_long, factor, one)
 
 
 CONVERTERS = {

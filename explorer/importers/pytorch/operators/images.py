@@ -99,8 +99,7 @@ def _pixels(place: Expr, size: int, is_aligned: bool) -> Expr:
     shifted = place + 1
     if is_aligned:
         return shifted.scaled((size - 1) / 2)
-    scaled = shifted.scaled(size / 2)
-    return scaled - 0.5
+    return shifted.scaled(size / 2) - 0.5
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -172,8 +171,7 @@ def affine_grid(node: AtenNode, build: Build) -> Expr:
     centers = np.meshgrid(*(_centers(size, is_aligned) for size in spatial), indexing="ij")
     places = np.stack([*reversed(centers), np.ones(spatial)], -1).reshape(-1, axes + 1)
     points = build.weight(places.astype(theta.dtype))
-    mapped = points @ theta.transpose([0, 2, 1])
-    return mapped.reshape([batch, *spatial, axes])
+    return (points @ theta.transpose([0, 2, 1])).reshape([batch, *spatial, axes])
 
 
 def _centers(size: int, is_aligned: bool) -> np.ndarray:

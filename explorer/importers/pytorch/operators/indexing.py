@@ -261,8 +261,7 @@ def nonzero(node: AtenNode, build: Build) -> Expr:
     """(count, axes): the coordinates of all elements other than 0."""
     x = node.operand("self")
     if not x.rank:  # a number has no coordinates, and may be there or not
-        places = build.value(NonZeroOp, [x.reshape([1])])
-        return places.slice(0, 0, 0).transpose([1, 0])
+        return build.value(NonZeroOp, [x.reshape([1])]).slice(0, 0, 0).transpose([1, 0])
     return build.value(NonZeroOp, [x]).transpose([1, 0])
 
 
@@ -272,8 +271,7 @@ def masked_select(node: AtenNode, build: Build) -> Expr:
     known = [tuple(v.sizes(range(v.rank), "a mask that broadcasts")) for v in (x, mask)]
     shape = list(np.broadcast_shapes(*known))
     x, mask = (expanded(v, shape).reshape([-1]) for v in (x, mask))
-    positions = build.value(NonZeroOp, [mask]).squeeze([0])
-    return build.value(GatherOp, [x, positions], axis=0)
+    return build.value(GatherOp, [x, build.value(NonZeroOp, [mask]).squeeze([0])], axis=0)
 
 
 def masked_scatter(node: AtenNode, build: Build) -> Expr:

@@ -16,8 +16,7 @@ def cat(node: AtenNode, build: Build) -> Expr:
     """Tensors one behind the other along an axis, in one element type."""
     tensors = _of_one_type(node)
     kept = [t for t in tensors if t.shape != (0,)] or tensors[:1]
-    axis = build.axis(node.integer("dim", build, 0), kept[0].rank)
-    return build.concat(kept, axis)
+    return build.concat(kept, build.axis(node.integer("dim", build, 0), kept[0].rank))
 
 
 def stack(node: AtenNode, build: Build) -> Expr:

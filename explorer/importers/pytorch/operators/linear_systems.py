@@ -169,15 +169,13 @@ def inverted(matrix: Expr, build: Build) -> Expr:
 def unit_like(matrix: Expr, build: Build) -> Expr:
     """Ones on the diagonal of every matrix, zeros elsewhere."""
     (size,) = matrix.sizes([matrix.rank - 1], "a unit matrix")
-    unit = build.weight(np.eye(size, dtype=matrix.dtype))
-    return expanded(unit, matrix.all_sizes())
+    return expanded(build.weight(np.eye(size, dtype=matrix.dtype)), matrix.all_sizes())
 
 
 def _solved(matrix: Expr, right: Expr, is_left: bool, build: Build) -> Expr:
     """The solution for matrices and right sides that broadcast."""
     if not is_left:
-        turned = _solved(transposed(matrix), transposed(right), True, build)
-        return transposed(turned)
+        return transposed(_solved(transposed(matrix), transposed(right), True, build))
     return build.value(SolveOp, [*_in_one_batch(matrix, right)])
 
 

@@ -36,23 +36,6 @@ def _reduced(x: Expr, node: AtenNode, build: Build) -> Expr:
     return x.reduce("mean" if reduction == _MEAN else "sum", range(x.rank))
 
 
-def _plus(x: Expr, number: float) -> Expr:
-    return x + number
-
-
-def _one_minus(x: Expr) -> Expr:
-    return 1 - x
-
-
-def _is(x: Expr, number: float) -> Expr:
-    return x == number
-
-
-def _where(condition: Expr, x: Expr) -> Expr:
-    """x, and 0 where the condition does not hold."""
-    return where(condition, x, 0)
-
-
 # -- two tensors, element by element ---------------------------------------------------------------
 
 
@@ -70,16 +53,14 @@ def _smooth_distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     if beta == 0:
         return apart
     near = square(apart, build).scaled(0.5 / beta)
-    is_near = apart < beta
-    return where(is_near, near, _plus(apart, -beta / 2))
+    return where(apart < beta, near, apart + -beta / 2)
 
 
 def _huber(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """d^2 / 2 below delta, delta (d - delta / 2) above."""
     delta, apart = node.number("delta", 1.0), _distances(x, y, node, build)
     near = square(apart, build) * 0.5
-    is_near = apart < delta
-    return where(is_near, near, _plus(apart, -delta / 2).scaled(delta))
+    return where(apart < delta, near, (apart + -delta / 2).scaled(delta))
 
 
 def _divergence(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
@@ -87,8 +68,7 @@ def _divergence(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     if node.flag("log_target"):
         return y.exp() * (y - x)
     entropy = y * y.log()
-    entropy = where(_is(y, 0), 0, entropy)
-    return entropy - y * x
+    return where(y == 0, 0, entropy) - y * x
 
 
 def _soft_margins(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
@@ -100,8 +80,7 @@ def _hinges(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """x where y is 1, max(0, margin - x) where it is -1, both elsewhere."""
     margin = x.constant(node.number("margin", 1.0))
     zero = x.constant(0)
-    far = where(_is(y, 1), zero, (margin - x).relu())
-    return far + where(_is(y, -1), zero, x)
+    return where(y == 1, zero, (margin - x).relu()) + where(y == -1, zero, x)
 
 
 def _poisson(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
@@ -109,15 +88,13 @@ def _poisson(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     if node.flag("log_input", True):
         loss = x.exp() - y * x
     else:
-        logarithm = _plus(x, node.number("eps", 1e-8)).log()
+        logarithm = (x + node.number("eps", 1e-8)).log()
         loss = x - y * logarithm
     if not node.flag("full"):
         return loss
     stirling = y * y.log() - y
     root = y.scaled(2 * math.pi).log() * 0.5
-    is_large = y > 1
-    term = _where(is_large, stirling + root)
-    return loss + term
+    return loss + where(y > 1, stirling + root, 0)
 
 
 _ELEMENTWISE: dict[str, Callable[[Expr, Expr, AtenNode, Build], Expr]] = {
@@ -146,7 +123,7 @@ def binary_cross_entropy(node: AtenNode, build: Build) -> Expr:
     rest = log_plus_one(-x, build)
     logarithms = [maximum(v, least) for v in (x.log(), rest)]
     first = y * logarithms[0]
-    second = _one_minus(y) * logarithms[1]
+    second = (1 - y) * logarithms[1]
     loss = -(first + second)
     return _reduced(loss if weight is None else loss * weight, node, build)
 
@@ -157,9 +134,9 @@ def binary_cross_entropy_of_logits(node: AtenNode, build: Build) -> Expr:
     positive = node.optional("pos_weight")
     rest = (-x).softplus()
     if positive is not None:
-        share = _plus(positive, -1.0) * y
-        rest = _plus(share, 1.0) * rest
-    loss = _one_minus(y) * x + rest
+        share = (positive + -1.0) * y
+        rest = (share + 1.0) * rest
+    loss = (1 - y) * x + rest
     return _reduced(loss if weight is None else loss * weight, node, build)
 
 
@@ -176,7 +153,7 @@ def cross_entropy(node: AtenNode, build: Build) -> Expr:
         return _of_classes(logarithms, target, axis, smoothing, node, build)
     (classes,) = x.sizes([axis], "classes")
     if smoothing:
-        target = _plus(target.scaled(1 - smoothing), smoothing / classes)
+        target = target.scaled(1 - smoothing) + smoothing / classes
     product = logarithms * target
     weight = node.optional("weight")
     if weight is not None:
@@ -195,7 +172,7 @@ def _of_classes(
     x: Expr, target: Expr, axis: int, smoothing: float, node: AtenNode, build: Build
 ) -> Expr:
     """-w x at each target, 0 where it is `ignore_index`; an average is one by weights."""
-    is_ignored = _is(target, node.integer("ignore_index", build, -100))
+    is_ignored = target == node.integer("ignore_index", build, -100)
     places = where(is_ignored, 0, target)
     index = places.unsqueeze([axis])
     found = build.value(GatherElementsOp, [x, index], axis=axis).squeeze([axis])
@@ -208,8 +185,7 @@ def _of_classes(
         (classes,) = x.sizes([axis], "classes")
         trailing = [1] * (x.rank - axis - 1)
         shaped = one if weight is None else weight.reshape([-1, *trailing])
-        others = (x * shaped).sum([axis])
-        others = others.scaled(-smoothing / classes)
+        others = (x * shaped).sum([axis]).scaled(-smoothing / classes)
         losses = losses.scaled(1 - smoothing) + others
     losses = where(is_ignored, zero, losses)
     reduction = node.integer("reduction", build, _MEAN)
@@ -227,7 +203,7 @@ def multi_margin(node: AtenNode, build: Build) -> Expr:
     x = x.reshape([1, -1]) if is_single else x
     column = target.reshape([-1, 1])
     own = build.value(GatherElementsOp, [x, column], axis=1)
-    apart = _plus(x - own, node.number("margin", 1.0))
+    apart = x - own + node.number("margin", 1.0)
     terms = apart.relu()
     p = node.number("p", 1.0)
     if p not in (1, 2):
@@ -260,16 +236,16 @@ def multi_label_margin(node: AtenNode, build: Build) -> Expr:
         exclusive=False,
         reverse=False,
     )
-    is_target = _is(ends, 0)
+    is_target = ends == 0
     places = where(is_target, target, 0)
     own = build.value(GatherElementsOp, [x, places], axis=1).unsqueeze([2])
     is_given = is_target.unsqueeze([2])
     named = places.unsqueeze([2]) == build.weight(np.arange(classes))
     named = (named & is_given).astype(np.uint8)
     is_label = named.max([1], True).astype(np.bool_)
-    apart = _plus(x.unsqueeze([1]) - own, 1.0)
+    apart = x.unsqueeze([1]) - own + 1.0
     is_pair = is_given & ~is_label
-    terms = _where(is_pair, apart.relu())
+    terms = where(is_pair, apart.relu(), 0)
     losses = terms.sum([1, 2]).scaled(1 / classes)
     return _reduced(losses.squeeze([0]) if is_single else losses, node, build)
 
@@ -282,18 +258,18 @@ def cosine_embedding(node: AtenNode, build: Build) -> Expr:
     x, y, target = (node.operand(name) for name in ("input1", "input2", "target"))
     axis = [1 if target.rank else 0]
     product = (x * y).sum(axis)
-    squares = [_plus(square(v, build).sum(axis), 1e-12) for v in (x, y)]
+    squares = [square(v, build).sum(axis) + 1e-12 for v in (x, y)]
     cosine = product / build.binary("mul", *squares).sqrt()
-    near = _where(_is(target, 1), _one_minus(cosine))
-    apart = _plus(cosine, -node.number("margin", 0.0)).relu()
-    return _reduced(near + _where(_is(target, -1), apart), node, build)
+    near = where(target == 1, 1 - cosine, 0)
+    apart = (cosine + -node.number("margin", 0.0)).relu()
+    return _reduced(near + where(target == -1, apart, 0), node, build)
 
 
 def margin_ranking(node: AtenNode, build: Build) -> Expr:
     """max(0, margin - y (x1 - x2))"""
     first, second, target = promoted(node, ("input1", "input2", "target"), build)
     apart = target * (second - first)
-    return _reduced(_plus(apart, node.number("margin", 0.0)).relu(), node, build)
+    return _reduced((apart + node.number("margin", 0.0)).relu(), node, build)
 
 
 def triplet_margin(node: AtenNode, build: Build) -> Expr:
@@ -301,14 +277,13 @@ def triplet_margin(node: AtenNode, build: Build) -> Expr:
     anchor, positive, negative = promoted(node, ("anchor", "positive", "negative"), build)
 
     def distance(x: Expr, y: Expr) -> Expr:
-        apart = _plus(x - y, node.number("eps", 1e-6))
+        apart = x - y + node.number("eps", 1e-6)
         return p_norm(apart, node.number("p", 2.0), [apart.rank - 1], False)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if node.flag("swap"):
         far = minimum(far, distance(positive, negative))
-    apart = _plus(near - far, node.number("margin", 1.0))
-    return _reduced(apart.relu(), node, build)
+    return _reduced((near - far + node.number("margin", 1.0)).relu(), node, build)
 
 
 CONVERTERS = {

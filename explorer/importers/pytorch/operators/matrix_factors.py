@@ -28,8 +28,7 @@ def cholesky(node: AtenNode, build: Build) -> Expr:
 def cholesky_with_error(node: AtenNode, build: Build) -> list[Expr]:
     """The factor, and how many rows of it there are before the matrix is not positive."""
     factor = cholesky(node, build)
-    is_missing = diagonal_of(factor).is_nan()
-    return [factor, _first_true(is_missing, build)]
+    return [factor, _first_true(diagonal_of(factor).is_nan(), build)]
 
 
 def lu_factor(node: AtenNode, build: Build) -> list[Expr]:
@@ -101,8 +100,7 @@ def diagonal_of(x: Expr) -> Expr:
 
 
 def first_zero(factors: Expr, build: Build) -> Expr:
-    diagonal = diagonal_of(factors)
-    return _first_true(diagonal == 0, build)
+    return _first_true(diagonal_of(factors) == 0, build)
 
 
 def _first_true(found: Expr, build: Build) -> Expr:
@@ -133,8 +131,7 @@ def triangle_of(x: Expr, is_upper: bool, build: Build) -> Expr:
 
 def with_unit_diagonal(x: Expr, build: Build) -> Expr:
     rows, columns = x.sizes([x.rank - 2, x.rank - 1], "a diagonal")
-    is_on = build.weight(np.eye(rows, columns, dtype=np.bool_))
-    return where(is_on, 1, x)
+    return where(build.weight(np.eye(rows, columns, dtype=np.bool_)), 1, x)
 
 
 CONVERTERS = {

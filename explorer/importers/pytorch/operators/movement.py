@@ -40,8 +40,7 @@ def flatten(node: AtenNode, build: Build) -> Expr:
     if not rank:
         return x.reshape([1])
     first = build.axis(node.integer("start_dim", build, 0), rank)
-    last = build.axis(node.integer("end_dim", build, -1), rank)
-    return joined_axes(x, first, last)
+    return joined_axes(x, first, build.axis(node.integer("end_dim", build, -1), rank))
 
 
 def joined_axes(x: Expr, first: int, last: int) -> Expr:

@@ -47,9 +47,7 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
     axes = [axis for axis in range(x.rank) if axis != 1]
     wide = x.wide()
     _, apart, spread = _statistics(wide, axes, epsilon, build)
-    normalized = apart * spread
-    normalized = normalized.astype(x.dtype)
-    return _scaled_by_channels(normalized, scale, shift)
+    return _scaled_by_channels((apart * spread).astype(x.dtype), scale, shift)
 
 
 def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
@@ -115,16 +113,14 @@ def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     channels = _channels(x)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
-    normalized = apart * _spread(variance, node)
-    normalized = normalized.astype(x.dtype)
+    normalized = (apart * _spread(variance, node)).astype(x.dtype)
     y = _scaled_by_channels(normalized, scale, shift)
     return y, mean.reshape([channels]), variance.reshape([channels])
 
 
 def _spread(variance: Expr, node: AtenNode) -> Expr:
     """1 / sqrt(variance + epsilon)"""
-    epsilon = variance.constant(node.number("eps", 1e-5))
-    return (variance + epsilon).sqrt().reciprocal()
+    return (variance + variance.constant(node.number("eps", 1e-5))).sqrt().reciprocal()
 
 
 def _channels(x: Expr) -> int:
@@ -140,9 +136,7 @@ def _or_constant(value: Expr | None, number: float, count: int, x: Expr, build: 
 def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr, Expr]:
     """The mean, x without it, and 1 / sqrt(variance + epsilon), with axes of size 1."""
     mean, apart = build.centered(x, axes)
-    variance = (apart * apart).mean(axes, True)
-    root = (variance + epsilon).sqrt()
-    return mean, apart, root.reciprocal()
+    return mean, apart, ((apart * apart).mean(axes, True) + epsilon).sqrt().reciprocal()
 
 
 def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None) -> Expr:
@@ -249,8 +243,7 @@ def cosine_similarity(node: AtenNode, build: Build) -> Expr:
 
 def pairwise_distance(node: AtenNode, build: Build) -> Expr:
     """The norm of x1 - x2 + eps along the last axis."""
-    apart = node.operand("x1") - node.operand("x2")
-    apart = apart + node.number("eps", 1e-6)
+    apart = node.operand("x1") - node.operand("x2") + node.number("eps", 1e-6)
     axis = [apart.rank - 1]
     return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"))
 
@@ -260,8 +253,7 @@ def weight_norm(node: AtenNode, build: Build) -> Expr:
     direction, size = node.operand("v"), node.operand("g")
     axis = node.integer("dim", build, 0)
     axes = [a for a in range(direction.rank) if a != axis]
-    length = p_norm(direction, 2.0, axes, True)
-    return direction * (size / length)
+    return direction * (size / p_norm(direction, 2.0, axes, True))
 
 
 CONVERTERS = {

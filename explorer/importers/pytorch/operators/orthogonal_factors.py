@@ -40,8 +40,7 @@ def qr_of(x: Expr, is_complete: bool, build: Build) -> list[Expr]:
     factors, scales = build.values(HouseholderOp, [x.astype(np.float64)])
     height = rows if is_complete else count
     upper = triangle_of(factors.slice(rank - 2, 0, height), True, build)
-    vectors = factors.slice(rank - 1, 0, count)
-    return [_product(vectors, scales, height, build), upper]
+    return [_product(factors.slice(rank - 1, 0, count), scales, height, build), upper]
 
 
 def completed(x: Expr, build: Build) -> Expr:
@@ -54,8 +53,7 @@ def completed(x: Expr, build: Build) -> Expr:
     orthogonal, upper = qr_of(x, True, build)
     none = [0] * (rank - 2)
     ends = diagonal_of(upper).pad([*none, 0], [*none, rows - columns])
-    is_turned = (ends < 0).unsqueeze([rank - 2])
-    return where(is_turned, -orthogonal, orthogonal)
+    return where((ends < 0).unsqueeze([rank - 2]), -orthogonal, orthogonal)
 
 
 def reflections(node: AtenNode, build: Build) -> list[Expr]:

@@ -17,8 +17,7 @@ def select(node: AtenNode, build: Build) -> Expr:
     """The elements at one place of an axis."""
     x = node.operand("self")
     axis = build.axis(node.integer("dim", build), x.rank)
-    index = node.integer("index", build)
-    return at_place(x, axis, index)
+    return at_place(x, axis, node.integer("index", build))
 
 
 def at_place(x: Expr, axis: int, index: int) -> Expr:
@@ -32,8 +31,7 @@ def at_place(x: Expr, axis: int, index: int) -> Expr:
 def slice_axis(node: AtenNode, build: Build) -> Expr:
     """Every step-th element from start to end."""
     x = node.operand("self")
-    axis = build.axis(node.integer("dim", build, 0), x.rank)
-    return sliced(node, x, axis, build)
+    return sliced(node, x, build.axis(node.integer("dim", build, 0), x.rank), build)
 
 
 def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
@@ -170,8 +168,7 @@ def diag(node: AtenNode, build: Build) -> Expr:
         (size,) = x.sizes([0], "a diagonal")
         is_on = build.weight(np.eye(size + abs(offset), k=offset, dtype=np.bool_))
         low, high = ([abs(offset)], [0]) if offset > 0 else ([0], [abs(offset)])
-        row = x.pad(low, high).unsqueeze([0])
-        return where(is_on, row, 0)
+        return where(is_on, x.pad(low, high).unsqueeze([0]), 0)
     rows, columns = x.sizes([0, 1], "a diagonal")
     places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
     return x.reshape([-1]).take(np.array(places, np.int64), 0)

@@ -117,8 +117,7 @@ def outer(node: AtenNode, build: Build) -> Expr:
 def add_outer(node: AtenNode, build: Build) -> Expr:
     """beta self + alpha times the product of each element of one vector with each of another."""
     x, y = node.operand("vec1"), node.operand("vec2")
-    product = x.unsqueeze([1]) * y.unsqueeze([0])
-    product = product.scaled(node.scalar("alpha", 1.0))
+    product = (x.unsqueeze([1]) * y.unsqueeze([0])).scaled(node.scalar("alpha", 1.0))
     beta = node.scalar("beta", 1.0)
     if beta == 0:
         return product
@@ -128,8 +127,7 @@ def add_outer(node: AtenNode, build: Build) -> Expr:
 def dot(node: AtenNode, build: Build) -> Expr:
     """The sum of the products of two vectors."""
     names = list(node.call.arguments)
-    product = node.operand(names[0]) * node.operand(names[1])
-    return product.sum([0])
+    return (node.operand(names[0]) * node.operand(names[1])).sum([0])
 
 
 def vector_dot(node: AtenNode, build: Build) -> Expr:
@@ -201,8 +199,7 @@ def trilinear(node: AtenNode, build: Build) -> Expr:
         node.operand(f"i{n}").unsqueeze(sorted(node.integers(f"expand{n}", build, [])))
         for n in (1, 2, 3)
     ]
-    product = factors[0] * factors[2] * factors[1]
-    return product.sum(node.integers("sumdim", build, []))
+    return (factors[0] * factors[2] * factors[1]).sum(node.integers("sumdim", build, []))
 
 
 def squared_distances(node: AtenNode, build: Build) -> Expr:
@@ -214,14 +211,10 @@ def squared_distances(node: AtenNode, build: Build) -> Expr:
     if p == float("inf"):
         return abs(apart).max(axes)
     if p == 0:
-        zero = apart.constant(0)
-        differs = ~(apart == zero)
-        return differs.astype(apart.dtype).sum(axes)
+        return (~(apart == apart.constant(0))).astype(apart.dtype).sum(axes)
     if p in (1.0, 2.0):
         return apart.reduce("l1" if p == 1 else "l2", axes)
-    power = abs(apart) ** p
-    total = power.sum(axes)
-    return total ** (1 / p)
+    return (abs(apart) ** p).sum(axes) ** (1 / p)
 
 
 def einstein_sum(node: AtenNode, build: Build) -> Expr:
@@ -247,8 +240,7 @@ def tensordot(node: AtenNode, build: Build) -> Expr:
         x, y = _single_summed(x, y, a, b), _single_summed(y, x, b, a)
     kept = [label for a, label in enumerate(left) if a not in summed[0]]
     kept += [label for b, label in enumerate(right) if b not in summed[1]]
-    equation = f"{''.join(left)},{''.join(right)}->{''.join(kept)}"
-    return einsum(equation, [x, y])
+    return einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}", [x, y])
 
 
 def _single_summed(x: Expr, y: Expr, a: int, b: int) -> Expr:

@@ -64,8 +64,7 @@ def dequantize(node: AtenNode, build: Build) -> Expr:
             # Narrow floats round the difference, too.
             difference = real - zero.astype(np.float32)
             real = difference.astype(dtype).astype(np.float32)
-        scaled = real * scale.astype(np.float32)
-        return scaled.astype(dtype)
+        return (real * scale.astype(np.float32)).astype(dtype)
     return _real(x, scale, zero).astype(dtype)
 
 
@@ -81,7 +80,7 @@ def choose_parameters(node: AtenNode, build: Build) -> list[Expr]:
     low, high = _limits(node, build)
     span = greatest - least
     divided = span / float(high - low)
-    scale = _at_least(divided.wide(), node.number("eps"))
+    scale = maximum(divided.wide(), node.number("eps"))
     steps = _binary("div", least, scale).round().astype(np.int32)
     zero = low - steps
     for kind, limit in (("max", low), ("min", high)):
@@ -95,7 +94,7 @@ def choose_symmetric_parameters(node: AtenNode, build: Build) -> list[Expr]:
     low, high = _limits(node, build)
     largest = maximum(-least, greatest)
     divided = largest / ((high - low) / 2)
-    scale = _at_least(divided.wide(), node.number("eps"))
+    scale = maximum(divided.wide(), node.number("eps"))
     middle = 128 if node.dtype() == np.uint8 else 0
     return _as_chosen(scale, build.weight(np.array(middle, np.int64)))
 
@@ -123,7 +122,7 @@ def choose_asymmetric_parameters_per_token(node: AtenNode, build: Build) -> list
     least, greatest = _range_with_zero(x, [x.rank - 1])
     span = greatest - least
     divided = span / 255.0
-    scale = _at_least(divided, float(np.finfo(np.float32).eps))
+    scale = maximum(divided, float(np.finfo(np.float32).eps))
     below, above = (bound / scale for bound in (least, greatest))
     low, high = (scale.constant(bound) for bound in (-128.0, 127.0))
     errors = low + below + (high + above)
@@ -204,8 +203,7 @@ def _reciprocal(scale: Expr, x: Expr) -> Expr:
     """1 / scale; that of a whole tensor is a number of Python, divided in f64."""
     if scale.rank:
         return 1.0 / scale
-    wide = scale.astype(np.float64)
-    return (1.0 / wide).astype(x.dtype)
+    return (1.0 / scale.astype(np.float64)).astype(x.dtype)
 
 
 def _within_limits(x: Expr, kind: QuantizedType, limits: tuple[int, int], build: Build) -> Expr:
@@ -257,10 +255,6 @@ def _range_with_zero(x: Expr, axes: list[int] | None) -> tuple[Expr, Expr]:
     least, greatest = (x.reduce(kind, along, axes is not None) for kind in ("min", "max"))
     zero = x.constant(0.0)
     return minimum(least, zero), maximum(greatest, zero)
-
-
-def _at_least(x: Expr, bound: float) -> Expr:
-    return maximum(x, bound)
 
 
 def _as_chosen(scale: Expr, zero: Expr) -> list[Expr]:

@@ -65,8 +65,7 @@ def ignoring_nan(node: AtenNode, build: Build) -> Expr:
     sums = numbers.sum(axes, keeps)
     if "nansum" in node.call.target:
         return sums
-    counts = is_number.astype(x.dtype).sum(axes, keeps)
-    return sums / counts
+    return sums / is_number.astype(x.dtype).sum(axes, keeps)
 
 
 def extreme(node: AtenNode, build: Build) -> Expr:
@@ -78,8 +77,7 @@ def extreme(node: AtenNode, build: Build) -> Expr:
 
 def _extreme(kind: str, x: Expr, axes: Sequence[int], keeps: bool) -> Expr:
     if x.dtype == np.bool_ and axes:
-        whole = x.astype(np.uint8).reduce(kind, axes, keeps)
-        return whole.astype(np.bool_)
+        return x.astype(np.uint8).reduce(kind, axes, keeps).astype(np.bool_)
     return x.reduce(kind, axes, keeps)
 
 
@@ -182,11 +180,8 @@ def p_norm(x: Expr, p: float, axes: Sequence[int], keeps: bool) -> Expr:
     if math.isinf(p):
         return abs(x).reduce("max" if p > 0 else "min", axes, keeps)
     if p == 0:
-        counted = x.astype(np.bool_).astype(x.dtype)
-        return counted.sum(axes, keeps)
-    powers = abs(x) ** p
-    sums = powers.sum(axes, keeps)
-    return sums ** (1 / p)
+        return x.astype(np.bool_).astype(x.dtype).sum(axes, keeps)
+    return (abs(x) ** p).sum(axes, keeps) ** (1 / p)
 
 
 def distance(node: AtenNode, build: Build) -> Expr:
@@ -212,8 +207,7 @@ def log_sum_exp(node: AtenNode, build: Build) -> Expr:
 def count_nonzero(node: AtenNode, build: Build) -> Expr:
     """How many elements along axes are other than 0."""
     x = node.operand("self")
-    counted = x.astype(np.bool_).astype(np.int64)
-    return counted.sum(axes_of(node, x, build))
+    return x.astype(np.bool_).astype(np.int64).sum(axes_of(node, x, build))
 
 
 # -- along an axis ---------------------------------------------------------------------------------
@@ -243,8 +237,7 @@ def running_log_sum(node: AtenNode, build: Build) -> Expr:
     reach = 1
     while reach < size:
         low = [reach if a == axis else 0 for a in range(x.rank)]
-        before = x.slice(axis, 0, size - reach)
-        before = before.pad(low, [0] * x.rank, -math.inf)
+        before = x.slice(axis, 0, size - reach).pad(low, [0] * x.rank, -math.inf)
         x = log_of_sum(x, before, 1.0, build)
         reach *= 2
     return x
@@ -391,8 +384,7 @@ def renormalized(node: AtenNode, build: Build) -> Expr:
     size = p_norm(x, node.number("p"), others, True)
     small = x.constant(1e-7)
     factor = x.constant(limit) / (size + small)
-    is_large = size > limit
-    return x * where(is_large, factor, 1)
+    return x * where(size > limit, factor, 1)
 
 
 def _overloads(*names: str) -> list[str]:

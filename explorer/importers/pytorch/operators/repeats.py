@@ -26,8 +26,7 @@ def unique(node: AtenNode, build: Build) -> list[Expr]:
     x = node.operand("self")
     flat = x.reshape([-1])
     values, _, inverse, counts = build.values(UniqueOp, [flat], axis=0, is_sorted=True)
-    places = inverse.reshape(x.all_sizes())
-    return _asked(node, values, places, counts, build)
+    return _asked(node, values, inverse.reshape(x.all_sizes()), counts, build)
 
 
 def unique_slices(node: AtenNode, build: Build) -> list[Expr]:
@@ -83,8 +82,7 @@ def _repeated_places(node: AtenNode, counts: Expr, build: Build) -> Expr:
         number = build.weight(np.arange(node.integer("output_size", build)))
     else:
         number = counted_to(counts.sum([0]), build)
-    is_behind = ends.unsqueeze([0]) <= number.unsqueeze([1])
-    return is_behind.astype(np.int64).sum([1])
+    return (ends.unsqueeze([0]) <= number.unsqueeze([1])).astype(np.int64).sum([1])
 
 
 def _is_first_of_run(x: Expr, axis: int, build: Build) -> Expr:

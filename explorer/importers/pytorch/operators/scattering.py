@@ -72,8 +72,7 @@ def _joined(
     if not x.is_float:
         raise Unsupported("averages of whole numbers")
     ones = x.constant(1).broadcast_to(x.all_sizes())
-    counts = written(ones if includes_own else written(ones, 0, "none"), 1, "add")
-    return result / counts
+    return result / written(ones if includes_own else written(ones, 0, "none"), 1, "add")
 
 
 def _neutral(kind: str, dtype: np.dtype) -> float:

@@ -72,10 +72,7 @@ def _scale(x: Expr) -> Expr:
         return x.constant(1)
     largest = abs(x).max(axes, True)
     zero, one, small, large = (x.constant(n) for n in (0, 1, 1 / SAFE, SAFE))
-    is_safe = largest <= large
-    is_safe = is_safe & (largest >= small)
-    is_zero = largest == zero
-    return where(is_safe | is_zero, one, largest)
+    return where(((largest <= large) & (largest >= small)) | (largest == zero), one, largest)
 
 
 def _in_order(x: Expr, places: Expr, build: Build) -> Expr:
@@ -120,9 +117,7 @@ def rank_of_matrix(node: AtenNode, build: Build) -> Expr:
     """How many singular values are above a bound."""
     x = _whole(node, node.operand(node.first()), build)
     values = decomposed(x, build).values
-    bound = _bound(node, x, values, build)
-    is_above = values > bound
-    return is_above.astype(np.int64).sum([values.rank - 1])
+    return (values > _bound(node, x, values, build)).astype(np.int64).sum([values.rank - 1])
 
 
 def pseudo_inverse(node: AtenNode, build: Build) -> Expr:
@@ -219,8 +214,7 @@ def matrix_norm(x: Expr, order: object, axes: tuple[int, int], keeps: bool, buil
     rest = [axis for axis in range(x.rank) if axis not in axes]
     values = decomposed(x.transpose([*rest, *axes]), build).values
     kind = {"nuc": "sum", 2: "max", -2: "min"}[order]  # pyright: ignore[reportArgumentType]
-    found = values.reduce(kind, [values.rank - 1])
-    found = found.astype(x.dtype)
+    found = values.reduce(kind, [values.rank - 1]).astype(x.dtype)
     return found.unsqueeze(sorted(axes)) if keeps else found
 
 

@@ -56,8 +56,7 @@ def arithmetic(node: AtenNode, build: Build) -> Expr:
         return values[0].unary("neg" if kind == "neg" else "not")
     left, right = _alike(values)
     if kind == "floordiv":
-        rest = left % right
-        return (left - rest) / right
+        return (left - left % right) / right
     if kind == "truediv":
         left, right = (value.astype(np.float64) for value in (left, right))
         return left / right
@@ -89,8 +88,7 @@ def to_integer(node: AtenNode, build: Build) -> Expr:
 
 def square_root(node: AtenNode, build: Build) -> Expr:
     """The square root of a number, in double precision."""
-    value = _value(node, node.first(), build)
-    return value.astype(np.float64).sqrt()
+    return _value(node, node.first(), build).astype(np.float64).sqrt()
 
 
 def one_of(node: AtenNode, build: Build) -> Expr:

@@ -40,15 +40,11 @@ def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
     return convert
 
 
-def plus(x: Expr, number: float) -> Expr:
-    return x + number
-
-
 def polynomial(coefficients: Sequence[float], x: Expr) -> Expr:
     """The first coefficient is that of x^0; by Horner's rule."""
     result = x.constant(coefficients[-1])
     for number in reversed(coefficients[:-1]):
-        result = plus(result * x, number)
+        result = result * x + number
     return result
 
 
@@ -76,49 +72,41 @@ def _mirrored(x: Expr) -> tuple[Expr, Expr]:
 def log_gamma(x: Expr, build: Build) -> Expr:
     """log|Gamma(x)|; 6.1.40, and the reflection 6.1.17 below 1/2."""
     y, angle = _mirrored(x)
-    z = plus(y, _STEPS)
+    z = y + _STEPS
     passed = y
     for step in range(1, _STEPS):
-        passed = passed * plus(y, step)
+        passed = passed * (y + step)
     inverse = z.reciprocal()
     series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
     rest = inverse * polynomial(series, square(inverse, build))
-    main = plus(z, -0.5) * z.log()
-    main = plus(main - z, math.log(2 * math.pi) / 2)
+    main = (z + -0.5) * z.log() - z + math.log(2 * math.pi) / 2
     value = main + rest - passed.log()
     sine = abs(angle.sin()).log()
     turned = math.log(math.pi) - sine
     result = where_less(x, 0.5, turned - value, value)
-    infinite = x.unary("is_infinite", 1.0, 1.0)
-    return where(infinite, math.inf, result)
+    return where(x.unary("is_infinite", 1.0, 1.0), math.inf, result)
 
 
 def digamma(x: Expr, build: Build) -> Expr:
     """The derivative of log(Gamma(x)); 6.3.18 and 6.3.7. Nothing at whole numbers below 0."""
     y, angle = _mirrored(x)
-    z = plus(y, _STEPS)
+    z = y + _STEPS
     inverse = z.reciprocal()
     series = [0.0, *(-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1))]
     tail = polynomial(series, square(inverse, build))
     main = z.log() - inverse * 0.5
-    steps = [plus(y, step).reciprocal() for step in range(_STEPS)]
+    steps = [(y + step).reciprocal() for step in range(_STEPS)]
     value = main + tail - _sum(steps)
     cotangent = angle.tan().reciprocal()
     turned = value - cotangent.scaled(math.pi)
     zero = x.constant(0)
-    is_pole = (x < zero) & _is_zero(angle)
-    turned = where(is_pole, math.nan, turned)
-    return where_less(x, 0.5, turned, value)
-
-
-def _is_zero(x: Expr) -> Expr:
-    return x == 0
+    return where_less(x, 0.5, where((x < zero) & (angle == 0), math.nan, turned), value)
 
 
 def _polygamma(x: Expr, n: int) -> Expr:
     """(-1)^(n + 1) n! zeta(n + 1, x); 6.4.10 and 23.2, and the reflection 6.4.7 below 1/2."""
     y, angle = _mirrored(x)
-    s, z = n + 1, plus(y, _STEPS)
+    s, z = n + 1, y + _STEPS
 
     def power(value: Expr) -> Expr:
         return value**-s
@@ -131,15 +119,14 @@ def _polygamma(x: Expr, n: int) -> Expr:
         series += [rising, 0.0]
     tail = power(z) * polynomial(series[:-1], inverse)
     integral = (power(z) * z).scaled(1 / n)
-    zeta = _sum([*(power(plus(y, k)) for k in range(_STEPS)), integral, tail])
+    zeta = _sum([*(power(y + k) for k in range(_STEPS)), integral, tail])
     value = zeta.scaled((-1.0) ** (n + 1) * math.factorial(n))
     derivative = Polynomial([0, 1])  # of cot(pi x), in cot(pi x)
     for _ in range(n):
         derivative = derivative.deriv() * Polynomial([-math.pi, 0, -math.pi])
     cotangent = angle.tan().reciprocal()
     slope = polynomial([float(c) for c in derivative.coef], cotangent)
-    turned = value.scaled((-1.0) ** n) - slope.scaled(math.pi)
-    return where_less(x, 0.5, turned, value)
+    return where_less(x, 0.5, value.scaled((-1.0) ** n) - slope.scaled(math.pi), value)
 
 
 def polygamma(node: AtenNode, build: Build) -> Expr:
@@ -157,8 +144,8 @@ def multivariate_log_gamma(node: AtenNode, build: Build) -> Expr:
     p = node.integer("p", build)
 
     def formula(x: Expr, build: Build) -> Expr:
-        terms = [log_gamma(plus(x, -j / 2), build) for j in range(p)]
-        return plus(_sum(terms), p * (p - 1) / 4 * math.log(math.pi))
+        terms = [log_gamma(x + -j / 2, build) for j in range(p)]
+        return _sum(terms) + p * (p - 1) / 4 * math.log(math.pi)
 
     return in_doubles(formula)(node, build)
 
@@ -179,17 +166,14 @@ def scaled_erfc(x: Expr, build: Build) -> Expr:
     for level in range(14, 0, -1):
         quotient = level / 2 / fraction
         fraction = large + quotient
-    far = fraction.reciprocal().scaled(1 / math.sqrt(math.pi))
-    return where_less(x, _FROM, near, far)
+    return where_less(x, _FROM, near, fraction.reciprocal().scaled(1 / math.sqrt(math.pi)))
 
 
 def log_normal(x: Expr, build: Build) -> Expr:
     """The logarithm of the normal distribution's share below x."""
     turned = x.scaled(-math.sqrt(0.5))
-    below = (scaled_erfc(turned, build) * 0.5).log()
-    below = below - square(x, build) * 0.5
-    share = plus(x.scaled(math.sqrt(0.5)).erf(), 1.0) * 0.5
-    return where_less(x, -1.0, below, share.log())
+    below = (scaled_erfc(turned, build) * 0.5).log() - square(x, build) * 0.5
+    return where_less(x, -1.0, below, ((x.scaled(math.sqrt(0.5)).erf() + 1.0) * 0.5).log())
 
 
 def normal_quantile(p: Expr, build: Build) -> Expr:
@@ -197,8 +181,7 @@ def normal_quantile(p: Expr, build: Build) -> Expr:
 
     log(ndtr) is concave: Newton's method approaches from the left, of what lies left of 0.
     """
-    rest = 1 - p
-    return _quantile_of(minimum(p, rest), plus(p, -0.5), build)
+    return _quantile_of(minimum(p, 1 - p), p + -0.5, build)
 
 
 def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
@@ -207,11 +190,10 @@ def _quantile_of(share: Expr, side: Expr, build: Build) -> Expr:
     x = -(goal * -2.0).sqrt()
     for _ in range(6):
         erfc = scaled_erfc(x.scaled(-math.sqrt(0.5)), build)
-        value = (erfc * 0.5).log()
-        value = value - square(x, build) * 0.5
+        value = (erfc * 0.5).log() - square(x, build) * 0.5
         step = (goal - value) * erfc
         x = x + step.scaled(math.sqrt(math.pi / 2))
-    x = where(_is_zero(share), -math.inf, x)
+    x = where(share == 0, -math.inf, x)
     return where_less(side, 0.0, x, -x)
 
 
@@ -228,7 +210,7 @@ def inverse_erf(x: Expr, build: Build) -> Expr:
 def spherical_bessel(x: Expr, build: Build) -> Expr:
     """sin(x) / x, 1 at 0; 10.1.11."""
     quotient = x.sin() / x
-    return where(_is_zero(x), 1, quotient)
+    return where(x == 0, 1, quotient)
 
 
 # -- Chebyshev polynomials -------------------------------------------------------------------------
@@ -244,7 +226,7 @@ def chebyshev(node: AtenNode, build: Build) -> Expr:
     x, n = (v.astype(np.float64) for v in (x, n))
     n = truncated(n)
     if "shifted" in name:
-        x = plus(x * 2.0, -1.0)
+        x = x * 2.0 + -1.0
     kind = name[-1]
     size, one = abs(x), x.constant(1)
     angles = {
@@ -274,7 +256,7 @@ def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str) -> Expr:
     if kind == "t":
         return (n * angle).unary(cosine)
     added, factor = (1.0, 1.0) if kind == "u" else (0.5, 0.5)
-    count = plus(n, added)
+    count = n + added
     function = cosine if kind == "v" else sine
     dividend = (count * angle).unary(function)
     divisor = angle.scaled(factor).unary(function)
@@ -282,7 +264,7 @@ def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str) -> Expr:
     if kind == "v":
         return quotient
     limit = count.scaled(1 / factor)
-    return where(_is_zero(angle), limit, quotient)
+    return where(angle == 0, limit, quotient)
 
 
 _FORMULAS: dict[str, Formula] = {

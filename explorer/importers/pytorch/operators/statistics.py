@@ -96,8 +96,7 @@ def _between(values: Expr, place: Expr, mode: str, build: Build) -> Expr:
     axis = values.rank - 1
 
     def at(number: Expr) -> Expr:
-        index = number.astype(np.int64)
-        return build.value(GatherElementsOp, [values, index], axis=axis)
+        return build.value(GatherElementsOp, [values, number.astype(np.int64)], axis=axis)
 
     if mode in ("lower", "higher", "nearest"):
         kind = {"lower": "floor", "higher": "ceil", "nearest": "round"}[mode]
@@ -125,8 +124,7 @@ def nan_median(node: AtenNode, build: Build) -> Expr | list[Expr]:
     is_number = ~x.is_nan()
     count = is_number.astype(np.int64).sum([axis], True)
     one, two = (build.weight(np.array(n, np.int64)) for n in (1, 2))
-    middle = (count - one) / two
-    middle = maximum(middle, _zero_place(build))
+    middle = maximum((count - one) / two, _zero_place(build))
     found = [build.value(GatherElementsOp, [v, middle], axis=axis) for v in (values, places)]
     if not node.flag("keepdim"):
         found = [v.squeeze([axis]) for v in found]
@@ -177,12 +175,9 @@ def histogram(node: AtenNode, build: Build) -> Expr:
     if low == high:
         raise Unsupported("bounds that the data decide: give min and max")
     is_inside = (x >= low) & (x <= high)
-    place = (x - low).scaled(bins)
-    place = place / (high - low)
-    place = minimum(place.floor(), bins - 1)
+    place = minimum(((x - low).scaled(bins) / (high - low)).floor(), bins - 1)
     numbers = build.weight(np.arange(bins).astype(x.dtype))
-    is_here = place.unsqueeze([1]) == numbers
-    is_here = is_here & is_inside.unsqueeze([1])
+    is_here = (place.unsqueeze([1]) == numbers) & is_inside.unsqueeze([1])
     return is_here.astype(x.dtype).sum([0])
 
 
@@ -195,8 +190,7 @@ def is_in(node: AtenNode, build: Build) -> Expr:
     x, others = (as_value(node, name, dtype, build) for name in names)
     row = others.reshape([-1])
     is_same = x.unsqueeze([x.rank]) == row
-    found = is_same.astype(np.uint8).max([x.rank])
-    found = found.astype(np.bool_)
+    found = is_same.astype(np.uint8).max([x.rank]).astype(np.bool_)
     return ~found if node.flag("invert") else found
 
 
@@ -238,8 +232,7 @@ def pair_distances(node: AtenNode, build: Build) -> Expr:
     x = node.operand("self")
     (rows,) = x.sizes([0], "pairs of rows")
     first, second = np.triu_indices(rows, 1)
-    apart = x.take(first, 0) - x.take(second, 0)
-    return p_norm(apart, node.number("p", 2.0), [1], False)
+    return p_norm(x.take(first, 0) - x.take(second, 0), node.number("p", 2.0), [1], False)
 
 
 def combinations(node: AtenNode, build: Build) -> Expr:

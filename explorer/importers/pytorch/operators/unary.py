@@ -69,8 +69,7 @@ def trunc(node: AtenNode, build: Build) -> Expr:
 def truncated(x: Expr) -> Expr:
     if not x.is_float:
         return x
-    whole = abs(x).floor()
-    return whole * x.sign()
+    return abs(x).floor() * x.sign()
 
 
 def frac(node: AtenNode, build: Build) -> Expr:
@@ -108,8 +107,7 @@ def is_nan(node: AtenNode, build: Build) -> Expr:
 
 def is_real(node: AtenNode, build: Build) -> Expr:
     """True of every real number."""
-    x = node.operand("self").astype(np.bool_)
-    return x | build.weight(np.array(True))
+    return node.operand("self").astype(np.bool_) | build.weight(np.array(True))
 
 
 def is_infinite(node: AtenNode, build: Build) -> Expr:
@@ -122,8 +120,7 @@ def is_infinite(node: AtenNode, build: Build) -> Expr:
 def is_finite(node: AtenNode, build: Build) -> Expr:
     """True where x is a number and not infinite."""
     x = as_float(node.operand("self"))
-    other = x.unary("is_infinite", 1.0, 1.0) | x.is_nan()
-    return ~other
+    return ~(x.unary("is_infinite", 1.0, 1.0) | x.is_nan())
 
 
 def sign_bit(node: AtenNode, build: Build) -> Expr:
@@ -134,9 +131,7 @@ def sign_bit(node: AtenNode, build: Build) -> Expr:
     is_negative = x < 0
     # 1 / -0 is minus infinity.
     inverse = x.reciprocal()
-    is_zero = x == 0
-    below = inverse < 0
-    return is_negative | is_zero & below
+    return is_negative | ((x == 0) & (inverse < 0))
 
 
 _Formula = Callable[[Expr, Build], Expr]
@@ -168,8 +163,7 @@ def _erfc(x: Expr, build: Build) -> Expr:
 
 
 def _softsign(x: Expr, build: Build) -> Expr:
-    magnitude = abs(x)
-    return x / (magnitude + 1)
+    return x / (abs(x) + 1)
 
 
 def _log_sigmoid(x: Expr, build: Build) -> Expr:
@@ -185,14 +179,12 @@ def _sinc(x: Expr, build: Build) -> Expr:
     """sin(pi x) / (pi x), 1 at 0."""
     angle = x.scaled(math.pi)
     quotient = angle.sin() / angle
-    is_zero = x == 0
-    return where(is_zero, 1, quotient)
+    return where(x == 0, 1, quotient)
 
 
 def _normal_distribution(x: Expr, build: Build) -> Expr:
     """(1 + erf(x / sqrt(2))) / 2"""
-    part = x.scaled(math.sqrt(0.5)).erf()
-    return (part + 1) * 0.5
+    return (x.scaled(math.sqrt(0.5)).erf() + 1) * 0.5
 
 
 def _entropy(x: Expr, build: Build) -> Expr:
@@ -200,8 +192,7 @@ def _entropy(x: Expr, build: Build) -> Expr:
     value = -(x * x.log())
     zero = x.constant(0)
     value = where(x == zero, zero, value)
-    below = x < zero
-    return where(below, -math.inf, value)
+    return where(x < zero, -math.inf, value)
 
 
 def log_plus_one(x: Expr, build: Build) -> Expr:
@@ -267,8 +258,7 @@ def expm1(node: AtenNode, build: Build) -> Expr:
     # Between 0 and 1: e^x - 1 = (1 - e^-x) e^x.
     mirrored = (-x.relu()).unary("elu", 1.0)
     middle = -mirrored * y
-    is_negative = x < 0
-    return where(is_above, above, where(is_negative, near, middle))
+    return where(is_above, above, where(x < 0, near, middle))
 
 
 def angle(node: AtenNode, build: Build) -> Expr:
@@ -305,8 +295,7 @@ def logit(node: AtenNode, build: Build) -> Expr:
     if node.has("eps"):
         eps = node.number("eps")
         x = x.clip(eps, 1 - eps)
-    rest = 1 - x
-    return (x / rest).log()
+    return (x / (1 - x)).log()
 
 
 CONVERTERS = {

@@ -39,8 +39,7 @@ def arithmetic(node: TfliteNode, build: Build) -> Expr:
     kind = _ARITHMETIC[node.operator]
     if node.is_quantized:
         return _fixed_point(node, kind, build)
-    y = node.plain(0).binary(kind, node.plain(1))
-    return activated(y, node.activation)
+    return activated(node.plain(0).binary(kind, node.plain(1)), node.activation)
 
 
 def _fixed_point(node: TfliteNode, kind: str, build: Build) -> Expr:
@@ -80,8 +79,7 @@ def _shifted_sum(
         rounded_shift(as_stored(node.operand(index, build), build).astype(np.int32), by)
         for index, by in enumerate(shifts)
     )
-    total = kept_within(a.binary(kind, b), limits(to, node.activation))
-    return stored_as(total, to, build)
+    return stored_as(kept_within(a.binary(kind, b), limits(to, node.activation)), to, build)
 
 
 _ARITHMETIC = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
@@ -266,15 +264,13 @@ def atan2(node: TfliteNode, build: Build) -> Expr:
     angle = (y / divisor).unary("atan")
     turn = where(is_below, -half_turn, half_turn)
     turned = where(is_left, angle + turn, angle)
-    is_upright = is_zero & ~is_level
-    return where(is_upright, steep, turned)
+    return where(is_zero & ~is_level, steep, turned)
 
 
 def _has_minus(x: Expr, build: Build) -> Expr:
     """Whether the sign of a float is set."""
     whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
-    bits = build.value(BitcastOp, [x], to=element_type_from_numpy(whole))
-    return bits < 0
+    return build.value(BitcastOp, [x], to=element_type_from_numpy(whole)) < 0
 
 
 def bitcast(node: TfliteNode, build: Build) -> Expr:
@@ -307,10 +303,7 @@ def fake_quant(node: TfliteNode, build: Build) -> Expr:
     shifted = kept - float(first)
     steps = shifted * float(single(1) / scale)
     whole = steps.floor()
-    is_half = steps - whole >= 0.5
-    rounded = whole + is_half.astype(np.float32)
-    real = rounded * float(scale)
-    return real + float(first)
+    return (whole + (steps - whole >= 0.5).astype(np.float32)) * float(scale) + float(first)
 
 
 def _tabulated(node: TfliteNode, build: Build) -> Expr:

@@ -73,8 +73,7 @@ def rows_from_zero(x: Expr, build: Build) -> tuple[Expr, Expr]:
     inverse = 1 / single
     moved = zero + x * inverse
     stored = nearest_away(moved).clip(LEAST, MOST)
-    centered = (stored - zero).astype(np.int16)
-    return as_quantized(centered, FROM_ZERO, build), single
+    return as_quantized((stored - zero).astype(np.int16), FROM_ZERO, build), single
 
 
 def _zero_point(low: Expr, high: Expr, scale: Expr) -> Expr:

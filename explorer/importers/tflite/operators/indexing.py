@@ -80,8 +80,7 @@ def unsorted_segment(node: TfliteNode, build: Build) -> Expr:
     is_left_out = whole_ids < 0
     behind = whole_ids.constant(count)  # a segment more, which is cut off again
     chosen = where(is_left_out, behind, whole_ids)
-    made = _segments(flat, chosen, count + 1, reduction, number, build)
-    return made.slice(0, 0, count)
+    return _segments(flat, chosen, count + 1, reduction, number, build).slice(0, 0, count)
 
 
 _SEGMENTS: dict[str, tuple[str, str | int]] = {
@@ -118,8 +117,7 @@ def dynamic_update_slice(node: TfliteNode, build: Build) -> Expr:
     inside = minimum(maximum(begin, 0), last)
     check_size([*block, len(block)], 8, "the list of places", node.name)
     grid = np.stack(np.meshgrid(*map(np.arange, block), indexing="ij"), -1).astype(np.int64)
-    places = build.weight(grid) + inside
-    return _scattered(x, places, update, "none", build)
+    return _scattered(x, build.weight(grid) + inside, update, "none", build)
 
 
 def one_hot(node: TfliteNode, build: Build) -> Expr:
@@ -130,8 +128,7 @@ def one_hot(node: TfliteNode, build: Build) -> Expr:
     axis = build.axis(node.integer("axis", -1), rank)
     numbers = np.arange(depth, dtype=indices.dtype)
     steps = build.weight(numbers.reshape([depth if a == axis else 1 for a in range(rank)]))
-    hits = indices.unsqueeze([axis]) == steps
-    return where(hits, on.reshape([]), off.reshape([]))
+    return where(indices.unsqueeze([axis]) == steps, on.reshape([]), off.reshape([]))
 
 
 def reverse_sequence(node: TfliteNode, build: Build) -> Expr:

@@ -211,8 +211,7 @@ def _step(
 def _added(a: Expr, b: Expr, build: Build) -> Expr:
     """What both add to gates, kept within 16 bits."""
     first, second = (as_stored(x, build).astype(np.int32) for x in (a, b))
-    total = first + second
-    return kept_within(total, (LEAST, MOST)).astype(np.int16)
+    return kept_within(first + second, (LEAST, MOST)).astype(np.int16)
 
 
 def _part(gates: Expr, gate: int, layer: _Layer) -> Expr:
@@ -223,9 +222,7 @@ def _part(gates: Expr, gate: int, layer: _Layer) -> Expr:
 
 def _rest(opened: Expr, build: Build) -> Expr:
     """As far as a gate is closed."""
-    stored = as_stored(opened, build)
-    rest = MOST - stored
-    return as_quantized(rest, UNIT, build)
+    return as_quantized(MOST - as_stored(opened, build), UNIT, build)
 
 
 def _fixed(

@@ -46,8 +46,7 @@ def integer_svdf(node: TfliteNode, build: Build) -> tuple[Expr, Expr]:
     wide, weights = (
         value.astype(np.int32) for value in (state, as_stored(node.operand(TIMES, build), build))
     )
-    total = (wide * weights).sum([2])
-    total = total.reshape([-1, filters // rank, rank]).sum([2])
+    total = (wide * weights).sum([2]).reshape([-1, filters // rank, rank]).sum([2])
     if node.has(BIAS):
         total = total + node.plain(BIAS)
     second = float(held.scale_array[0] * times.scale_array[0] / made.scale_array[0])

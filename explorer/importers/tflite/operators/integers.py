@@ -23,8 +23,7 @@ def kept_within(x: Expr, limits: tuple[int, int]) -> Expr:
 
 def centered_numbers(x: Expr, kind: QuantizedType, build: Build) -> Expr:
     """Stored numbers without their zero point, as i64."""
-    numbers = as_stored(x, build).astype(np.int64)
-    return numbers - int(kind.zero_point_array[0])
+    return as_stored(x, build).astype(np.int64) - int(kind.zero_point_array[0])
 
 
 def stored_as(x: Expr, kind: QuantizedType, build: Build) -> Expr:
@@ -35,9 +34,7 @@ def stored_as(x: Expr, kind: QuantizedType, build: Build) -> Expr:
 def divided_away(total: Expr, count: Expr) -> Expr:
     """total / count, ties away from zero; the count is positive."""
     half = count / 2
-    is_positive = total > 0
-    moved = where(is_positive, total + half, total - half)
-    return moved / count
+    return where(total > 0, total + half, total - half) / count
 
 
 def nearest_away(x: Expr) -> Expr:
@@ -48,8 +45,7 @@ def nearest_away(x: Expr) -> Expr:
     is_less = beyond < 0.5
     one = x.constant(1)
     rounded = where(is_less, whole, whole + one)
-    is_negative = x < 0
-    return where(is_negative, -rounded, rounded)
+    return where(x < 0, -rounded, rounded)
 
 
 def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
@@ -60,8 +56,7 @@ def doubled(x: Expr, multiplier: int, exponent: int, build: Build) -> Expr:
     lifted = x * (1 << max(exponent, 0))
     product = lifted * multiplier
     nudged = product + (1 << (DOUBLED_BITS - 1))
-    high = shifted(nudged, DOUBLED_BITS)
-    return rounded_shift(high, max(-exponent, 0))
+    return rounded_shift(shifted(nudged, DOUBLED_BITS), max(-exponent, 0))
 
 
 def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build) -> Expr:
@@ -74,15 +69,12 @@ def once_rounded(x: Expr, ratios: np.ndarray, how: Requantization, build: Build)
     shifts = factors.shifts
     multiplier, half = (build.weight(n) for n in (factors.multipliers, (1 << shifts) >> 1))
     if how.multiplier_bits <= _LOWER_BITS:
-        product = x * multiplier + half
-        return product >> build.weight(shifts)
+        return (x * multiplier + half) >> build.weight(shifts)
     if shifts.min() < _LOWER_BITS:
         raise Unsupported(f"sums of more than 32 bits times {np.max(ratios):g}")
     upper = shifted(x, _LOWER_BITS) * multiplier
-    lower = x & (1 << _LOWER_BITS) - 1
-    lower = lower * multiplier + half
-    whole = upper + shifted(lower, _LOWER_BITS)
-    return whole >> build.weight(shifts - _LOWER_BITS)
+    lower = (x & ((1 << _LOWER_BITS) - 1)) * multiplier + half
+    return (upper + shifted(lower, _LOWER_BITS)) >> build.weight(shifts - _LOWER_BITS)
 
 
 _LOWER_BITS = 16
@@ -108,6 +100,6 @@ def multiplier_of(ratio: float) -> tuple[int, int]:
         return 0, 0
     fraction, exponent = np.frexp(ratio)
     multiplier, exponent = int(np.floor(fraction * 2**31 + 0.5)), int(exponent)
-    if multiplier == 1 << 31:
+    if multiplier == (1 << 31):
         multiplier, exponent = multiplier >> 1, exponent + 1
     return (0, 0) if exponent < -31 else (multiplier, exponent)

@@ -82,8 +82,7 @@ def transform(x: Expr, length: int, build: Build) -> tuple[Expr, Expr]:
 
 
 def _rounded(x: Expr) -> Expr:
-    half = x.constant(1 << (FRACTION_BITS - 1))
-    return shifted(x + half, FRACTION_BITS)
+    return shifted(x + x.constant(1 << (FRACTION_BITS - 1)), FRACTION_BITS)
 
 
 def _turns(phases: np.ndarray) -> np.ndarray:

@@ -226,8 +226,7 @@ def _step(x: Expr, hidden: Expr, cell: Expr, layer: _Layer, build: Build) -> tup
     if layer.clip > 0:
         cell = cell.clip(-layer.clip, layer.clip)
     o = _opened(OUTPUT, parts, cell, layer)
-    shown = activated(cell, layer.activation)
-    return layer.project(o * shown), cell
+    return layer.project(o * activated(cell, layer.activation)), cell
 
 
 def _opened(gate: int, parts: Mapping[int, Expr], cell: Expr, layer: _Layer) -> Expr:
@@ -244,11 +243,8 @@ def _shifted(gate: int, total: Expr, layer: _Layer) -> Expr:
         return total
     centered = total - total.mean([1], keepdims=True)
     squares = centered * centered
-    variance = squares.mean([1], keepdims=True)
-    variance = variance + VARIANCE_AT_LEAST
-    normal = centered / variance.sqrt()
-    scaled = normal * layer.norms[gate]
-    return scaled + layer.biases[gate]
+    variance = squares.mean([1], keepdims=True) + VARIANCE_AT_LEAST
+    return centered / variance.sqrt() * layer.norms[gate] + layer.biases[gate]
 
 
 CONVERTERS = {

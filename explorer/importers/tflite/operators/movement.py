@@ -208,7 +208,7 @@ def strided_slice(node: TfliteNode, build: Build) -> Expr:
 
 
 def _bits(masks: dict[str, int], index: int, *names: str) -> bool:
-    return any(masks[name] >> index & 1 for name in names)
+    return any((masks[name] >> index) & 1 for name in names)
 
 
 def _in_numbers(bounds: slice, size: int) -> tuple[int, int, int]:
@@ -236,8 +236,7 @@ def gather(node: TfliteNode, build: Build) -> Expr:
 
 def shape(node: TfliteNode, build: Build) -> Expr:
     """The sizes of all axes."""
-    sizes = build.value(ShapeOp, [node.plain(0)])
-    return sizes.astype(np.dtype(node.result.element_type))
+    return build.value(ShapeOp, [node.plain(0)]).astype(np.dtype(node.result.element_type))
 
 
 def rank(node: TfliteNode, build: Build) -> Expr:

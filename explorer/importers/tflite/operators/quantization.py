@@ -40,9 +40,7 @@ def _rounded_away(x: Expr) -> Expr:
     magnitude = abs(x)
     below = magnitude.floor()
     rest = magnitude - below  # exact
-    is_up = rest >= 0.5
-    whole = below + is_up.astype(np.float32)
-    return whole * x.sign()
+    return (below + (rest >= 0.5).astype(np.float32)) * x.sign()
 
 
 def dequantize(node: TfliteNode, build: Build) -> Expr:

@@ -50,7 +50,7 @@ def squared_difference(node: TfliteNode, build: Build) -> Expr:
     )
     difference = a - b
     square = difference * difference
-    ratio = twice * twice / ((1 << 2 * SQUARED_LIFT) * float(to.scale_array[0]))
+    ratio = twice * twice / ((1 << (2 * SQUARED_LIFT)) * float(to.scale_array[0]))
     scaled = _fixed(square, 0, ratio, build)
     moved = scaled + int(to.zero_point_array[0])
     return stored_as(kept_within(moved, integer_limits(to.storage)), to, build)
@@ -65,5 +65,4 @@ def _kinds(node: TfliteNode) -> list[QuantizedType]:
 
 
 def _fixed(numbers: Expr, lift: int, ratio: float, build: Build) -> Expr:
-    lifted = numbers * (1 << lift)
-    return doubled(lifted, *multiplier_of(ratio), build)
+    return doubled(numbers * (1 << lift), *multiplier_of(ratio), build)

@@ -53,8 +53,7 @@ def _cell(node: TfliteNode, first: int, build: Build) -> Callable[[Expr, Expr], 
     bias = node.plain(first + 2)
 
     def step(x: Expr, hidden: Expr) -> Expr:
-        total = from_input(x, bias) + from_hidden(hidden, None)
-        return activated(total, node.activation)
+        return activated(from_input(x, bias) + from_hidden(hidden, None), node.activation)
 
     return step
 

@@ -97,7 +97,7 @@ def _sum_of_integers(node: TfliteNode, x: Expr, axes: list[int], keeps: bool, bu
 def _count_of(node: TfliteNode, x: Expr, axes: list[int]) -> int:
     """How many numbers become one. Unsupported for so many that sums may exceed 32 bits."""
     count = prod(x.sizes(axes, f"a {node.operator} of integers"))
-    if count >= 1 << 20:
+    if count >= (1 << 20):
         raise Unsupported(f"a {node.operator} of {count} integers")
     return count
 
@@ -110,9 +110,7 @@ def _centered_sum(
     assert source is not None
     count = _count_of(node, x, axes)
     numbers = as_stored(x, build).astype(np.int64)
-    total = numbers.sum(axes, keeps)
-    zero = int(source.zero_point_array[0]) * count
-    return total - zero, count
+    return numbers.sum(axes, keeps) - int(source.zero_point_array[0]) * count, count
 
 
 def _ratio_of(node: TfliteNode) -> tuple[int, int]:
@@ -161,8 +159,7 @@ def softmax(node: TfliteNode, build: Build) -> Expr:
             return softmax_of_words(x, factor, to, build)
         if types[0] == "int16":
             raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
-        axis = x.rank - 1
-        return build.value(FixedPointSoftmaxOp, [x], axis=axis, beta=beta, to=to)
+        return build.value(FixedPointSoftmaxOp, [x], axis=x.rank - 1, beta=beta, to=to)
     scaled = x.scaled(node.number("beta", 1.0))
     return build.value(SoftmaxOp, [scaled], axis=x.rank - 1, logarithm=False)
 
@@ -178,9 +175,7 @@ def l2_normalization(node: TfliteNode, build: Build) -> Expr:
     """x divided by its length along the last axis, which is at least 1e-6."""
     node.require_plain()
     x = node.plain(0)
-    squares = (x * x).sum([x.rank - 1], True)
-    length = maximum(squares.sqrt(), 1e-6)
-    return x / length
+    return x / maximum((x * x).sum([x.rank - 1], True).sqrt(), 1e-6)
 
 
 def local_response_normalization(node: TfliteNode, build: Build) -> Expr:

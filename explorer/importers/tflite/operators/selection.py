@@ -58,8 +58,7 @@ def bucketize(node: TfliteNode, build: Build) -> Expr:
     assert isinstance(boundaries, list | tuple), boundaries
     edges = build.weight(np.array(boundaries, np.float32))
     x = node.plain(0).unsqueeze([node.plain(0).rank])
-    is_below = edges <= x.astype(np.float32)
-    return is_below.astype(np.int32).sum([x.rank - 1])
+    return (edges <= x.astype(np.float32)).astype(np.int32).sum([x.rank - 1])
 
 
 CONVERTERS = {

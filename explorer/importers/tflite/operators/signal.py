@@ -47,8 +47,7 @@ def _made(x: Expr, node: TfliteNode, place: int = 0) -> Expr:
 def window(node: TfliteNode, build: Build) -> Expr:
     """x times a window, shifted to the right, saturated."""
     a, b = (node.plain(index).astype(np.int32) for index in (0, 1))
-    moved = shifted(a * b, _option(node, "shift"))
-    return _made(kept_within(moved, (LEAST, MOST)), node)
+    return _made(kept_within(shifted(a * b, _option(node, "shift")), (LEAST, MOST)), node)
 
 
 def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[Expr]:
@@ -69,8 +68,7 @@ def _bits_of(x: Expr, most: int, build: Build) -> Expr:
     """How many bits numbers of at least 0 have: 0 for 0, 3 for 4."""
     powers = build.weight((np.int64(1) << np.arange(most, dtype=np.int64)).astype(x.dtype))
     rank = x.rank
-    is_reached = x.unsqueeze([rank]) >= powers
-    return is_reached.astype(x.dtype).sum([rank])
+    return (x.unsqueeze([rank]) >= powers).astype(x.dtype).sum([rank])
 
 
 def rfft(node: TfliteNode, build: Build) -> Expr:
@@ -135,7 +133,7 @@ def square_root(node: TfliteNode, build: Build) -> Expr:
     root = where(above, root - one, root)
     rest = x - root * root
     rounded = root + (rest > root).astype(np.int64)
-    is_small = x < 1 << 32
+    is_small = x < (1 << 32)
     most = where(is_small, x.constant((1 << 16) - 1), WORD_MASK)
     bits = node.plain(1).reshape([]).astype(np.int64)
     return _made(minimum(rounded, most) >> bits, node)
@@ -155,8 +153,7 @@ def spectral_subtraction(node: TfliteNode, build: Build) -> Sequence[Expr]:
         for name in ("smoothing", "one_minus_smoothing")
     )
     bits, behind = option["smoothing_bits"], option["spectral_subtraction_bits"]
-    lifted = x << bits
-    lifted = lifted & WORD_MASK
+    lifted = (x << bits) & WORD_MASK
     total = lifted * share + last * rest
     estimate = shifted(total, behind) & WORD_MASK
     kept = minimum(estimate, lifted)
@@ -179,42 +176,33 @@ SNR_BITS, OUTPUT_BITS = 12, 6
 def pcan(node: TfliteNode, build: Build) -> Expr:
     """Bands times a gain that depends on their noise, and shrunk: x^2 / 4 below 2, else x - 1."""
     x, noise = _wide(node, 0), _wide(node, 1)
-    gain = _wide_dynamic(noise, node.plain(2), build).astype(np.int64)
-    gain = gain & WORD_MASK
-    snr = shifted(x * gain, _option(node, "snr_shift"))
-    snr = snr & WORD_MASK
+    gain = _wide_dynamic(noise, node.plain(2), build).astype(np.int64) & WORD_MASK
+    snr = shifted(x * gain, _option(node, "snr_shift")) & WORD_MASK
     small = shifted(snr * snr, 2 + 2 * SNR_BITS - OUTPUT_BITS)
     large = shifted(snr, SNR_BITS - OUTPUT_BITS) - (1 << OUTPUT_BITS)
-    is_small = snr < 2 << SNR_BITS
-    return _made(where(is_small, small, large), node)
+    return _made(where(snr < (2 << SNR_BITS), small, large), node)
 
 
 def _wide_dynamic(x: Expr, table: Expr, build: Build) -> Expr:
     """A polynomial of degree 2 for each power of two, three entries of the table; i32."""
     interval = _bits_of(x, 32, build)
     four, zero = x.constant(4), x.constant(0)
-    place = interval * four - 6
-    place = maximum(place, zero)
-    c, b, a = (_entry(table, place + k, build).astype(np.int32) for k in range(3))
+    place = maximum(interval * four - 6, zero)
+    c, b, a = (build.value(GatherOp, [table, place + k], axis=0).astype(np.int32) for k in range(3))
     eleven = x.constant(11)
     left, right = (
         maximum(build.binary("sub", *pair), zero)
         for pair in ((eleven, interval), (interval, eleven))
     )
-    moved = x << left >> right
+    moved = (x << left) >> right
     share = (moved & 0x3FF).astype(np.int32)
-    line = shifted(a * share, 5)
-    line = line + (b << 5)
+    line = shifted(a * share, 5) + (b << 5)
     product = line * share
     bent = shifted(product + (1 << 14), 15)
     result = (bent + c).astype(np.int16).astype(np.int32)
     is_first = x < 3
     first = minimum(x, 2)
-    return where(is_first, _entry(table, first, build).astype(np.int32), result)
-
-
-def _entry(table: Expr, place: Expr, build: Build) -> Expr:
-    return build.value(GatherOp, [table, place], axis=0)
+    return where(is_first, build.value(GatherOp, [table, first], axis=0).astype(np.int32), result)
 
 
 LOG_BITS, SEGMENT_BITS = 16, 7
@@ -226,12 +214,9 @@ def filter_bank_log(node: TfliteNode, build: Build) -> Expr:
     """The natural logarithm times `output_scale`, of numbers above 1; 0 for others."""
     x = _wide(node, 0)
     by = x.constant(_option(node, "input_correction_bits"))
-    scaled = x << by
-    scaled = scaled & WORD_MASK
+    scaled = (x << by) & WORD_MASK
     found = _logarithm(scaled, _option(node, "output_scale"), build)
-    is_above = scaled > 1
-    kept = minimum(found, MOST)
-    return _made(where(is_above, kept, 0), node)
+    return _made(where(scaled > 1, minimum(found, MOST), 0), node)
 
 
 def _logarithm(x: Expr, scale: int, build: Build) -> Expr:
@@ -245,24 +230,21 @@ def _logarithm(x: Expr, scale: int, build: Build) -> Expr:
             (x.constant(LOG_BITS), whole), (whole, x.constant(LOG_BITS)),
         )
     )  # fmt: skip
-    rest = rest << left >> right
+    rest = (rest << left) >> right
     rest = maximum(rest, 0)  # of 0, which nobody reads
     places = np.arange((1 << SEGMENT_BITS) + 1) / (1 << SEGMENT_BITS)
     table = np.floor((np.log2(1 + places) - places) * (1 << LOG_BITS) + 0.5).astype(np.int64)
     segment = shifted(rest, LOG_BITS - SEGMENT_BITS)
     entries = build.weight(table)
-    low = _entry(entries, segment, build)
-    high = _entry(entries, segment + one, build)
-    inside = rest & (1 << (LOG_BITS - SEGMENT_BITS)) - 1
+    low = build.value(GatherOp, [entries, segment], axis=0)
+    high = build.value(GatherOp, [entries, segment + one], axis=0)
+    inside = rest & ((1 << (LOG_BITS - SEGMENT_BITS)) - 1)
     rise = shifted((high - low) * inside, LOG_BITS)
     fraction = rest + low + rise
     whole_bits = whole << LOG_BITS
     log2 = whole_bits + fraction
-    natural = log2 * NATURAL
-    natural = shifted(natural + half, LOG_BITS)
-    product = natural * scale + half
-    product = product & WORD_MASK
-    return shifted(product, LOG_BITS)
+    natural = shifted(log2 * NATURAL + half, LOG_BITS)
+    return shifted((natural * scale + half) & WORD_MASK, LOG_BITS)
 
 
 CONVERTERS = {

@@ -127,9 +127,7 @@ def _overlaps(boxes: Expr, build: Build) -> Expr:
     ])  # fmt: skip
     both = own + turned(own) - common
     is_flat = minimum(own, turned(own)) <= zero
-    one = boxes.constant(1)
-    share = common / where(is_flat, one, both)
-    return where(is_flat, zero, share)
+    return where(is_flat, zero, common / where(is_flat, boxes.constant(1), both))
 
 
 CONVERTERS = dict.fromkeys(

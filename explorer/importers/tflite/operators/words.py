@@ -78,7 +78,7 @@ def _interpolated(places: np.ndarray, bits: int, most: int) -> np.ndarray:
     table, magnitude = _sigmoid_table(), np.abs(places)
     index, rest = np.minimum(magnitude >> bits, 255), magnitude & ((1 << bits) - 1)
     line = (table[index] << bits) + rest * (table[index + 1] - table[index])
-    return np.where(magnitude >> bits >= 255, most, line)
+    return np.where((magnitude >> bits) >= 255, most, line)
 
 
 def sigmoid_of(numbers: np.ndarray, scale: float) -> np.ndarray:
@@ -144,10 +144,9 @@ def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) ->
     inverse = _reciprocals(kept_within(moved, (LEAST, MOST)), build).astype(np.int64)
     product = e * inverse
     one = total.constant(1)
-    rounding = one << bits - one
-    shares = product + rounding >> bits
-    kept = kept_within(shares, (0, MOST))
-    return as_quantized(kept.astype(np.int16), to, build)
+    rounding = one << (bits - one)
+    shares = (product + rounding) >> bits
+    return as_quantized(kept_within(shares, (0, MOST)).astype(np.int16), to, build)
 
 
 def _exponentials(distance: Expr, factor: float, build: Build) -> Expr:
@@ -171,7 +170,7 @@ def _lifted(x: Expr) -> tuple[Expr, Expr]:
     """(x shifted to [2^30, 2^31), 31 minus one more than by how many bits) for 0 < x < 2^31."""
     bits = x.constant(0)
     for step in (16, 8, 4, 2, 1):
-        is_small = x < 1 << (31 - step)
+        is_small = x < (1 << (31 - step))
         by = where(is_small, x.constant(step), 0)
         x, bits = x << by, bits + by
     return x, 30 - bits

@@ -104,10 +104,8 @@ def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]
     places, weights, count = taps[0].places, taps[0].weights, taps[0].count
     for axis in taps[1:]:
         outer, inner = places.unsqueeze([3]), axis.places.unsqueeze([2])
-        flat = outer * axis.size
-        places = flat + inner
-        shares = weights.unsqueeze([3]), axis.weights.unsqueeze([2])
-        weights = build.binary("mul", *shares)
+        places = outer * axis.size + inner
+        weights = weights.unsqueeze([3]) * axis.weights.unsqueeze([2])
         count *= axis.count
         sizes = [places.dim(0), places.dim(1), count]
         places, weights = places.reshape(sizes), weights.reshape(sizes)

@@ -219,8 +219,8 @@ def _anchors(own: Message) -> np.ndarray:
 
 def _large(found: Expr, scores: Expr, picture: Expr, least: float, build: Build) -> Expr:
     """Scores with the least number for boxes that are smaller than pixels of the picture."""
-    ends = [found.slice(2, at, at + 2) for at in (2, 0)]
-    size = (build.binary("sub", *ends) + 1).min([2])
+    high, low = (found.slice(2, at, at + 2) for at in (2, 0))
+    size = (high - low + 1).min([2])
     return where(size >= picture.slice(0, 2, 3).scaled(least), scores, _NEVER)
 
 

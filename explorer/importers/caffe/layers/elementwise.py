@@ -166,7 +166,7 @@ def _along(value: Expr, axis: int, x: Expr, build: Build) -> Expr:
     """The value with sizes of 1 behind, so that its first axis is that axis of x."""
     behind = x.rank - axis - value.rank
     if behind < 0:
-        raise ValueError(f"{build.rank(value)} axes from axis {axis} on of {build.rank(x)}")
+        raise ValueError(f"{value.rank} axes from axis {axis} on of {x.rank}")
     return value.reshape([*value.all_sizes(), *[1] * behind]) if behind else value
 
 

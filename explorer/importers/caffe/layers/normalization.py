@@ -63,7 +63,7 @@ def mvn(node: CaffeNode, build: Build) -> Expr:
     first = 1 if node.own.is_set("across_channels", False) else 2
     axes = range(first, x.rank)
     if not axes:
-        raise ValueError(f"no axes from {first} on in {build.rank(x)}")
+        raise ValueError(f"no axes from {first} on in {x.rank}")
     _, centered = build.centered(x, axes)
     if not node.own.is_set("normalize_variance", True):
         return centered

@@ -30,7 +30,7 @@ def pooling(node: CaffeNode, build: Build) -> Expr:
     if len(node.outputs) > 1:
         raise Unsupported("a second result, the places of the maxima")
     if x.rank != 4:
-        raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
+        raise ValueError(f"images of {x.rank} axes; 4 expected")
     kind = _KINDS[word]
     if node.own.is_set("global_pooling", False):
         return x.reduce("mean" if kind == "average" else "max", [2, 3], keepdims=True)

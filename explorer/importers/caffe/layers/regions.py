@@ -32,7 +32,7 @@ def _operands(node: CaffeNode, build: Build) -> tuple[Expr, Expr]:
     """Images of four axes, and regions as rows of five numbers, whatever axes are around them."""
     x, regions = node.operand(0), node.operand(1)
     if x.rank != 4:
-        raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
+        raise ValueError(f"images of {x.rank} axes; 4 expected")
     return x, regions if regions.rank == 2 else regions.reshape([-1, 5])
 
 

@@ -71,7 +71,7 @@ def _skip_normalized(
     for other in others:
         total = total + other
     if any(other.rank > x.rank for other in added):
-        raise ValueError(f"a skip or bias of more dimensions than {build.shape(x)}")
+        raise ValueError(f"a skip or bias of more dimensions than {x.shape}")
     normalized = build.value(
         LayerNormOp,
         [total, *(None if p is None else p.astype(wide) for p in (scale, shift))],

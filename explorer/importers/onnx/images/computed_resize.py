@@ -52,7 +52,7 @@ def resize_by_data(
 ) -> Expr:
     """`vector`: scales (f32) or sizes (i64) of the axes, contents unknown."""
     if vector.shape != (len(axes),):
-        raise ValueError(f"{build.shape(vector)} numbers for {len(axes)} axes")
+        raise ValueError(f"{vector.shape} numbers for {len(axes)} axes")
     known = _elements(vector, build)
     interpolates = manner.mode != "nearest"
     wide = x.astype(np.float64) if interpolates and not x.is_float else x

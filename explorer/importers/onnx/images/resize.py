@@ -165,7 +165,7 @@ def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> l
     if given is None:
         raise ValueError("neither scales nor sizes")
     if len(given) != x.rank:
-        raise ValueError(f"{len(given)} numbers for {build.rank(x)} dimensions")
+        raise ValueError(f"{len(given)} numbers for {x.rank} dimensions")
     axes = []
     for axis, number in enumerate(given):
         region = request.regions[axis] if request.regions else (0.0, 1.0)

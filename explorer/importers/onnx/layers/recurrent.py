@@ -110,7 +110,7 @@ def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) ->
     if is_quantized:
         rows, hidden = hidden, rows
     if rows != kind.gates * hidden:
-        raise ValueError(f"recurrence weight {build.shape(r)} of {kind.gates} gates")
+        raise ValueError(f"recurrence weight {r.shape} of {kind.gates} gates")
     _check_layer(node, kind, (directions, rows, hidden), x, build, is_quantized)
     activations = _activations(node, kind, directions)
     valid = _validity(node, x, build)
@@ -171,7 +171,7 @@ def _check_layer(
     if wanted.get(direction) != directions:
         raise ValueError(f"direction {direction!r} of a weight with {directions} directions")
     if x.rank != 3:
-        raise ValueError(f"operand 0 is {format_shape(build.shape(x))}; 3 dimensions expected")
+        raise ValueError(f"operand 0 is {format_shape(x.shape)}; 3 dimensions expected")
     _, batch, width = x.shape
     state_shape = (directions, batch, hidden)
     if bool(node.integer("layout", 0)):
@@ -187,8 +187,7 @@ def _check_layer(
         operand = node.optional(index)
         if operand is not None and not may_be_same_shape(operand.shape, shape):
             raise ValueError(
-                f"operand {index} is {format_shape(build.shape(operand))}; "
-                f"{format_shape(shape)} expected"
+                f"operand {index} is {format_shape(operand.shape)}; {format_shape(shape)} expected"
             )
 
 

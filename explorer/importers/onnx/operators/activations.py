@@ -54,15 +54,15 @@ def activated(x: Expr, name: str, parameters: Sequence[float], build: Build) -> 
             scale, shift = values
             return x.scaled(scale) + shift
         case "clip":
-            return build.unary("clip", x, *values)
+            return x.unary("clip", *values)
         case "elu":
-            return build.unary("elu", x, *values)
+            return x.unary("elu", *values)
         case "hardsigmoid":
-            return build.unary("hard_sigmoid", x, *values)
+            return x.unary("hard_sigmoid", *values)
         case "hardswish":
             return x.unary("hard_swish")
         case "leakyrelu":
-            return build.unary("leaky_relu", x, *values)
+            return x.unary("leaky_relu", *values)
         case "scaledtanh":
             scale, inner = values
             return x.scaled(inner).tanh().scaled(scale)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx
 
-from explorer.importers.building.expr import Expr, maximum, minimum
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.onnx.file.tensors import dtype_of
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
@@ -77,11 +77,11 @@ def shrink(node: Node, build: Build) -> Expr:
         wide.constant(node.number(name, default))
         for name, default in (("lambd", 0.5), ("bias", 0.0))
     )
-    raised, lowered = (wide.binary(kind, bias) for kind in ("add", "sub"))
+    raised, lowered = wide + bias, wide - bias
     is_above = limit < wide
     is_below = wide < -limit
-    above = build.select(is_above, lowered, wide.constant(0))
-    return build.select(is_below, raised, above).astype(dtype)
+    above = where(is_above, lowered, wide.constant(0))
+    return where(is_below, raised, above).astype(dtype)
 
 
 @converts("HardSigmoid")
@@ -168,7 +168,7 @@ def variadic(node: Node, build: Build) -> Expr:
 
 
 @converts("Where", since=9)
-def where(node: Node, build: Build) -> Expr:
+def conditional(node: Node, build: Build) -> Expr:
     return build.value(SelectOp, [node.operand(0), node.operand(1), node.operand(2)])
 
 

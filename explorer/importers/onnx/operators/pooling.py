@@ -137,6 +137,6 @@ def max_region_pool(node: Node, build: Build) -> Expr:
     x, regions = node.operand(0), node.operand(1)
     bins = node.integers("pooled_shape")
     if bins is None or len(bins) != 2 or x.rank != 4:
-        raise ValueError(f"regions of an image {build.shape(x)} in bins {bins}")
+        raise ValueError(f"regions of an image {x.shape} in bins {bins}")
     scale = node.number("spatial_scale", 1.0)
     return regions_of.max_region_pool(x, regions, (bins[0], bins[1]), scale, build)

@@ -332,7 +332,7 @@ def requantize_by_shift(node: Node, build: Build) -> Expr:
         sums = _whole_sums(x, build.stored(factor), build.stored(offset), divisor, build)
     if sums is None:
         scaled = x * factor + offset
-        return build.unary("clip", (scaled.scaled(1 / divisor) + 0.5).floor(), *limits)
+        return (scaled.scaled(1 / divisor) + 0.5).floor().clip(*limits)
     kind = QuantizedType.get(_BYTES[bool(is_signed)], [1.0], [0])
     by = RequantizationAttr.get(kind, BY_SHIFT, (int(limits[0]), int(limits[1])))
     stored = build.value(RequantizeOp, [sums], by=by)

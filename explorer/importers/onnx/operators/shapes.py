@@ -65,7 +65,7 @@ def tile(node: Node, build: Build) -> Expr:
     x = node.operand(0)
     repeats = build.integers(node.operand(1), "how often to repeat")
     if len(repeats) != x.rank:
-        raise ValueError(f"{len(repeats)} numbers for {build.rank(x)} dimensions")
+        raise ValueError(f"{len(repeats)} numbers for {x.rank} dimensions")
     for axis, times in enumerate(repeats):
         x = _repeated(x, axis, times, build)
     return x

@@ -79,7 +79,7 @@ def imputer(node: Node, build: Build) -> Expr:
         missing = node.integer("replaced_value_int64", 0)
     columns = x.size(x.rank - 1)
     if not numbers or (len(numbers) > 1 and columns not in (None, len(numbers))):
-        raise ValueError(f"{len(numbers or ())} numbers for the columns of {build.shape(x)}")
+        raise ValueError(f"{len(numbers or ())} numbers for the columns of {x.shape}")
     if np.isnan(missing):
         is_missing = x.is_nan()
     else:
@@ -98,7 +98,7 @@ def zip_map(node: Node, build: Build) -> LabeledRows:
     if x.rank == 1:
         x = x.unsqueeze([0])
     if x.rank != 2 or x.size(1) not in (None, labels.size):
-        raise ValueError(f"{labels.size} labels for the columns of {build.shape(x)}")
+        raise ValueError(f"{labels.size} labels for the columns of {x.shape}")
     return LabeledRows(x, build.contents(labels))
 
 
@@ -161,7 +161,7 @@ def _labels(is_key: Expr, node: Node, build: Build) -> Imported:
     """is_key: (shape..., keys) -> the value of the first key that is one, (shape...)."""
     values, last = _table(node, "values"), is_key.rank - 1
     if is_key.shape[last] != values.size or not values.size:
-        raise ValueError(f"{build.shape(is_key)[last]} keys and {values.size} values")
+        raise ValueError(f"{is_key.shape[last]} keys and {values.size} values")
     count = is_key.astype(np.int32)
     first = build.value(ArgOp, [count], kind="max", axis=last, keepdims=False, select_last=False)
     found = build.value(ReduceOp, [count], kind="max", axes=[last], keepdims=False)

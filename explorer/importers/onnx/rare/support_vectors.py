@@ -47,7 +47,7 @@ def svm_regressor(node: Node, build: Build) -> Expr:
     if count > 0:
         kernels = _kernels(x, node, count, build)
     elif x.size(1) not in (None, coefficients.size):
-        raise ValueError(f"{coefficients.size} coefficients for the columns of {build.shape(x)}")
+        raise ValueError(f"{coefficients.size} coefficients for the columns of {x.shape}")
     if count > 0 and coefficients.size != count:
         raise ValueError(f"{coefficients.size} coefficients for {count} vectors")
     y = build.matmul(kernels, build.weight(coefficients.reshape(-1, 1)), build.weight(rho[:1]))
@@ -89,7 +89,7 @@ def _linear(
         raise ValueError(f"{coefficients.size} coefficients for {labels.size} classes")
     rows = coefficients.reshape(labels.size, -1)
     if x.size(1) not in (None, rows.shape[1]):
-        raise ValueError(f"{rows.shape[1]} coefficients for the columns of {build.shape(x)}")
+        raise ValueError(f"{rows.shape[1]} coefficients for the columns of {x.shape}")
     values = x @ build.weight(np.ascontiguousarray(rows.T))
     values = values + build.weight(_numbers(node, "rho", 1)[:1])
     index = scores.greatest(values, build)
@@ -119,7 +119,7 @@ def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
         raise ValueError(f"{vectors.size} numbers for {count} vectors")
     vectors = vectors.reshape(count, -1)
     if x.size(1) not in (None, vectors.shape[1]):
-        raise ValueError(f"vectors of {vectors.shape[1]} for the columns of {build.shape(x)}")
+        raise ValueError(f"vectors of {vectors.shape[1]} for the columns of {x.shape}")
     kind = node.text("kernel_type", "LINEAR")
     if kind not in KERNELS:
         raise ValueError(f"kernel_type {kind!r}; one of {', '.join(KERNELS)} expected")
@@ -172,8 +172,8 @@ def _winner(values: Expr, classes: int, build: Build) -> Expr:
     wins = values > 0.0
     first = wins.astype(np.float32)
     second = (~wins).astype(np.float32)
-    both = [s @ build.weight(v) for s, v in zip((first, second), votes, strict=True)]
-    return scores.greatest(build.binary("add", *both), build)
+    counts = first @ build.weight(votes[0]) + second @ build.weight(votes[1])
+    return scores.greatest(counts, build)
 
 
 # -- probabilities ---------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def divide(node: AtenNode, build: Build) -> Expr:
         raise Unsupported("a rounded quotient of complex numbers")
     if not node.is_complex("other"):
         left, right = (of_parts(node, {"self": part}, build) for part in (0, 1))
-        a, b = (build.binary("div", *promoted(n, _PAIR, build)) for n in (left, right))
+        a, b = (x / y for x, y in (promoted(part, _PAIR, build) for part in (left, right)))
         return joined(a, b, build)
     parts_of_both = [promoted(of_parts(node, part, build), _PAIR, build) for part in (0, 1)]
     (a, c), (b, d) = parts_of_both
@@ -183,11 +183,9 @@ _PAIR = ("self", "other")
 
 def equal(node: AtenNode, build: Build) -> Expr:
     """Whether both parts are equal, or that they are not."""
-    found = [
-        build.binary("equal", *promoted(of_parts(node, part, build), _PAIR, build))
-        for part in (0, 1)
-    ]
-    both = build.binary("and", *found)
+    pairs = (promoted(of_parts(node, part, build), _PAIR, build) for part in (0, 1))
+    real, imaginary = (x == y for x, y in pairs)
+    both = real & imaginary
     return ~both if plain_name(node) in ("ne", "not_equal") else both
 
 
@@ -264,7 +262,7 @@ def is_of_parts(node: AtenNode, build: Build) -> Expr:
     not_a_number = a.is_nan() | b.is_nan()
     if kind == "isnan":
         return not_a_number
-    infinite = build.binary("or", *(x.unary("is_infinite", 1.0, 1.0) for x in (a, b)))
+    infinite = a.unary("is_infinite", 1.0, 1.0) | b.unary("is_infinite", 1.0, 1.0)
     if kind == "isinf":
         return infinite
     return ~(infinite | not_a_number)

@@ -76,8 +76,8 @@ def _logarithm(a: Expr, b: Expr, build: Build) -> Pair:
 def square_root(a: Expr, b: Expr, build: Build) -> Pair:
     """t = sqrt((|z| + |a|) / 2) is the larger part, or the imaginary one where a < 0."""
     zero = a.constant(0)
-    halves = [v * 0.5 for v in (length_of(a, b, build), abs(a))]
-    large = build.binary("add", *halves).sqrt()
+    length, real = length_of(a, b, build), abs(a)
+    large = (length * 0.5 + real * 0.5).sqrt()
     small = b * 0.5 / large
     small = where(large == zero, zero, small)
     is_below = b < zero

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, maximum
+from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import (
     as_float,
@@ -113,7 +113,7 @@ def _floor_divided(left: Expr, right: Expr, build: Build) -> Expr:
         exact = (left - rest) / right
         by_zero = right == 0
         # The difference may be a little off a multiple.
-        return build.select(by_zero, left / right, exact.round())
+        return where(by_zero, left / right, exact.round())
     return left // right
 
 
@@ -180,8 +180,8 @@ def number_or_other(node: AtenNode, build: Build) -> Expr:
     result = left.binary(kind, right)
     if not left.is_float:
         return result
-    result = build.select(left.is_nan(), right, result)
-    return build.select(right.is_nan(), left, result)
+    result = where(left.is_nan(), right, result)
+    return where(right.is_nan(), left, result)
 
 
 def atan2(node: AtenNode, build: Build) -> Expr:
@@ -195,9 +195,9 @@ def angle_of(x: Expr, y: Expr, build: Build) -> Expr:
     zero = x.constant(0)
     angle = (y / x).unary("atan")
     is_left, is_below = x < zero, y < zero
-    half_turn = build.select(is_below, x.constant(-math.pi), x.constant(math.pi))
-    angle = build.select(is_left, angle + half_turn, angle)
-    return build.select(x == zero, y.sign().scaled(math.pi / 2), angle)
+    half_turn = where(is_below, x.constant(-math.pi), x.constant(math.pi))
+    angle = where(is_left, angle + half_turn, angle)
+    return where(x == zero, y.sign().scaled(math.pi / 2), angle)
 
 
 def hypot(node: AtenNode, build: Build) -> Expr:
@@ -214,19 +214,19 @@ def next_after(node: AtenNode, build: Build) -> Expr:
     x, y = promoted(node, _PAIR, build)
     if not x.is_float:
         raise Unsupported("the number next to a whole number")
-    whole = np.dtype(f"i{build.dtype(x).itemsize}")
+    whole = np.dtype(f"i{x.dtype.itemsize}")
     kind = element_type_from_numpy(whole)
     bits = build.value(BitcastOp, [x], to=kind)
     zero = x.constant(0.0)
     grows = (x < y) == (x > zero)
     one, minus_one = bits.constant(1), bits.constant(-1)
-    step = build.select(grows, one, minus_one)
+    step = where(grows, one, minus_one)
     moved = build.value(BitcastOp, [bits + step], to=x.element_type)
     least = build.value(BitcastOp, [one], to=x.element_type)
-    from_zero = build.select(y < zero, -least, least)
-    found = build.select(x == zero, from_zero, moved)
-    found = build.select(x == y, y, found)
-    return build.select(x.is_nan() | y.is_nan(), x + y, found)
+    from_zero = where(y < zero, -least, least)
+    found = where(x == zero, from_zero, moved)
+    found = where(x == y, y, found)
+    return where(x.is_nan() | y.is_nan(), x + y, found)
 
 
 def length_of(x: Expr, y: Expr, build: Build) -> Expr:
@@ -247,8 +247,8 @@ def x_log_y(node: AtenNode, build: Build) -> Expr:
     log = log_plus_one(y, build) if is_plus_one else y.log()
     zero = x.constant(0)
     product = x * log
-    product = build.select(x == zero, zero, product)
-    return build.select(y.is_nan(), y, product)
+    product = where(x == zero, zero, product)
+    return where(y.is_nan(), y, product)
 
 
 def log_add_exp(node: AtenNode, build: Build) -> Expr:
@@ -263,7 +263,7 @@ def log_of_sum(x: Expr, y: Expr, unit: float, build: Build) -> Expr:
     # softplus(-d) = log(1 + e^-d)
     rest = distance.scaled(-unit).softplus()
     result = maximum(x, y) + rest.scaled(1 / unit)
-    return build.select(x == y, _plus_log2(x, unit), result)
+    return where(x == y, _plus_log2(x, unit), result)
 
 
 def _plus_log2(x: Expr, unit: float) -> Expr:
@@ -291,8 +291,8 @@ def heaviside(node: AtenNode, build: Build) -> Expr:
     """0 below 0 and of NaN, `values` at 0, 1 above."""
     x, values = promoted(node, ("self", "values"), build)
     zero, one = x.constant(0), x.constant(1)
-    step = build.select(x > zero, one, zero)
-    return build.select(x == zero, values, step)
+    step = where(x > zero, one, zero)
+    return where(x == zero, values, step)
 
 
 def load_exponent(node: AtenNode, build: Build) -> Expr:
@@ -304,7 +304,7 @@ def load_exponent(node: AtenNode, build: Build) -> Expr:
 # -- three operands --------------------------------------------------------------------------------
 
 
-def where(node: AtenNode, build: Build) -> Expr:
+def conditional(node: AtenNode, build: Build) -> Expr:
     """self where the condition holds, else other."""
     condition = node.operand("condition").astype(np.bool_)
     if not node.has("self"):
@@ -414,10 +414,10 @@ CONVERTERS = {
     "isclose": is_close,
     "heaviside": heaviside,
     "ldexp.Tensor": load_exponent,
-    "where.self": where,
-    "where.ScalarSelf": where,
-    "where.ScalarOther": where,
-    "where.Scalar": where,
+    "where.self": conditional,
+    "where.ScalarSelf": conditional,
+    "where.ScalarOther": conditional,
+    "where.Scalar": conditional,
     "clamp": clamp,
     "clamp.Tensor": clamp,
     "clip": clamp,

@@ -90,7 +90,7 @@ def _counted_keys(node: AtenNode, build: Build) -> Expr | None:
         return kept.unsqueeze([1, 2])
     if kind == _OF_ALL and kept.rank == 4:
         return kept
-    raise Unsupported(f"a mask of kind {kind} with {build.rank(kept)} axes")
+    raise Unsupported(f"a mask of kind {kind} with {kept.rank} axes")
 
 
 def _joined(mixed: Expr) -> Expr:

@@ -29,7 +29,7 @@ def _product_of_groups(x: Expr, weights: Expr, ends: Expr | None, build: Build) 
     if ends is None and x.rank == 3:
         return x @ weights
     if ends is None or x.rank != 2:
-        raise Unsupported(f"groups of a tensor with {build.rank(x)} axes")
+        raise Unsupported(f"groups of a tensor with {x.rank} axes")
     (groups,) = weights.sizes([0], "groups")
     rows = counted(x, 0, build)
     ends = ends.astype(rows.dtype)

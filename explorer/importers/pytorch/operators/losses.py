@@ -258,8 +258,8 @@ def cosine_embedding(node: AtenNode, build: Build) -> Expr:
     x, y, target = (node.operand(name) for name in ("input1", "input2", "target"))
     axis = [1 if target.rank else 0]
     product = (x * y).sum(axis)
-    squares = [square(v, build).sum(axis) + 1e-12 for v in (x, y)]
-    cosine = product / build.binary("mul", *squares).sqrt()
+    x_square, y_square = (v.square().sum(axis) + 1e-12 for v in (x, y))
+    cosine = product / (x_square * y_square).sqrt()
     near = where(target == 1, 1 - cosine, 0)
     apart = (cosine + -node.number("margin", 0.0)).relu()
     return _reduced(near + where(target == -1, apart, 0), node, build)

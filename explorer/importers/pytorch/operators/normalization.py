@@ -237,8 +237,8 @@ def cosine_similarity(node: AtenNode, build: Build) -> Expr:
     epsilon = x.constant(node.number("eps", 1e-8))
     shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))
     x, y = (v.broadcast_to(list(shape)) for v in (x, y))
-    parts = [v / maximum(p_norm(v, 2.0, [axis], True), epsilon) for v in (x, y)]
-    return build.binary("mul", *parts).sum([axis])
+    x, y = (v / maximum(p_norm(v, 2.0, [axis], True), epsilon) for v in (x, y))
+    return (x * y).sum([axis])
 
 
 def pairwise_distance(node: AtenNode, build: Build) -> Expr:

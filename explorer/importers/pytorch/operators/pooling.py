@@ -40,7 +40,7 @@ def _on_batches(
     if x.rank == rank + 2:
         return list(pool(x))
     if x.rank != rank + 1:
-        raise ValueError(f"{build.rank(x)} axes for {rank} spatial ones")
+        raise ValueError(f"{x.rank} axes for {rank} spatial ones")
     return [y.squeeze([0]) for y in pool(x.unsqueeze([0]))]
 
 

@@ -368,12 +368,11 @@ def cross(node: AtenNode, build: Build) -> Expr:
     else:
         axis = next(a for a in range(rank) if x.size(a) == 3)
     places = np.array([1, 2, 0]), np.array([2, 0, 1])
-    turned = [
+    x1, y2, x2, y1 = (
         v.take(place, axis)
         for v, place in ((x, places[0]), (y, places[1]), (x, places[1]), (y, places[0]))
-    ]
-    first, second = build.binary("mul", *turned[:2]), build.binary("mul", *turned[2:])
-    return first - second
+    )
+    return x1 * y2 - x2 * y1
 
 
 def renormalized(node: AtenNode, build: Build) -> Expr:

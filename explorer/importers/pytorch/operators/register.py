@@ -179,7 +179,7 @@ def _check(node: AtenNode, results: Sequence[Expr], build: Build) -> None:
         kind = kind.in_parts
         dtype = dtype_of(kind.element_type)
         if value.dtype != dtype:
-            raise Unsupported(f"{build.dtype(value)} where the file says {dtype}")
+            raise Unsupported(f"{value.dtype} where the file says {dtype}")
         shape = value.shape
         fits = len(shape) == len(kind.sizes) and all(
             own == size or not isinstance(own, int) or not isinstance(size, int)

@@ -170,13 +170,15 @@ def condition(node: AtenNode, build: Build) -> Expr:
     dtype, axes = x.dtype, (x.rank - 2, x.rank - 1)
     if order in (2, -2):
         values = decomposed(x, build).values
-        ends = [
-            values.reduce(kind, [values.rank - 1])
-            for kind in (("max", "min") if order == 2 else ("min", "max"))
-        ]
-        return build.binary("div", *ends).astype(dtype)
-    both = [x, inverted(x, build)]
-    return build.binary("mul", *(matrix_norm(v, order, axes, False, build) for v in both))
+        last = [values.rank - 1]
+        ends = (
+            (values.max(last), values.min(last))
+            if order == 2
+            else (values.min(last), values.max(last))
+        )
+        return (ends[0] / ends[1]).astype(dtype)
+    other = inverted(x, build)
+    return matrix_norm(x, order, axes, False, build) * matrix_norm(other, order, axes, False, build)
 
 
 def norm(node: AtenNode, build: Build) -> Expr:

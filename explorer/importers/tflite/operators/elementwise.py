@@ -269,7 +269,7 @@ def atan2(node: TfliteNode, build: Build) -> Expr:
 
 def _has_minus(x: Expr, build: Build) -> Expr:
     """Whether the sign of a float is set."""
-    whole = np.dtype(f"int{8 * build.dtype(x).itemsize}")
+    whole = np.dtype(f"int{8 * x.dtype.itemsize}")
     return build.value(BitcastOp, [x], to=element_type_from_numpy(whole)) < 0
 
 
@@ -278,7 +278,7 @@ def bitcast(node: TfliteNode, build: Build) -> Expr:
     node.require_plain()
     target, x = np.dtype(node.result.element_type), node.plain(0)
     if target.itemsize != x.dtype.itemsize:
-        raise Unsupported(f"{build.dtype(x)} as {target}, of another width")
+        raise Unsupported(f"{x.dtype} as {target}, of another width")
     return build.value(BitcastOp, [x], to=element_type_from_numpy(target))
 
 

@@ -119,12 +119,12 @@ def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
         high = np.minimum(np.fix((places + unit - 1) / unit).astype(np.int64), size - 1)
         share = places - unit * low
         along = [-1 if a == axis else 1 for a in range(4)]
-        parts = [
+        lower, upper = (
             y.take(np.minimum(neighbour, size - 1), axis)
             * build.weight(part.astype(np.int32).reshape(along))
             for neighbour, part in ((low, unit - share), (high, share))
-        ]
-        y = build.binary("add", *parts)
+        )
+        y = lower + upper
     return x if total == 1 else divided_away(y, y.constant(total))
 
 
@@ -156,7 +156,7 @@ def _sum_of_four(x: Expr, rows: _Between, columns: _Between, build: Build) -> Ex
 
 
 def _weighted(x: Expr, between: _Between, build: Build) -> Expr:
-    return build.binary("add", *(_share(x, between, which, build) for which in (0, 1)))
+    return _share(x, between, 0, build) + _share(x, between, 1, build)
 
 
 def _share(x: Expr, between: _Between, which: int, build: Build) -> Expr:

@@ -83,7 +83,7 @@ def lstm(node: TfliteNode, build: Build) -> Sequence[Expr]:
         return _basic(node, build)
     x = node.plain(0)
     if x.rank != 2:
-        raise Unsupported(f"an LSTM of one step with operands of {build.rank(x)} axes")
+        raise Unsupported(f"an LSTM of one step with operands of {x.rank} axes")
     layer = _layer(node, FORWARD_ONLY, build)
     hidden, cell = _step(x, node.plain(18), node.plain(19), layer, build)
     return [hidden, hidden, cell]

@@ -76,7 +76,7 @@ def unpool(node: TfliteNode, build: Build) -> Expr:
     if options.strides != options.window:
         raise Unsupported(f"windows of {options.window} that move by {options.strides}")
     if x.rank != 4 or x.shape != places.shape:
-        raise ValueError(f"places {build.shape(places)} of elements {build.shape(x)}")
+        raise ValueError(f"places {places.shape} of elements {x.shape}")
     number = places.astype(np.int32)
     zero = x.constant(0.0)
     height, width = options.window
@@ -96,7 +96,7 @@ def unpool(node: TfliteNode, build: Build) -> Expr:
 def _padded(x: Expr, options: _Options, value: float, build: Build) -> tuple[Expr, list[int]]:
     """The image with what windows reach around it, and how many windows there are."""
     if x.rank != 4:
-        raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
+        raise ValueError(f"images of {x.rank} axes; 4 expected")
     known = x.sizes([1, 2], "windows")
     low, high, counts = [0, 0, 0, 0], [0, 0, 0, 0], []
     for axis, (size, width, stride) in enumerate(

@@ -199,5 +199,5 @@ class Images:
 def as_images(node: TfliteNode, index: int, build: Build) -> Images:
     x = node.operand(index, build)
     if x.rank < 3:
-        raise ValueError(f"an image has at least 3 axes, not {build.rank(x)}")
+        raise ValueError(f"an image has at least 3 axes, not {x.rank}")
     return Images(channels_first(x), node)

@@ -190,10 +190,7 @@ def _wide_dynamic(x: Expr, table: Expr, build: Build) -> Expr:
     place = maximum(interval * four - 6, zero)
     c, b, a = (build.value(GatherOp, [table, place + k], axis=0).astype(np.int32) for k in range(3))
     eleven = x.constant(11)
-    left, right = (
-        maximum(build.binary("sub", *pair), zero)
-        for pair in ((eleven, interval), (interval, eleven))
-    )
+    left, right = maximum(eleven - interval, zero), maximum(interval - eleven, zero)
     moved = (x << left) >> right
     share = (moved & 0x3FF).astype(np.int32)
     line = shifted(a * share, 5) + (b << 5)

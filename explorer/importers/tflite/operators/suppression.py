@@ -115,7 +115,8 @@ def _overlaps(boxes: Expr, build: Build) -> Expr:
     zero = boxes.constant(0)
 
     def area(sides: list[Expr]) -> Expr:
-        return build.binary("mul", *sides)
+        width, height = sides
+        return width * height
 
     def turned(x: Expr) -> Expr:
         return x.transpose([1, 0])

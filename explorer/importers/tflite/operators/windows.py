@@ -27,7 +27,7 @@ class Window:
 def window_of(node: TfliteNode, x: Expr, sizes: Sequence[int], build: Build) -> Window:
     """The node's window over x (N, C, height, width)."""
     if x.rank != 4:
-        raise ValueError(f"images of {build.rank(x)} axes; 4 expected")
+        raise ValueError(f"images of {x.rank} axes; 4 expected")
     strides = node.integer("stride_h", 1), node.integer("stride_w", 1)
     dilations = node.integer("dilation_h_factor", 1), node.integer("dilation_w_factor", 1)
     if min(*strides, *dilations, *sizes) < 1:

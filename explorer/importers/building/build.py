@@ -341,16 +341,6 @@ class Build:
             return self.expr(x)
         return self.value(ReduceOp, [x], kind=kind, axes=list(axes), keepdims=keepdims)
 
-    def centered(self, x: Value, axes: Sequence[int]) -> tuple[Expr, Expr]:
-        """The mean along axes, which stay with size 1, and x without it.
-
-        A mean of x at a large offset is rounded to steps of the offset's size: what is left of the
-        mean is subtracted as well (see `top.layer_norm`).
-        """
-        mean = self.reduce("mean", x, axes, True)
-        apart = self.expr(x) - mean
-        return mean, apart - self.reduce("mean", apart, axes, True)
-
     def select(self, condition: Value, if_true: Value, if_false: Value) -> Expr:
         return self.value(SelectOp, [condition, if_true, if_false])
 

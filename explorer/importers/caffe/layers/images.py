@@ -55,7 +55,7 @@ def reorg(node: CaffeNode, build: Build) -> Expr:
     image for one with more channels than it has."""
     x, stride = node.operand(0), node.own.integer("stride", 2)
     images, channels, height, width = x.sizes(range(4), "a reorganization")
-    inner = channels // (stride * stride) if stride > 0 else 0
+    inner = channels // stride**2 if stride > 0 else 0
     if inner * stride * stride != channels or height % stride or width % stride:
         raise Unsupported(f"{channels} channels of {height} by {width} in squares of {stride}")
     apart = x.reshape([images, inner, height, stride, width, stride])

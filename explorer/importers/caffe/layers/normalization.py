@@ -11,6 +11,7 @@ import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.formulas import centered
 from explorer.importers.caffe.layers.node import CaffeNode, enum_of
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
@@ -64,12 +65,11 @@ def mvn(node: CaffeNode, build: Build) -> Expr:
     axes = range(first, x.rank)
     if not axes:
         raise ValueError(f"no axes from {first} on in {x.rank}")
-    _, centered = build.centered(x, axes)
+    _, apart = centered(x, axes)
     if not node.own.is_set("normalize_variance", True):
-        return centered
-    squares = centered * centered
-    deviation = squares.mean(axes, keepdims=True).sqrt()
-    return centered / (deviation + deviation.constant(node.own.number("eps", 1e-9)))
+        return apart
+    deviation = apart.square().mean(axes, keepdims=True).sqrt()
+    return apart / (deviation + deviation.constant(node.own.number("eps", 1e-9)))
 
 
 def normalize(node: CaffeNode, build: Build) -> Expr:

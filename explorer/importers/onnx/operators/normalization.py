@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.importers.building.build import Undecided
 from explorer.importers.building.expr import Expr, where
+from explorer.importers.building.formulas import inverse_root, normalized_groups, statistics
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.program.structures import Imported
@@ -101,7 +102,7 @@ def _train_batch_norm(
     """The batch's own statistics; results 1 and 2 are the running ones, moved towards them."""
     x, scale, shift, running_mean, running_variance = operands
     axes = [axis for axis in range(x.rank) if axis != 1]
-    mean, centered, variance = _statistics(x.wide(), axes, build)
+    mean, centered, variance = statistics(x.wide(), axes)
     own = [value.reshape([-1]) for value in (mean, variance)]
     nothing = own[0] * 0
     parts = build.of_one_float([centered, scale, shift, nothing, own[1]])
@@ -112,12 +113,6 @@ def _train_batch_norm(
         added = present.astype(running.dtype).scaled(1 - momentum)
         moved.append(kept + added)
     return [y, *moved]
-
-
-def _statistics(x: Expr, axes: Sequence[int], build: Build) -> tuple[Expr, Expr, Expr]:
-    """The mean along axes, which stay with size 1, x without it, and the variance."""
-    mean, centered = build.centered(x, axes)
-    return mean, centered, (centered * centered).mean(axes, True)
 
 
 @converts("SimplifiedLayerNormalization")
@@ -134,7 +129,7 @@ def simplified_layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
         return [y]
     wide = x.astype(np.float32)
     axes = list(range(axis, x.rank))
-    return [y, _inverse_root((wide * wide).mean(axes, True), epsilon)]
+    return [y, inverse_root(wide.square().mean(axes, True), epsilon)]
 
 
 @converts("LayerNormalization")
@@ -148,14 +143,9 @@ def layer_normalization(node: Node, build: Build) -> Sequence[Expr]:
     if not any(node.results[1:]):
         return [y]
     axes = range(axis, x.rank)
-    mean, _, variance = _statistics(x.wide(), list(axes), build)
-    statistics = mean, _inverse_root(variance, epsilon)
-    return [y, *(value.astype(np.float32) for value in statistics)]
-
-
-def _inverse_root(x: Expr, epsilon: float) -> Expr:
-    """1 / sqrt(x + epsilon)"""
-    return (x + epsilon).sqrt().reciprocal()
+    mean, _, variance = statistics(x.wide(), axes)
+    found = mean, inverse_root(variance, epsilon)
+    return [y, *(value.astype(np.float32) for value in found)]
 
 
 @converts("InstanceNormalization")
@@ -172,8 +162,7 @@ def group_normalization(node: Node, build: Build) -> Expr:
     """
     x, scale, shift = (node.operand(index) for index in range(3))
     groups, epsilon = node.integer("num_groups"), node.number("epsilon", 1e-5)
-    rows = x.reshape([x.dim(0), groups, -1])
-    y = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
+    _, y = normalized_groups(x, groups, epsilon)
     is_of_groups = node.opset < 21
     if not is_of_groups:
         y = y.reshape(x.all_sizes())
@@ -188,7 +177,7 @@ def mean_variance_normalization(node: Node, build: Build) -> Expr:
     """(x - mean) / (deviation + 1e-9), the variance in two passes, in f32 at least."""
     x = node.operand(0)
     axes = build.axes(node.integers("axes") or (0, 2, 3), x.rank)
-    _, centered, variance = _statistics(x.wide(), axes, build)
+    _, centered, variance = statistics(x.wide(), axes)
     return (centered / (variance.sqrt() + 1e-9)).astype(x.dtype)
 
 

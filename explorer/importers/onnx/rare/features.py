@@ -60,7 +60,7 @@ def normalizer(node: Node, build: Build) -> Expr:
     elif norm == "L1":
         size = abs(x).sum(last, keepdims=True)
     elif norm == "L2":
-        squares = (x * x).sum(last, keepdims=True)
+        squares = x.square().sum(last, keepdims=True)
         size = squares.sqrt()
     else:
         raise ValueError(f"norm {norm!r}; MAX, L1 or L2 expected")

@@ -127,7 +127,7 @@ def _kernels(x: Expr, node: Node, count: int, build: Build) -> Expr:
     gamma, offset, degree = (float(np.float32(number)) for number in given[:3])
     if kind == "RBF":
         apart = x.unsqueeze([1]) - build.weight(vectors)
-        return (apart * apart).sum([2], keepdims=False).scaled(-gamma).exp()
+        return apart.square().sum([2], keepdims=False).scaled(-gamma).exp()
     product = x @ build.weight(np.ascontiguousarray(vectors.T))
     if kind == "LINEAR":
         return product
@@ -229,7 +229,7 @@ def _quadratic_form(shares: Expr, classes: int, build: Build) -> tuple[Expr, Exp
     for pair, (i, j) in enumerate(pairs):
         places[i, j], places[j, i] = pair, len(pairs) + pair
     against, turned = (columns.take(grid, 1) for grid in (places, places.T))
-    diagonal = (against * against).sum([1], keepdims=False)
+    diagonal = against.square().sum([1], keepdims=False)
     own = diagonal.unsqueeze([1]) * build.weight(np.eye(classes, dtype="f4"))
     return own - against * turned, diagonal
 

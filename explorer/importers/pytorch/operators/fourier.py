@@ -215,7 +215,7 @@ def from_frames(node: AtenNode, build: Build) -> Expr:
     if window is None:
         window = build.weight(np.ones(length, np.float32))
     window = window.astype(frames.dtype)
-    squares = (window * window).broadcast_to([1, count, length])
+    squares = window.square().broadcast_to([1, count, length])
     signal, weights = (overlapped(value, step) for value in (frames * window, squares))
     whole = length + step * (count - 1)
     begin = length // 2 if node.flag("center", True) else 0

@@ -18,7 +18,7 @@ from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import promoted
 from explorer.importers.pytorch.operators.reductions import p_norm
-from explorer.importers.pytorch.operators.unary import log_plus_one, square
+from explorer.importers.pytorch.operators.unary import log_plus_one
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
@@ -40,7 +40,7 @@ def _reduced(x: Expr, node: AtenNode, build: Build) -> Expr:
 
 
 def _squares(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
-    return square(x - y, build)
+    return (x - y).square()
 
 
 def _distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
@@ -52,14 +52,14 @@ def _smooth_distances(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     beta, apart = node.number("beta", 1.0), _distances(x, y, node, build)
     if beta == 0:
         return apart
-    near = square(apart, build).scaled(0.5 / beta)
+    near = apart.square().scaled(0.5 / beta)
     return where(apart < beta, near, apart + -beta / 2)
 
 
 def _huber(x: Expr, y: Expr, node: AtenNode, build: Build) -> Expr:
     """d^2 / 2 below delta, delta (d - delta / 2) above."""
     delta, apart = node.number("delta", 1.0), _distances(x, y, node, build)
-    near = square(apart, build) * 0.5
+    near = apart.square() * 0.5
     return where(apart < delta, near, (apart + -delta / 2).scaled(delta))
 
 
@@ -208,7 +208,7 @@ def multi_margin(node: AtenNode, build: Build) -> Expr:
     p = node.number("p", 1.0)
     if p not in (1, 2):
         raise Unsupported(f"p = {p}")
-    terms = terms if p == 1 else square(terms, build)
+    terms = terms if p == 1 else terms.square()
     if weight is not None:
         terms = terms * build.value(GatherOp, [weight, column], axis=0)
     (classes,) = x.sizes([1], "classes")

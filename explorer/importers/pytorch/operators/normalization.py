@@ -11,6 +11,12 @@ import numpy as np
 
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, maximum
+from explorer.importers.building.formulas import (
+    by_channels,
+    inverse_root,
+    normalized_groups,
+    statistics,
+)
 from explorer.importers.pytorch.file.versions import statistics_of
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.reductions import p_norm
@@ -46,8 +52,9 @@ def _normalized(node: AtenNode, build: Build) -> Expr:
         return build.value(BatchNormOp, [x, *parameters], epsilon=epsilon)
     axes = [axis for axis in range(x.rank) if axis != 1]
     wide = x.wide()
-    _, apart, spread = _statistics(wide, axes, epsilon, build)
-    return _scaled_by_channels((apart * spread).astype(x.dtype), scale, shift)
+    _, apart, variance = statistics(wide, axes)
+    normalized = apart * inverse_root(variance, epsilon)
+    return by_channels(normalized.astype(x.dtype), scale, shift)
 
 
 def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
@@ -56,7 +63,7 @@ def native_batch_norm(node: AtenNode, build: Build) -> list[Expr]:
         return _updated(node, [], build)
     if node.flag("training") and "no_training" not in node.call.target:
         y, mean, variance = _trained(node, build)
-        return [y, *_like(y, [mean, _spread(variance, node)])]
+        return [y, *_like(y, [mean, inverse_root(variance, node.number("eps", 1e-5))])]
     nothing = build.weight(np.zeros(0, np.float32))
     return [_normalized(node, build), nothing, nothing]
 
@@ -87,7 +94,7 @@ def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
         own.scaled(1 - momentum) + new.scaled(momentum).astype(own.dtype)
         for own, new in zip(_held(node), found, strict=True)
     ]
-    saved = _like(y, [mean, _spread(variance, node)])
+    saved = _like(y, [mean, inverse_root(variance, node.number("eps", 1e-5))])
     return [y, *saved, *reserve, *changed]
 
 
@@ -108,19 +115,13 @@ def _trained(node: AtenNode, build: Build) -> tuple[Expr, Expr, Expr]:
     x = node.operand("input")
     axes = [axis for axis in range(x.rank) if axis != 1]
     wide = x.wide()
-    mean, apart = build.centered(wide, axes)
-    variance = (apart * apart).mean(axes, True)
+    mean, apart, variance = statistics(wide, axes)
     channels = _channels(x)
     scale = _or_constant(node.optional("weight"), 1.0, channels, x, build)
     shift = _or_constant(node.optional("bias"), 0.0, channels, x, build)
-    normalized = (apart * _spread(variance, node)).astype(x.dtype)
-    y = _scaled_by_channels(normalized, scale, shift)
+    normalized = (apart * inverse_root(variance, node.number("eps", 1e-5))).astype(x.dtype)
+    y = by_channels(normalized, scale, shift)
     return y, mean.reshape([channels]), variance.reshape([channels])
-
-
-def _spread(variance: Expr, node: AtenNode) -> Expr:
-    """1 / sqrt(variance + epsilon)"""
-    return (variance + variance.constant(node.number("eps", 1e-5))).sqrt().reciprocal()
 
 
 def _channels(x: Expr) -> int:
@@ -131,19 +132,6 @@ def _or_constant(value: Expr | None, number: float, count: int, x: Expr, build: 
     if value is not None:
         return value.astype(x.dtype)
     return build.weight(np.full(count, number, x.dtype))
-
-
-def _statistics(x: Expr, axes: list[int], epsilon: float, build: Build) -> tuple[Expr, Expr, Expr]:
-    """The mean, x without it, and 1 / sqrt(variance + epsilon), with axes of size 1."""
-    mean, apart = build.centered(x, axes)
-    return mean, apart, ((apart * apart).mean(axes, True) + epsilon).sqrt().reciprocal()
-
-
-def _scaled_by_channels(x: Expr, scale: Expr | None, shift: Expr | None) -> Expr:
-    trailing = [1] * (x.rank - 2)
-    if scale is not None:
-        x = x * scale.reshape([-1, *trailing])
-    return x if shift is None else x + shift.reshape([-1, *trailing])
 
 
 def layer_norm(node: AtenNode, build: Build) -> Expr:
@@ -159,7 +147,8 @@ def native_layer_norm(node: AtenNode, build: Build) -> list[Expr]:
     x = node.operand("input")
     axis = x.rank - len(node.sizes("normalized_shape"))
     axes = list(range(axis, x.rank))
-    mean, _, spread = _statistics(x.wide(), axes, node.number("eps", 1e-5), build)
+    mean, _, variance = statistics(x.wide(), axes)
+    spread = inverse_root(variance, node.number("eps", 1e-5))
     return [layer_norm(node, build), *_like(x, [mean, spread])]
 
 
@@ -195,13 +184,13 @@ def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
             for value, number in ((weight, 1.0), (bias, 0.0))
         ]
         return [build.value(InstanceNormOp, [x, *parameters], epsilon=epsilon)]
-    rows = x.reshape([x.dim(0), groups, -1])
-    normalized = build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
+    rows, normalized = normalized_groups(x, groups, epsilon)
     y = normalized.reshape(x.all_sizes())
-    result = _scaled_by_channels(y, weight, bias)
+    result = by_channels(y, weight, bias)
     if "native" not in node.call.target:
         return [result]
-    mean, _, spread = _statistics(rows.wide(), [2], epsilon, build)
+    mean, _, variance = statistics(rows.wide(), [2])
+    spread = inverse_root(variance, epsilon)
     return [result, *(v.squeeze([2]) for v in _like(x, [mean, spread]))]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, where
+from explorer.importers.building.formulas import centered
 from explorer.importers.pytorch.operators.elementwise import log_of_sum
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float
@@ -139,12 +140,10 @@ def _spread(node: AtenNode, build: Build) -> tuple[Expr, Expr]:
     dtype = node.operand("self").dtype
     x = node.operand("self").wide()
     axes, keeps = axes_of(node, x, build), node.flag("keepdim")
-    _, apart = build.centered(x, axes)
+    _, apart = centered(x, axes)
     sizes = x.sizes(axes, "a variance")
     count = math.prod(sizes)
-    squares = apart.reduce("sum_square", axes, keeps)
-    if not axes:
-        squares = apart * apart
+    squares = apart.reduce("sum_square", axes, keeps) if axes else apart.square()
     divisor = max(count - _correction(node), 0.0)
     spread = squares / divisor
     if "std" in node.call.target:

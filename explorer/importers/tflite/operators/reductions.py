@@ -175,7 +175,7 @@ def l2_normalization(node: TfliteNode, build: Build) -> Expr:
     """x divided by its length along the last axis, which is at least 1e-6."""
     node.require_plain()
     x = node.plain(0)
-    return x / maximum((x * x).sum([x.rank - 1], True).sqrt(), 1e-6)
+    return x / maximum(x.square().sum([x.rank - 1], True).sqrt(), 1e-6)
 
 
 def local_response_normalization(node: TfliteNode, build: Build) -> Expr:

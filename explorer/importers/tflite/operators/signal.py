@@ -91,7 +91,7 @@ def energy(node: TfliteNode, build: Build) -> Expr:
     the kernel leaves what was there."""
     x = node.plain(0).astype(np.int32).reshape([-1, 2])
     (count,) = x.sizes([0], "energies")
-    total = (x * x).sum([1])
+    total = x.square().sum([1])
     inside = np.zeros(count, np.int32)
     inside[max(_option(node, "start_index"), 0) : max(_option(node, "end_index"), 0)] = 1
     if not inside.all():

@@ -53,11 +53,17 @@ from explorer.traces.comparing import Comparison
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
+from explorer.views.catalog.bars import bars, frame, ladder
+from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.operators import operators
 from explorer.views.catalog.program import programs
+from explorer.views.catalog.search import cost, kernel_search, search
 from explorer.views.catalog.sensitivity import searched
+from explorer.views.catalog.session import session
+from explorer.views.catalog.timeline import profile
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.text import text_of
+from explorer.views.specification import Specification
 from explorer.views.view import WIDTH, Shown
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
@@ -80,7 +86,8 @@ static = _Views()
 
 def register() -> None:
     """Sets the representations; calling it again changes nothing."""
-    for kind, (text, html) in _REPRESENTATIONS.items():
+    specified = {kind: _drawn(of) for kind, of in _SPECIFICATIONS.items()}
+    for kind, (text, html) in (_REPRESENTATIONS | specified).items():
         kind.__str__ = text  # pyright: ignore[reportAttributeAccessIssue]
         kind._repr_html_ = html  # pyright: ignore[reportAttributeAccessIssue]
         kind._repr_pretty_ = _pretty  # pyright: ignore[reportAttributeAccessIssue]
@@ -89,6 +96,11 @@ def register() -> None:
         kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
         kind.view = _view  # pyright: ignore[reportAttributeAccessIssue]
     SearchResult.to_frame = _search_frame  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _drawn(of: Callable[[Any], Specification]) -> tuple[_Render, _Render]:
+    """Text and HTML of the specification of a result."""
+    return lambda shown: text_of(of(shown), WIDTH), lambda shown: html_of(of(shown))
 
 
 def _pretty(self: object, printer, cycle: bool) -> None:
@@ -226,6 +238,23 @@ def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
     return [(rung.step, rung.milliseconds, rung.gflops) for rung in ladder.rungs]
 
 
+_SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
+    Inspection: lambda i: operators(i.trace()),
+    Comparison: lambda c: comparison(*c.branches),
+    ProfileRecord: profile,
+    CostEstimate: cost,
+    KernelSearch: kernel_search,
+    SearchResult: search,
+    ProgramLookup: lambda found: programs([found]),
+    ProgramCache: lambda cache: programs(cache.looked),
+    SessionRecord: session,
+    Session: lambda live: session(live.record()),
+    MixedPrecision: searched,
+    Ladder: lambda found: ladder(_rungs(found)),
+    Bars: lambda found: bars(found.values, found.unit),
+    Table: lambda table: frame(table.columns, table.rows),
+}
+
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     Compilation: (
         lambda c: static.passes_text(c.trace(with_code=False)),
@@ -235,10 +264,6 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda c: static.passes_text(c.trace()),
         lambda c: static.passes_html(c.trace()),
     ),
-    Inspection: (
-        lambda i: text_of(operators(i.trace()), WIDTH),
-        lambda i: html_of(operators(i.trace())),
-    ),
     PassResult: (
         lambda r: static.pass_text(_pass_trace(r), 1),
         lambda r: static.pass_html(_pass_trace(r), 1),
@@ -247,51 +272,14 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda r: static.pass_text(_pass_trace(r), 1),
         lambda r: static.pass_html(_pass_trace(r), 1),
     ),
-    Comparison: (
-        lambda c: static.comparison_text(*c.branches),
-        lambda c: static.comparison_html(*c.branches),
-    ),
     Accuracy: (
         lambda a: static.accuracy_text(a.report),
         lambda a: static.accuracy_html(a.report),
     ),
     AccuracyReport: (static.accuracy_text, static.accuracy_html),
     MemoryPlan: (static.memory_text, static.memory_html),
-    ProfileRecord: (static.profile_text, static.profile_html),
     KernelRecord: (static.kernel_text, static.kernel_html),
-    CostEstimate: (static.cost_text, static.cost_html),
-    KernelSearch: (static.kernel_search_text, static.kernel_search_html),
-    SearchResult: (static.search_text, static.search_html),
     SourceText: (static.source_text, static.source_html),
-    ProgramLookup: (
-        lambda found: text_of(programs([found]), WIDTH),
-        lambda found: html_of(programs([found])),
-    ),
-    ProgramCache: (
-        lambda cache: text_of(programs(cache.looked), WIDTH),
-        lambda cache: html_of(programs(cache.looked)),
-    ),
-    SessionRecord: (static.session_text, static.session_html),
-    Session: (
-        lambda session: static.session_text(session.record()),
-        lambda session: static.session_html(session.record()),
-    ),
-    MixedPrecision: (
-        lambda found: text_of(searched(found), WIDTH),
-        lambda found: html_of(searched(found)),
-    ),
-    Ladder: (
-        lambda ladder: static.ladder_text(_rungs(ladder)),
-        lambda ladder: static.ladder_html(_rungs(ladder)),
-    ),
-    Bars: (
-        lambda bars: static.bars_text(bars.values, bars.unit),
-        lambda bars: static.bars_html(bars.values, bars.unit),
-    ),
-    Table: (
-        lambda table: static.frame_text(table.columns, table.rows),
-        lambda table: static.frame_html(table.columns, table.rows),
-    ),
     Graph: (static.graph_text, static.graph_html),
     Snapshot: (
         lambda s: static.source_text(s.text),

@@ -131,20 +131,6 @@ def quantization() -> Faces:
     )
 
 
-def timeline() -> Faces:
-    from explorer.views.static.profile import profile_html, profile_text
-
-    def profile(trace: Trace):
-        assert trace.profile is not None, "the view needs it"
-        return trace.profile
-
-    return Faces(
-        text=lambda trace, _, width: profile_text(profile(trace)),
-        html=lambda trace, _: profile_html(profile(trace)),
-        json=lambda trace, _: profile(trace),
-    )
-
-
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 

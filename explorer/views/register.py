@@ -19,6 +19,7 @@ from explorer.views.catalog import (
     ports,
     program,
     sensitivity,
+    timeline,
     weights,
 )
 from explorer.views.needs import part_named
@@ -39,12 +40,6 @@ def _quantization_payload(trace: Trace) -> Json:
     from explorer.views.payload.quantization import quantization_payload
 
     return quantization_payload(trace)
-
-
-def _timeline_payload(trace: Trace) -> Json:
-    from explorer.views.payload.tracks import timeline_payload
-
-    return timeline_payload(trace)
 
 
 def _chrome_trace_payload(trace: Trace) -> Json:
@@ -121,19 +116,7 @@ VIEWS: tuple[View, ...] = (
         ),
     ),
     sensitivity.VIEW,
-    View(
-        name="timeline",
-        title="when every kernel runs",
-        needs=("profile",),
-        faces=faces.timeline,
-        payload=_timeline_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "time" / "timeline.js",
-            function="timelineView",
-            key="t",
-            redraws=("bars",),
-        ),
-    ),
+    timeline.VIEW,
     View(
         name="chrome-trace",
         title="the timeline as a file for ui.perfetto.dev and chrome://tracing",

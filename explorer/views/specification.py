@@ -78,7 +78,7 @@ class Cell:
     look: Look | None = None
     """A glyph in its colour before the text."""
     share: float | None = None
-    """A bar below the text, from 0 to 1, where there are pictures."""
+    """A bar, from 0 to 1: next to a number, below a text where there are pictures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +130,8 @@ class Row:
     """The heading of its details; empty: its first cell."""
     details: tuple[Part, ...] = ()
     """More about it: next to the table in the page, folded in HTML, and not in text."""
+    is_quiet: bool = False
+    """Whether HTML writes it in the colour of text of second rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +148,10 @@ class TableSpec:
     """The column of which the page offers each value as a filter."""
     max_rows: int = 400
     """Text and HTML list so many; the page says how many more there are."""
+    rest: str = ""
+    """Where all rows are, for those who read a capped table: `result.kernels`."""
+    keeps_columns: bool = False
+    """Whether text and HTML have columns without any value, too."""
 
     def cell(self, row: Row, column: Column) -> Cell:
         """A row's cell of a column; a value that is missing or None is unknown."""
@@ -234,7 +240,7 @@ class Bars:
 
 @dataclass(frozen=True, kw_only=True)
 class Dot:
-    """A circle."""
+    """A circle, or another shape, so that colour never carries meaning alone."""
 
     x: float
     y: float
@@ -242,6 +248,8 @@ class Dot:
     fill: str = "accent"
     """A role, a colour, or empty for none."""
     stroke: str = "accent"
+    shape: str = "circle"
+    """circle, square or diamond."""
     id: str = ""
     title: str = ""
 
@@ -254,6 +262,7 @@ class Line:
     role: str = "line"
     id: str = ""
     title: str = ""
+    is_dashed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,6 +287,8 @@ class ChartSpec:
     width: float
     height: float
     marks: tuple[Mark, ...]
+    legend: tuple[tuple[Look, str], ...] = ()
+    """Glyphs and what they stand for, below the picture."""
 
 
 @dataclass(frozen=True, kw_only=True)

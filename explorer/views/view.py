@@ -63,6 +63,8 @@ class Pane:
     """A number beside the tab's name."""
     is_optional: bool = False
     """Whether there is no tab where the trace lacks what the view needs."""
+    is_drawn_of_payload: bool = False
+    """Whether the page gets the payload alone, and no parts of a specification."""
     is_for_sessions: bool = False
     """Whether the served app has the tab in any case."""
 
@@ -118,18 +120,20 @@ class View:
     @property
     def has_chunk(self) -> bool:
         """Whether the page gets data of its own for it."""
-        return self.payload is not None or (
-            self.specification is not None and self.pane is not None
-        )
+        return self.payload is not None or self._page_parts is not None
+
+    @property
+    def _page_parts(self) -> Callable[[Trace, int], Specification] | None:
+        return None if self.pane is None or self.pane.is_drawn_of_payload else self.specification
 
     def chunk(self, trace: Trace) -> Json:
         """What the page gets for it."""
         data = None if self.payload is None else self.payload(trace)
-        if self.specification is None or self.pane is None:
+        if self._page_parts is None:
             return data
         from explorer.views.renderers.page import page_of
 
-        drawn = page_of(self.specification(trace, len(trace.snapshots) - 1))
+        drawn = page_of(self._page_parts(trace, len(trace.snapshots) - 1))
         return drawn if data is None else {**drawn, "data": data}
 
     def missing(self, trace: Trace) -> TracePart | None:

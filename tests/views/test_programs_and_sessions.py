@@ -1,12 +1,11 @@
 """Where programs came from and how a session answered, as text and as HTML."""
 
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
-from explorer.views import static
 from explorer.views.catalog.program import MAX_ROWS, programs
+from explorer.views.catalog.session import MAX_CALLS, session
 from explorer.views.payload.measures import lookups_payload
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.text import text_of
-from explorer.views.static.session import MOST_CALLS
 
 
 def lookup(tier: str = "memory", reason: str = "", name: str = "net") -> ProgramLookup:
@@ -61,7 +60,7 @@ def test_the_payload_of_lookups_begins_with_the_latest():
 
 
 def test_a_session_says_which_call_met_no_program_and_why():
-    text = static.session_text(record(call(1, "not hot", "nothing was compiled before"), call(2)))
+    text = text_of(session(record(call(1, "not hot", "nothing was compiled before"), call(2))), 120)
     lines = text.splitlines()
     assert lines[0] == "net for cpu, lazy: 2 calls, 1 met a program, 1 program"
     assert "the source: another line" in lines[2]
@@ -70,11 +69,11 @@ def test_a_session_says_which_call_met_no_program_and_why():
 
 def test_calls_that_met_no_program_are_listed_before_hits():
     calls = [call(1, "compiled", "other shape"), *(call(n) for n in range(2, 200))]
-    text = static.session_text(record(*calls))
+    text = text_of(session(record(*calls)), 120)
     assert "other shape" in text
-    assert f"and {199 - MOST_CALLS} other calls" in text
-    assert "  199  hit" in text
+    assert f"and {199 - MAX_CALLS} other calls" in text
+    assert "● 199  hit" in text
 
 
 def test_a_cut_off_session_says_so():
-    assert "no longer compiled" in static.session_html(record(call(1), is_cut_off=True))
+    assert "no longer compiled" in html_of(session(record(call(1), is_cut_off=True)))

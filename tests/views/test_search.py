@@ -9,8 +9,16 @@ from xml.etree import ElementTree
 import pytest
 
 from explorer.results import Candidate, CostEstimate, CostTerm, KernelSearch, SearchResult
-from explorer.views import static
-from explorer.views.static.search import DRAWN_KERNELS, predicted_svg, ticks
+from explorer.views.catalog.search import (
+    MAX_DRAWN,
+    cost,
+    kernel_search,
+    predicted_chart,
+    search,
+    ticks,
+)
+from explorer.views.renderers.html import html_of, svg_of
+from explorer.views.renderers.text import text_of
 
 CANDIDATES = (
     Candidate(
@@ -64,13 +72,19 @@ RESULT = SearchResult(
 )
 
 
+def predicted_svg(found: KernelSearch) -> str:
+    chart = predicted_chart(found)
+    assert chart is not None
+    return svg_of(chart)
+
+
 def shapes(svg: str) -> list[str]:
     root = ElementTree.fromstring(svg)
     return [element.tag.rpartition("}")[2] for element in root.iter()]
 
 
 def test_the_text_says_before_after_and_why():
-    text = static.search_text(RESULT)
+    text = text_of(search(RESULT), 120)
     assert text.startswith("4 candidates of 1 kernel of digits in 12 s, 1 tuned, 1 thread")
     assert "48 µs" in text
     assert "40 µs" in text
@@ -80,26 +94,28 @@ def test_the_text_says_before_after_and_why():
 
 def test_every_measured_candidate_is_a_dot_in_the_picture():
     found = shapes(predicted_svg(SEARCH))
-    # A ground, a frame, the default's square, one other dot; the chosen one is a diamond.
-    assert found.count("rect") == 4
+    # A ground, the default's square, one other dot; the chosen one is a diamond.
+    assert found.count("rect") == 2
+    assert found.count("circle") == 1
     assert found.count("polygon") == 1
 
 
 def test_what_lies_lower_was_measured_faster():
     svg = predicted_svg(replace(SEARCH, default=-1, chosen=-1))
-    dots = [e for e in ElementTree.fromstring(svg).iter() if e.get("rx") == "3.5"]
-    places = [(float(e.get("x", "")), float(e.get("y", ""))) for e in dots]
+    dots = [e for e in ElementTree.fromstring(svg).iter() if e.get("r") == "3.5"]
+    places = [(float(e.get("cx", "")), float(e.get("cy", ""))) for e in dots]
     by_prediction = sorted(places)
     assert [y for _, y in by_prediction] == sorted((y for _, y in places), reverse=True)
 
 
 def test_nothing_is_drawn_of_fewer_than_two_times():
-    assert predicted_svg(replace(SEARCH, candidates=CANDIDATES[:1])) == ""
-    assert "<img" not in static.kernel_search_html(replace(SEARCH, candidates=CANDIDATES[:1]))
+    alone = replace(SEARCH, candidates=CANDIDATES[:1])
+    assert predicted_chart(alone) is None
+    assert "<img" not in html_of(kernel_search(alone))
 
 
 def test_names_are_escaped_and_failures_say_why():
-    html = static.search_html(RESULT)
+    html = html_of(search(RESULT))
     assert "conv<1>" not in html
     assert "conv&lt;1&gt;" in html
     assert "3 hung: it did not end &lt;soon&gt;" in html
@@ -108,9 +124,9 @@ def test_names_are_escaped_and_failures_say_why():
 
 
 def test_pictures_are_capped_and_the_rest_is_named():
-    many = replace(RESULT, kernels=tuple(SEARCH for _ in range(DRAWN_KERNELS + 3)))
-    html = static.search_html(many)
-    assert html.count("<img") == DRAWN_KERNELS
+    many = replace(RESULT, kernels=tuple(SEARCH for _ in range(MAX_DRAWN + 3)))
+    html = html_of(search(many))
+    assert html.count("<img") == MAX_DRAWN
     assert "3 kernels without a picture" in html
 
 
@@ -127,7 +143,7 @@ def test_ticks_are_round_few_and_inside(low, high):
 def test_a_cost_shows_its_terms_and_which_decides():
     terms = (CostTerm("arithmetic", 30.0, "<many>"), CostTerm("l2", 8.0, "bytes"))
     estimate = CostEstimate("conv_1", 32.0, (*terms, CostTerm("spills", 2.0, "40", True)))
-    text, html = static.cost_text(estimate), static.cost_html(estimate)
+    text, html = text_of(cost(estimate), 100), html_of(cost(estimate))
     assert text.startswith("32 µs predicted, 94 % of it arithmetic")
     assert "+ spills" in text
     assert "&lt;many&gt;" in html

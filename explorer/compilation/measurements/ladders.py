@@ -9,7 +9,7 @@
 
 Each rung is the loop nest after one step, printed as C, compiled, and run on the same seeded
 numbers; its result is compared with the first rung's, which is the textbook's. Views draw the bars
-(`explorer/views/parts/bars.py`).
+(`explorer/views/catalog/bars.py`).
 """
 
 from __future__ import annotations

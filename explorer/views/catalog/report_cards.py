@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from explorer.results import Trace
 from explorer.views.catalog.insights import insights
+from explorer.views.catalog.timeline import timeline
 from explorer.views.numbers import format_bytes, format_exact, format_seconds
 from explorer.views.parts.markup import (
     card,
@@ -25,7 +26,6 @@ from explorer.views.renderers.html import html_of
 from explorer.views.static.accuracy import accuracy_html
 from explorer.views.static.memory import families_of, memory_html
 from explorer.views.static.passes import passes_html
-from explorer.views.static.profile import profile_html
 from explorer.views.static.report import MOST_ROWS, kernel_rows, verdict_of
 
 MOST_NAME = 60
@@ -51,7 +51,7 @@ def _cards(trace: Trace) -> Iterator[str]:
     if trace.program is not None:
         yield card("kernels", _kernels(trace))
     if trace.profile is not None:
-        yield profile_html(trace.profile, families)
+        yield html_of(timeline(trace))
     if trace.accuracy is not None:
         yield accuracy_html(trace.accuracy)
 

@@ -142,7 +142,7 @@ def table(
         return f'<{tag} style="{style}">{html}</{tag}>'
 
     lines = []
-    if header:
+    if any(header):
         cells = "".join(
             cell("th", escape(title), column, LIGHT.quiet, 400)
             for column, title in enumerate(header)

@@ -33,7 +33,7 @@ def columns(
     """
     if not rows:
         return []
-    every = [tuple(header)] if header else []
+    every = [tuple(map(plain, header))] if any(header) else []
     every += [tuple(plain(cell) for cell in row) for row in rows]
     widths = [
         max(len(row[i]) if i < len(row) else 0 for row in every) for i in range(len(every[0]))

@@ -13,6 +13,8 @@ from explorer.views.parts.markup import (
     escape,
     fold,
     image,
+    in_both_schemes,
+    legend_of,
     note,
     paragraph,
     picture,
@@ -20,7 +22,7 @@ from explorer.views.parts.markup import (
     section,
     table,
 )
-from explorer.views.renderers.text import alignment, rows_left_out, shown_columns
+from explorer.views.renderers.text import heads, rows_left_out, shown_columns
 from explorer.views.specification import (
     FORMATS,
     Action,
@@ -36,6 +38,7 @@ from explorer.views.specification import (
     Mark,
     Part,
     Rect,
+    Row,
     Specification,
     TableSpec,
     Text,
@@ -47,8 +50,10 @@ PIXEL = 6
 
 
 def html_of(specification: Specification) -> str:
-    """A card."""
+    """A card; without a title, the parts alone."""
     body = _body(specification.parts)
+    if not specification.title:
+        return in_both_schemes(body)
     return card(specification.title, body, subtitle=specification.subtitle)
 
 
@@ -75,7 +80,8 @@ def _part(part: Part) -> str:
     if isinstance(part, Code):
         return paragraph("<br>".join(code(line.expandtabs(8)) for line in part.lines))
     if isinstance(part, ChartSpec):
-        return picture(svg_of(part), part.width, part.title)
+        drawn = picture(svg_of(part), part.width, part.title)
+        return drawn + (legend_of(part.legend) if part.legend else "")
     if isinstance(part, ImageSpec):
         return image(part.png(), PIXEL * part.width, part.title)
     if part.is_folded:
@@ -85,34 +91,42 @@ def _part(part: Part) -> str:
 
 def _table(spec: TableSpec) -> str:
     shown = shown_columns(spec)
-    rows = [
-        [_cell(spec, spec.cell(row, column), column) for column in shown]
-        for row in spec.rows[: spec.max_rows]
-    ]
-    html = table(rows, [column.title for column in shown], alignment(shown)) if rows else ""
+    listed = spec.rows[: spec.max_rows]
+    rows = [[html for column in shown for html in _cells(spec, row, *column)] for row in listed]
+    quiet_rows = [place for place, row in enumerate(listed) if row.is_quiet]
+    html = ""
+    if rows:
+        html = table(rows, *heads(shown), quiet_rows)
     left_out = rows_left_out(spec)
     html += note(left_out) if left_out else ""
     return html + "".join(
-        fold(spec.title_of(row), _body(row.details))
-        for row in spec.rows[: spec.max_rows]
-        if row.details
+        fold(spec.title_of(row), _body(row.details)) for row in listed if row.details
     )
 
 
-def _cell(spec: TableSpec, cell: Cell, column: Column) -> str:
-    text = spec.text(cell, column)
+def _cells(spec: TableSpec, row: Row, column: Column, has_bars: bool) -> list[str]:
+    cell = spec.cell(row, column)
+    own = [_cell(cell, spec.text(cell, column), column)]
+    below = "" if cell.share is None else bar(cell.share, LIGHT.accent)
+    return [*own, below] if has_bars else [own[0] + below]
+
+
+def _cell(cell: Cell, text: str, column: Column) -> str:
     html = code(text) if FORMATS[column.format].is_code else escape(text)
     if cell.exact:
         html = f'<span title="{escape(cell.exact)}">{html}</span>'
-    if cell.look:
-        html = f"{badge(cell.look)} {html}"
-    return html if cell.share is None else html + bar(cell.share, LIGHT.accent)
+    return f"{badge(cell.look)} {html}" if cell.look else html
 
 
 def _mark(mark: Mark) -> str:
     if isinstance(mark, Dot):
         paint = {"fill": _colour(mark.fill), "stroke": _colour(mark.stroke)}
-        return svg.circle(mark.x, mark.y, mark.radius, **paint)
+        x, y, r = mark.x, mark.y, mark.radius
+        if mark.shape == "square":
+            return svg.rect(x - r, y - r, 2 * r, 2 * r, **paint)
+        if mark.shape == "diamond":
+            return svg.polygon([(x, y - r), (x + r, y), (x, y + r), (x - r, y)], **paint)
+        return svg.circle(x, y, r, **paint)
     colour = _colour(mark.role)
     if isinstance(mark, Rect):
         return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour)
@@ -122,7 +136,8 @@ def _mark(mark: Mark) -> str:
             for i, height in enumerate(mark.heights)
         )
     if isinstance(mark, Line):
-        return svg.polyline(mark.points, fill="none", stroke=colour)
+        dashes = {"stroke_dasharray": "4 4"} if mark.is_dashed else {}
+        return svg.polyline(mark.points, fill="none", stroke=colour, **dashes)
     return svg.text(mark.x, mark.y, mark.text, fill=colour, text_anchor=mark.anchor)
 
 

@@ -94,6 +94,7 @@ def _part(part: Part) -> Json:
             "width": part.width,
             "height": part.height,
             "marks": [_mark(mark) for mark in part.marks],
+            "legend": [[look.name, look.glyph, words] for look, words in part.legend],
         }
     if isinstance(part, ImageSpec):
         return {"kind": "image", "title": part.title, "source": part.png(), "width": part.width}
@@ -139,13 +140,14 @@ def _mark(mark: Mark) -> Json:
     if isinstance(mark, Rect):
         return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
     if isinstance(mark, Dot):
-        paint = [mark.fill, mark.stroke]
-        return ["dot", round(mark.x, 1), round(mark.y, 1), mark.radius, *paint, mark.id, mark.title]
+        form = [mark.radius, mark.fill, mark.stroke, mark.shape]
+        return ["dot", round(mark.x, 1), round(mark.y, 1), *form, mark.id, mark.title]
     if isinstance(mark, Line):
         return [
             "line",
             [[round(x, 1), round(y, 1)] for x, y in mark.points],
             mark.role,
+            mark.is_dashed,
             mark.id,
             mark.title,
         ]

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from explorer.views.parts.markup import plain
-from explorer.views.parts.plain import columns
+from explorer.views.parts.plain import bar, columns
 from explorer.views.specification import (
     FORMATS,
     UNKNOWN,
@@ -24,32 +24,39 @@ from explorer.views.specification import (
 
 def text_of(specification: Specification, width: int) -> str:
     """Lines of at most `width` characters, where cutting loses nothing."""
-    head = specification.subtitle or specification.title
-    return "\n".join([plain(head), *_lines(specification.parts, width)])
+    head = plain(specification.subtitle or specification.title)
+    return "\n".join([*([head] if head else []), *_lines(specification.parts, width)])
 
 
-def shown_columns(table: TableSpec) -> list[Column]:
-    """Those of text and HTML with a value in at least one row."""
-    return [
-        column
-        for column in table.columns
-        if not column.is_for_page
-        and any(
-            table.text(table.cell(row, column), column) not in ("", UNKNOWN) for row in table.rows
-        )
-    ]
+def shown_columns(table: TableSpec) -> list[tuple[Column, bool]]:
+    """Those of text and HTML with a value in at least one row, and whether bars follow them."""
+    shown = []
+    for column in table.columns:
+        cells = [table.cell(row, column) for row in table.rows]
+        has_value = any(table.text(cell, column) not in ("", UNKNOWN) for cell in cells)
+        if not column.is_for_page and (has_value or table.keeps_columns):
+            is_number = FORMATS[column.format].is_number
+            shown.append((column, is_number and any(c.share is not None for c in cells)))
+    return shown
 
 
-def alignment(shown: Sequence[Column]) -> str:
-    """A letter per column: r for numbers, n for names that never break, l for text."""
-    formats = (FORMATS[column.format] for column in shown)
-    return "".join("r" if f.is_number else "n" if f.is_code else "l" for f in formats)
+def heads(shown: Sequence[tuple[Column, bool]]) -> tuple[list[str], str]:
+    """Titles of columns, empty for bars; and a letter for each: r for numbers, n for names and bars
+    that never break, l for text."""
+    titles, letters = [], ""
+    for column, has_bars in shown:
+        known = FORMATS[column.format]
+        titles += [column.title, ""] if has_bars else [column.title]
+        letters += "r" if known.is_number else "n" if known.is_code else "l"
+        letters += "n" if has_bars else ""
+    return titles, letters
 
 
 def rows_left_out(table: TableSpec) -> str:
-    """`and 12 more`, or nothing."""
+    """`and 12 more: result.kernels`, or nothing."""
     rest = len(table.rows) - table.max_rows
-    return f"and {rest:,} more" if rest > 0 else ""
+    where = f": {table.rest}" if table.rest else ""
+    return f"and {rest:,} more{where}" if rest > 0 else ""
 
 
 def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
@@ -76,15 +83,14 @@ def _table(table: TableSpec, width: int) -> Iterator[str]:
     shown = shown_columns(table)
     rows = []
     for row in table.rows[: table.max_rows]:
-        cells = [(table.cell(row, column), column) for column in shown]
-        rows.append(
-            [
-                f"{cell.look.glyph} {table.text(cell, column)}"
-                if cell.look
-                else table.text(cell, column)
-                for cell, column in cells
-            ]
-        )
-    yield from columns(rows, [column.title for column in shown], alignment(shown), width=width)
+        cells: list[str] = []
+        for column, has_bars in shown:
+            cell = table.cell(row, column)
+            glyph = f"{cell.look.glyph} " if cell.look else ""
+            cells.append(glyph + table.text(cell, column))
+            if has_bars:
+                cells.append(bar(cell.share or 0))
+        rows.append(cells)
+    yield from columns(rows, *heads(shown), width=width)
     if left_out := rows_left_out(table):
         yield f"  {left_out}"

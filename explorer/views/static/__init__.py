@@ -7,10 +7,7 @@ Every function is pure: results in, a string out. Names that come from a model a
 HTML and SVG, and made harmless in text. What is capped says so, and how to see the rest.
 """
 
-from explorer.views.parts.bars import bars_html, bars_text, ladder_html, ladder_text
-from explorer.views.parts.frames import frame_html, frame_text
 from explorer.views.static.accuracy import accuracy_html, accuracy_text
-from explorer.views.static.comparison import comparison_html, comparison_text
 from explorer.views.static.graph import graph_dot, graph_html, graph_svg, graph_text
 from explorer.views.static.kernels import (
     kernel_html,
@@ -23,17 +20,7 @@ from explorer.views.static.kernels import (
 from explorer.views.static.memory import families_of, memory_html, memory_text
 from explorer.views.static.operation import operation_html, operation_text
 from explorer.views.static.passes import passes_html, passes_text
-from explorer.views.static.profile import profile_html, profile_text
 from explorer.views.static.rewrites import pass_html, pass_text
-from explorer.views.static.search import (
-    cost_html,
-    cost_text,
-    kernel_search_html,
-    kernel_search_text,
-    search_html,
-    search_text,
-)
-from explorer.views.static.session import session_html, session_text
 
 __all__ = [
     "passes_text",
@@ -51,28 +38,10 @@ __all__ = [
     "families_of",
     "accuracy_text",
     "accuracy_html",
-    "profile_text",
-    "profile_html",
     "kernel_text",
     "kernel_html",
     "schedule_text",
     "schedule_html",
     "source_text",
     "source_html",
-    "session_text",
-    "session_html",
-    "comparison_text",
-    "comparison_html",
-    "cost_text",
-    "cost_html",
-    "kernel_search_text",
-    "kernel_search_html",
-    "ladder_text",
-    "ladder_html",
-    "bars_text",
-    "bars_html",
-    "frame_text",
-    "frame_html",
-    "search_text",
-    "search_html",
 ]

@@ -10,7 +10,8 @@ from explorer.compilation.bits import is_bit_exact
 from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
 from explorer.results.coverage import level_coverages
-from explorer.views.static.profile import profile_text
+from explorer.views.catalog.timeline import profile as profile_view
+from explorer.views.renderers.text import text_of
 
 
 @pytest.mark.parametrize("target", ["vta-16", "odd-12x20"])
@@ -86,7 +87,7 @@ def test_events_say_what_every_queue_did_and_waited_for(compiled, digits):
     assert max(event.end_cycle for event in events) == counted.cycles
     assert sum(e.cycles for e in events) == sum(cycles for _, cycles in counted.busy_cycles)
     assert sum(e.waited_cycles for e in events) == sum(count for *_, count in counted.stalls)
-    text = profile_text(profile)
+    text = text_of(profile_view(profile), 100)
     assert f"{counted.cycles:,} cycles on" in text and "most of all for token" in text
 
 

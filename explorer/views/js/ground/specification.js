@@ -270,7 +270,7 @@ function follow(app, link) {
   if (link.selection) app.graph.reveal(link.selection);
 }
 
-function drawChart(app, {title, width, height, marks}, {rows}) {
+function drawChart(app, {title, width, height, marks, legend}, {rows}) {
   const selects = (id, about) => {
     if (!id) return {};
     const press = () => (rows.get(id) ?? (() => app.select(id, "dock")))();
@@ -297,12 +297,16 @@ function drawChart(app, {title, width, height, marks}, {rows}) {
       return shape("rect", {x, y, width: w, height: h, style, ...selects(id, about)}, hover);
     }
     if (kind === "dot") {
-      const [cx, cy, r, fill, stroke] = mark;
+      const [cx, cy, r, fill, stroke, form] = mark;
       const style = `fill: ${paint(fill)}; stroke: ${paint(stroke)}`;
-      return shape("circle", {cx, cy, r, style, ...selects(id, about)}, hover);
+      const attributes = {style, ...selects(id, about)};
+      if (form === "circle") return shape("circle", {cx, cy, r, ...attributes}, hover);
+      const [x, y, side] = [cx - r, cy - r, 2 * r];
+      const transform = form === "diamond" ? `rotate(45 ${cx} ${cy})` : "";
+      return shape("rect", {x, y, width: side, height: side, transform, ...attributes}, hover);
     }
-    const [points, role] = mark;
-    const style = `fill: none; stroke: ${paint(role)}`;
+    const [points, role, isDashed] = mark;
+    const style = `fill: none; stroke: ${paint(role)}${isDashed ? "; stroke-dasharray: 4 4" : ""}`;
     return shape("polyline", {points: points.join(" "), style, ...selects(id, about)}, hover);
   });
   const about = {
@@ -312,7 +316,15 @@ function drawChart(app, {title, width, height, marks}, {rows}) {
     width,
     height,
   };
-  return {node: shape("svg", {class: "chart", ...about}, drawn)};
+  const words = legend.map(([name, glyph, text]) => [glyphOf([name, glyph, text]), `${text} `]);
+  return {
+    node: element(
+      "figure",
+      {class: "charted"},
+      shape("svg", {class: "chart", ...about}, drawn),
+      legend.length ? element("figcaption", {class: "quiet-text"}, words) : null,
+    ),
+  };
 }
 
 const paint = (role) =>

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.quantization.quantize_weights import QuantizeWeights
     from explorer.quantization.remaining import float_operations, float_weights, narrow_weights
     from explorer.results.names import listed
-    from explorer.views.static.quantization import blocked_words
+    from explorer.views.catalog.quantization import blocked_words
 
     check_output(arguments.output)
     with Progress("quantizing") as progress:

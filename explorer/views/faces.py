@@ -120,17 +120,6 @@ def accuracy() -> Faces:
     )
 
 
-def quantization() -> Faces:
-    from explorer.views.quantized_rows import rows
-    from explorer.views.static.quantization import quantization_html, quantization_text
-
-    return Faces(
-        text=lambda trace, _, width: quantization_text(trace, width),
-        html=lambda trace, _: quantization_html(trace),
-        json=lambda trace, _: rows(trace),
-    )
-
-
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 

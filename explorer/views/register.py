@@ -18,6 +18,7 @@ from explorer.views.catalog import (
     operators,
     ports,
     program,
+    quantization,
     sensitivity,
     timeline,
     weights,
@@ -34,12 +35,6 @@ def _memory_payload(trace: Trace) -> Json:
     from explorer.views.payload.measures import memory_payload
 
     return None if trace.memory is None else memory_payload(trace.memory)
-
-
-def _quantization_payload(trace: Trace) -> Json:
-    from explorer.views.payload.quantization import quantization_payload
-
-    return quantization_payload(trace)
 
 
 def _chrome_trace_payload(trace: Trace) -> Json:
@@ -101,20 +96,7 @@ VIEWS: tuple[View, ...] = (
             redraws=("mode", "metric"),
         ),
     ),
-    View(
-        name="quantization",
-        title="thresholds over histograms, and what quantizing every layer costs",
-        needs=("quantization",),
-        uses=("accuracy",),
-        faces=faces.quantization,
-        payload=_quantization_payload,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "quantization.js",
-            function="quantizationView",
-            key="q",
-            is_optional=True,
-        ),
-    ),
+    quantization.VIEW,
     sensitivity.VIEW,
     timeline.VIEW,
     View(

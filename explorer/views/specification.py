@@ -130,6 +130,8 @@ class Row:
     """The heading of its details; empty: its first cell."""
     details: tuple[Part, ...] = ()
     """More about it: next to the table in the page, folded in HTML, and not in text."""
+    action: Action | None = None
+    """What a button at its end tries in the page."""
     is_quiet: bool = False
     """Whether HTML writes it in the colour of text of second rank."""
 
@@ -148,6 +150,10 @@ class TableSpec:
     """The column of which the page offers each value as a filter."""
     max_rows: int = 400
     """Text and HTML list so many; the page says how many more there are."""
+    chosen: int = 0
+    """The row of which the page shows the details at first."""
+    max_details: int = 40
+    """HTML has the details of so many rows."""
     rest: str = ""
     """Where all rows are, for those who read a capped table: `result.kernels`."""
     keeps_columns: bool = False
@@ -186,6 +192,8 @@ class Text:
     text: str
     is_quiet: bool = True
     look: Look | None = None
+    link: Link | None = None
+    """What it is about: the page has a button that leads there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,13 +236,17 @@ class Rect:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Bars of equal width from left to right, which stand on `base`."""
+    """Bars of equal width from left to right, which stand on `base` or go on below it."""
 
     x: float
     base: float
     step: float
-    """Width of a bar and of the gap after it, which takes one unit."""
+    """Width of a bar and of the gap after it, which takes one unit where bars are wider."""
     heights: tuple[float, ...]
+    depths: tuple[float, ...] = ()
+    """How far each goes below the base."""
+    titles: tuple[str, ...] = ()
+    """What each is, on hover."""
     role: str = "accent"
 
 
@@ -332,7 +344,19 @@ class Section:
     """Whether the page draws it; not where the pane has a richer form of its own."""
 
 
-Part = TableSpec | Facts | Text | Code | Action | ChartSpec | ImageSpec | Section
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What a pane draws by a module of its own, for it has gestures of its own."""
+
+    name: str
+    """By which the pane knows what draws it."""
+    data: object
+    """For that module, as JSON holds it."""
+    parts: tuple[Part, ...] = ()
+    """The same where there is no page."""
+
+
+Part = TableSpec | Facts | Text | Code | Action | ChartSpec | ImageSpec | Section | Own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from explorer.results.accuracy import AccuracyReport, NearTie, TensorError
 from explorer.views.numbers import format_count, format_error
+from explorer.views.specification import Action, Link, Part, Text
 from explorer.views.theme import judged_error
 
 IMPORT_IS_NOT_CHECKED = (
@@ -74,6 +75,17 @@ def costliest_words(report: AccuracyReport | None) -> list[str]:
         f"layer alone quantized, {found.all_db:.1f} dB with all, {found.without_db:.1f} dB with "
         f"all but this one{doubt}"
     ]
+
+
+def costliest_parts(report: AccuracyReport | None) -> tuple[Part, ...]:
+    """That sentence, and the decision that keeps the layer a float."""
+    found = report and report.quantization and report.quantization.costliest
+    if not found:
+        return ()
+    (words,) = costliest_words(report)
+    link = Link(selection=found.operation)
+    decisions = {found.address: "F32"}
+    return Text(text=words, link=link), Action(title="keep it float", decisions=decisions)
 
 
 def off_end_to_end(report: AccuracyReport) -> list[TensorError]:

@@ -19,7 +19,8 @@ from explorer.views.quantized_rows import rows
 
 pytestmark = pytest.mark.browser
 
-SHOWN = ".quantized-head strong"
+SHOWN = ".dock aside h3"
+LAYERS = ".dock table[aria-label='layers by what quantizing them costs']"
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +33,22 @@ def quantized() -> Trace:
     return c.trace()
 
 
+def plotted(trace: Trace) -> int:
+    """The first row that has a threshold."""
+    return next(place for place, row in enumerate(rows(trace)) if row.tensor is not None)
+
+
 def test_the_costliest_layer_is_shown_with_its_histogram(opened: Any, quantized: Trace):
     watched = opened(quantized, link="pass=8&dock=quantization")
     page = watched.page
     found = rows(quantized)
-    watched.expect_names(".quantized-list td:first-child", [row.name for row in found])
-    expect(page.locator(SHOWN)).to_have_text(
-        next(row.name for row in found if row.tensor is not None)
-    )
+    watched.expect_names(f"{LAYERS} td:first-child", [row.name for row in found])
+    expect(page.locator(SHOWN)).to_have_text(found[plotted(quantized)].name)
     assert page.locator(".threshold .bars").get_attribute("d").count("z") > 20
-    expect(page.locator(".quantized-candidates tbody tr")).to_have_count(7)
+    expect(page.locator("table[aria-label='thresholds of all methods'] tbody tr")).to_have_count(7)
     expect(page.locator(".candidate-mark")).not_to_have_count(0)
-    expect(page.locator(".channels .channel")).not_to_have_count(0)
-    page.locator(".quantized-list tbody tr", has_text="image").click()
+    expect(page.locator(".dock .chart .hover")).not_to_have_count(0)
+    page.locator(f"{LAYERS} tbody tr", has_text="image").click()
     expect(page.locator(SHOWN)).to_have_text("image")
     assert watched.is_clean(), watched
 
@@ -64,7 +68,7 @@ def test_a_threshold_that_is_moved_says_what_it_costs_and_how_to_fork(
     expect(page.locator(".threshold-words")).to_contain_text("times that of now")
     page.mouse.up()
     address = f"quantize-tensors/threshold/{row.tensor.name}"
-    said = page.locator(".quantized-said")
+    said = page.locator(".threshold-plot .action-said")
     expect(said).to_contain_text(f'c.fork(decisions={{"{address}": ')
     asked = float(said.inner_text().rsplit(": ", 1)[1].rstrip("})"))
     assert 0 < asked < row.tensor.threshold
@@ -85,11 +89,13 @@ def test_the_layer_that_costs_most_is_named_with_the_fork_that_keeps_it_float(
     assert quantized.accuracy is not None and quantized.accuracy.quantization is not None
     found = quantized.accuracy.quantization.costliest
     assert found is not None
-    line = watched.page.locator(".costliest")
-    expect(line).to_contain_text(f"costs most: {found.tensor}, {found.alone_db:.1f} dB")
-    line.get_by_role("button", name="keep it float").click()
-    expect(line).to_contain_text(f'c.fork(decisions={{"{found.address}": "F32"}})')
-    line.get_by_role("button", name=found.tensor).click()
+    line = watched.page.locator(".dock p", has_text="costs the outputs most")
+    expect(line).to_contain_text(f"by bisection: {found.tensor}, {found.alone_db:.1f} dB")
+    float_again = watched.page.get_by_role("button", name="keep it float").first
+    float_again.click()
+    said = watched.page.locator(".dock .action").first
+    expect(said).to_contain_text(f'c.fork(decisions={{"{found.address}": "F32"}})')
+    line.get_by_role("button", name="show").click()
     if dock == "quantization":
         expect(watched.page.locator(SHOWN)).to_have_text(found.tensor)
     assert watched.is_clean(), watched

@@ -1,6 +1,7 @@
 """What quantizing costs is shown in text, HTML and as data for pages, the costliest layer first."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ import pytest
 import explorer
 from explorer.results import AccuracyReport, QuantizationRecord, Trace
 from explorer.views import register
-from explorer.views.payload.quantization import quantization_payload
+from explorer.views.catalog.quantization import quantization
 from explorer.views.quantized_rows import rows
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.page import page_of
+from explorer.views.renderers.text import text_of
 from explorer.views.static.accuracy import accuracy_html, accuracy_text
-from explorer.views.static.quantization import quantization_html, quantization_text
 from explorer.views.trace_payload import encode, trace_payload
 
 
@@ -23,6 +26,21 @@ def quantized() -> Trace:
     c = explorer.compile(model, quantization=explorer.calibrate(model, {name: digits[:4]}))
     c.accuracy({name: digits[200:201]})
     return c.trace()
+
+
+def quantization_text(trace: Trace) -> str:
+    return text_of(quantization(trace), 200)
+
+
+def quantization_html(trace: Trace) -> str:
+    return html_of(quantization(trace))
+
+
+def plots(trace: Trace) -> list[dict[str, Any]]:
+    """Data of the histograms in the page."""
+    (table,) = [part for part in page_of(quantization(trace))["parts"] if part["kind"] == "table"]
+    parts = [part for _, details in table["details"] for part in details]
+    return [part["data"] for part in parts if part["kind"] == "own"]
 
 
 def record_of(trace: Trace) -> QuantizationRecord:
@@ -40,7 +58,7 @@ def test_the_costliest_layer_stands_first(quantized: Trace):
     costs = [row.cost_db for row in found]
     assert costs == sorted(costs) and np.isfinite(costs[0])
     assert {row.name for row in found} >= {t.name for t in record_of(quantized).tensors}
-    names = [line.split()[0] for line in quantization_text(quantized, 100).splitlines()[3:]]
+    names = [line.split()[0] for line in quantization_text(quantized).splitlines()[5:] if line]
     assert names[: len(found)] == [row.name for row in found]
 
 
@@ -49,12 +67,12 @@ def test_what_bisection_named_is_said_wherever_errors_are(quantized: Trace):
     assert errors is not None and errors.costliest is not None
     name = errors.costliest.tensor
     said = f"costs the outputs most, by bisection: {name}, "
-    assert said in quantization_text(quantized, 100) and said in quantization_html(quantized)
+    assert said in quantization_text(quantized) and said in quantization_html(quantized)
     report = report_of(quantized)
     assert said in accuracy_text(report) and said in accuracy_html(report)
     payload = trace_payload(quantized)
     for chunk in ("quantization", "accuracy"):
-        assert payload.chunk(chunk)["costliest"]["tensor"] == name
+        assert said in encode(payload.chunk(chunk))
     bare = replace(report, quantization=replace(errors, costliest=None))
     assert "bisection" not in accuracy_text(bare)
 
@@ -62,23 +80,23 @@ def test_what_bisection_named_is_said_wherever_errors_are(quantized: Trace):
 def test_a_result_that_stays_float_has_no_threshold(quantized: Trace):
     (logits,) = [row for row in rows(quantized) if row.tensor is None]
     assert logits.name == "logits" and logits.layer is not None
-    assert "stays float" in quantization_text(quantized, 100)
+    assert "stays float" in quantization_text(quantized)
 
 
 def test_without_histograms_and_errors_the_view_says_how_to_get_them(quantized: Trace):
     record = record_of(quantized)
     bare = replace(record, tensors=tuple(replace(t, observed=None) for t in record.tensors))
     trace = replace(quantized, quantization=bare, accuracy=None)
-    text = quantization_text(trace, 100)
+    text = quantization_text(trace)
     assert "explorer calibrate MODEL --data FILE.npz -o TABLE" in text
     assert "c.accuracy(inputs)" in text
     assert "c.accuracy(inputs)" in quantization_html(trace)
-    assert all(row["observed"] is None for row in quantization_payload(trace)["rows"])
+    assert plots(quantized) and plots(trace) == []
 
 
 def test_a_card_draws_the_histograms_of_the_costliest(quantized: Trace):
     html = quantization_html(quantized)
-    assert html.count("<img") == min(4, len(record_of(quantized).tensors))
+    assert html.count('alt="histogram of ') == min(4, len(record_of(quantized).tensors))
     assert "min-max" in html and "aciq-laplace" in html
 
 
@@ -88,11 +106,13 @@ def test_a_page_gets_what_a_fork_needs(quantized: Trace):
     data = payload.chunk("quantization")
     encode(data)
     knobs = {knob.address: knob.value for knob in quantized.knobs}
-    for row in data["rows"]:
-        if row["tensor"]:
-            assert row["tensor"]["knob"] == knobs[row["tensor"]["address"]]
-            assert row["tensor"]["modeAddress"] in knobs
-            assert sum(row["observed"]["counts"]) > 0
+    assert len(plots(quantized)) == len(record_of(quantized).tensors)
+    for plot in plots(quantized):
+        assert plot["tensor"]["knob"] == knobs[plot["tensor"]["address"]]
+        assert sum(plot["observed"]["counts"]) > 0
+    for tensor in record_of(quantized).tensors:
+        mode = f"quantize-tensors/mode/{tensor.name}"
+        assert mode in knobs and encode({mode: "F32"}) in encode(data)
 
 
 def test_the_map_of_errors_has_rows_against_the_float_model(quantized: Trace):

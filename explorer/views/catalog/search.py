@@ -70,7 +70,7 @@ def search(result: SearchResult) -> Specification:
     rows = tuple(
         Row(
             title=f"{each.kernel}: {format_count(len(each.candidates), 'candidate')}",
-            details=tuple(_tried(each)) if number < MAX_DRAWN else (),
+            details=tuple(_tried(each)),
             cells={
                 "kernel": each.kernel,
                 "default": _nanoseconds(_default_us(each)),
@@ -79,24 +79,22 @@ def search(result: SearchResult) -> Specification:
                 "why": each.why,
             },
         )
-        for number, each in enumerate(result.kernels)
+        for each in result.kernels
     )
-    title = "kernels"
-    parts: list[Part] = [
-        TableSpec(
-            title=title, columns=KERNELS, rows=rows, max_rows=MAX_KERNELS, rest="result.kernels"
-        )
-    ]
-    left = len(rows) - MAX_DRAWN
-    if left > 0:
-        words = f"{format_count(left, 'kernel')} without a picture: result[name] shows one"
-        parts.append(Text(text=words))
+    table = TableSpec(
+        title="kernels",
+        columns=KERNELS,
+        rows=rows,
+        max_rows=MAX_KERNELS,
+        max_details=MAX_DRAWN,
+        rest="result.kernels, and result[name] shows one",
+    )
     return Specification(
         title="Search",
         subtitle=f"{format_count(count, 'candidate')} of {format_count(len(rows), 'kernel')} of "
         f"{result.model} in {format_seconds(result.seconds)}, {kept} tuned, "
         f"{format_count(result.threads, 'thread')}",
-        parts=tuple(parts),
+        parts=(table,),
     )
 
 

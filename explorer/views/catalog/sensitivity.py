@@ -26,9 +26,9 @@ from explorer.results.runs.sensitivity import (
     Quality,
     TensorSensitivity,
 )
+from explorer.views.catalog.quantization import MODE
 from explorer.views.numbers import format_count
 from explorer.views.parts.markup import shorten
-from explorer.views.payload.quantization import MODE
 from explorer.views.specification import (
     Action,
     Cell,

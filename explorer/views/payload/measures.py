@@ -23,8 +23,9 @@ from explorer.results import (
 from explorer.views.payload.counted_layers import counted_payload
 from explorer.views.payload.details import DetailPages
 from explorer.views.payload.text import Json, LineTable
+from explorer.views.renderers.page import parts_of
 from explorer.views.theme import judged_error
-from explorer.views.verdicts import grounds
+from explorer.views.verdicts import costliest_parts, grounds
 
 TENSORS_PER_PAGE = 50
 """Tensors whose errors over all passes travel in one message."""
@@ -190,7 +191,7 @@ class AccuracyTables:
             "outputs": [_error_row(error) for error in self.report.outputs],
             "grounds": grounds(self.report),
             "fault": self.first_fault(),
-            "costliest": costliest_payload(self.report),
+            "costliest": parts_of(costliest_parts(self.report)),
             "guilty": self._guilty(),
             "byFloat64": self._by_float64(),
             "detailPages": self.details.page_count(),
@@ -383,20 +384,3 @@ def _error_row(error: TensorError) -> Json:
         error.tensor,
         *(None if distance is None else number(distance) for distance in as_exact),
     ]
-
-
-def costliest_payload(report: AccuracyReport | None) -> Json:
-    """What a bisection over sets of layers found, as sentence and as what a fork needs."""
-    found = report and report.quantization and report.quantization.costliest
-    if not found:
-        return None
-    return {
-        "tensor": found.tensor,
-        "operation": found.operation,
-        "alone": rounded(found.alone_db),
-        "all": rounded(found.all_db),
-        "without": rounded(found.without_db),
-        "isCertain": found.is_certain,
-        "runs": found.runs,
-        "modeAddress": found.address,
-    }

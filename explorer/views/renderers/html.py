@@ -22,6 +22,7 @@ from explorer.views.parts.markup import (
     section,
     table,
 )
+from explorer.views.renderers.page import bars_path
 from explorer.views.renderers.text import heads, rows_left_out, shown_columns
 from explorer.views.specification import (
     FORMATS,
@@ -36,6 +37,7 @@ from explorer.views.specification import (
     ImageSpec,
     Line,
     Mark,
+    Own,
     Part,
     Rect,
     Row,
@@ -84,6 +86,8 @@ def _part(part: Part) -> str:
         return drawn + (legend_of(part.legend) if part.legend else "")
     if isinstance(part, ImageSpec):
         return image(part.png(), PIXEL * part.width, part.title)
+    if isinstance(part, Own):
+        return _body(part.parts)
     if part.is_folded:
         return fold(part.title, _body(part.parts))
     return section(part.title) + _body(part.parts)
@@ -99,9 +103,12 @@ def _table(spec: TableSpec) -> str:
         html = table(rows, *heads(shown), quiet_rows)
     left_out = rows_left_out(spec)
     html += note(left_out) if left_out else ""
-    return html + "".join(
-        fold(spec.title_of(row), _body(row.details)) for row in listed if row.details
-    )
+    detailed = [row for row in listed if row.details]
+    for row in detailed[: spec.max_details]:
+        html += fold(spec.title_of(row), _body(row.details))
+    if len(detailed) > spec.max_details:
+        html += note(f"Details of {spec.max_details} of {len(detailed)} rows.")
+    return html
 
 
 def _cells(spec: TableSpec, row: Row, column: Column, has_bars: bool) -> list[str]:
@@ -131,10 +138,7 @@ def _mark(mark: Mark) -> str:
     if isinstance(mark, Rect):
         return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour)
     if isinstance(mark, Bars):
-        return "".join(
-            svg.rect(mark.x + i * mark.step, mark.base - height, mark.step - 1, height, fill=colour)
-            for i, height in enumerate(mark.heights)
-        )
+        return svg.path(bars_path(mark), fill=colour)
     if isinstance(mark, Line):
         dashes = {"stroke_dasharray": "4 4"} if mark.is_dashed else {}
         return svg.polyline(mark.points, fill="none", stroke=colour, **dashes)

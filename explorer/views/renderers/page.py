@@ -24,6 +24,7 @@ from explorer.views.specification import (
     Line,
     Link,
     Mark,
+    Own,
     Part,
     Rect,
     Section,
@@ -38,8 +39,20 @@ def page_of(specification: Specification) -> Json:
     return {
         "title": specification.title,
         "subtitle": specification.subtitle,
-        "parts": _parts(specification.parts),
+        "parts": parts_of(specification.parts),
     }
+
+
+def bars_path(bars: Bars) -> str:
+    """Their outlines, as the `d` of a path in SVG."""
+    width = bars.step - 1 if bars.step > 3 else bars.step
+    depths = bars.depths or (0.0,) * len(bars.heights)
+    return "".join(
+        f"M{bars.x + i * bars.step:.1f} {bars.base + depth:.1f}v{-height - depth:.1f}h{width:.2f}"
+        f"v{height + depth:.1f}z"
+        for i, (height, depth) in enumerate(zip(bars.heights, depths, strict=True))
+        if height + depth
+    )
 
 
 def json_of(specification: Specification) -> Json:
@@ -51,7 +64,8 @@ def json_of(specification: Specification) -> Json:
     }
 
 
-def _parts(parts: Sequence[Part]) -> list[Json]:
+def parts_of(parts: Sequence[Part]) -> list[Json]:
+    """What `drawParts` of the page draws."""
     return [_part(p) for p in parts if not isinstance(p, Section) or p.is_for_page]
 
 
@@ -63,18 +77,20 @@ def _part(part: Part) -> Json:
             "sortBy": part.sort_by,
             "facet": part.facet,
             "cap": part.max_rows,
+            "chosen": part.chosen,
             "columns": [
                 [c.key, c.title, c.hint, FORMATS[c.format].is_number, FORMATS[c.format].is_code]
                 for c in part.columns
             ],
             "rows": [
                 [
-                    [list(row.operations), _link(row.link), row.pass_name, row.id],
+                    [list(row.operations), _link(row.link), row.pass_name, row.id]
+                    + ([_part(row.action)] if row.action else []),
                     *(_cell(part, part.cell(row, c), c) for c in part.columns),
                 ]
                 for row in part.rows
             ],
-            "details": [[part.title_of(row), _parts(row.details)] for row in part.rows]
+            "details": [[part.title_of(row), parts_of(row.details)] for row in part.rows]
             if any(row.details for row in part.rows)
             else None,
         }
@@ -82,7 +98,8 @@ def _part(part: Part) -> Json:
         return {"kind": "facts", "rows": [list(row) for row in part.rows]}
     if isinstance(part, Text):
         look = part.look and [part.look.name, part.look.glyph, part.look.title]
-        return {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
+        drawn = {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
+        return drawn | ({"link": _link(part.link)} if part.link else {})
     if isinstance(part, Action):
         return {"kind": "action", "title": part.title, "decisions": dict(part.decisions)}
     if isinstance(part, Code):
@@ -98,12 +115,14 @@ def _part(part: Part) -> Json:
         }
     if isinstance(part, ImageSpec):
         return {"kind": "image", "title": part.title, "source": part.png(), "width": part.width}
+    if isinstance(part, Own):
+        return {"kind": "own", "name": part.name, "data": part.data}
     return {
         "kind": "section",
         "title": part.title,
         "folded": part.is_folded,
         "operations": list(part.operations),
-        "parts": _parts(part.parts),
+        "parts": parts_of(part.parts),
     }
 
 
@@ -136,7 +155,7 @@ def _value(value: object) -> Json:
 
 def _mark(mark: Mark) -> Json:
     if isinstance(mark, Bars):
-        return ["bars", mark.x, mark.base, mark.step, list(mark.heights), mark.role]
+        return ["bars", bars_path(mark), mark.role, *([_hovers(mark)] if mark.titles else [])]
     if isinstance(mark, Rect):
         return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
     if isinstance(mark, Dot):
@@ -154,6 +173,11 @@ def _mark(mark: Mark) -> Json:
     return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role]
 
 
+def _hovers(bars: Bars) -> list[Json]:
+    """What the page needs to say which bar the pointer is over: [left, width, titles]."""
+    return [round(bars.x, 1), round(bars.step, 3), list(bars.titles)]
+
+
 def _plain(part: Part) -> Json:
     if isinstance(part, TableSpec):
         return [{c.key: _value(part.cell(row, c).value) for c in part.columns} for row in part.rows]
@@ -165,6 +189,8 @@ def _plain(part: Part) -> Json:
         return list(part.lines)
     if isinstance(part, Action):
         return dict(part.decisions)
+    if isinstance(part, Own):
+        return [_plain(inner) for inner in part.parts]
     if isinstance(part, Section):
         return {part.title: [_plain(inner) for inner in part.parts]}
     return {"picture": part.title}

@@ -14,6 +14,7 @@ from explorer.views.specification import (
     Code,
     Column,
     Facts,
+    Own,
     Part,
     Section,
     Specification,
@@ -76,6 +77,8 @@ def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
             yield from (f"  {plain(line)}" for line in part.lines)
         elif isinstance(part, Section) and not part.is_folded:
             yield from ("", plain(part.title))
+            yield from _lines(part.parts, width)
+        elif isinstance(part, Own):
             yield from _lines(part.parts, width)
 
 

@@ -91,7 +91,7 @@ export const MEASURES = [
     text: decibelsText,
     position: quantizedPosition,
     ends: [`≥${MOST_DECIBELS} dB`, "0 dB"],
-    of: ({data}) => ofLayers(data, ({layer}) => layer && [layer.operation, decode(layer.both)]),
+    of: ({data}) => ofLayers(data, "layers"),
   },
   {
     id: "saturation",
@@ -101,8 +101,7 @@ export const MEASURES = [
     needs: "float",
     isOfQuantized: true,
     text: percentText,
-    of: ({data}) =>
-      ofLayers(data, ({operation, clipped}) => clipped && [operation, clipped[0] / clipped[1]]),
+    of: ({data}) => ofLayers(data, "saturated"),
   },
 ];
 
@@ -150,14 +149,9 @@ async function againstFloat({data, pass}) {
   return foldedByOperation(accuracy, "float", pass, Math.min, Infinity, values);
 }
 
-async function ofLayers(data, of) {
-  const {rows} = await data.chunk("quantization");
-  const found = new Map();
-  for (const row of rows) {
-    const pair = of(row);
-    if (pair) found.set(pair[0], pair[1]);
-  }
-  return found;
+async function ofLayers(data, what) {
+  const known = await data.chunk("quantization");
+  return new Map(known.data[what].map(([operation, value]) => [operation, decode(value)]));
 }
 
 // After a pass, or after the last one before it that was compared.

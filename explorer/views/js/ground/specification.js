@@ -10,8 +10,15 @@ const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
 
-/** The pane of a tab: its specification, or what is missing and what to do about it. */
-export async function specificationPane(app, tab) {
+/**
+ * The pane of a tab: its specification, or what is missing and what to do about it.
+ *
+ * @param {any} app
+ * @param {any} tab
+ * @param {{[name: string]: (app: any, data: any) => any}} [own] what draws parts with gestures of
+ *   their own
+ */
+export async function specificationPane(app, tab, own) {
   const absent = missingOf(app, tab);
   if (absent) return {node: absent};
   const specification = await app.data.chunk(tab.view);
@@ -20,7 +27,8 @@ export async function specificationPane(app, tab) {
     : null;
   const drawn = drawParts(app, specification.parts, {
     ondetails: (title, parts) =>
-      replace(beside, element("h3", {}, title), drawParts(app, parts).nodes),
+      replace(beside, element("h3", {}, title), drawParts(app, parts, {own}).nodes),
+    own,
   });
   const main = element("div", {class: "scroll padded specification"}, drawn.nodes);
   return {
@@ -50,7 +58,7 @@ const capitalized = (text) => text.charAt(0).toUpperCase() + text.slice(1);
  * @param {any} app
  * @param {any[]} parts
  * @param {{onrow?: (row: any) => void, ondetails?: (title: string, parts: any[]) => void,
- *   rows?: Map<string, () => void>}} gestures
+ *   own?: {[name: string]: (app: any, data: any) => any}, rows?: Map<string, () => void>}} gestures
  *   onrow: instead of selecting a row's operation; ondetails: where the chosen row's details go
  * @returns {{nodes: Node[], refresh: () => void}}
  */
@@ -75,14 +83,28 @@ const DRAW = {
       ]),
     ),
   }),
-  text: (_, {text, quiet, look}) => ({
-    node: element("p", {class: quiet ? "quiet-text" : ""}, glyphOf(look), text),
+  text: (app, {text, quiet, look, link}) => ({
+    node: element(
+      "p",
+      {class: quiet ? "quiet-text" : ""},
+      glyphOf(look),
+      text,
+      link
+        ? [" ", button("show", "where it stands", () => follow(app, link), {class: "link"})]
+        : null,
+    ),
   }),
+  own: (app, {name, data}, {own}) => ({node: own[name](app, data)}),
   action(app, {title, decisions}) {
     const said = element("p", {class: "quiet-text action-said", role: "status"});
     const start = () => fork(app, decisions, said);
     return {
-      node: element("div", {}, button(title, "a fork with these decisions", start), said),
+      node: element(
+        "div",
+        {class: "action"},
+        button(title, "a fork with these decisions", start, {class: "quiet"}),
+        said,
+      ),
     };
   },
   code: (_, {lines}) => ({node: element("pre", {class: "mono"}, lines.join("\n"))}),
@@ -122,10 +144,11 @@ const valueOf = (cell) => (Array.isArray(cell) ? (cell[0] ?? NaN) : cell);
 const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 
 function drawTable(app, part, {onrow, ondetails, rows: known}) {
-  const {title, sortBy, facet, cap, columns, rows, details} = part;
+  const {title, sortBy, facet, cap, columns, rows, details, chosen: first} = part;
   const filled = columns
     .map((column, place) => [...column, place + 1])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
+  const said = element("p", {class: "quiet-text action-said", role: "status"});
   const placeOf = (key) => filled.findIndex(([known]) => known === key);
   const described = filled.map(([, name, hint, number, isCode, place]) => ({
     title: name,
@@ -135,6 +158,20 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     text: (row) => contentOf(row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
+  if (rows.some(([about]) => about[4]))
+    described.push({
+      title: "",
+      hint: "",
+      number: false,
+      value: ([about]) => about[4]?.title ?? "",
+      text: ([[, , , , action]]) =>
+        action
+          ? button(action.title, "a fork with this", () => fork(app, action.decisions, said), {
+              class: "link",
+            })
+          : "",
+      exact: () => null,
+    });
   const lines = new Map(); // tr -> row
   const isLink = rows.some(([[operations, link]]) => operations.length || link);
   /** @type {(row: any) => boolean} */
@@ -170,8 +207,8 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     for (const [line, row] of lines) line.classList.toggle("marked", marked(row));
   };
   for (const row of rows) if (row[0][3]) known.set(row[0][3], () => onclick(row));
-  if (details?.length) choose(rows[0]);
-  if (!facet || placeOf(facet) < 0) return {node: tableOf(rows), refresh};
+  if (details?.length) choose(rows[first]);
+  if (!facet || placeOf(facet) < 0) return {node: element("div", {}, tableOf(rows), said), refresh};
   const host = element("div", {});
   const at = filled[placeOf(facet)][5];
   const show = (some) => {
@@ -283,11 +320,20 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
       return shape("text", {x, y, "text-anchor": anchor, style: `fill: ${paint(role)}`}, text);
     }
     if (kind === "bars") {
-      const [x, base, step, heights, role] = mark;
-      const style = `fill: ${paint(role)}`;
-      return heights.map((height, place) =>
-        shape("rect", {x: x + place * step, y: base - height, width: step - 1, height, style}),
-      );
+      const [d, role, hovers] = mark;
+      const bars = shape("path", {class: "bars", d, style: `fill: ${paint(role)}`});
+      if (!hovers) return bars;
+      const [left, step, titles] = hovers;
+      return [
+        bars,
+        titles.map((about, place) =>
+          shape(
+            "rect",
+            {class: "hover", x: left + place * step, y: 0, width: step, height},
+            shape("title", {}, about),
+          ),
+        ),
+      ];
     }
     const [id, about] = mark.slice(-2);
     const hover = about ? shape("title", {}, about) : null;

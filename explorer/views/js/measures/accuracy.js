@@ -5,12 +5,12 @@
 
 import {button, element, emptyState, tabRow} from "../ground/dom.js";
 import {modeChosen, modeShown, modeTabs, notCompared} from "../ground/errors.js";
-import {costliestLine} from "./costliest.js";
 import {faultBanner} from "./fault.js";
 import {heatMap} from "./heat_map.js";
 import {heatSide} from "./heat_side.js";
 import {FLOAT_METRICS, METRICS} from "./metrics.js";
 import {errorText} from "../ground/numbers.js";
+import {drawParts} from "../ground/specification.js";
 import {columnsOf} from "./tensors.js";
 
 export async function accuracyView(app) {
@@ -81,7 +81,7 @@ export async function accuracyView(app) {
       element("p", {class: "quiet-text heat-reference heat-grounds"}, words),
     ),
     mode === "float" ? floatLine() : referenceLine(app, accuracy),
-    costliestLine(app, accuracy.costliest, ({operation}) => app.select(operation, "dock")),
+    drawParts(app, accuracy.costliest).nodes,
   );
   const map = heatMap(app, table, {
     host,

@@ -4,7 +4,9 @@
 
 import {element, replace, shape} from "../ground/dom.js";
 import {decode, errorText, percentText} from "../ground/numbers.js";
+import {specificationPane} from "../ground/specification.js";
 import {rulerOf} from "../graph/names_that_fit.js";
+import {fork} from "./quantization_fork.js";
 import {errorsOf, marksOf, shortRange} from "./threshold_marks.js";
 
 const HEIGHT = 148;
@@ -16,19 +18,26 @@ const ABOVE = 10; // from the bars to the lowest row: the end in use reaches int
 const NAME_FONT = "10px"; // as in quantization.css
 const KEY_STEP = 1.02; // by which an arrow moves the threshold
 
-export function rangeText(low, high) {
+function rangeText(low, high) {
   return low === -high ? `±${shortRange(high)}` : `${shortRange(low)} to ${shortRange(high)}`;
 }
 
-// row: of the view, with `observed` and `tensor`; fork(threshold) is called where it is let go.
-export function thresholdPlot(app, row, fork) {
-  const {observed, tensor} = row;
+/** The pane of quantization: its specification, with the histogram of the chosen layer. */
+export function quantizationPane(app, tab) {
+  return specificationPane(app, tab, {threshold: thresholdPlot});
+}
+
+// name, tensor and observed are those of views/catalog/quantization.py. Where the end is let go, a
+// fork is compiled in which both ends move in proportion.
+function thresholdPlot(app, {name, observed, tensor: {low, high, address, knob}}) {
+  const tensor = {low: decode(low), high: decode(high)};
+  const said = element("p", {class: "quiet-text action-said", role: "status"});
   const edge = Math.max(-tensor.low, tensor.high) || 1;
   const histogram = histogramOf(observed);
   const node = element("div", {class: "threshold-plot"});
   const words = element("p", {class: "quiet-text threshold-words", "aria-live": "polite"});
   const picture = shape("svg", {class: "threshold", role: "group", "aria-label": "histogram"});
-  node.append(picture, words);
+  node.append(picture, words, said);
   let ratio = 1; // of the threshold that is dragged to the one in use
   let width = 0;
   const least = Math.min(histogram.start, tensor.low),
@@ -114,7 +123,7 @@ export function thresholdPlot(app, row, fork) {
             class: "threshold-end",
             tabindex: index ? -1 : 0,
             role: "slider",
-            "aria-label": `threshold of ${row.name}`,
+            "aria-label": `threshold of ${name}`,
             "aria-valuenow": Number((edge * ratio).toPrecision(4)),
             "aria-valuetext": `represents ${rangeText(low, high)}`,
             onpointerdown: (event) => drag(event, value < 0 ? tensor.low : tensor.high),
@@ -174,11 +183,11 @@ export function thresholdPlot(app, row, fork) {
   }
 
   function release() {
-    const wanted = (tensor.knob ?? edge) * ratio;
+    const wanted = Number(((knob ?? edge) * ratio).toPrecision(6));
     const isMoved = Math.abs(ratio - 1) > 1e-3;
     ratio = 1;
     paint();
-    if (isMoved) fork(wanted);
+    if (isMoved) fork(app, {[address]: wanted}, said);
   }
 
   function wordsOf(low, high) {
@@ -191,7 +200,8 @@ export function thresholdPlot(app, row, fork) {
     return `${rangeText(low, high)}: ${error}${factor}, ${share}; let go to compile it`;
   }
 
-  return {node, paint};
+  if (typeof ResizeObserver === "function") new ResizeObserver(paint).observe(node);
+  return node;
 }
 
 function histogramOf(observed) {

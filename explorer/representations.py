@@ -53,6 +53,7 @@ from explorer.traces.comparing import Comparison
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
+from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.bars import bars, frame, ladder
 from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.operators import operators
@@ -241,6 +242,8 @@ def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
 _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     Inspection: lambda i: operators(i.trace()),
     Comparison: lambda c: comparison(*c.branches),
+    Accuracy: lambda measured: compared(measured.report),
+    AccuracyReport: compared,
     ProfileRecord: profile,
     CostEstimate: cost,
     KernelSearch: kernel_search,
@@ -272,11 +275,6 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda r: static.pass_text(_pass_trace(r), 1),
         lambda r: static.pass_html(_pass_trace(r), 1),
     ),
-    Accuracy: (
-        lambda a: static.accuracy_text(a.report),
-        lambda a: static.accuracy_html(a.report),
-    ),
-    AccuracyReport: (static.accuracy_text, static.accuracy_html),
     MemoryPlan: (static.memory_text, static.memory_html),
     KernelRecord: (static.kernel_text, static.kernel_html),
     SourceText: (static.source_text, static.source_html),

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
 from explorer.cli.instructions import counted_lines
-from explorer.cli.terminal import Progress, print_json, print_lines, print_note, printable
+from explorer.cli.terminal import (
+    Progress,
+    print_json,
+    print_lines,
+    print_note,
+    printable,
+    terminal_width,
+)
 from explorer.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -135,7 +142,8 @@ def check_one(arguments: argparse.Namespace) -> int:
     from explorer.importers.inputs import read_inputs
     from explorer.quantization.table import require_scale
     from explorer.references.interface import reference_of
-    from explorer.views.static import accuracy_text
+    from explorer.views.catalog.accuracy import compared
+    from explorer.views.renderers.text import text_of
 
     model = load_with_weights(options.model_of(arguments))
     inputs, sizes = None, dict(arguments.dim)
@@ -175,7 +183,7 @@ def check_one(arguments: argparse.Namespace) -> int:
             summary["hard"] = [record(verdict) for verdict in hard]
             print_json({**summary, "float64": judged, **counted, "dimensions": dimensions})
         else:
-            print_lines(accuracy_text(accuracy.report).split("\n"))
+            print_lines(text_of(compared(accuracy.report), terminal_width()).split("\n"))
             if golden is None and not judged:
                 print_note(
                     f"nobody computes nodes of {model.format} in float64: tensors of floats are "

@@ -106,20 +106,6 @@ def memory() -> Faces:
     )
 
 
-def accuracy() -> Faces:
-    from explorer.views.static.accuracy import accuracy_html, accuracy_text
-
-    def report(trace: Trace):
-        assert trace.accuracy is not None, "the view needs it"
-        return trace.accuracy
-
-    return Faces(
-        text=lambda trace, _, width: accuracy_text(report(trace)),
-        html=lambda trace, _: accuracy_html(report(trace)),
-        json=lambda trace, _: report(trace),
-    )
-
-
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from explorer.views import faces
 from explorer.views.catalog import (
+    accuracy,
     constraints,
     insights,
     kernels,
@@ -84,18 +85,7 @@ VIEWS: tuple[View, ...] = (
         payload=_memory_payload,
         pane=Pane(module=JAVASCRIPT / "memory" / "memory.js", function="memoryView", key="m"),
     ),
-    View(
-        name="accuracy",
-        title="errors of every tensor after every pass",
-        needs=("accuracy",),
-        faces=faces.accuracy,
-        pane=Pane(
-            module=JAVASCRIPT / "measures" / "accuracy.js",
-            function="accuracyView",
-            key="a",
-            redraws=("mode", "metric"),
-        ),
-    ),
+    accuracy.VIEW,
     quantization.VIEW,
     sensitivity.VIEW,
     timeline.VIEW,

@@ -195,6 +195,11 @@ class Text:
     link: Link | None = None
     """What it is about: the page has a button that leads there."""
 
+    @staticmethod
+    def of(text: str) -> Text:
+        """A quiet sentence."""
+        return Text(text=text)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
@@ -275,6 +280,7 @@ class Line:
     id: str = ""
     title: str = ""
     is_dashed: bool = False
+    width: float = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +292,10 @@ class Label:
     text: str
     anchor: str = "start"
     role: str = "quiet"
+    size: float = 12
+    """Of the font, in units of the chart."""
+    is_on_mark: bool = False
+    """Whether it stands on a colour that light and dark share, and keeps its own."""
 
 
 Mark = Rect | Bars | Dot | Line | Label
@@ -301,6 +311,8 @@ class ChartSpec:
     marks: tuple[Mark, ...]
     legend: tuple[tuple[Look, str], ...] = ()
     """Glyphs and what they stand for, below the picture."""
+    lines: tuple[str, ...] = ()
+    """What text shows in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,4 +378,6 @@ class Specification:
     title: str
     subtitle: str = ""
     """The numbers that matter most, on one line; the page has them in the head of the pane."""
+    look: Look | None = None
+    """A glyph in its colour before that line: a verdict."""
     parts: tuple[Part, ...] = field(default_factory=tuple)

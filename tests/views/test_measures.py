@@ -23,8 +23,11 @@ from explorer.results import (
     Trace,
 )
 from explorer.views import static
+from explorer.views.catalog.accuracy import compared
 from explorer.views.payload import details as payload_details
 from explorer.views.payload.details import TENSORS_PER_PAGE, DetailPages, detail_payload, shortest
+from explorer.views.renderers.html import html_of
+from explorer.views.renderers.text import text_of
 from explorer.views.trace_payload import encode, trace_payload
 from explorer.views.widget import answers
 
@@ -167,8 +170,16 @@ def test_what_a_bisection_found_is_in_the_payload(trace: Trace, report: Accuracy
 # -- text and HTML ---------------------------------------------------------------------------------
 
 
+def accuracy_text(report: AccuracyReport) -> str:
+    return text_of(compared(report), 400)
+
+
+def accuracy_html(report: AccuracyReport) -> str:
+    return html_of(compared(report))
+
+
 def test_the_text_shows_where_the_worst_tensor_is_off(report: AccuracyReport):
-    text = static.accuracy_text(report)
+    text = accuracy_text(report)
     assert "after plan-memory, 2x12 float32, 23 of 24 elements equal" in text
     assert [line.split() for line in text.splitlines()[-2:]] == [
         ["worst", "at", "reference", "value", "off", "by"],
@@ -178,14 +189,14 @@ def test_the_text_shows_where_the_worst_tensor_is_off(report: AccuracyReport):
 
 
 def test_the_card_has_both_histograms(report: AccuracyReport):
-    html = static.accuracy_html(report)
+    html = accuracy_html(report)
     assert "histograms of the values and the errors of" in html
     assert "[1, 3]" in html
 
 
 def test_special_values_are_counted_in_words(report: AccuracyReport):
     broken = replace(report.details[1], value_special=(3, 0, 1))
-    text = static.accuracy_text(replace(report, details=(report.details[0], broken)))
+    text = accuracy_text(replace(report, details=(report.details[0], broken)))
     assert "value: 3 NaN, 1 minus infinity" in text
 
 
@@ -201,7 +212,7 @@ def test_a_found_fault_and_near_ties_are_said(report: AccuracyReport):
     tie = NearTie("top_1", "best", 2, (0, 3), 4, 7, 3e-7)
     last = replace(report.passes[-1], near_ties=(tie,), ties=("top_1", "old_1"))
     told = replace(report, passes=(*report.passes[:-1], last), fault=fault)
-    for words in (static.accuracy_text(told), static.accuracy_html(told)):
+    for words in (accuracy_text(told), accuracy_html(told)):
         assert "pass fuse-add, rule add-into-conv, operation fused_1" in words
         assert "fuse-add/a/b" in words
         assert "top_1: a near-tie of an index; 2 elements of best, first 4 instead of 7" in words
@@ -225,15 +236,15 @@ def test_a_verdict_says_what_it_rests_on(trace: Trace, report: AccuracyReport):
     )
     payload = trace_payload(with_report(trace, told)).chunk("accuracy")
     for words in (
-        static.accuracy_text(told),
-        html.unescape(static.accuracy_html(told)),
+        accuracy_text(told),
+        html.unescape(accuracy_html(told)),
         " ".join(payload["grounds"]),
     ):
         assert f"end to end output {output.tensor} is off by 0.27" in words
         assert "onnxruntime was ended by SIGFPE when it ran 'net'" in words
         assert "not whether the import is right" in words
     assert "conv_7: a rounding tie; 1 element of q, first 6 instead of 7 at [0, 3]" in (
-        static.accuracy_text(told)
+        accuracy_text(told)
     )
     assert trace_payload(with_report(trace, report)).chunk("accuracy")["grounds"] == []
 
@@ -244,7 +255,7 @@ def test_what_could_not_be_compared_is_no_pass(report: AccuracyReport):
     good = replace(report.outputs[0], max_relative=0.0)
     told = replace(report, passed=False, problem=problem, passes=errors, isolated=(),
                    outputs=(good,))  # fmt: skip
-    for words in (static.accuracy_text(told), static.accuracy_html(told)):
+    for words in (accuracy_text(told), accuracy_html(told)):
         assert "not shown to be equal to the source model" in words
         assert problem in words
 

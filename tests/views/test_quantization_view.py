@@ -9,12 +9,12 @@ import pytest
 import explorer
 from explorer.results import AccuracyReport, QuantizationRecord, Trace
 from explorer.views import register
+from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.quantization import quantization
 from explorer.views.quantized_rows import rows
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.page import page_of
 from explorer.views.renderers.text import text_of
-from explorer.views.static.accuracy import accuracy_html, accuracy_text
 from explorer.views.trace_payload import encode, trace_payload
 
 
@@ -69,12 +69,12 @@ def test_what_bisection_named_is_said_wherever_errors_are(quantized: Trace):
     said = f"costs the outputs most, by bisection: {name}, "
     assert said in quantization_text(quantized) and said in quantization_html(quantized)
     report = report_of(quantized)
-    assert said in accuracy_text(report) and said in accuracy_html(report)
+    assert said in text_of(compared(report), 200) and said in html_of(compared(report))
     payload = trace_payload(quantized)
     for chunk in ("quantization", "accuracy"):
         assert said in encode(payload.chunk(chunk))
     bare = replace(report, quantization=replace(errors, costliest=None))
-    assert "bisection" not in accuracy_text(bare)
+    assert "bisection" not in text_of(compared(bare), 200)
 
 
 def test_a_result_that_stays_float_has_no_threshold(quantized: Trace):
@@ -128,12 +128,12 @@ def test_the_map_of_errors_has_rows_against_the_float_model(quantized: Trace):
 
 
 def test_the_accuracy_card_says_how_far_from_the_float_model(quantized: Trace):
-    text = accuracy_text(report_of(quantized))
+    text = text_of(compared(report_of(quantized)), 200)
     assert "Against the float model" in text and "bit by bit" in text
     worst = min(report_of(quantized).against_float[-1].tensors, key=lambda t: t.sqnr_db)
     after = text[text.index("Furthest after binary on cpu") :].splitlines()
     assert after[2].split()[:3] == [worst.tensor, f"{worst.sqnr_db:.0f}", "dB"]
-    assert "Against the float model" in accuracy_html(report_of(quantized))
+    assert "Against the float model" in html_of(compared(report_of(quantized)))
 
 
 def test_a_program_that_is_not_quantized_has_no_such_view(trace: Trace):

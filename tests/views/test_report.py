@@ -30,7 +30,7 @@ def test_a_report_page_stands_alone(trace: Trace):
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
     assert '<meta name="color-scheme" content="light dark">' in page
-    for title in ("Memory", "kernels", "Profile", "Accuracy"):
+    for title in ("Memory", "kernels", "Profile", "Accuracy against onnxruntime on cpu"):
         assert f">{title}<" in page
     for kernel in trace.kernels:
         assert f">{kernel.name}<" in page

@@ -23,6 +23,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.views import static
+from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.timeline import profile as profiled
 from explorer.views.catalog.timeline import timeline
@@ -42,7 +43,7 @@ HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "graph": lambda t: static.graph_html(t.snapshots[0].graph),
     "collapsed graph": lambda t: static.graph_html(t.snapshots[0].graph, limit=8),
     "memory": lambda t: static.memory_html(memory(t), families(t)),
-    "accuracy": lambda t: static.accuracy_html(accuracy(t)),
+    "accuracy": lambda t: html_of(compared(accuracy(t))),
     "profile": lambda t: html_of(timeline(t)),
     "kernel": lambda t: static.kernel_html(t.kernels[0]),
     "schedule": lambda t: static.schedule_html(t.kernels[0]),
@@ -55,7 +56,7 @@ TEXT_VIEWS: dict[str, Callable[[Trace], str]] = {
     "graph": lambda t: static.graph_text(t.snapshots[0].graph),
     "dot": lambda t: static.graph_dot(t.snapshots[0].graph),
     "memory": lambda t: static.memory_text(memory(t)),
-    "accuracy": lambda t: static.accuracy_text(accuracy(t)),
+    "accuracy": lambda t: text_of(compared(accuracy(t)), 100),
     "profile": lambda t: text_of(timeline(t), 100),
     "kernel": lambda t: static.kernel_text(t.kernels[0]),
     "schedule": lambda t: static.schedule_text(t.kernels[0]),
@@ -146,7 +147,7 @@ def test_pictures_are_well_formed_and_hold_nothing_but_shapes(
     for picture in read(HTML_VIEWS[name](hostile_trace)).pictures:
         elements = list(ElementTree.fromstring(picture).iter())
         tags = {element.tag.split("}")[1] for element in elements}
-        assert tags <= {"svg", "rect", "line", "text", "path", "polygon", "style"}
+        assert tags <= {"svg", "rect", "line", "text", "path", "polygon", "polyline", "style"}
         for style in (e.text or "" for e in elements if e.tag.endswith("}style")):
             assert re.fullmatch(DARK_RULES, style), "colours of the dark scheme, and nothing else"
 
@@ -163,7 +164,7 @@ def test_every_colour_of_a_card_has_its_counterpart_on_dark(hostile_trace: Trace
 def test_a_mark_on_a_colour_of_the_scale_keeps_its_own(hostile_trace: Trace) -> None:
     assert hostile_trace.accuracy is not None
     strict = replace(hostile_trace.accuracy, tolerance=1e-12)
-    (picture, *_) = read(static.accuracy_html(strict)).pictures
+    (picture, *_) = read(html_of(compared(strict))).pictures
     marks = [e for e in ElementTree.fromstring(picture).iter() if e.text == "✗"]
     assert marks and all(mark.get("data-ground") == "own" for mark in marks)
 
@@ -348,7 +349,7 @@ def test_a_long_plan_lists_its_fullest_steps(trace: Trace) -> None:
 
 
 def test_accuracy_names_the_worst_tensor_of_every_pass(trace: Trace) -> None:
-    text = static.accuracy_text(accuracy(trace))
+    text = text_of(compared(accuracy(trace)), 100)
     assert "≈ differs, but within the tolerance (worst 4.8e-5 of 1.0e-4 allowed)" in text
     assert "fold-batch-norm    3.3e-6  Softmax_14_out" in text
     assert "Worst layers after plan-memory, each fed the reference's inputs (8 of 8)" in text
@@ -366,11 +367,11 @@ def test_an_error_that_is_no_number_is_the_worst_of_all(trace: Trace) -> None:
         sqnr_db=float("nan"),
     )
     passes = (*report.passes[:-1], replace(last, tensors=(broken, *last.tensors)))
-    text = static.accuracy_text(replace(report, passes=passes, isolated=()))
+    text = text_of(compared(replace(report, passes=passes, isolated=())), 100)
     assert text.startswith("✗ differs by more than the tolerance")
     assert re.search(r"plan-memory +not a number  broken_out", text)
     assert "errors accumulated (9 of 9)\n" in text
-    (picture,) = read(static.accuracy_html(replace(report, passes=passes))).pictures
+    (picture,) = read(html_of(compared(replace(report, passes=passes)))).pictures
     assert "✗" in [e.text for e in ElementTree.fromstring(picture)]
 
 
@@ -384,8 +385,8 @@ def test_a_report_without_tensors_says_that_nothing_was_compared() -> None:
         outputs=(),
         passed=False,
     )
-    assert static.accuracy_text(report) == "○ not compared with the source model"
-    assert "not compared with the source model" in " ".join(read(static.accuracy_html(report)).text)
+    assert text_of(compared(report), 100) == "○ not compared with the source model"
+    assert "not compared with the source model" in " ".join(read(html_of(compared(report))).text)
 
 
 def test_many_layers_are_capped_to_the_worst(trace: Trace) -> None:
@@ -395,7 +396,7 @@ def test_many_layers_are_capped_to_the_worst(trace: Trace) -> None:
         for i in range(500)
     )
     wide = replace(report, passes=(replace(report.passes[-1], tensors=tensors),))
-    words = " ".join(read(static.accuracy_html(wide)).text)
+    words = " ".join(read(html_of(compared(wide))).text)
     assert "The map shows the 80 worst of 500 layers: report.passes holds all." in words
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.results import Trace
+from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.insights import insights
 from explorer.views.catalog.timeline import timeline
 from explorer.views.numbers import format_bytes, format_exact, format_seconds
@@ -23,7 +24,6 @@ from explorer.views.parts.markup import (
     table,
 )
 from explorer.views.renderers.html import html_of
-from explorer.views.static.accuracy import accuracy_html
 from explorer.views.static.memory import families_of, memory_html
 from explorer.views.static.passes import passes_html
 from explorer.views.static.report import MOST_ROWS, kernel_rows, verdict_of
@@ -53,7 +53,7 @@ def _cards(trace: Trace) -> Iterator[str]:
     if trace.profile is not None:
         yield html_of(timeline(trace))
     if trace.accuracy is not None:
-        yield accuracy_html(trace.accuracy)
+        yield html_of(compared(trace.accuracy))
 
 
 def _about(trace: Trace) -> str:

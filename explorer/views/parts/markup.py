@@ -51,7 +51,7 @@ def shorten(text: object, characters: int) -> str:
     return whole[:head] + "…" + (whole[-tail:] if tail else "")
 
 
-def card(title: str, body: str, subtitle: str = "") -> str:
+def card(title: str, body: str, subtitle: str = "", look: Look | None = None) -> str:
     """A framed block as wide as its content, at most as wide as the cell."""
     surface = LIGHT
     style = (
@@ -64,7 +64,7 @@ def card(title: str, body: str, subtitle: str = "") -> str:
     if subtitle:
         head += (
             f'<span style="font-weight:400;font-size:13px;color:{surface.quiet};'
-            f'padding-left:12px">{escape(subtitle)}</span>'
+            f'padding-left:12px">{badge(look) + " " if look else ""}{escape(subtitle)}</span>'
         )
     return in_both_schemes(f'<div style="{style}">{head}</div>{body}</div>')
 

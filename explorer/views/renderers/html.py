@@ -56,7 +56,7 @@ def html_of(specification: Specification) -> str:
     body = _body(specification.parts)
     if not specification.title:
         return in_both_schemes(body)
-    return card(specification.title, body, subtitle=specification.subtitle)
+    return card(specification.title, body, specification.subtitle, specification.look)
 
 
 def svg_of(chart: ChartSpec) -> str:
@@ -140,9 +140,20 @@ def _mark(mark: Mark) -> str:
     if isinstance(mark, Bars):
         return svg.path(bars_path(mark), fill=colour)
     if isinstance(mark, Line):
-        dashes = {"stroke_dasharray": "4 4"} if mark.is_dashed else {}
-        return svg.polyline(mark.points, fill="none", stroke=colour, **dashes)
-    return svg.text(mark.x, mark.y, mark.text, fill=colour, text_anchor=mark.anchor)
+        dashes = "4 4" if mark.is_dashed else ""
+        width = "" if mark.width == 1 else mark.width
+        return svg.polyline(
+            mark.points, fill="none", stroke=colour, stroke_dasharray=dashes, stroke_width=width
+        )
+    return svg.text(
+        mark.x,
+        mark.y,
+        mark.text,
+        fill=colour,
+        text_anchor="" if mark.anchor == "start" else mark.anchor,
+        font_size="" if mark.size == 12 else mark.size,
+        **(svg.ON_ITS_OWN_GROUND if mark.is_on_mark else {}),
+    )
 
 
 def _colour(role: str) -> str:

@@ -167,10 +167,11 @@ def _mark(mark: Mark) -> Json:
             [[round(x, 1), round(y, 1)] for x, y in mark.points],
             mark.role,
             mark.is_dashed,
+            mark.width,
             mark.id,
             mark.title,
         ]
-    return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role]
+    return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role, mark.size]
 
 
 def _hovers(bars: Bars) -> list[Json]:

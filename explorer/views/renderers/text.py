@@ -11,6 +11,7 @@ from explorer.views.specification import (
     FORMATS,
     UNKNOWN,
     Action,
+    ChartSpec,
     Code,
     Column,
     Facts,
@@ -26,6 +27,8 @@ from explorer.views.specification import (
 def text_of(specification: Specification, width: int) -> str:
     """Lines of at most `width` characters, where cutting loses nothing."""
     head = plain(specification.subtitle or specification.title)
+    if specification.look:
+        head = f"{specification.look.glyph} {head}"
     return "\n".join([*([head] if head else []), *_lines(specification.parts, width)])
 
 
@@ -73,7 +76,7 @@ def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
             )
         elif isinstance(part, Action):
             yield f"  {plain(part.title)}: {plain(part.call())}"
-        elif isinstance(part, Code):
+        elif isinstance(part, (ChartSpec, Code)):
             yield from (f"  {plain(line)}" for line in part.lines)
         elif isinstance(part, Section) and not part.is_folded:
             yield from ("", plain(part.title))

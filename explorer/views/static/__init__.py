@@ -7,7 +7,6 @@ Every function is pure: results in, a string out. Names that come from a model a
 HTML and SVG, and made harmless in text. What is capped says so, and how to see the rest.
 """
 
-from explorer.views.static.accuracy import accuracy_html, accuracy_text
 from explorer.views.static.graph import graph_dot, graph_html, graph_svg, graph_text
 from explorer.views.static.kernels import (
     kernel_html,
@@ -36,8 +35,6 @@ __all__ = [
     "memory_text",
     "memory_html",
     "families_of",
-    "accuracy_text",
-    "accuracy_html",
     "kernel_text",
     "kernel_html",
     "schedule_text",

@@ -316,8 +316,9 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
   };
   const drawn = marks.map(([kind, ...mark]) => {
     if (kind === "text") {
-      const [x, y, text, anchor, role] = mark;
-      return shape("text", {x, y, "text-anchor": anchor, style: `fill: ${paint(role)}`}, text);
+      const [x, y, text, anchor, role, size] = mark;
+      const style = `fill: ${paint(role)}; font-size: ${size}px`;
+      return shape("text", {x, y, "text-anchor": anchor, style}, text);
     }
     if (kind === "bars") {
       const [d, role, hovers] = mark;
@@ -351,8 +352,9 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
       const transform = form === "diamond" ? `rotate(45 ${cx} ${cy})` : "";
       return shape("rect", {x, y, width: side, height: side, transform, ...attributes}, hover);
     }
-    const [points, role, isDashed] = mark;
-    const style = `fill: none; stroke: ${paint(role)}${isDashed ? "; stroke-dasharray: 4 4" : ""}`;
+    const [points, role, isDashed, thick] = mark;
+    const dashes = isDashed ? "; stroke-dasharray: 4 4" : "";
+    const style = `fill: none; stroke: ${paint(role)}; stroke-width: ${thick}${dashes}`;
     return shape("polyline", {points: points.join(" "), style, ...selects(id, about)}, hover);
   });
   const about = {

@@ -56,6 +56,7 @@ from explorer.views import register as register_of_views
 from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.bars import bars, frame, ladder
 from explorer.views.catalog.comparison import comparison
+from explorer.views.catalog.memory import planned
 from explorer.views.catalog.operators import operators
 from explorer.views.catalog.program import programs
 from explorer.views.catalog.search import cost, kernel_search, search
@@ -244,6 +245,7 @@ _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     Comparison: lambda c: comparison(*c.branches),
     Accuracy: lambda measured: compared(measured.report),
     AccuracyReport: compared,
+    MemoryPlan: planned,
     ProfileRecord: profile,
     CostEstimate: cost,
     KernelSearch: kernel_search,
@@ -275,7 +277,6 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
         lambda r: static.pass_text(_pass_trace(r), 1),
         lambda r: static.pass_html(_pass_trace(r), 1),
     ),
-    MemoryPlan: (static.memory_text, static.memory_html),
     KernelRecord: (static.kernel_text, static.kernel_html),
     SourceText: (static.source_text, static.source_html),
     Graph: (static.graph_text, static.graph_html),

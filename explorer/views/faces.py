@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from explorer.views.view import Faces
 
 if TYPE_CHECKING:
-    from explorer.results import MemoryPlan, Trace
+    from explorer.results import Trace
 
 
 def passes() -> Faces:
@@ -93,19 +93,6 @@ def measured_graph(title: str, values: Mapping[str, float]) -> Faces:
     )
 
 
-def memory() -> Faces:
-    from explorer.views.static.memory import families_of, memory_html, memory_text
-
-    def html(trace: Trace, index: int) -> str:
-        return memory_html(_plan(trace), families_of(trace.snapshots[-1].graph))
-
-    return Faces(
-        text=lambda trace, _, width: memory_text(_plan(trace)),
-        html=html,
-        json=lambda trace, _: _plan(trace),
-    )
-
-
 def rewrites() -> Faces:
     from explorer.views.static.rewrites import film_html, film_text
 
@@ -125,8 +112,3 @@ def chrome_trace() -> Faces:
         html=lambda trace, _: chrome_trace_html(trace),
         json=lambda trace, _: made(trace),
     )
-
-
-def _plan(trace: Trace) -> MemoryPlan:
-    assert trace.memory is not None, "the view needs it"
-    return trace.memory

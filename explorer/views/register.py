@@ -16,6 +16,7 @@ from explorer.views.catalog import (
     insights,
     kernels,
     layers,
+    memory,
     operators,
     ports,
     program,
@@ -30,12 +31,6 @@ from explorer.views.view import JAVASCRIPT, Pane, View
 if TYPE_CHECKING:
     from explorer.results import Trace
     from explorer.views.payload.text import Json
-
-
-def _memory_payload(trace: Trace) -> Json:
-    from explorer.views.payload.measures import memory_payload
-
-    return None if trace.memory is None else memory_payload(trace.memory)
 
 
 def _chrome_trace_payload(trace: Trace) -> Json:
@@ -77,14 +72,7 @@ VIEWS: tuple[View, ...] = (
             redraws=("rewrite",),
         ),
     ),
-    View(
-        name="memory",
-        title="where every buffer lies, and when",
-        needs=("memory",),
-        faces=faces.memory,
-        payload=_memory_payload,
-        pane=Pane(module=JAVASCRIPT / "memory" / "memory.js", function="memoryView", key="m"),
-    ),
+    memory.VIEW,
     accuracy.VIEW,
     quantization.VIEW,
     sensitivity.VIEW,

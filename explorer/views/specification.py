@@ -233,6 +233,9 @@ class Rect:
     role: str = "accent"
     """A role of the surface (accent, line, quiet, border, raised, background, text) or a colour as
     #rrggbb."""
+    stroke: str = ""
+    """Of its outline, likewise; empty for none."""
+    stroke_width: float = 1
     id: str = ""
     """The operation that a click selects, or the row of a table that it chooses."""
     title: str = ""

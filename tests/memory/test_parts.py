@@ -8,7 +8,8 @@ from explorer.errors import ExplorerError, InputError
 from explorer.memory import GreedyPlanner, PinnedPlanner, verify_plan
 from explorer.memory.planning import value_offsets
 from explorer.results import BufferLifetime, BufferPart, MemoryPlan
-from explorer.views.static.memory import memory_text
+from explorer.views.catalog.memory import planned
+from explorer.views.renderers.text import text_of
 
 WHOLE = BufferLifetime(
     id="y",
@@ -74,5 +75,7 @@ def test_parts_cannot_be_pinned_apart():
 
 
 def test_a_plan_says_that_values_lie_in_others_buffers():
-    assert "3 values lie in some bytes of another one's buffer" in memory_text(plan_of(WHOLE))
-    assert "another one's buffer" not in memory_text(GreedyPlanner()([OTHER]))
+    assert "3 values lie in some bytes of another one's buffer" in text_of(
+        planned(plan_of(WHOLE)), 100
+    )
+    assert "another one's buffer" not in text_of(planned(GreedyPlanner()([OTHER])), 100)

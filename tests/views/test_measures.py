@@ -22,11 +22,11 @@ from explorer.results import (
     TensorDetail,
     Trace,
 )
-from explorer.views import static
 from explorer.views.catalog.accuracy import compared
+from explorer.views.catalog.memory import memory_map, planned
 from explorer.views.payload import details as payload_details
 from explorer.views.payload.details import TENSORS_PER_PAGE, DetailPages, detail_payload, shortest
-from explorer.views.renderers.html import html_of
+from explorer.views.renderers.html import html_of, svg_of
 from explorer.views.renderers.text import text_of
 from explorer.views.trace_payload import encode, trace_payload
 from explorer.views.widget import answers
@@ -272,13 +272,13 @@ def test_the_chosen_strategy_and_refused_places_are_listed(trace: Trace):
         RefusedPlacement("conv_2", 128, "fused_1", 64),
     )
     plan = replace(plan_of(trace), refusals=refusals)
-    text = static.memory_text(plan)
+    text = text_of(planned(plan), 100)
     assert "2 strategies tried; chosen: by size" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["fused_1", "0", "conv_1", "4", "KiB"] in rows
     assert ["conv_2", "128", "fused_1", "64", "B"] in rows
     assert "and 1 more refused places: plan.refusals" in text
-    assert "Refused places" in static.memory_html(plan)
+    assert "Refused places" in html_of(planned(plan))
 
 
 def test_the_payload_names_obstacles_by_their_place(trace: Trace):
@@ -312,7 +312,7 @@ def test_boxes_too_narrow_for_a_name_have_none():
         for i in range(60)
     ]
     wide = BufferLifetime(id="wide", values=("residual_stream",), size_bytes=4096, first=0, last=60)
-    drawing = static.memory.memory_svg(GreedyPlanner()([wide, *narrow]), {})
+    drawing = svg_of(memory_map(GreedyPlanner()([wide, *narrow]), {}))
     labels = [text for text in re.findall(">([^<]*)</text>", drawing) if not text[0].isdigit()]
     assert [text for text in labels if "residual" in text] == ["· residual_stream"]
     assert not [text for text in labels if "…" in text or "block" in text]

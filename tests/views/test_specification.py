@@ -99,7 +99,15 @@ def test_the_page_gets_values_to_sort_by_and_their_text():
     assert second[1] == ["b", "b", "exact", [EQUAL.name, EQUAL.glyph, EQUAL.title]]
     assert third[2] == [None, "?", None, None, 0.25]
     assert facts["rows"] == [["device", HOSTILE]]
-    assert opened["parts"][0]["marks"][2] == ["line", [[0, 0], [1.5, 2]], "#d55e00", False, 1, "", ""]
+    assert opened["parts"][0]["marks"][2] == [
+        "line",
+        [[0, 0], [1.5, 2]],
+        "#d55e00",
+        False,
+        1,
+        "",
+        "",
+    ]
     assert closed["folded"]
 
 

@@ -25,6 +25,7 @@ from explorer.results import (
 from explorer.views import static
 from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.comparison import comparison
+from explorer.views.catalog.memory import planned
 from explorer.views.catalog.timeline import profile as profiled
 from explorer.views.catalog.timeline import timeline
 from explorer.views.parts.markup import escape, plain, shorten
@@ -42,7 +43,7 @@ HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "operation": lambda t: static.operation_html(t, "conv_1"),
     "graph": lambda t: static.graph_html(t.snapshots[0].graph),
     "collapsed graph": lambda t: static.graph_html(t.snapshots[0].graph, limit=8),
-    "memory": lambda t: static.memory_html(memory(t), families(t)),
+    "memory": lambda t: html_of(planned(memory(t), families(t))),
     "accuracy": lambda t: html_of(compared(accuracy(t))),
     "profile": lambda t: html_of(timeline(t)),
     "kernel": lambda t: static.kernel_html(t.kernels[0]),
@@ -55,7 +56,7 @@ TEXT_VIEWS: dict[str, Callable[[Trace], str]] = {
     "operation": lambda t: static.operation_text(t, "conv_1"),
     "graph": lambda t: static.graph_text(t.snapshots[0].graph),
     "dot": lambda t: static.graph_dot(t.snapshots[0].graph),
-    "memory": lambda t: static.memory_text(memory(t)),
+    "memory": lambda t: text_of(planned(memory(t)), 100),
     "accuracy": lambda t: text_of(compared(accuracy(t)), 100),
     "profile": lambda t: text_of(timeline(t), 100),
     "kernel": lambda t: static.kernel_text(t.kernels[0]),
@@ -82,7 +83,7 @@ def profile(trace: Trace) -> ProfileRecord:
 
 
 def families(trace: Trace) -> dict[str, str]:
-    return static.families_of(trace.snapshots[-1].graph)
+    return {node.id: node.family for node in trace.snapshots[-1].graph.nodes}
 
 
 class Reader(HTMLParser):
@@ -316,23 +317,23 @@ def test_an_unknown_operation_gets_near_names(trace: Trace) -> None:
 
 
 def test_the_memory_map_draws_every_buffer_below_the_peak(trace: Trace) -> None:
-    (picture,) = read(static.memory_html(memory(trace), families(trace))).pictures
+    (picture,) = read(html_of(planned(memory(trace), families(trace)))).pictures
     root = ElementTree.fromstring(picture)
     boxes = [e for e in root if e.tag.endswith("rect")][1:]
     assert len(boxes) == len(memory(trace).placements) == 8
-    lines = [e for e in root if e.tag.endswith("line")]
-    peak = min(float(line.get("y1", "nan")) for line in lines)
+    lines = [e for e in root if e.tag.endswith("polyline")]
+    peak = min(float(line.get("points", "nan").split()[0].split(",")[1]) for line in lines)
     assert all(float(box.get("y", "nan")) >= peak for box in boxes)
     assert "peak = bound" in [e.text for e in root]
 
 
 def test_the_bound_has_a_line_of_its_own_below_the_peak(trace: Trace) -> None:
     plan = replace(memory(trace), bound_bytes=24576, optimal=False)
-    (picture,) = read(static.memory_html(plan)).pictures
+    (picture,) = read(html_of(planned(plan))).pictures
     texts = [e.text for e in ElementTree.fromstring(picture)]
     assert "peak" in texts
     assert "bound" in texts
-    assert "at most 33 % above the smallest possible" in static.memory_text(plan)
+    assert "at most 33 % above the smallest possible" in text_of(planned(plan), 100)
 
 
 def test_a_long_plan_lists_its_fullest_steps(trace: Trace) -> None:
@@ -342,7 +343,7 @@ def test_a_long_plan_lists_its_fullest_steps(trace: Trace) -> None:
         live_bytes=tuple(1000 + step for step in range(steps)),
         steps=tuple(f"op_{step}" for step in range(steps)),
     )
-    text = static.memory_text(plan)
+    text = text_of(planned(plan), 100)
     assert "op_199" in text
     assert "op_10 " not in text
     assert "and 160 steps with fewer live bytes: plan.live_bytes" in text

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from explorer.results import Trace
 from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.insights import insights
+from explorer.views.catalog.memory import memory
 from explorer.views.catalog.timeline import timeline
 from explorer.views.numbers import format_bytes, format_exact, format_seconds
 from explorer.views.parts.markup import (
@@ -24,7 +25,6 @@ from explorer.views.parts.markup import (
     table,
 )
 from explorer.views.renderers.html import html_of
-from explorer.views.static.memory import families_of, memory_html
 from explorer.views.static.passes import passes_html
 from explorer.views.static.report import MOST_ROWS, kernel_rows, verdict_of
 
@@ -42,12 +42,11 @@ def report_html(trace: Trace) -> str:
 
 
 def _cards(trace: Trace) -> Iterator[str]:
-    families = families_of(trace.snapshots[-1].graph) if trace.snapshots else {}
     yield card(trace.model.name, _about(trace), f"for {trace.target or 'no target'}")
     yield html_of(insights(trace))
     yield passes_html(trace)
     if trace.memory is not None:
-        yield memory_html(trace.memory, families)
+        yield html_of(memory(trace))
     if trace.program is not None:
         yield card("kernels", _kernels(trace))
     if trace.profile is not None:

@@ -136,7 +136,9 @@ def _mark(mark: Mark) -> str:
         return svg.circle(x, y, r, **paint)
     colour = _colour(mark.role)
     if isinstance(mark, Rect):
-        return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour)
+        outline = {"stroke": _colour(mark.stroke), "stroke_width": mark.stroke_width}
+        drawn = outline if mark.stroke else {}
+        return svg.rect(mark.x, mark.y, mark.width, mark.height, fill=colour, **drawn)
     if isinstance(mark, Bars):
         return svg.path(bars_path(mark), fill=colour)
     if isinstance(mark, Line):

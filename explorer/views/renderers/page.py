@@ -157,7 +157,8 @@ def _mark(mark: Mark) -> Json:
     if isinstance(mark, Bars):
         return ["bars", bars_path(mark), mark.role, *([_hovers(mark)] if mark.titles else [])]
     if isinstance(mark, Rect):
-        return ["rect", mark.x, mark.y, mark.width, mark.height, mark.role, mark.id, mark.title]
+        paint = [mark.role, mark.stroke, mark.stroke_width]
+        return ["rect", mark.x, mark.y, mark.width, mark.height, *paint, mark.id, mark.title]
     if isinstance(mark, Dot):
         form = [mark.radius, mark.fill, mark.stroke, mark.shape]
         return ["dot", round(mark.x, 1), round(mark.y, 1), *form, mark.id, mark.title]

@@ -16,7 +16,6 @@ from explorer.views.static.kernels import (
     source_html,
     source_text,
 )
-from explorer.views.static.memory import families_of, memory_html, memory_text
 from explorer.views.static.operation import operation_html, operation_text
 from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.rewrites import pass_html, pass_text
@@ -32,9 +31,6 @@ __all__ = [
     "graph_html",
     "graph_svg",
     "graph_dot",
-    "memory_text",
-    "memory_html",
-    "families_of",
     "kernel_text",
     "kernel_html",
     "schedule_text",

@@ -339,8 +339,8 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
     const [id, about] = mark.slice(-2);
     const hover = about ? shape("title", {}, about) : null;
     if (kind === "rect") {
-      const [x, y, w, h, role] = mark;
-      const style = `fill: ${paint(role)}`;
+      const [x, y, w, h, role, stroke, thick] = mark;
+      const style = `fill: ${paint(role)}; stroke: ${paint(stroke)}; stroke-width: ${thick}`;
       return shape("rect", {x, y, width: w, height: h, style, ...selects(id, about)}, hover);
     }
     if (kind === "dot") {

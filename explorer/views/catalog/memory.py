@@ -1,0 +1,287 @@
+"""A memory plan as a map: steps from left to right, addresses from bottom to top.
+
+    peak 32 KiB, bound 32 KiB (proven optimal), 78 KiB without sharing
+      step  launch    live
+         0  pack_1    11 KiB  ██████▉
+         1  conv_1    24 KiB  ███████████████
+
+Every box is a buffer: as wide as it lives, as high as it is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from explorer.results import Trace
+from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
+from explorer.views.numbers import format_bytes, format_count, format_percent
+from explorer.views.parts import svg
+from explorer.views.parts.markup import plain
+from explorer.views.parts.plain import bar, columns
+from explorer.views.payload.text import Json
+from explorer.views.specification import (
+    ChartSpec,
+    Column,
+    Label,
+    Line,
+    Mark,
+    Part,
+    Rect,
+    Row,
+    Section,
+    Specification,
+    TableSpec,
+    Text,
+)
+from explorer.views.theme import FAMILIES, family
+from explorer.views.view import JAVASCRIPT, Pane, View
+
+WIDTH, HEIGHT = 720.0, 260.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 20.0, 40.0
+FLOOR = HEIGHT - BOTTOM
+MAX_BUFFERS = 1500
+"""Of the map."""
+MAX_STEPS = 40
+MAX_LARGEST = 5
+LARGEST = (
+    Column(key="buffer", title="buffer", format="name"),
+    Column(key="size", title="size", format="bytes"),
+    Column(key="offset", title="at byte", format="count"),
+    Column(key="steps", title="steps"),
+)
+STRATEGIES = (
+    Column(key="chosen", title="", format="name"),
+    Column(key="strategy", title="strategy"),
+    Column(key="peak", title="peak", format="bytes"),
+    Column(key="seconds", title="time", format="seconds"),
+)
+REFUSED = (
+    Column(key="buffer", title="refused", format="name"),
+    Column(key="offset", title="at byte", format="count"),
+    Column(key="obstacle", title="in the way", format="name"),
+    Column(key="overlap", title="overlap", format="bytes"),
+)
+
+
+def memory(trace: Trace, index: int = -1) -> Specification:
+    """The plan of a trace, with the family of what makes every buffer."""
+    assert trace.memory is not None, "the view needs it"
+    nodes = trace.snapshots[-1].graph.nodes if trace.snapshots else ()
+    return planned(trace.memory, {node.id: node.family for node in nodes})
+
+
+def planned(plan: MemoryPlan, families: Mapping[str, str] | None = None) -> Specification:
+    """The map, the largest buffers, and what was tried. `families`: of operations by identity."""
+    return Specification(
+        title="Memory", subtitle=_summary(plan), parts=tuple(_parts(plan, families or {}))
+    )
+
+
+def _summary(plan: MemoryPlan) -> str:
+    if plan.optimal:
+        proof = "proven optimal"
+    elif plan.bound_bytes > 0:
+        over = plan.peak_bytes / plan.bound_bytes - 1
+        proof = f"at most {format_percent(over)} above the smallest possible"
+    else:
+        proof = "not proven optimal"
+    return (
+        f"peak {format_bytes(plan.peak_bytes)}, bound {format_bytes(plan.bound_bytes)} ({proof}), "
+        f"{format_bytes(plan.total_bytes)} without sharing, "
+        f"{format_count(len(plan.placements), 'buffer')}"
+    )
+
+
+def _parts(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Part]:
+    yield memory_map(plan, families)
+    if len(plan.placements) > MAX_BUFFERS:
+        yield Text(
+            text=f"The map shows the {MAX_BUFFERS} largest of {len(plan.placements)} buffers: "
+            "plan.placements holds all."
+        )
+    largest = sorted(plan.placements, key=lambda p: (-p.buffer.size_bytes, p.buffer.first))
+    rows = tuple(map(_buffer, largest[:MAX_LARGEST]))
+    yield Section(
+        title="Largest buffers", parts=(TableSpec(title="buffers", columns=LARGEST, rows=rows),)
+    )
+    inside = [(part, p.buffer.id) for p in plan.placements for part in p.buffer.parts]
+    if inside:
+        part, buffer = inside[0]
+        count = format_count(len(inside), "value lies", "values lie")
+        yield Text(
+            text=f"{count} in some bytes of another one's buffer, and need no copy: {part.value} "
+            f"at byte {part.offset_bytes:,} of {buffer}" + (", ..." if len(inside) > 1 else "")
+        )
+    chosen = plan.chosen_attempt
+    if chosen is not None:
+        count = format_count(len(plan.attempts), "strategy", "strategies")
+        rows = tuple(
+            Row(
+                cells={
+                    "chosen": "✓" if index == chosen else "",
+                    "strategy": attempt.strategy,
+                    "peak": attempt.peak_bytes,
+                    "seconds": attempt.seconds,
+                }
+            )
+            for index, attempt in enumerate(plan.attempts)
+        )
+        yield Section(
+            title=f"{count} tried; chosen: {plan.attempts[chosen].strategy}",
+            parts=(TableSpec(title="strategies", columns=STRATEGIES, rows=rows),),
+        )
+    if plan.refusals:
+        yield _refused(plan)
+
+
+def _buffer(placed: PlacedBuffer) -> Row:
+    first, last = placed.buffer.first, placed.buffer.last - 1
+    return Row(
+        cells={
+            "buffer": ", ".join(placed.buffer.values) or placed.buffer.id,
+            "size": placed.buffer.size_bytes,
+            "offset": placed.offset_bytes,
+            "steps": str(first) if first == last else f"{first} to {last}",
+        }
+    )
+
+
+def _refused(plan: MemoryPlan) -> Section:
+    """The first refused place of each of the largest buffers."""
+    first: dict[str, RefusedPlacement] = {}
+    for refused in plan.refusals:
+        first.setdefault(refused.buffer, refused)
+    rows = tuple(
+        Row(
+            cells={
+                "buffer": r.buffer,
+                "offset": r.offset_bytes,
+                "obstacle": r.obstacle,
+                "overlap": r.overlap_bytes,
+            }
+        )
+        for r in [*first.values()][:MAX_LARGEST]
+    )
+    parts: tuple[Part, ...] = (TableSpec(title="refused places", columns=REFUSED, rows=rows),)
+    if hidden := len(plan.refusals) - len(rows):
+        parts += (Text(text=f"and {hidden} more refused places: plan.refusals"),)
+    return Section(title="Refused places", parts=parts)
+
+
+# -- the map ---------------------------------------------------------------------------------------
+
+
+def memory_map(plan: MemoryPlan, families: Mapping[str, str]) -> ChartSpec:
+    """The map; as text the live bytes of every step."""
+    present = {families.get(value, "") for p in plan.placements for value in p.buffer.values[:1]}
+    return ChartSpec(
+        title=f"memory map: {_summary(plan)}",
+        width=WIDTH,
+        height=HEIGHT,
+        marks=tuple(_marks(plan, families)),
+        legend=tuple((look, look.title) for look in FAMILIES if look.name in present),
+        lines=tuple(_lines(plan)),
+    )
+
+
+def _lines(plan: MemoryPlan) -> Iterator[str]:
+    """All steps in order; of a long plan those with most live bytes."""
+    live = plan.live_bytes
+    highest = max(live, default=0) or 1
+    shown = sorted(sorted(range(len(live)), key=lambda step: (-live[step], step))[:MAX_STEPS])
+    names = [plan.steps[step] if step < len(plan.steps) else "" for step in shown]
+    rows = [
+        (str(step), name, format_bytes(live[step]), bar(live[step] / highest))
+        for step, name in zip(shown, names, strict=True)
+    ]
+    yield from columns(rows, ("step", "launch", "live", ""), "rlrl", indent=0)
+    if hidden := len(live) - len(shown):
+        yield f"and {hidden} steps with fewer live bytes: plan.live_bytes"
+
+
+def _marks(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Mark]:
+    steps = max([len(plan.live_bytes), 1, *(p.buffer.last for p in plan.placements)])
+    step_width = (WIDTH - LEFT - RIGHT) / steps
+    scale = (FLOOR - TOP) / (max(plan.peak_bytes, plan.bound_bytes, 1) * 1.02)
+    yield from _axes(steps, step_width)
+    largest = sorted(plan.placements, key=lambda p: -p.buffer.size_bytes)[:MAX_BUFFERS]
+    for placed in sorted(largest, key=lambda p: (p.buffer.first, p.offset_bytes)):
+        buffer = placed.buffer
+        width = (buffer.last - buffer.first) * step_width
+        height = buffer.size_bytes * scale
+        x = LEFT + buffer.first * step_width
+        y = FLOOR - placed.offset_bytes * scale - height
+        owner = buffer.values[0] if buffer.values else buffer.id
+        look = family(families.get(owner, ""))
+        gap = min(1.0, width / 4)
+        yield Rect(
+            x=x + gap / 2,
+            y=y + min(0.5, height / 4),
+            width=max(width - gap, 0.3),
+            height=max(height - min(1.0, height / 2), 0.3),
+            role=look.light.fill,
+            stroke=look.light.edge,
+            stroke_width=min(1.0, height / 4, step_width),
+        )
+        if height >= 14 and (label := _label(look.glyph, owner, width - 10)):
+            yield Label(x=x + 5, y=y + height / 2 + 4, text=label, role="text", size=11)
+    is_tight = plan.bound_bytes == plan.peak_bytes
+    yield from _level("peak = bound" if is_tight else "peak", plan.peak_bytes, scale)
+    if not is_tight:
+        yield from _level("bound", plan.bound_bytes, scale)
+
+
+def _label(glyph: str, name: str, width: float) -> str:
+    """Glyph and name where they fit, else the name; nothing where most of it would be lost."""
+    whole = f"{glyph} {name}"
+    if svg.fit(whole, width, 11) == plain(whole):
+        return whole
+    label = svg.fit(name, width, 11)
+    is_readable = label == plain(name) or (len(label) >= 6 and 2 * len(label) > len(name))
+    return label if is_readable else ""
+
+
+def _axes(steps: int, step_width: float) -> Iterator[Mark]:
+    yield Line(points=((LEFT, FLOOR), (WIDTH - RIGHT, FLOOR)))
+    yield Label(x=LEFT - 8, y=FLOOR + 4, text="0 B", anchor="end")
+    round_steps = (digit * 10**power for power in range(8) for digit in (1, 2, 5))
+    every = next(n for n in round_steps if n * step_width >= 28)
+    for step in range(0, steps, every):
+        x = LEFT + (step + 0.5) * step_width
+        yield Label(x=x, y=FLOOR + 16, text=str(step), anchor="middle")
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    yield Label(x=middle, y=HEIGHT - 6, text="step (one launch each)", anchor="middle")
+
+
+def _level(name: str, size_bytes: int, scale: float) -> Iterator[Mark]:
+    """A horizontal line with its size at the axis; the peak is named above, the bound below."""
+    y = FLOOR - size_bytes * scale
+    is_bound = name == "bound"
+    shift = 11 if is_bound else -3
+    ends = ((LEFT, y), (WIDTH - RIGHT, y))
+    yield Line(points=ends, role="text", is_dashed=is_bound)
+    size, at = format_bytes(size_bytes), y + shift + (0 if is_bound else 4)
+    yield Label(x=LEFT - 8, y=at, text=size, anchor="end", role="text", size=11)
+    yield Label(x=WIDTH - RIGHT, y=y + shift, text=name, anchor="end", role="text", size=11)
+
+
+def _payload(trace: Trace) -> Json:
+    from explorer.views.payload.measures import memory_payload
+
+    return None if trace.memory is None else memory_payload(trace.memory)
+
+
+VIEW = View(
+    name="memory",
+    title="where every buffer lies, and when",
+    needs=("memory",),
+    specification=memory,
+    json=lambda trace, _: trace.memory,
+    payload=_payload,
+    pane=Pane(
+        module=JAVASCRIPT / "memory" / "memory.js",
+        function="memoryView",
+        key="m",
+        is_drawn_of_payload=True,
+    ),
+)

@@ -25,7 +25,13 @@ from explorer.importers.pytorch.file.program import (
 )
 from explorer.importers.pytorch.file.views import Unclear, view_of
 
-_NORMALIZATIONS = ("aten.batch_norm", "aten._native_batch_norm_legit", "aten.native_batch_norm")
+_NORMALIZATIONS = {
+    "aten.batch_norm": "training",
+    "aten._native_batch_norm_legit": "training",
+    "aten.native_batch_norm": "training",
+    "aten.instance_norm": "use_input_stats",
+}
+"""Calls that change running statistics, by the argument that makes them do it."""
 _NO_WRITES = ("aten.detach_", "aten.requires_grad_")
 
 
@@ -92,11 +98,12 @@ def is_write(call: Call) -> bool:
 
 
 def statistics_of(call: Call) -> tuple[str, ...]:
-    """Running mean and variance that a batch normalization changes as it trains, by their names.
+    """Running mean and variance that a normalization changes as it trains, by their names.
 
     They become further results of the call, as no overload says that it writes into them.
     """
-    is_training = call.target in _NORMALIZATIONS and call.arguments.get("training") is True
+    flag = _NORMALIZATIONS.get(call.target)
+    is_training = flag is not None and call.arguments.get(flag) is True
     given = [call.arguments.get(name) for name in ("running_mean", "running_var")]
     names = tuple(argument.name for argument in given if isinstance(argument, Ref))
     return names if is_training and len(names) == len(given) else ()

@@ -86,16 +86,21 @@ def _updated(node: AtenNode, reserve: list[Expr], build: Build) -> list[Expr]:
     Its variance is that of n elements, n / (n - 1) times that of a batch which is all there is.
     """
     y, mean, variance = _trained(node, build)
-    x, momentum = node.operand("input"), node.number("momentum")
+    x = node.operand("input")
     sizes = x.sizes(range(x.rank), "statistics that change")
     count = int(np.prod([size for axis, size in enumerate(sizes) if axis != 1]))
+    saved = _like(y, [mean, inverse_root(variance, node.number("eps", 1e-5))])
+    return [y, *saved, *reserve, *_moved(mean, variance, count, node)]
+
+
+def _moved(mean: Expr, variance: Expr, count: int, node: AtenNode) -> list[Expr]:
+    """What the module's statistics become after a batch of `count` elements for each channel."""
+    momentum = node.number("momentum", 0.1)
     found = [mean, variance.scaled(count / (count - 1) if count > 1 else np.inf)]
-    changed = [
+    return [
         own.scaled(1 - momentum) + new.scaled(momentum).astype(own.dtype)
         for own, new in zip(_held(node), found, strict=True)
     ]
-    saved = _like(y, [mean, inverse_root(variance, node.number("eps", 1e-5))])
-    return [y, *saved, *reserve, *changed]
 
 
 def _like(x: Expr, values: list[Expr]) -> list[Expr]:
@@ -194,8 +199,11 @@ def _grouped(x: Expr, groups: int, node: AtenNode, build: Build) -> list[Expr]:
     return [result, *(v.squeeze([2]) for v in _like(x, [mean, spread]))]
 
 
-def instance_norm(node: AtenNode, build: Build) -> Expr:
-    """Each channel of each image by its own statistics, or by those that the module holds."""
+def instance_norm(node: AtenNode, build: Build) -> Expr | list[Expr]:
+    """Each channel of each image by its own statistics, or by those that the module holds.
+
+    A module that tracks statistics gives what they become, too: a share of the images' average.
+    """
     if not node.flag("use_input_stats", True):
         return _normalized(node, build)
     x = node.operand("input")
@@ -204,7 +212,14 @@ def instance_norm(node: AtenNode, build: Build) -> Expr:
         _or_constant(node.optional(name), number, channels, x, build)
         for name, number in (("weight", 1.0), ("bias", 0.0))
     ]
-    return build.value(InstanceNormOp, [x, *parameters], epsilon=node.number("eps", 1e-5))
+    y = build.value(InstanceNormOp, [x, *parameters], epsilon=node.number("eps", 1e-5))
+    if not statistics_of(node.call):
+        return y
+    axes = list(range(2, x.rank))
+    mean, _, variance = statistics(x.wide(), axes)
+    mean, variance = (v.mean([0], True).reshape([channels]) for v in (mean, variance))
+    count = int(np.prod(x.sizes(axes, "statistics that change")))
+    return [y, *_moved(mean, variance, count, node)]
 
 
 def local_response_norm(node: AtenNode, build: Build) -> Expr:

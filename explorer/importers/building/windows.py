@@ -10,8 +10,10 @@ Images are (N, C, spatial...).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -92,12 +94,17 @@ def transposed_conv(
 ) -> Expr:
     """A convolution with mirrored filters over the input with zeros between its elements.
 
-    weight: (C, M / group, window...). extra: elements more at the ends of the result.
+    weight: (C, M / group, window...). extra: elements more at the ends of the result. Weights that
+    may be infinite meet no zeros: see `sum_of_products`.
     Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4.
     """
     rank = window.rank
     low = [window.reach(a) - 1 - window.begins[a] for a in range(rank)]
     high = [window.reach(a) - 1 - window.ends[a] + extra[a] for a in range(rank)]
+    filters = build.knowledge.needed(weight)
+    is_finite = filters is not None and is_finite_everywhere(filters)
+    if x.is_float and not is_finite:
+        return sum_of_products(x, weight, bias, window, (low, high), group, build)
     spread = build.value(
         PadOp,
         [x, None],
@@ -106,15 +113,7 @@ def transposed_conv(
         interior=[0, 0, *(stride - 1 for stride in window.strides)],
         value=0.0,
     )
-    if min(*low, *high) < 0:  # pads larger than the window cut elements off
-        ends = {2 + a: (max(-low[a], 0), min(high[a], 0), 1) for a in range(rank)}
-        known = spread.sizes(list(ends), "a transposed convolution")
-        bounds = {
-            axis: (start, size + stop, 1)
-            for (axis, (start, stop, _)), size in zip(ends.items(), known, strict=True)
-        }
-        spread = spread.slices(bounds)
-    filters = build.knowledge.needed(weight)
+    spread = _cut(spread, low, high)
     if filters is None:
         mirrored = _mirrored_in_a_run(weight, group)
     else:
@@ -122,6 +121,77 @@ def transposed_conv(
     ones, zeros = (1,) * rank, (0,) * rank
     plain = Window(window.sizes, ones, window.dilations, zeros, zeros)
     return conv(spread, mirrored, bias, plain, group, build)
+
+
+def sum_of_products(
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    window: Window,
+    around: tuple[Sequence[int], Sequence[int]],
+    group: int,
+    build: Build,
+) -> Expr:
+    """A transposed convolution as its definition has it: every element times every tap, each
+    product added where it belongs. No weight meets a zero that is no element of x.
+
+        taps = conv(x, weight : (M window, C / group, 1...))     every product, summed over channels
+        y = pad(taps[0]) {interior} + pad(taps[1]) {interior}    axis after axis
+
+    weight: (C, M / group, window...). around: zeros before and behind x with zeros between its
+    elements, of the convolution with mirrored filters that it replaces.
+    """
+    rank, wide = window.rank, x.wide()
+    channels, per_group = weight.sizes([0, 1], "a transposed convolution")
+    taps = math.prod(window.sizes)
+    grouped = weight.astype(wide.dtype).reshape([group, channels // group, per_group * taps])
+    filters = grouped.transpose([0, 2, 1]).reshape(
+        [group * per_group * taps, channels // group, *(1,) * rank]
+    )
+    ones, zeros = (1,) * rank, (0,) * rank
+    products = conv(wide, filters, None, Window(ones, ones, ones, zeros, zeros), group, build)
+    y = products.reshape([x.dim(0), group * per_group, *window.sizes, *x.all_sizes()[2:]])
+    for axis in range(rank):
+        y = _added(y, axis, window, build)
+    low, high = ([n - window.reach(a) + 1 for a, n in enumerate(side)] for side in around)
+    y = y.pad([0, 0, *(max(n, 0) for n in low)], [0, 0, *(max(n, 0) for n in high)])
+    y = _cut(y, low, high)
+    if bias is not None:
+        y = y + bias.astype(wide.dtype).reshape([-1, *(1,) * rank])
+    return y.astype(x.dtype)
+
+
+def _added(products: Expr, axis: int, window: Window, build: Build) -> Expr:
+    """(N, M, taps, ...) to (N, M, ...): those of each tap at its places along a spatial axis."""
+    place = products.rank - 1 - window.rank + axis
+    dilation, count = window.dilations[axis], window.sizes[axis]
+    zeros = [0] * (products.rank - 1)
+    placed = []
+    for tap in range(count):
+        low, high, interior = list(zeros), list(zeros), list(zeros)
+        low[place], high[place] = tap * dilation, (count - 1 - tap) * dilation
+        interior[place] = window.strides[axis] - 1
+        one = products.slice(2, tap, tap + 1).squeeze([2])
+        placed.append(
+            build.value(PadOp, [one, None], low=low, high=high, interior=interior, value=0.0)
+        )
+    return reduce(operator.add, placed)
+
+
+def _cut(x: Expr, low: Sequence[int], high: Sequence[int]) -> Expr:
+    """Without the elements at the ends of spatial axes that numbers less than 0 cut off, which pads
+    larger than the window are."""
+    if min(*low, *high) >= 0:
+        return x
+    known = x.sizes(range(2, x.rank), "a transposed convolution")
+    return x.slices(
+        {2 + a: (max(-low[a], 0), size + min(high[a], 0), 1) for a, size in enumerate(known)}
+    )
+
+
+def is_finite_everywhere(filters: np.ndarray) -> bool:
+    """Whether zero times any of them is zero."""
+    return filters.dtype.kind in "iub" or bool(np.isfinite(filters.astype(np.float64)).all())
 
 
 def _mirrored(filters: np.ndarray, group: int) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.windows import Window, is_finite_everywhere, transposed_conv
 from explorer.importers.caffe.layers.node import CaffeNode
 from explorer.importers.caffe.layers.windows import pair
 from explorer.ir.top.linear.convolution import ConvOp
@@ -48,6 +49,11 @@ def deconvolution(node: CaffeNode, build: Build) -> Expr:
     inside, outside = channels // group, filters // group
     stored = node.numbers(0, channels * outside * math.prod(sizes), build)
     grouped = stored.reshape(group, inside, outside, *sizes)
+    if not is_finite_everywhere(stored):
+        weight = build.weight(stored.reshape(channels, outside, *sizes))
+        window = Window(sizes, strides, dilations, pads, pads)
+        bias = _bias(node, filters, build)
+        return transposed_conv(x, weight, bias, window, (0, 0), group, build)
     mirrored = np.ascontiguousarray(
         grouped.transpose(0, 2, 1, 3, 4).reshape(filters, inside, *sizes)[..., ::-1, ::-1]
     )

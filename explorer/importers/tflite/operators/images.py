@@ -11,6 +11,7 @@ import numpy as np
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.building.windows import Window, is_finite_everywhere, sum_of_products
 from explorer.importers.tflite.operators.activations import activated, limits
 from explorer.importers.tflite.operators.integers import divided_away, stored_as
 from explorer.importers.tflite.operators.node import Images, TfliteNode, as_images, kind_of
@@ -320,6 +321,11 @@ def _spread_conv(
         high[axis] = sizes[axis] + width - 1 - reached - low[axis]
     if min(*low, *high) < 0:
         raise Unsupported(f"a transposed convolution to {sizes} of images of {known}")
+    if kind is None and not is_finite_everywhere(filters):
+        weight = build.weight(np.ascontiguousarray(np.moveaxis(filters, (-1, 0), (0, 1))))
+        ones, zeros = (1,) * rank, (0,) * rank
+        window = Window(filters.shape[1:-1], tuple(strides), ones, zeros, zeros)
+        return sum_of_products(x, weight, bias, window, (low, high), 1, build)
     source = x.element_type
     between = int(source.zero_point_array[0]) if isinstance(source, QuantizedType) else 0
     spread = build.value(

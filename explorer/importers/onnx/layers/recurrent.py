@@ -6,7 +6,7 @@ Reference: ONNX operators LSTM, GRU and RNN. `building.recurrence` has the steps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from explorer.importers.onnx.operators.activations import activated, default_par
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.support.operands import may_be_same_shape
-from explorer.ir.types import Shape, format_shape
+from explorer.ir.types import Shape, format_shape, is_float_dtype
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,17 @@ def rnn(node: Node, build: Build) -> Sequence[Expr]:
 
 
 def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[Expr]:
+    """A layer; one of narrow floats is computed in f32: its sums leave the range of f16 soon."""
+    dtype = build.dtype(node.operand(0))
+    operands = [
+        build.wide(o) if isinstance(o, Expr) and is_float_dtype(build.dtype(o)) else o
+        for o in node.operands
+    ]
+    wide = replace(node, operands=tuple(operands))
+    return [build.cast(y, dtype) for y in _directions(wide, kind, build, is_quantized)]
+
+
+def _directions(node: Node, kind: _Kind, build: Build, is_quantized: bool) -> Sequence[Expr]:
     """All directions of a layer; with `layout = 1` the batch is everywhere the first axis.
 
     is_quantized: weights are bytes, (directions, inputs, gates * hidden), and their scales and zero

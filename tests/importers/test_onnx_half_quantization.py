@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from explorer.onnx_backend import Representation
 from explorer.references.onnx_runtime import open_proto
@@ -72,4 +73,16 @@ def require_same(model: onnx.ModelProto, x: np.ndarray, device: str) -> None:
     representation = Representation(model, device, open_here)
     (found,) = representation.run({"x": x})
     representation.close()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.INT32])
+def test_a_whole_scale_divides_without_truncation(dtype: int):
+    """ONNX rounds the quotient to the nearest whole number; as onnx's reference does."""
+    model = model_of(INT8, 4, TensorProto.INT32, opset=25)
+    model.graph.input[0].type.tensor_type.elem_type = dtype
+    numbers = np.array([-2147483647, -14, -10, -7, -6, -5, 0, 2, 3, 5, 6, 7, 10, 14, 505, 2**30])
+    x = numbers.astype(onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    (found,) = Representation(model, "INTERPRETER", open_here).run({"x": x})
     np.testing.assert_array_equal(found, expected)

@@ -56,3 +56,13 @@ def test_the_logarithm_of_a_sum_of_exponentials_does_not_overflow(
     x = np.array(rows, dtype)
     found, expected = both(make_model, snapshot, load_proto, "ReduceLogSumExp", x, [1])
     assert found.tolist() == expected.tolist() and found[0, 0] == top
+
+
+@pytest.mark.parametrize(("opset", "shape"), [(13, (3, 0, 5)), (11, (3, 0, 5)), (13, (0, 2, 5))])
+def test_a_hardmax_of_nothing(opset, shape, make_model, snapshot, load_proto):
+    x = np.zeros(shape, np.float32)
+    model = make_model([helper.make_node("Hardmax", ["x"], ["y"], axis=1)], {"x": x}, {}, opset)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    read = snapshot(load_proto(model))
+    (found,) = outputs_by_name(read.module, read.run({"x": x})).values()
+    assert found.shape == expected.shape and found.dtype == expected.dtype

@@ -164,3 +164,16 @@ def test_reading_whole_numbers_at_places_rounds_once_and_saturates(tmp_path, mak
     for found in outputs_of(tmp_path / "net.onnx", model, {"x": x, "g": grid}):
         assert found.dtype == np.uint8
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("size", "scales"), [(0, [2.0, 3.0]), (1, [0.3, 2.0]), (0, [1.0, 0.2])])
+def test_an_image_without_pixels(mode, size, scales, make_model, snapshot, load_proto):
+    """As onnxruntime and onnx's reference have it."""
+    x = np.ones((2, 1, size, 3), np.float32)
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode)
+    model = make_model([node], {"x": x}, {"s": np.float32([1, 1, *scales])}, 18)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert expected.size == 0
+    found = list(snapshot(load_proto(model)).run({"x": x}).values())[-1]
+    assert found.shape == expected.shape and found.dtype == expected.dtype

@@ -42,6 +42,8 @@ def test_powers_of_two_are_rounded_as_asked(rounding, saturate, values, build, c
     x = np.concatenate([x, ties]).astype(np.float32)
     op = build(CastOp, [x], to=Float8E8M0FNUType(), saturate=saturate, rounding=rounding)
     expected = onnx.numpy_helper.to_float8e8m0(x, saturate, rounding)
+    if saturate:  # ONNX's table of casts; its NumPy code has NaN
+        expected[x == np.inf] = 2.0**127
     np.testing.assert_array_equal(op.evaluate(x)[0].view(np.uint8), expected.view(np.uint8))
     run_both(op, compiled, x)
 

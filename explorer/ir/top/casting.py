@@ -51,6 +51,8 @@ _SATURATING = (Float8E4M3FNType, Float8E4M3FNUZType, Float8E5M2Type, Float8E5M2F
 _U8, _U32 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 32))
 _LARGEST_EXPONENT = 254
 """Of a float that is a number; 255 says infinity or NaN."""
+_INFINITY = 0x7F800000
+"""The bits of a positive infinite float."""
 
 
 @irdl_op_definition
@@ -138,13 +140,14 @@ class CastOp(Differentiable, ComputesSizes, ElementwiseOperation):
 
 
 def _to_power_of_two(x: np.ndarray, rounding: str, saturates: bool) -> np.ndarray:
-    """The exponents of floats as ONNX's reference has them; infinity and NaN are NaN."""
+    """The exponents of floats. NaN is NaN; infinity is that, too, or saturates as ONNX has it."""
     bits = np.asarray(x, np.float32, order="C").view(np.uint32)  # a scalar stays one
     exponent = bits >> 23 & 0xFF
     is_number = exponent <= _LARGEST_EXPONENT
     grows = _rounds_up(bits, exponent, rounding) & is_number
     if saturates:
         grows &= exponent < _LARGEST_EXPONENT
+        exponent = exponent - (bits == _INFINITY)
     codes = np.asarray(exponent + grows, np.uint8)
     return codes.view(numpy_dtype(Float8E8M0FNUType()))
 
@@ -170,7 +173,10 @@ def _power_of_two_body(x: Scalar, rounding: str, saturates: bool) -> Scalar:
         grows = fraction.compare("gt", 0 if rounding == "up" else 0x7FFFFF)
     last = _LARGEST_EXPONENT - 1 if saturates else _LARGEST_EXPONENT
     grows = grows.logical_and(exponent.compare("le", last))
-    code = grows.select(exponent + 1, exponent).convert(_U8)
+    code = grows.select(exponent + 1, exponent)
+    if saturates:
+        code = bits.compare("eq", _INFINITY).select(code.constant(_LARGEST_EXPONENT), code)
+    code = code.convert(_U8)
     return code.bitcast(Float8E8M0FNUType())
 
 

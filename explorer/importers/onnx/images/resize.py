@@ -155,7 +155,13 @@ def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) 
 
 
 def _resize(x: Expr, request: _Request, manner: Manner, build: Build) -> Expr:
-    return resized(x, _resized_axes(x, request, manner, build), manner, build)
+    axes = _resized_axes(x, request, manner, build)
+    if all(axis.target for axis in axes):
+        return resized(x, axes, manner, build)
+    shape = x.sizes(range(x.rank), "a resize to nothing")
+    for axis in axes:
+        shape[axis.axis] = axis.target
+    return build.weight(np.zeros(shape, x.dtype))
 
 
 def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> list[ResizedAxis]:
@@ -174,8 +180,11 @@ def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> l
             continue
         (size,) = x.sizes([axis], "a resize")
         target = int(number) if sizes is not None else int(np.floor(_FLOAT(size) * _FLOAT(number)))
-        if target < 1:
-            raise ValueError(f"axis {axis} would have {target} elements")
+        if target < 0 or target > size == 0:
+            raise ValueError(f"axis {axis} of {size} elements would have {target}")
+        if target == 0:
+            axes.append(ResizedAxis(axis, size, 0, 1.0, region))
+            continue
         reached = 4 / min(target / size, 1.0) if manner.antialias else 4  # taps of a cubic
         check_size([target, int(reached) + 1], 16, "a resize")
         scale = target / size if scales is None else scales[axis]

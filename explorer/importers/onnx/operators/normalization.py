@@ -61,7 +61,8 @@ def dropout_by_operand(node: Node, build: Build) -> Sequence[Expr]:
     shape = x.sizes(range(x.rank), "a dropout in training")
     generator = np.random.RandomState(node.integer("seed"))
     mask = build.weight(generator.uniform(0, 1, shape) >= ratio)
-    return [build.value(SelectOp, [mask, x, x.constant(0)]).scaled(1 / (1 - ratio)), mask]
+    factor = 1 / (1 - ratio) if ratio != 1 else np.inf
+    return [build.value(SelectOp, [mask, x, x.constant(0)]).scaled(factor), mask]
 
 
 def _dropout_by_data(node: Node, build: Build) -> Sequence[Expr]:

@@ -54,8 +54,8 @@ def quantize(node: Node, build: Build) -> Expr:
     """Real numbers to quantized ones.
 
     The division is in `precision`, else in the type of the scale: a quotient of half precision is
-    rounded to that before it is rounded to the result. Before opset 23 it is in f32, or in f64
-    where an operand is.
+    rounded to that before it is rounded to the result, and one of whole numbers is in f64. Before
+    opset 23 it is in f32, or in f64 where an operand is.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)
@@ -64,7 +64,7 @@ def quantize(node: Node, build: Build) -> Expr:
     elif node.integer("output_dtype", 0):
         dtype = dtype_of(node.integer("output_dtype"), "the result")
     kind = _typed(node, x, scale, zero_point, dtype, build)
-    precision = scale.dtype
+    precision = np.dtype(np.float64) if scale.dtype.kind in "iu" else scale.dtype
     if node.opset < 23:
         is_double = np.float64 in (x.dtype, precision)
         precision = np.dtype(np.float64 if is_double else np.float32)

@@ -105,11 +105,15 @@ def flattening_hardmax(node: Node, build: Build) -> Expr:
     rank = x.rank
     axis = build.axis(node.integer("axis", 1), rank)
     count = math.prod(x.sizes(range(axis, rank), "hardmax over several axes"))
+    if count == 0:
+        return x
     return _hardmax(x.reshape([-1, count]), 1, build).reshape(x.all_sizes())
 
 
 def _hardmax(x: Expr, axis: int, build: Build) -> Expr:
     (size,) = x.sizes([axis], "hardmax")
+    if size == 0:
+        return x
     best = build.value(ArgOp, [x], kind="max", axis=axis, keepdims=True, select_last=False)
     shape = [size if a == axis else 1 for a in range(x.rank)]
     positions = build.weight(np.arange(size, dtype=np.int64).reshape(shape))

@@ -80,8 +80,19 @@ def test_a_proof_stands_above_an_entry():
 
 
 def test_shapes_and_types_are_not_explained():
-    assert not is_explained("NaN", [RIGHT], [RIGHT[:1]], "float32")
-    assert not is_explained("NaN", [RIGHT], [RIGHT.astype(np.float64)], "float32")
+    assert not is_explained(["NaN"], [RIGHT], [RIGHT[:1]], "float32")
+    assert not is_explained(["NaN"], [RIGHT], [RIGHT.astype(np.float64)], "float32")
+
+
+def test_several_entries_explain_each_element_once():
+    opinions = {"onnxruntime": [RIGHT], "onnx": [RIGHT]}
+    ours = [np.array([np.nan, 3.0], np.float32)]
+    table = [entry(only="NaN")]
+    assert verdict(PAIR, opinions, ours, table, {}).status == "differs"
+    table.append(entry(only="one step"))
+    assert verdict(PAIR, opinions, ours, table, {}).status == "documented"
+    ours = [np.array([np.nan, 4.0], np.float32)]
+    assert verdict(PAIR, opinions, ours, table, {}).status == "differs"
 
 
 def test_all_entries_name_known_kinds():

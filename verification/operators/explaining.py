@@ -30,24 +30,28 @@ def is_given(name: str, inputs: Mapping[str, Any]) -> bool:
     return not name or GIVEN[name](list(_arrays(list(inputs.values()))))
 
 
-def is_explained(name: str, found: Sequence[Any], right: Sequence[Any], dtype: str) -> bool:
-    """Whether all that differs between two lists of results is of the kind that an entry names."""
-    if not name:
+def is_explained(
+    names: Sequence[str], found: Sequence[Any], right: Sequence[Any], dtype: str
+) -> bool:
+    """Whether all that differs between two lists of results is of the kinds that entries name, each
+    element of one of them."""
+    if "" in names:
         return True
     pairs = list(zip(_arrays(found), _arrays(right), strict=False))
     if any(a.dtype == object for pair in pairs for a in pair):
         return False
     if len(found) != len(right) or any(a.shape != b.shape or a.dtype != b.dtype for a, b in pairs):
         return False
-    return all(_is_explained(ONLY[name], a, b, dtype) for a, b in pairs)
+    kinds = [ONLY[name] for name in names]
+    return bool(kinds) and all(_is_explained(kinds, a, b, dtype) for a, b in pairs)
 
 
-def _is_explained(kind: Explains, a: np.ndarray, b: np.ndarray, dtype: str) -> bool:
+def _is_explained(kinds: Sequence[Explains], a: np.ndarray, b: np.ndarray, dtype: str) -> bool:
     differs = differing(a, b, dtype)
     if not differs.any():
         return True
     with np.errstate(all="ignore"):
-        return bool(kind(a, b)[differs].all())
+        return bool(np.any([kind(a, b) for kind in kinds], axis=0)[differs].all())
 
 
 def _arrays(values: Sequence[Any]) -> Iterator[np.ndarray]:
@@ -96,6 +100,15 @@ def _has_whole_ends(arrays: Sequence[np.ndarray]) -> bool:
     return any(bool((np.abs(_wide(a)) >= float(np.iinfo(a.dtype).max) / 4).any()) for a in whole)
 
 
+def _has_sums_beyond(arrays: Sequence[np.ndarray], power: int) -> bool:
+    """Whole numbers of which a sum of powers may leave their type."""
+    return any(
+        float(np.max(np.abs(_wide(a)), initial=0)) ** power * a.size > float(np.iinfo(a.dtype).max)
+        for a in arrays
+        if a.dtype.kind in "iu"
+    )
+
+
 def _has_equal(arrays: Sequence[np.ndarray]) -> bool:
     return any(np.unique(a).size < a.size for a in _floats(arrays))
 
@@ -115,6 +128,8 @@ GIVEN: Mapping[str, Holds] = {
     "ends": _has_ends,
     "large": _has_large,
     "whole ends": _has_whole_ends,
+    "sums beyond the type": lambda arrays: _has_sums_beyond(arrays, 1),
+    "squares beyond the type": lambda arrays: _has_sums_beyond(arrays, 2),
     "equal numbers": _has_equal,
     "beyond a byte": _has_beyond_a_byte,
     "negative numbers": lambda arrays: any(bool((_wide(a) < 0).any()) for a in _floats(arrays)),
@@ -155,6 +170,7 @@ ONLY: Mapping[str, Explains] = {
     ),
     "as float64": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS64 * _largest(b) + 1,
     "ours is an end": lambda a, _: _is_bound(a),
+    "ours is an end of few bits": lambda a, _: np.isin(_wide(a), [-8, -2, 0, 1, 3, 7, 15]),
     "beyond the range": lambda a, b: (
         ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)) | _is_bound(a) | _is_bound(b)
     ),

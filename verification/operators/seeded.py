@@ -22,7 +22,6 @@ from explorer.references.interface import reference_of
 from explorer.runtime.child import Answer
 from verification.conformance.seeded import ATTEMPTS, LegalCase, OtherNumbersError, run_case
 from verification.conformance.suite import judge
-from verification.operators.explaining import is_explained
 from verification.operators.numbers import hostile, kinds
 from verification.operators.pairs import Pair
 from verification.operators.verdicts import (
@@ -35,6 +34,7 @@ from verification.operators.verdicts import (
     RIGHT,
     disagreements,
     entries_for,
+    first_reason,
 )
 
 STATUSES = {
@@ -104,9 +104,10 @@ def _judged(format_name: str, pair: Pair, case: LegalCase, device: str) -> list[
     status, reason = judge(run, device)
     for error in others:
         found, right = (list(r.values()) for r in (error.found, error.expected))
-        for entry in entries_for(pair, disagreements(), case.inputs, format_name):
-            if is_explained(entry.only, found, right, "float32"):
-                return [DOCUMENTED, entry.why]
+        entries = entries_for(pair, disagreements(), case.inputs, format_name)
+        why = first_reason(entries, found, right, "float32")
+        if why:
+            return [DOCUMENTED, why]
     return [STATUSES[status], reason if status != "passed" else ""]
 
 

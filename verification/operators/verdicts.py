@@ -125,16 +125,13 @@ def verdict(
     proved = exact[EXACT.index(PROOF)]
 
     def reason(judge: str) -> str:
-        for entry in entries:
-            # Ours may be as far from a proof as the entry says; without one, from the judge.
-            is_proved = entry.right == "ours" and proved is not None
-            right = proved if is_proved else known[judge]
-            assert right is not None
-            if not _explains(entry, judge, wrong, known) or (is_proved and not entry.only):
-                continue
-            if is_explained(entry.only, found, right, dtype):
-                return entry.why
-        return ""
+        # Ours may be as far from a proof as an entry says; without one, from the judge.
+        fitting = [entry for entry in entries if _explains(entry, judge, wrong, known)]
+        from_proof = [e for e in fitting if e.right == "ours" and proved is not None]
+        from_judge = [entry for entry in fitting if entry not in from_proof]
+        return first_reason(from_judge, found, known[judge], dtype) or (
+            first_reason([e for e in from_proof if e.only], found, proved or [], dtype)
+        )
 
     reasons = [reason(name) for name in wrong]
     if all(reasons):
@@ -142,6 +139,18 @@ def verdict(
     is_disputed = len(known) > 1 and bool(same(known[RUNTIME], known[ONNX], dtype))
     has_entry = any(entry.right in (*known, "either") for entry in entries)
     return Verdict(DISPUTED if is_disputed and not has_entry else DIFFERS, words)
+
+
+def first_reason(
+    entries: Sequence[Disagreement], found: Sequence[Any], right: Sequence[Any], dtype: str
+) -> str:
+    """Why results differ, of the first entry that explains it, or the first of several that explain
+    it together, each element by one of them; "" where nothing does."""
+    for entry in entries:
+        if is_explained([entry.only], found, right, dtype):
+            return entry.why
+    names = [entry.only for entry in entries]
+    return entries[0].why if names and is_explained(names, found, right, dtype) else ""
 
 
 def _explains(

@@ -32,7 +32,7 @@ from explorer.importers.onnx.operators.activations import activated, default_par
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.ir.top.support.operands import may_be_same_shape
-from explorer.ir.types import Shape, format_shape, is_float_dtype
+from explorer.ir.types import Shape, format_shape
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,10 @@ def rnn(node: Node, build: Build) -> Sequence[Expr]:
 
 def _layer(node: Node, kind: _Kind, build: Build, is_quantized: bool = False) -> Sequence[Expr]:
     """A layer; one of narrow floats is computed in f32: its sums leave the range of f16 soon."""
-    dtype = build.dtype(node.operand(0))
-    operands = [
-        build.wide(o) if isinstance(o, Expr) and is_float_dtype(build.dtype(o)) else o
-        for o in node.operands
-    ]
+    dtype = node.operand(0).dtype
+    operands = [o.wide() if isinstance(o, Expr) and o.is_float else o for o in node.operands]
     wide = replace(node, operands=tuple(operands))
-    return [build.cast(y, dtype) for y in _directions(wide, kind, build, is_quantized)]
+    return [y.astype(dtype) for y in _directions(wide, kind, build, is_quantized)]
 
 
 def _directions(node: Node, kind: _Kind, build: Build, is_quantized: bool) -> Sequence[Expr]:

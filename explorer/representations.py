@@ -58,6 +58,7 @@ from explorer.views.catalog.bars import bars, frame, ladder
 from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.memory import planned
 from explorer.views.catalog.operators import operators
+from explorer.views.catalog.passes import passes
 from explorer.views.catalog.program import programs
 from explorer.views.catalog.search import cost, kernel_search, search
 from explorer.views.catalog.sensitivity import searched
@@ -241,6 +242,8 @@ def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
 
 
 _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
+    Compilation: lambda c: passes(c.trace(with_code=False)),
+    SavedCompilation: lambda c: passes(c.trace()),
     Inspection: lambda i: operators(i.trace()),
     Comparison: lambda c: comparison(*c.branches),
     Accuracy: lambda measured: compared(measured.report),
@@ -261,14 +264,6 @@ _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
 }
 
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
-    Compilation: (
-        lambda c: static.passes_text(c.trace(with_code=False)),
-        lambda c: static.passes_html(c.trace(with_code=False)),
-    ),
-    SavedCompilation: (
-        lambda c: static.passes_text(c.trace()),
-        lambda c: static.passes_html(c.trace()),
-    ),
     PassResult: (
         lambda r: static.pass_text(_pass_trace(r), 1),
         lambda r: static.pass_html(_pass_trace(r), 1),

@@ -66,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     import explorer
-    from explorer.views.static import passes_text
+    from explorer.views.catalog.passes import passes
+    from explorer.views.renderers.text import text_of
 
     if arguments.save is not None:
         check_output(arguments.save)
@@ -97,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(summary)
         return 0
     trace = compilation.trace(with_code=False)
-    print_lines(passes_text(trace, terminal_width()).split("\n"))
+    print_lines(text_of(passes(trace), terminal_width()).split("\n"))
     if compilation.constraints:
         print("the model asks of its dimensions:")
         print_lines([f"  {c.text}  ({c.operation})" for c in compilation.constraints])

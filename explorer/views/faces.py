@@ -15,26 +15,6 @@ if TYPE_CHECKING:
     from explorer.results import Trace
 
 
-def passes() -> Faces:
-    from explorer.views.static.passes import passes_html, passes_text
-
-    return Faces(
-        text=lambda trace, _, width: passes_text(trace, width),
-        html=lambda trace, _: passes_html(trace),
-        json=lambda trace, _: trace.passes,
-    )
-
-
-def report() -> Faces:
-    from explorer.views.catalog.report_cards import report_html
-    from explorer.views.static.report import report_text
-
-    return Faces(
-        text=lambda trace, _index, _width: report_text(trace),
-        html=lambda trace, _: report_html(trace),
-    )
-
-
 def ir() -> Faces:
     from explorer.views.static.kernels import source_html
 

@@ -28,17 +28,20 @@ def saved_picture(trace: Trace, at_pass: str = "") -> dict[str, str]:
 
     `at_pass` names the pass at which it was asked to open; a name that none has is like none.
     """
+    from explorer.views.catalog.passes import passes
     from explorer.views.parts.markup import note
+    from explorer.views.renderers.html import html_of
+    from explorer.views.renderers.text import text_of
     from explorer.views.static.graph import graph_html
-    from explorer.views.static.passes import passes_html, passes_text
+    from explorer.views.view import WIDTH
 
-    body = passes_html(trace)
+    body = html_of(passes(trace))
     if trace.snapshots:
         index = _opened_at(trace, at_pass)
         body += f'<div style="margin-top: 8px">{graph_html(trace.snapshots[index].graph)}</div>'
         body += note(f"The graph after {trace.passes[index].name}. {_HINT}")
     return {
-        "text/plain": passes_text(trace),
+        "text/plain": text_of(passes(trace), WIDTH),
         "text/html": f'<div class="{PICTURE}">{body}</div>{_STYLE}',
     }
 

@@ -19,8 +19,7 @@ from explorer.app.state.step import step
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.errors import InputError
 from explorer.traces.tables import FRAMES, Table, csv_text, parquet_bytes, table_of
-from explorer.views.catalog.report_cards import report_page
-from explorer.views.static.report import report_text
+from explorer.views.catalog.report import report_page, report_text
 
 HEAD = {"label": "", "model": {"name": "a"}, "summary": {"verdict": "not-run"}}
 CHOICE = Choice("0", "digits cnn.onnx", "/m/a.onnx")

@@ -26,6 +26,7 @@ from explorer.views import static
 from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.memory import planned
+from explorer.views.catalog.passes import passes as passes_view
 from explorer.views.catalog.timeline import profile as profiled
 from explorer.views.catalog.timeline import timeline
 from explorer.views.parts.markup import escape, plain, shorten
@@ -36,7 +37,7 @@ from explorer.views.saved_picture import saved_picture
 from explorer.views.static.graph import graph_html
 
 HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
-    "passes": static.passes_html,
+    "passes": lambda t: html_of(passes_view(t)),
     "pass": lambda t: static.pass_html(t, 5),
     "pass that adds": lambda t: static.pass_html(t, 6),
     "import": lambda t: static.pass_html(t, 0),
@@ -51,7 +52,7 @@ HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "comparison": lambda t: html_of(comparison(t, replace(t, label=t.model.name))),
 }
 TEXT_VIEWS: dict[str, Callable[[Trace], str]] = {
-    "passes": static.passes_text,
+    "passes": lambda t: text_of(passes_view(t), 100),
     "pass": lambda t: static.pass_text(t, 5),
     "operation": lambda t: static.operation_text(t, "conv_1"),
     "graph": lambda t: static.graph_text(t.snapshots[0].graph),
@@ -154,7 +155,7 @@ def test_pictures_are_well_formed_and_hold_nothing_but_shapes(
 
 
 def test_every_colour_of_a_card_has_its_counterpart_on_dark(hostile_trace: Trace) -> None:
-    html = static.passes_html(hostile_trace)
+    html = html_of(passes_view(hostile_trace))
     assert "background-color:#ffffff;background-color:light-dark(#ffffff,#16191d)" in html
     styles = [value for attribute, value in read(html).attributes if attribute == "style"]
     singles = [s for s in styles for d in s.split(";") if re.search(r":#(fff|1f2328|59616b)", d)
@@ -211,28 +212,29 @@ def test_long_names_lose_their_middle() -> None:
 
 
 def test_passes_line_up_and_fold_where_nothing_changed(trace: Trace) -> None:
-    assert static.passes_text(trace) == (
+    assert text_of(passes_view(trace), 100) == (
         "tiny_resnet → cpu (Invented CPU with AVX2)\n"
         "  ≈ differs, but within the tolerance (worst layer 4.8e-5 of 1.0e-4 allowed) · "
         "peak 32 KiB · 122 µs\n"
         "     pass                       ops  change  rewrites     time\n"
-        "  ✓  import                      21     +21         0  12.1 ms  █▍\n"
-        "  ✓  unchanged: infer-shapes                            900 µs  ▏\n"
+        "  ✓  import                      21     +21         0  12.1 ms  ██▊\n"
+        "  ✓  unchanged: infer-shapes                            900 µs  ▎\n"
         "  ✓  remove-identities           20      −1         1   600 µs  ▏\n"
-        "  ✓  unchanged: fold-constants                          1.1 ms  ▏\n"
-        "  ✓  fold-batch-norm             17      −3         3   4.2 ms  ▌\n"
-        "  ✓  fuse-activation             14      −3         3   1.8 ms  ▎\n"
-        "  ✓  fuse-add                    13      −1         1   1.4 ms  ▏\n"
+        "  ✓  unchanged: fold-constants                          1.1 ms  ▎\n"
+        "  ✓  fold-batch-norm             17      −3         3   4.2 ms  █\n"
+        "  ✓  fuse-activation             14      −3         3   1.8 ms  ▍\n"
+        "  ✓  fuse-add                    13      −1         1   1.4 ms  ▍\n"
         "  ✓  unchanged: remove-dead                             300 µs  ▏\n"
-        "  ≈  choose-layouts              14      +1         1   5.7 ms  ▋\n"
-        "  ≈  lower-to-kernels            14       =         0   9.4 ms  █▏\n"
-        "  ≈  schedule-loops              14       =         0  87.3 ms  ██████████\n"
-        "  ≈  plan-memory                 14       =         0   3.1 ms  ▍"
+        "  ≈  choose-layouts              14      +1         1   5.7 ms  █▎\n"
+        "  ≈  lower-to-kernels            14       =         0   9.4 ms  ██▏\n"
+        "  ≈  schedule-loops              14       =         0  87.3 ms  ████████████████████\n"
+        "  ≈  plan-memory                 14       =         0   3.1 ms  ▊\n"
+        "  compiled in 128 ms"
     )
 
 
 def test_without_a_comparison_no_pass_looks_checked(trace: Trace) -> None:
-    text = static.passes_text(replace(trace, accuracy=None, profile=None))
+    text = text_of(passes_view(replace(trace, accuracy=None, profile=None)), 100)
     assert "○ not compared with the source model · peak 32 KiB" in text
     assert "✓" not in text
 
@@ -242,7 +244,7 @@ def test_a_wrong_pass_is_marked_even_where_it_changed_nothing(trace: Trace) -> N
     wrong = replace(report.passes[3].tensors[0], max_relative=float("nan"))
     spoiled = replace(report.passes[3], tensors=(*report.passes[3].tensors, wrong))
     passes = (*report.passes[:3], spoiled, *report.passes[4:])
-    text = static.passes_text(replace(trace, accuracy=replace(report, passes=passes)))
+    text = text_of(passes_view(replace(trace, accuracy=replace(report, passes=passes))), 100)
     assert "  ✗  unchanged: fold-constants" in text
 
 

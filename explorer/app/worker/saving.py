@@ -21,9 +21,8 @@ from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.runtime.scratch import own_folder
 from explorer.traces.tables import csv_text, parquet_bytes, table_of
-from explorer.views.catalog.report_cards import report_page
+from explorer.views.catalog.report import report_page, report_text
 from explorer.views.page import export_page
-from explorer.views.static.report import report_text
 
 IR, SAMPLES = "ir", "samples"
 """What is ordered for a page to show: the complete text of a program behind a pass, for an editor;

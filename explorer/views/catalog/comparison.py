@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from explorer.results.accuracy import PassAccuracy
 from explorer.results.passes import PassRecord
 from explorer.results.trace import Trace
+from explorer.views.catalog.passes import accuracy_by_pass, verdict_of, worst_error
 from explorer.views.numbers import (
     format_amount,
     format_bytes,
@@ -35,7 +36,6 @@ from explorer.views.specification import (
     Specification,
     TableSpec,
 )
-from explorer.views.static.passes import accuracy_by_pass, verdict_of, worst_error
 from explorer.views.theme import NOT_RUN
 
 MAX_DECISIONS = 12

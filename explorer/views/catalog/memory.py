@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 
 from explorer.results import Trace
 from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
-from explorer.views.numbers import format_bytes, format_count, format_percent
+from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
 from explorer.views.parts import svg
 from explorer.views.parts.markup import plain
 from explorer.views.parts.plain import bar, columns
 from explorer.views.payload.text import Json
 from explorer.views.specification import (
+    Cell,
     ChartSpec,
     Column,
     Label,
@@ -53,7 +54,6 @@ STRATEGIES = (
     Column(key="chosen", title="", format="name"),
     Column(key="strategy", title="strategy"),
     Column(key="peak", title="peak", format="bytes"),
-    Column(key="seconds", title="time", format="seconds"),
 )
 REFUSED = (
     Column(key="buffer", title="refused", format="name"),
@@ -120,8 +120,9 @@ def _parts(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Part]:
                 cells={
                     "chosen": "✓" if index == chosen else "",
                     "strategy": attempt.strategy,
-                    "peak": attempt.peak_bytes,
-                    "seconds": attempt.seconds,
+                    "peak": Cell(
+                        value=attempt.peak_bytes, exact=f"in {format_seconds(attempt.seconds)}"
+                    ),
                 }
             )
             for index, attempt in enumerate(plan.attempts)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from explorer.views.parts.markup import plain
-from explorer.views.parts.plain import bar, columns
+from explorer.views.parts.plain import WIDTH, bar, columns
 from explorer.views.specification import (
     FORMATS,
     UNKNOWN,
@@ -37,7 +37,7 @@ def shown_columns(table: TableSpec) -> list[tuple[Column, bool]]:
     shown = []
     for column in table.columns:
         cells = [table.cell(row, column) for row in table.rows]
-        has_value = any(table.text(cell, column) not in ("", UNKNOWN) for cell in cells)
+        has_value = any(c.look or table.text(c, column) not in ("", UNKNOWN) for c in cells)
         if not column.is_for_page and (has_value or table.keeps_columns):
             is_number = FORMATS[column.format].is_number
             shown.append((column, is_number and any(c.share is not None for c in cells)))
@@ -93,9 +93,9 @@ def _table(table: TableSpec, width: int) -> Iterator[str]:
         for column, has_bars in shown:
             cell = table.cell(row, column)
             glyph = f"{cell.look.glyph} " if cell.look else ""
-            cells.append(glyph + table.text(cell, column))
+            cells.append((glyph + table.text(cell, column)).rstrip())
             if has_bars:
-                cells.append(bar(cell.share or 0))
+                cells.append(bar(cell.share or 0, 20 if width >= WIDTH else 10))
         rows.append(cells)
     yield from columns(rows, *heads(shown), width=width)
     if left_out := rows_left_out(table):

@@ -1,7 +1,7 @@
 """What a plain notebook or a terminal shows of a result: text first, then HTML.
 
-    print(passes_text(trace))      a table that lines up
-    HTML(passes_html(trace))       a card: inline styles, pictures as `data:` URIs, no scripts
+    print(pass_text(trace, 5))      a table that lines up
+    HTML(pass_html(trace, 5))       a card: inline styles, pictures as `data:` URIs, no scripts
 
 Every function is pure: results in, a string out. Names that come from a model are escaped in
 HTML and SVG, and made harmless in text. What is capped says so, and how to see the rest.
@@ -17,12 +17,9 @@ from explorer.views.static.kernels import (
     source_text,
 )
 from explorer.views.static.operation import operation_html, operation_text
-from explorer.views.static.passes import passes_html, passes_text
 from explorer.views.static.rewrites import pass_html, pass_text
 
 __all__ = [
-    "passes_text",
-    "passes_html",
     "pass_text",
     "pass_html",
     "operation_text",

@@ -34,6 +34,7 @@ from explorer.cli import (
     disassemble,
     mixed,
     opt,
+    plan,
     quantize,
     reduce,
     rules,
@@ -69,6 +70,7 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "cache": cache,
     "conformance": repository_command("conformance"),
     "fuzz": repository_command("fuzz"),
+    "plan": plan,
     "rules": rules,
 }
 A_MISTAKE = 2

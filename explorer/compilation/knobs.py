@@ -22,8 +22,8 @@ from explorer.compilation.settings.forking import planner_name
 from explorer.compilation.settings.settings import Settings, machine_lanes, rule_names
 from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
 from explorer.ir.rewriting.passes import KNOBS, Pass, PassResult
+from explorer.memory.choosing import default_planners
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.planners import default_planners
 from explorer.memory.planning import PlanMemory
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.results import Knob

@@ -12,7 +12,7 @@ planner is asked for, or added under a name of its own:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -22,7 +22,6 @@ from explorer.memory.greedy import STRATEGIES, Columns, Strategy, place, sort_ke
 from explorer.memory.refusals import NO_REFUSALS, Refusals, ranks_of, refused_placements
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, PlanAttempt
-from explorer.results.names import near_name
 
 
 class Planner(Protocol):
@@ -88,19 +87,6 @@ class NoSharingPlanner:
             end = offset + buffer.size_bytes
         attempt = PlanAttempt("no sharing", peak_of(buffers, offsets), time.perf_counter() - start)
         return make_plan(buffers, offsets, names, live_bytes(buffers, len(names)), [attempt], 0)
-
-
-def default_planners() -> dict[str, Planner]:
-    """The planners of this package by name."""
-    return {"greedy": GreedyPlanner(), "no-sharing": NoSharingPlanner()}
-
-
-def choose_planner(name: str, planners: Mapping[str, Planner]) -> Planner:
-    """The planner of that name, or an error that lists the names there are."""
-    if name in planners:
-        return planners[name]
-    hint = near_name(name, planners, otherwise=" or ".join(sorted(planners)))
-    raise InputError(f"there is no memory planner {name!r}", hint=hint)
 
 
 def name_steps(buffers: Sequence[BufferLifetime], steps: Sequence[str]) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def test_a_planner_of_ones_own_is_among_the_choices(compiled):
     fork = compiled.fork(planner=PinnedPlanner(()))
     found = knob(fork, "plan-memory/planner")
     assert found.value == "PinnedPlanner"
-    assert found.choices == ("greedy", "no-sharing", "PinnedPlanner")
+    assert found.choices == ("greedy", "exact", "no-sharing", "PinnedPlanner")
     same = fork.fork(decisions={"plan-memory/planner": "PinnedPlanner"})
     assert same.settings == fork.settings
 

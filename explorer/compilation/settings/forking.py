@@ -32,8 +32,9 @@ from explorer.ir.rewriting.passes import Pass
 from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.passes import ScheduleLoops
 from explorer.kernels.schedules.listing import GIVEN, as_text
+from explorer.memory.choosing import choose_planner, default_planners
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.planners import GreedyPlanner, Planner, choose_planner, default_planners
+from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS, AssignLayouts
 from explorer.results.decisions import (
     BUDGET,

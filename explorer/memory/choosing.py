@@ -1,0 +1,23 @@
+"""The planners of this package by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from explorer.errors import InputError
+from explorer.memory.exact.planner import ExactPlanner
+from explorer.memory.planners import GreedyPlanner, NoSharingPlanner, Planner
+from explorer.results.names import near_name
+
+
+def default_planners() -> dict[str, Planner]:
+    """The planners of this package by name."""
+    return {"greedy": GreedyPlanner(), "exact": ExactPlanner(), "no-sharing": NoSharingPlanner()}
+
+
+def choose_planner(name: str, planners: Mapping[str, Planner]) -> Planner:
+    """The planner of that name, or an error that lists the names there are."""
+    if name in planners:
+        return planners[name]
+    hint = near_name(name, planners, otherwise=" or ".join(sorted(planners)))
+    raise InputError(f"there is no memory planner {name!r}", hint=hint)

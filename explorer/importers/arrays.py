@@ -23,7 +23,7 @@ from explorer.files import reading_file
 
 MOST_BYTES = 4 * 2**30
 """Most bytes of all arrays of a file together."""
-MOST_NAME_BYTES = 65_535
+MAX_NAME_BYTES = 65_535
 """Of a member's name: what the format of zip files has two bytes for."""
 _SUFFIX = ".npy"
 _HINT = "write one with numpy.savez(file, name=array, ...)"
@@ -100,9 +100,9 @@ def arrays_as_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
         for name, array in arrays.items():
             # A fixed date: the same arrays give the same bytes.
             member = zipfile.ZipInfo(name + _SUFFIX, (1980, 1, 1, 0, 0, 0))
-            if len(member.filename.encode()) > MOST_NAME_BYTES:
+            if len(member.filename.encode()) > MAX_NAME_BYTES:
                 raise InputError(
-                    f"an array's name in a .npz file has at most {MOST_NAME_BYTES:,} bytes; this "
+                    f"an array's name in a .npz file has at most {MAX_NAME_BYTES:,} bytes; this "
                     f"one begins {name[:40]!r}",
                     hint="give the tensor a shorter name",
                 )

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from explorer.errors import ModelError
 from explorer.importers import load, to_top
-from explorer.importers.building.limits import MOST_DIMENSIONS
+from explorer.importers.building.limits import MAX_DIMENSIONS
 from explorer.importers.onnx import from_proto
-from explorer.importers.onnx.file.names import MOST_NAME_CHARACTERS
+from explorer.importers.onnx.file.names import MAX_NAME_CHARACTERS
 
 
 def model_of(
@@ -38,9 +38,9 @@ def relu(result: str = "y") -> onnx.NodeProto:
 
 
 def test_an_input_of_more_dimensions_than_can_be_compiled():
-    to_top(from_proto(model_of([relu()], [1] * MOST_DIMENSIONS)))
+    to_top(from_proto(model_of([relu()], [1] * MAX_DIMENSIONS)))
     with pytest.raises(ModelError, match="input 'x' has 33 dimensions; at most 32"):
-        from_proto(model_of([relu()], [1] * (MOST_DIMENSIONS + 1)))
+        from_proto(model_of([relu()], [1] * (MAX_DIMENSIONS + 1)))
 
 
 def test_a_weight_of_more_dimensions_than_can_be_compiled():
@@ -81,10 +81,10 @@ def test_an_empty_result_that_no_array_can_have():
 @pytest.mark.parametrize("excess", [0, 1])
 def test_a_name_that_is_longer_than_any_archive_takes(tmp_path, excess):
     path = tmp_path / "net.onnx"
-    model = model_of([relu("y" * (MOST_NAME_CHARACTERS + excess))], [1])
+    model = model_of([relu("y" * (MAX_NAME_CHARACTERS + excess))], [1])
     path.write_bytes(model.SerializeToString())
     if not excess:
-        assert len(load(path).outputs[0].name) == MOST_NAME_CHARACTERS
+        assert len(load(path).outputs[0].name) == MAX_NAME_CHARACTERS
         return
     with pytest.raises(ModelError, match="a name has 5,001 characters, at most 5,000"):
         load(path)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from explorer.errors import ModelError
 
-MOST_DIMENSIONS = 32
+MAX_DIMENSIONS = 32
 """NumPy's arrays have 64 at most, and blocks, windows and broadcasts take more than the tensor."""
 MOST_ELEMENTS = 2**48
 """Of one tensor: more than any machine holds, and few enough to count with."""
@@ -24,9 +24,9 @@ def machine_memory_bytes() -> int:
 
 def check_rank(rank: int, what: str, node: str = "") -> None:
     """ModelError for a tensor of more dimensions than the passes can work with."""
-    if rank > MOST_DIMENSIONS:
+    if rank > MAX_DIMENSIONS:
         raise ModelError(
-            f"{what} has {rank} dimensions; at most {MOST_DIMENSIONS} can be compiled",
+            f"{what} has {rank} dimensions; at most {MAX_DIMENSIONS} can be compiled",
             node=node,
             hint="the file may be damaged",
         )

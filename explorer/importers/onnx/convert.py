@@ -64,7 +64,7 @@ from explorer.ir.weights import Weights
 _DEEPEST_FUNCTION = 8
 """How far ONNX's function bodies may nest in each other."""
 
-MOST_NESTED_NODES = 10_000
+MAX_NESTED_NODES = 10_000
 """Nodes of nested graphs that are converted, one of an unrolled loop once for each iteration: a
 small file with loops in loops could ask for any number."""
 
@@ -359,8 +359,8 @@ class _Import:
         """A nested graph at the end of the current block; it sees the tensors around it."""
         build = self.build
         self.nested_nodes += len(graph.node) + 1
-        if self.nested_nodes > MOST_NESTED_NODES:
-            raise Unsupported(f"nested graphs of more than {MOST_NESTED_NODES:,} nodes in all")
+        if self.nested_nodes > MAX_NESTED_NODES:
+            raise Unsupported(f"nested graphs of more than {MAX_NESTED_NODES:,} nodes in all")
         source, created, outer = build.source, build.created, self.scope
         arrays = {t.name: read_tensor(t, self.content.folder) for t in graph.initializer}
         names = [i.name for i in graph.input]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 MOST_BYTES = 16 << 20
 """Of a prototxt; the largest known nets have less than one."""
-MOST_NESTED = 32
+MAX_NESTED = 32
 """Messages in messages; Caffe's own go five deep."""
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*
@@ -126,8 +126,8 @@ def parse(text: str) -> Message:
         elif begin not in _CLOSING:
             raise tokens.error(f"{begin!r} behind {name}; ':' expected")
         if begin in _CLOSING:
-            if len(open_messages) > MOST_NESTED:
-                raise tokens.error(f"more than {MOST_NESTED} messages in one another")
+            if len(open_messages) > MAX_NESTED:
+                raise tokens.error(f"more than {MAX_NESTED} messages in one another")
             inner = Message()
             message.fields.append((name, inner))
             open_messages.append((inner, _CLOSING[begin]))

@@ -30,7 +30,7 @@ TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 MOST_WEIGHT_BYTES = 2 << 30
 """Of a caffemodel: protobuf has no larger messages."""
 PLAIN_BYTES = 64 << 20
-MOST_RATIO = 100
+MAX_RATIO = 100
 """A member of a zip file with more bytes than these has at most so many times its packed ones:
 trained numbers hardly shrink, and what shrinks a thousandfold is there to fill the memory."""
 
@@ -209,7 +209,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> mem
     """What a member holds: nothing is unpacked to a disk, wherever its name leads. Its sizes are
     what the archive claims, and no more than these is read."""
     name = Path(member.filename).name
-    if member.file_size > max(PLAIN_BYTES, MOST_RATIO * member.compress_size):
+    if member.file_size > max(PLAIN_BYTES, MAX_RATIO * member.compress_size):
         raise ModelError(
             f"{name} would be {member.file_size:,} bytes out of {member.compress_size:,}",
             hint="unpack it yourself if it is yours, and give both files",

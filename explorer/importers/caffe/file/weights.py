@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from explorer.importers.building.limits import MOST_DIMENSIONS
+from explorer.importers.building.limits import MAX_DIMENSIONS
 
 Blobs = tuple[np.ndarray, ...]
 
@@ -74,7 +74,7 @@ def _blob(value: int | memoryview, what: str) -> np.ndarray:
             chunks.append(np.frombuffer(_message(part), _RAW_TYPES[raw_type]))
     data = chunks[0] if len(chunks) == 1 else np.concatenate(chunks or [np.empty(0, "<f4")])
     sizes = shape if shape is not None else legacy if is_legacy else [data.size]
-    if len(sizes) > MOST_DIMENSIONS or any(not 0 <= size < 2**31 for size in sizes):
+    if len(sizes) > MAX_DIMENSIONS or any(not 0 <= size < 2**31 for size in sizes):
         raise ValueError(f"{what} has the shape {sizes[:8]}")
     if math.prod(sizes) != data.size:
         shown = "x".join(map(str, sizes))

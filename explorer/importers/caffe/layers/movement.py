@@ -106,12 +106,12 @@ def crop(node: CaffeNode, build: Build) -> Expr:
 def tile(node: CaffeNode, build: Build) -> Expr:
     """x as often behind itself as asked."""
     x, count = node.operand(0), node.own.integer("tiles", 0)
-    if not 1 <= count <= _MOST_TILES:
-        raise ValueError(f"tiles is {count}; 1 to {_MOST_TILES} expected")
+    if not 1 <= count <= _MAX_TILES:
+        raise ValueError(f"tiles is {count}; 1 to {_MAX_TILES} expected")
     return build.concat([x] * count, build.axis(node.own.integer("axis", 1), x.rank))
 
 
-_MOST_TILES = 4096
+_MAX_TILES = 4096
 
 
 def shuffle_channel(node: CaffeNode, build: Build) -> Expr:

@@ -23,7 +23,7 @@ from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 DOMAINS = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas", "")
 CHANNELS_LAST = "qonnx.custom_op.channels_last"
 
-LEAST_OPSET, USUAL_OPSET = 9, 13
+MIN_OPSET, USUAL_OPSET = 9, 13
 """The version of channels-last operators is that of ONNX's; some files have 1 there."""
 
 
@@ -83,7 +83,7 @@ def channels_last(node: Node, build: Build) -> Expr:
         _channels_first(operand) if index < moved and operand is not None else operand
         for index, operand in enumerate(node.optional(i) for i in range(len(node.operands)))
     ]
-    opset = node.opset if node.opset >= LEAST_OPSET else USUAL_OPSET
+    opset = node.opset if node.opset >= MIN_OPSET else USUAL_OPSET
     plain = replace(node, domain="", opset=opset, operands=tuple(operands))
     result = build.graphs.convert(plain)[0]
     if not isinstance(result, Expr):

@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from explorer.errors import ModelError
 
-MOST_NAME_CHARACTERS = 5_000
+MAX_NAME_CHARACTERS = 5_000
 """Every stage repeats names, and writes them as those of arrays into `.npz` files, where they have
 at most 65,535 bytes: twelve for a character that has to be quoted."""
 
@@ -22,9 +22,9 @@ at most 65,535 bytes: twelve for a character that has to be quoted."""
 def check_names(proto: ModelProto) -> None:
     """ModelError for a name that is no text or too long, and for inputs or outputs of one name."""
     for name in _names(proto):
-        if len(name) > MOST_NAME_CHARACTERS:
+        if len(name) > MAX_NAME_CHARACTERS:
             raise ModelError(
-                f"a name has {len(name):,} characters, at most {MOST_NAME_CHARACTERS:,} are taken; "
+                f"a name has {len(name):,} characters, at most {MAX_NAME_CHARACTERS:,} are taken; "
                 f"it begins {name[:60]!r}",
                 hint="the file may be damaged; else give the nodes and tensors shorter names",
             )

@@ -18,7 +18,7 @@ from explorer.errors import ModelError
 MOST_NODES = 20_000
 """Every pass keeps a snapshot of all operations. From the file to the exported page a node takes
 about 60 KB of memory and 10 ms; the largest networks in use have some thousands."""
-MOST_NESTED_FUNCTIONS = 100
+MAX_NESTED_FUNCTIONS = 100
 """As deep as protobuf nests its messages."""
 
 Function = tuple[str, str, str]
@@ -69,8 +69,8 @@ def _check_nesting(called: Function, callers: tuple[Function, ...]) -> None:
         raise ModelError(
             f"a function of the model needs itself: {names}", hint="the file is damaged"
         )
-    if len(callers) >= MOST_NESTED_FUNCTIONS:
+    if len(callers) >= MAX_NESTED_FUNCTIONS:
         raise ModelError(
-            f"functions of the model are nested more than {MOST_NESTED_FUNCTIONS} deep",
+            f"functions of the model are nested more than {MAX_NESTED_FUNCTIONS} deep",
             hint="export the model without functions",
         )

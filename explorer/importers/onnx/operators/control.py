@@ -196,7 +196,7 @@ def _iterations(found: _Loop, region: Region, build: Build) -> int | None:
     )
 
 
-_MOST_BODIES = 8
+_MAX_BODIES = 8
 """Bodies that are tried until the states' types hold what the body returns: every time one more
 size may turn out to change."""
 
@@ -213,7 +213,7 @@ def _settled(
     number of iterations is known, and small: then each iteration has better types of its own.
     """
     types: list[Attribute] = [state.type for state in states]
-    for _ in range(_MOST_BODIES):
+    for _ in range(_MAX_BODIES):
         region, results = make(types)
         try:
             tensors = [result for result in results if isinstance(result, Expr)]

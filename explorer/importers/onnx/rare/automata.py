@@ -31,7 +31,7 @@ from explorer.importers.onnx.rare.patterns import (
 )
 from explorer.importers.onnx.rare.patterns import parsed as parsed_pattern
 
-MOST_STATES = 1024
+MAX_STATES = 1024
 """Of the table. Patterns that count (`.{0,500}x.{0,500}`) may need exponentially many."""
 MOST_PARTS = 20_000
 """Of the nondeterministic automaton, in which repetitions are written out."""
@@ -134,8 +134,8 @@ def automaton(pattern: str) -> Automaton:
             # Where nothing is left, what stood before makes no difference.
             key = (frozenset(reached), kind if reached else EDGE)
             if key not in numbers:
-                if len(numbers) == MOST_STATES:
-                    raise Unsupported(f"a pattern that needs more than {MOST_STATES:,} states")
+                if len(numbers) == MAX_STATES:
+                    raise Unsupported(f"a pattern that needs more than {MAX_STATES:,} states")
                 numbers[key] = len(numbers)
                 waiting.append(key)
             row.append(numbers[key])

@@ -26,11 +26,11 @@ from explorer.importers.onnx.rare import scores
 from explorer.ir.types import tensor_type
 
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
-LEAST_PROBABILITY = 1e-7
+MIN_PROBABILITY = 1e-7
 COUPLING_STEPS = 100
 COUPLING_ERROR = 0.005
 """Of which one over the number of classes ends the iteration."""
-MOST_COUPLED = 64
+MAX_COUPLED_CLASSES = 64
 """Classes; each has operations of its own in a step."""
 
 
@@ -184,7 +184,7 @@ def _pair_shares(values: Expr, node: Node, build: Build) -> Expr:
     pairs = values.sizes([1], "pairs of classes")[0]
     slopes, offsets = (_numbers(node, name, pairs)[:pairs] for name in ("prob_a", "prob_b"))
     moved = values * build.weight(slopes) + build.weight(offsets)
-    return (1.0 - moved.sigmoid()).clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return (1.0 - moved.sigmoid()).clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
 
 
 def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
@@ -192,7 +192,7 @@ def _coupled(shares: Expr, classes: int, build: Build) -> Expr:
 
     Each step minimizes p^T Q p in one p after the other; a row whose error is small stays.
     """
-    if classes > MOST_COUPLED:
+    if classes > MAX_COUPLED_CLASSES:
         raise Unsupported(f"probabilities of {classes} classes")
     q, diagonal = _quadratic_form(shares, classes, build)
     first = diagonal.slice(1, 0, classes) * 0.0 + build.weight(

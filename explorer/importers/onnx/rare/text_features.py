@@ -16,7 +16,7 @@ from explorer.importers.building.expr import Expr, minimum
 from explorer.importers.onnx.program.build import Build
 from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 
-MOST_COMPARISONS = 1 << 22
+MAX_COMPARISONS = 1 << 22
 """Of windows with entries of the pool."""
 
 
@@ -77,7 +77,7 @@ def _windows(grams: _Grams, length: int, most_skips: int) -> Iterator[np.ndarray
     for distance in range(1, most_skips + 2 if size > 1 else 2):
         begins = length - (size - 1) * distance
         if begins > 0:
-            if begins * len(grams.places) > MOST_COMPARISONS:
+            if begins * len(grams.places) > MAX_COMPARISONS:
                 raise Unsupported(f"{begins} windows and {len(grams.places)} entries of the pool")
             yield np.arange(begins)[:, np.newaxis] + np.arange(size) * distance
 

@@ -21,9 +21,9 @@ from explorer.errors import ModelError
 from explorer.importers.pytorch.file.fields import DAMAGED, EXPORT_AGAIN, checked
 
 MODEL = "models/model.json"
-MOST_JSON_BYTES = 512 << 20
+MAX_JSON_BYTES = 512 << 20
 """Of the graph: a program of 100,000 nodes has about 100 MB."""
-MOST_MEMBERS = 200_000
+MAX_MEMBERS = 200_000
 _LOCAL_HEADER_BYTES = 30
 
 
@@ -36,7 +36,7 @@ class Archive:
             _refuse(["data.pkl"])  # older files of torch.save are nothing but a pickle
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            if len(members) > MOST_MEMBERS:
+            if len(members) > MAX_MEMBERS:
                 raise ModelError(f"an archive of {len(members):,} members", hint=EXPORT_AGAIN)
             self._content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         models = [m.filename for m in members if m.filename.endswith(f"/{MODEL}")]
@@ -55,9 +55,9 @@ class Archive:
     def json(self, name: str) -> dict[str, Any]:  # Any: JSON
         """The object in a member. ModelError for what is none."""
         content = self.view(name)
-        if len(content) > MOST_JSON_BYTES:
+        if len(content) > MAX_JSON_BYTES:
             raise ModelError(
-                f"{name} has {len(content):,} bytes; at most {MOST_JSON_BYTES:,} are read",
+                f"{name} has {len(content):,} bytes; at most {MAX_JSON_BYTES:,} are read",
                 hint="the file may be damaged",
             )
         try:

@@ -25,9 +25,9 @@ LONGEST = 20_000
 """Characters of an expression."""
 DEEPEST = 40
 """Brackets within brackets."""
-MOST_TERMS = 200
+MAX_TERMS = 200
 """Of a product that is multiplied out."""
-MOST_DIGITS = 19
+MAX_DIGITS = 19
 
 _TOKEN = re.compile(r"\s*(?:(-?\d+)|([A-Za-z_][\w.]*)|'([^'\\]*)'|([(),=]))")
 
@@ -109,7 +109,7 @@ def _applied(function: str, arguments: Sequence[Parsed]) -> Parsed:
 def _product(sizes: Sequence[Expression]) -> Expression | None:
     total: Expression | None = number(1)
     for size in sizes:
-        if total is None or len(total.terms) * len(size.terms) > MOST_TERMS:
+        if total is None or len(total.terms) * len(size.terms) > MAX_TERMS:
             return None
         total = total * size
     return total
@@ -145,7 +145,7 @@ _FUNCTIONS: dict[str, Callable[[Sequence[Expression]], Expression | None]] = {
 
 
 def _integer(digits: str, text: str) -> Expression:
-    if len(digits.lstrip("-")) > MOST_DIGITS:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
         raise _damaged(text, f"a number of {len(digits)} digits")
     return number(int(digits))
 

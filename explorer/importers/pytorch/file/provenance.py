@@ -17,7 +17,7 @@ from explorer.importers.pytorch.file.program import Frame, Provenance
 
 LONGEST_TEXT = 200
 """Characters of a line of Python."""
-MOST_FRAMES = 16
+MAX_FRAMES = 16
 _LOCAL = re.compile(r"^L\['\w+'\]\.?")
 """What Dynamo calls the module itself in front of a path."""
 _LIBRARY = re.compile(
@@ -54,7 +54,7 @@ def _is_path(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _frames(trace: str) -> tuple[Frame, ...]:
     frames: list[Frame] = []
-    for line in trace.split("\n")[: 4 * MOST_FRAMES]:
+    for line in trace.split("\n")[: 4 * MAX_FRAMES]:
         match = _FRAME.match(line)
         if match is not None:
             file, number, function = match.groups()
@@ -64,7 +64,7 @@ def _frames(trace: str) -> tuple[Frame, ...]:
             last = frames[-1]
             text = line.strip()[:LONGEST_TEXT]
             frames[-1] = replace(last, text=text)
-    return tuple(frames[-MOST_FRAMES:])
+    return tuple(frames[-MAX_FRAMES:])
 
 
 def _shown(path: str) -> str:

@@ -24,7 +24,7 @@ from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.normalization import SoftmaxOp
 
 _NONE, _MEAN, _SUM = range(3)
-_LEAST_LOGARITHM = -100.0
+_MIN_LOGARITHM = -100.0
 """Of a probability in `binary_cross_entropy`."""
 
 
@@ -119,7 +119,7 @@ def elementwise_loss(node: AtenNode, build: Build) -> Expr:
 def binary_cross_entropy(node: AtenNode, build: Build) -> Expr:
     """-w (y log x + (1 - y) log(1 - x))"""
     x, y, weight = node.operand("self"), node.operand("target"), node.optional("weight")
-    least = x.constant(_LEAST_LOGARITHM)
+    least = x.constant(_MIN_LOGARITHM)
     rest = log_plus_one(-x, build)
     logarithms = [maximum(v, least) for v in (x.log(), rest)]
     first = y * logarithms[0]

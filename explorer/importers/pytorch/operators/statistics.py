@@ -22,7 +22,7 @@ from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.top.reductions.cumulative import CumulativeOp
 from explorer.ir.top.reductions.reduction import TopKOp
 
-_MOST_PAIRS = 1 << 24
+_MAX_PAIRS = 1 << 24
 """Comparisons of each element with each other one."""
 
 
@@ -139,7 +139,7 @@ def mode(node: AtenNode, build: Build) -> list[Expr]:
     rank = x.rank
     axis = build.axis(node.integer("dim", build, -1), rank)
     known = x.sizes(range(rank), "the most frequent elements")
-    if int(np.prod(known)) * known[axis] > _MOST_PAIRS:
+    if int(np.prod(known)) * known[axis] > _MAX_PAIRS:
         raise Unsupported(f"the most frequent of {known[axis]} elements: too many comparisons")
     row = x.transpose([*(a for a in range(rank) if a != axis), axis])
     pairs = row.unsqueeze([rank - 1]) == row.unsqueeze([rank])

@@ -38,7 +38,7 @@ from explorer.ir.operation import PropertyValue
 from explorer.ir.types import Shape
 
 MARK = b"TFL3"
-MOST_NAME_CHARACTERS = 5_000
+MAX_NAME_CHARACTERS = 5_000
 """As of ONNX's names: every stage repeats them."""
 _NUMPY_NAMES = {"INT4": "int4", "BFLOAT16": "bfloat16"}
 _NO_NUMBERS = ("string", "resource", "variant", "complex64", "complex128")
@@ -230,7 +230,7 @@ class _File:
         )
 
     def _name(self, text: str, index: int) -> str:
-        if len(text) > MOST_NAME_CHARACTERS:
+        if len(text) > MAX_NAME_CHARACTERS:
             raise ValueError(f"a name has {len(text):,} characters; it begins {text[:60]!r}")
         name = text or f"t{index}"
         while self.names[name]:

@@ -31,7 +31,7 @@ BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
 """Their scale is known in a run only."""
 FROM_ZERO = QuantizedType.get(IntegerType(16), [1.0], [0])
 """Bytes without their zero points, which differ between rows: -255 to 255."""
-LEAST, MOST = -128.0, 127.0
+MIN_INT8, MAX_INT8 = -128.0, 127.0
 Product = Callable[[Expr, Expr | None], Expr]
 """Rows times weights, and a bias."""
 
@@ -65,26 +65,26 @@ def rows_from_zero(x: Expr, build: Build) -> tuple[Expr, Expr]:
     ]
     span = (ends[1] - ends[0]).astype(np.float64)
     low, high = (end.astype(np.float64) for end in ends)
-    steps = span / (MOST - LEAST)
+    steps = span / (MAX_INT8 - MIN_INT8)
     is_zero = span == 0
     scale = where(is_zero, 1, steps)
     zero = _zero_point(low, high, scale).astype(np.float32)
     single = scale.astype(np.float32)
     inverse = 1 / single
     moved = zero + x * inverse
-    stored = nearest_away(moved).clip(LEAST, MOST)
+    stored = nearest_away(moved).clip(MIN_INT8, MAX_INT8)
     return as_quantized((stored - zero).astype(np.int16), FROM_ZERO, build), single
 
 
 def _zero_point(low: Expr, high: Expr, scale: Expr) -> Expr:
     (below, least), (above, most) = (
-        (end / scale, end.constant(byte)) for end, byte in ((low, LEAST), (high, MOST))
+        (end / scale, end.constant(byte)) for end, byte in ((low, MIN_INT8), (high, MAX_INT8))
     )
     error_below, error_above = (
         abs(byte) + abs(steps) for byte, steps in ((least, below), (most, above))
     )
     zero = where(error_below < error_above, least - below, most - above)
-    return nearest_away(zero).clip(LEAST, MOST)
+    return nearest_away(zero).clip(MIN_INT8, MAX_INT8)
 
 
 def product_of_rows(node: TfliteNode, indices: Sequence[int], build: Build) -> Product:

@@ -24,12 +24,12 @@ from xdsl.dialects.builtin import IntegerType
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.tflite.operators.int16 import MAX_INT16, MIN_INT16, NUMBERS, looked_up_int16
 from explorer.importers.tflite.operators.integer_svdf import rescaled
 from explorer.importers.tflite.operators.integers import kept_within
 from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.importers.tflite.operators.schemes import DOUBLE
 from explorer.importers.tflite.operators.short_fixed_point import sigmoid, tanh
-from explorer.importers.tflite.operators.words import LEAST, MOST, NUMBERS, looked_up_words
 from explorer.ir.deferred import read_only
 from explorer.ir.requantization import Requantization, RequantizationAttr, integer_limits
 from explorer.ir.top.quantization.fixed_point import FixedPointOp
@@ -100,7 +100,7 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
     if between is None:
         raise Unsupported("an LSTM of bytes that does not say the scale of its hidden state")
     clip = node.number("cell_clip")
-    farthest = min(int(np.float32(clip) / cell.scale_array[0]), MOST) if clip > 0 else 0
+    farthest = min(int(np.float32(clip) / cell.scale_array[0]), MAX_INT16) if clip > 0 else 0
     order = [gate for gate in ORDER if gate != INPUT or node.has(INPUT_WEIGHTS)]
     # Before a projection the kernel takes the zero point away, and bytes saturate accordingly.
     zeros = between.zero_point_array * (-1 if node.has(PROJECTION) else 1)
@@ -114,7 +114,7 @@ def _layer(node: TfliteNode, build: Build) -> _Layer:
         hidden=hidden,
         made=made,
         cell=cell,
-        limits=(-farthest, farthest) if farthest else (LEAST, MOST),
+        limits=(-farthest, farthest) if farthest else (MIN_INT16, MAX_INT16),
         project=_projection(node, made, hidden, build),
     )
 
@@ -211,7 +211,7 @@ def _step(
 def _added(a: Expr, b: Expr, build: Build) -> Expr:
     """What both add to gates, kept within 16 bits."""
     first, second = (as_stored(x, build).astype(np.int32) for x in (a, b))
-    return kept_within(first + second, (LEAST, MOST)).astype(np.int16)
+    return kept_within(first + second, (MIN_INT16, MAX_INT16)).astype(np.int16)
 
 
 def _part(gates: Expr, gate: int, layer: _Layer) -> Expr:
@@ -222,7 +222,7 @@ def _part(gates: Expr, gate: int, layer: _Layer) -> Expr:
 
 def _rest(opened: Expr, build: Build) -> Expr:
     """As far as a gate is closed."""
-    return as_quantized(MOST - as_stored(opened, build), UNIT, build)
+    return as_quantized(MAX_INT16 - as_stored(opened, build), UNIT, build)
 
 
 def _fixed(
@@ -247,7 +247,7 @@ def _function(
 ) -> Expr:
     """Of numbers with so many bits before the point, by a table that all steps share."""
     table = _table(function, integer_bits)
-    return looked_up_words(x, table, f"{name}_of_words_{integer_bits}", UNIT, build)
+    return looked_up_int16(x, table, f"{name}_of_words_{integer_bits}", UNIT, build)
 
 
 @cache

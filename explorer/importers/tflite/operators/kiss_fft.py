@@ -19,7 +19,7 @@ from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.integers import shifted
 
 FRACTION_BITS = 15
-MOST = (1 << 15) - 1
+MAX_INT16 = (1 << 15) - 1
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Complex:
 
     def divided(self, count: int, build: Build) -> _Complex:
         """By 2 or 4, as a product with a number a little below 2^15 / count."""
-        factor = self.real.constant(MOST // count)
+        factor = self.real.constant(MAX_INT16 // count)
         parts = (part * factor for part in (self.real, self.imaginary))
         return _Complex(*(_rounded(part) for part in parts))
 
@@ -88,7 +88,7 @@ def _rounded(x: Expr) -> Expr:
 def _turns(phases: np.ndarray) -> np.ndarray:
     """cos and sin with 15 bits behind the point: (..., 2)."""
     parts = np.stack([np.cos(phases), np.sin(phases)], -1)
-    return np.floor(0.5 + MOST * parts).astype(np.int32)
+    return np.floor(0.5 + MAX_INT16 * parts).astype(np.int32)
 
 
 def _factors(length: int) -> list[int]:

@@ -27,7 +27,7 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 """Gates, in the order of operands."""
 PEEPHOLES = {INPUT: 0, FORGET: 1, OUTPUT: 2}
 """Where each stands among its like."""
-VARIANCE_AT_LEAST = 1e-8
+MIN_VARIANCE = 1e-8
 NORMS = range(20, 24)
 
 
@@ -243,7 +243,7 @@ def _shifted(gate: int, total: Expr, layer: _Layer) -> Expr:
         return total
     centered = total - total.mean([1], keepdims=True)
     squares = centered * centered
-    variance = squares.mean([1], keepdims=True) + VARIANCE_AT_LEAST
+    variance = squares.mean([1], keepdims=True) + MIN_VARIANCE
     return centered / variance.sqrt() * layer.norms[gate] + layer.biases[gate]
 
 

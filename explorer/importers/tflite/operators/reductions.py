@@ -9,6 +9,7 @@ import numpy as np
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, maximum
 from explorer.importers.building.quantized_types import as_stored
+from explorer.importers.tflite.operators.int16 import softmax_of_int16
 from explorer.importers.tflite.operators.integers import (
     doubled,
     kept_within,
@@ -17,7 +18,6 @@ from explorer.importers.tflite.operators.integers import (
     stored_as,
 )
 from explorer.importers.tflite.operators.node import TfliteNode, as_images, kind_of
-from explorer.importers.tflite.operators.words import softmax_of_words
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.fixed_point_softmax import FixedPointSoftmaxOp
 from explorer.ir.top.reductions.arg import ArgOp
@@ -156,7 +156,7 @@ def softmax(node: TfliteNode, build: Build) -> Expr:
         types = node.tensor(0).element_type, node.result.element_type
         if types == ("int16", "int16") and source is not None:
             factor = float(source.scale_array[0]) * float(np.float32(beta))
-            return softmax_of_words(x, factor, to, build)
+            return softmax_of_int16(x, factor, to, build)
         if types[0] == "int16":
             raise Unsupported(f"from {types[0]} to {types[1]} it cannot be imported yet")
         return build.value(FixedPointSoftmaxOp, [x], axis=x.rank - 1, beta=beta, to=to)

@@ -22,7 +22,7 @@ from explorer.importers.tflite.operators.kiss_fft import transform
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.ir.top.indexing import GatherOp
 
-LEAST, MOST = -(1 << 15), (1 << 15) - 1
+MIN_INT16, MAX_INT16 = -(1 << 15), (1 << 15) - 1
 WORD_MASK = (1 << 32) - 1
 
 
@@ -47,7 +47,7 @@ def _made(x: Expr, node: TfliteNode, place: int = 0) -> Expr:
 def window(node: TfliteNode, build: Build) -> Expr:
     """x times a window, shifted to the right, saturated."""
     a, b = (node.plain(index).astype(np.int32) for index in (0, 1))
-    return _made(kept_within(shifted(a * b, _option(node, "shift")), (LEAST, MOST)), node)
+    return _made(kept_within(shifted(a * b, _option(node, "shift")), (MIN_INT16, MAX_INT16)), node)
 
 
 def fft_auto_scale(node: TfliteNode, build: Build) -> Sequence[Expr]:
@@ -213,7 +213,7 @@ def filter_bank_log(node: TfliteNode, build: Build) -> Expr:
     by = x.constant(_option(node, "input_correction_bits"))
     scaled = (x << by) & WORD_MASK
     found = _logarithm(scaled, _option(node, "output_scale"), build)
-    return _made(where(scaled > 1, minimum(found, MOST), 0), node)
+    return _made(where(scaled > 1, minimum(found, MAX_INT16), 0), node)
 
 
 def _logarithm(x: Expr, scale: int, build: Build) -> Expr:

@@ -25,8 +25,8 @@ from explorer.ir.top.indexing import GatherOp
 from explorer.ir.top.reductions.arg import ArgOp
 from explorer.ir.types import tensor_type
 
-BOXES, SCORES, MOST, OVERLAP, LEAST_SCORE, SIGMA = range(6)
-MOST_BOXES = 4096
+BOXES, SCORES, MAX_CHOSEN, OVERLAP, MIN_SCORE, SIGMA = range(6)
+MAX_BOXES = 4096
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class _Limits:
 def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[Expr]:
     """Indices of the chosen boxes, of V5 their scores, too, and how many they are."""
     node.require_plain()
-    (most,) = node.integers_of(MOST, "how many boxes are chosen", build)
+    (most,) = node.integers_of(MAX_CHOSEN, "how many boxes are chosen", build)
     boxes, scores = node.plain(BOXES), node.plain(SCORES)
     (count,) = boxes.sizes([0], "boxes")
-    if not 0 < count <= MOST_BOXES or most < 0:
+    if not 0 < count <= MAX_BOXES or most < 0:
         raise Unsupported(f"{most} of {count} boxes")
     limits = _Limits(
         overlaps=_overlaps(boxes, build),
         overlap=node.plain(OVERLAP).reshape([]),
-        score=node.plain(LEAST_SCORE).reshape([]),
+        score=node.plain(MIN_SCORE).reshape([]),
         steepness=_steepness(node, build),
     )
     lowest = scores.constant(-np.inf)

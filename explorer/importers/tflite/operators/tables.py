@@ -1,7 +1,7 @@
 """Functions of bytes as tables: for each stored number what the reference kernel makes of it.
 
     RELU of i8      relu(numbers, source, to)     256 stored numbers -> 256 stored results
-    RELU of i16     as many as 65,536, which a gather reads (`words.py`)
+    RELU of i16     as many as 65,536, which a gather reads (`int16.py`)
 
 Exact by construction: the kernel is computed once for every number there is. Source: the kernels
 of tensorflow/lite/kernels that BUILTIN_REF takes.
@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import IntegerType
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.tflite.operators.activations import limits
+from explorer.importers.tflite.operators.int16 import looked_up_int16, sigmoid_of, tanh_of
 from explorer.importers.tflite.operators.node import TfliteNode
 from explorer.importers.tflite.operators.schemes import rounded_away, scaled
-from explorer.importers.tflite.operators.words import looked_up_words, sigmoid_of, tanh_of
 from explorer.ir.requantization import integer_limits
 from explorer.ir.top.quantization.lookup import LookupOp
 from explorer.ir.types import QuantizedType
@@ -45,7 +45,7 @@ def looked_up(
     if source.storage.width.data > 8:
         if source.storage != WORDS:
             raise Unsupported(f"of {source} it cannot be imported yet")
-        return looked_up_words(x, entries, f"{node.operator.lower()}_of_words", to, build)
+        return looked_up_int16(x, entries, f"{node.operator.lower()}_of_words", to, build)
     return build.value(
         LookupOp,
         [x],

@@ -30,7 +30,7 @@ from explorer.ir.types import QuantizedType
 
 LARGEST = 1 << 15
 """Magnitude of a number of 16 bits."""
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
 def has_wide_bias(node: TfliteNode, bias: int = 2) -> bool:
@@ -50,7 +50,7 @@ def is_wide(node: TfliteNode, weight: Expr, build: Build, *, x: int = 0, bias: i
     reached = filters.reshape(len(filters), -1).sum(axis=1) * LARGEST
     if node.has(bias):
         reached = reached + np.abs(build.known(node.plain(bias), "a bias").astype(np.int64))
-    return bool(reached.max(initial=0) > MOST)
+    return bool(reached.max(initial=0) > MAX_INT32)
 
 
 def wide(x: Expr, build: Build) -> Expr:

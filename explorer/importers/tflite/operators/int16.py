@@ -1,6 +1,6 @@
 """Functions of numbers of 16 bits: tables of all 65,536, which a gather reads.
 
-    y = looked_up_words(x, table, kind, build)          table[x + 2^15]
+    y = looked_up_int16(x, table, kind, build)          table[x + 2^15]
     sigmoid_of(-32768 ... 32767, 1/4096)                what LOGISTIC makes of every number
 
 LOGISTIC and TANH interpolate in a table of sigmoid(i / 24); the softmax interpolates exponentials
@@ -25,17 +25,17 @@ from explorer.importers.tflite.operators.schemes import rounded_away, scaled
 from explorer.ir.top.indexing import GatherOp
 from explorer.ir.types import QuantizedType, numpy_dtype
 
-LEAST, MOST = -(1 << 15), (1 << 15) - 1
-NUMBERS = np.arange(LEAST, MOST + 1, dtype=np.int64)
+MIN_INT16, MAX_INT16 = -(1 << 15), (1 << 15) - 1
+NUMBERS = np.arange(MIN_INT16, MAX_INT16 + 1, dtype=np.int64)
 """All that 16 bits hold."""
 
 
-def looked_up_words(
+def looked_up_int16(
     x: Expr, table: np.ndarray, name: str, to: QuantizedType | None, build: Build
 ) -> Expr:
     """Entries of a table of all numbers of 16 bits, in their order; of the type `to` if given."""
     index = as_stored(x, build).astype(np.int64)
-    place = index - LEAST
+    place = index - MIN_INT16
     dtype = np.dtype(np.int16) if to is None else numpy_dtype(to)
     found = build.value(GatherOp, [build.weight(table.astype(dtype), name), place], axis=0)
     return found if to is None else as_quantized(found, to, build)
@@ -67,7 +67,7 @@ def _places(numbers: np.ndarray, scale: float, exact_shifts: tuple[int, ...]) ->
     if exponent.is_integer() and 12 + int(exponent) in exact_shifts:
         return numbers * (3 << (12 + int(exponent)))
     multiplier, shift = scale * 4096 * 3, 0
-    while multiplier <= MOST / 2 and shift <= 30:
+    while multiplier <= MAX_INT16 / 2 and shift <= 30:
         multiplier, shift = multiplier * 2, shift + 1
     half = (1 << shift) >> 1
     return (numbers * int(multiplier) + half) >> shift
@@ -120,7 +120,7 @@ def table_of_intervals(
     line = rounded_away((function(places + step) * unit + here) / 2)
     moved = here - rounded_away((line - middle) / 2)
     last = rounded_away(function(np.array([high])) * unit)
-    return np.clip(np.append(moved, last) + zero, LEAST, MOST).astype(np.int64)
+    return np.clip(np.append(moved, last) + zero, MIN_INT16, MAX_INT16).astype(np.int64)
 
 
 def between_intervals(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ def between_intervals(numbers: np.ndarray, table: np.ndarray) -> np.ndarray:
     return table[index] + (((table[index + 1] - table[index]) * rest + 64) >> 7)
 
 
-def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) -> Expr:
+def softmax_of_int16(x: Expr, factor: float, to: QuantizedType, build: Build) -> Expr:
     """exp(factor x) / sum(exp(factor x)) along the last axis, with 15 bits behind the point."""
     axis = x.rank - 1
     stored = as_stored(x, build).astype(np.int64)
@@ -141,12 +141,12 @@ def softmax_of_words(x: Expr, factor: float, to: QuantizedType, build: Build) ->
     half = total.constant(1 << 13)
     places = shifted(lifted + half, 14)
     moved = places - ((1 << 15) + (1 << 16))
-    inverse = _reciprocals(kept_within(moved, (LEAST, MOST)), build).astype(np.int64)
+    inverse = _reciprocals(kept_within(moved, (MIN_INT16, MAX_INT16)), build).astype(np.int64)
     product = e * inverse
     one = total.constant(1)
     rounding = one << (bits - one)
     shares = (product + rounding) >> bits
-    return as_quantized(kept_within(shares, (0, MOST)).astype(np.int16), to, build)
+    return as_quantized(kept_within(shares, (0, MAX_INT16)).astype(np.int16), to, build)
 
 
 def _exponentials(distance: Expr, factor: float, build: Build) -> Expr:
@@ -154,7 +154,7 @@ def _exponentials(distance: Expr, factor: float, build: Build) -> Expr:
     table = table_of_intervals(np.exp, _LOWEST_EXPONENT, 0.0)
     ratio = factor / (-_LOWEST_EXPONENT / ((1 << 16) - 1))
     distances = np.arange(1 << 16, dtype=np.int64)
-    places = np.clip(scaled(-distances, ratio) + MOST, LEAST, MOST)
+    places = np.clip(scaled(-distances, ratio) + MAX_INT16, MIN_INT16, MAX_INT16)
     entries = between_intervals(places, table).astype(np.int16)
     return build.value(GatherOp, [build.weight(entries), distance], axis=0)
 
@@ -163,7 +163,7 @@ def _reciprocals(x: Expr, build: Build) -> Expr:
     """2^15 / (1 + x) for x in [0, 1), which has the numbers of 16 bits for its places."""
     table = table_of_intervals(lambda x: 1 / (1 + x), 0.0, 1.0)
     entries = between_intervals(NUMBERS, table)
-    return looked_up_words(x, entries, "reciprocals_of_words", None, build)
+    return looked_up_int16(x, entries, "reciprocals_of_words", None, build)
 
 
 def _lifted(x: Expr) -> tuple[Expr, Expr]:

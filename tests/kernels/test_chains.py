@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from explorer.kernels.cost import CostMachine
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.printing.opencl import print_opencl
-from explorer.kernels.program.sharing import MOST_ASKED_FLOPS, judged_chain
+from explorer.kernels.program.sharing import MAX_COMPARED_FLOPS, judged_chain
 from explorer.kernels.program.translation_unit import emit_program
 from explorer.kernels.schedules import Machine, schedule_kernel
 from explorer.results.kernels import KernelRecord
@@ -157,7 +157,7 @@ def test_more_cores_save_more_and_a_large_program_is_not_asked_about():
     (kernel,) = program.kernels
     large = replace(
         program,
-        kernels=(replace(kernel, flops=MOST_ASKED_FLOPS + 1),),
+        kernels=(replace(kernel, flops=MAX_COMPARED_FLOPS + 1),),
         chain=replace(program.chain, is_shared=True, reason=""),
     )
     kept = judged_chain(large, {}, CostMachine(8, threads=2))

@@ -184,7 +184,7 @@ def test_neighbours_that_are_not_worth_sharing_are_one_claim(compile_c):
     program = emit_program("c", kernels(), mixed_launches())
     rows = [line for line in program.source.lines if "_section, &offsets[" in line]
     assert [int(row.split("}")[0].split(", ")[5]) for row in rows] == [2, 0, 1, 3, 0, 0]
-    forced = text_of(program).replace("LEAST_SHARED_OPERATIONS 100000", "LEAST_SHARED_OPERATIONS 1")
+    forced = text_of(program).replace("MIN_SHARED_OPERATIONS 100000", "MIN_SHARED_OPERATIONS 1")
     library = compile_c(forced)
     alone = run(library, threads=1)
     for threads in (2, 3, 8):
@@ -231,7 +231,7 @@ def test_a_program_without_launches_does_nothing(compile_c):
 @pytest.fixture
 def divisible(monkeypatch) -> str:
     """The source of a program that several compilers can share."""
-    monkeypatch.setattr(emit, "LEAST_LINES_FOR_PARTS", 1)
+    monkeypatch.setattr(emit, "MIN_LINES_FOR_PARTS", 1)
     return text_of(emit_program("c", kernels(), launches()))
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import explorer
 
-LEAST_NORMAL = float(np.finfo(np.float32).tiny)
+MIN_NORMAL = float(np.finfo(np.float32).tiny)
 LEAST = 2.0**-149
 FORMS = ["scalar", "vectors", pytest.param("opencl", marks=pytest.mark.opencl)]
 
@@ -133,10 +133,10 @@ def test_functions_are_right_to_a_few_units_in_the_last_place(found, form, name)
     np.testing.assert_array_equal(y[~is_finite], rounded[~is_finite])
     error = np.abs(y[is_finite] - exact[is_finite])
     size = np.abs(exact[is_finite])
-    unit = np.spacing(np.maximum(size, LEAST_NORMAL).astype(np.float32)).astype(np.float64)
+    unit = np.spacing(np.maximum(size, MIN_NORMAL).astype(np.float32)).astype(np.float64)
     # Where a result is next to the least normal number one of its factors may be below it.
     bound = np.where(
-        size < 128 * LEAST_NORMAL, np.maximum(allowed * unit, 100 * LEAST), allowed * unit
+        size < 128 * MIN_NORMAL, np.maximum(allowed * unit, 100 * LEAST), allowed * unit
     )
     worst = int(np.argmax(error / bound))
     assert error[worst] <= bound[worst], f"{name}({X[is_finite][worst]}) is {y[is_finite][worst]}"

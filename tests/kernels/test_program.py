@@ -44,7 +44,7 @@ def opencl_device() -> DeviceRecord:
 @pytest.fixture(autouse=True)
 def direct_convolutions(monkeypatch) -> None:
     """Winograd's forms round otherwise, within bounds of their own (`test_winograd.py`)."""
-    monkeypatch.setattr("explorer.kernels.schedules.winograd_cost.LEAST_CYCLES", math.inf)
+    monkeypatch.setattr("explorer.kernels.schedules.winograd_cost.MIN_CYCLES", math.inf)
 
 
 # -- programs as text ------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from explorer.kernels.cost.rules import (
     waiting_share,
 )
 
-MOST_VECTORS = 8
+MAX_VECTORS = 8
 USUAL_VECTORS = 2
 """Of weights, where they are used for several points; of a single row as many as there may be."""
 START_CYCLES = 8.0
@@ -109,7 +109,7 @@ def choose(work: Work, machine: CostMachine) -> Tile:
     found = [(tile_cycles(tile, work, machine), tile) for tile in tiles(work, machine)]
     least = min(cycles for cycles, _ in found)
     near = [(cycles, tile) for cycles, tile in found if cycles <= NEARLY_AS_GOOD * least]
-    wanted = USUAL_VECTORS if work.height * work.width > 1 else MOST_VECTORS
+    wanted = USUAL_VECTORS if work.height * work.width > 1 else MAX_VECTORS
     vectors = min((tile.vectors for _, tile in near), key=lambda vectors: abs(vectors - wanted))
     same = [(cycles, tile) for cycles, tile in near if tile.vectors == vectors]
     least = min(cycles for cycles, _ in same)
@@ -131,7 +131,7 @@ def tiles(work: Work, machine: CostMachine) -> Iterator[Tile]:
     take, or just so much divides the work.
     """
     most = machine.registers - 1 - broadcast_registers(machine)
-    for vectors in range(1, min(max(work.blocks, 1), MOST_VECTORS) + 1):
+    for vectors in range(1, min(max(work.blocks, 1), MAX_VECTORS) + 1):
         if work.divides and work.blocks % vectors:
             continue
         widest = min(work.width, max(most // vectors, 1))

@@ -48,7 +48,7 @@ from explorer.kernels.printing.subscripts import (
 from explorer.kernels.printing.uses import Load, Store, Uses, is_constant, loop_bounds
 from explorer.kernels.steps.matrix_tiles import (
     MATRIX,
-    MOST_AROUND,
+    MAX_OUTER_LOOPS,
     is_matrix_tile,
     matrix_tile,
 )
@@ -240,7 +240,7 @@ class BodyPrinter:
         given = [sums, *map(str, numbers[:2]), *operands, str(numbers[2])]
         given.append(FLIPS if is_signed else "0")
         if tile.around:
-            once = [(1, 0)] * (MOST_AROUND - len(tile.around))
+            once = [(1, 0)] * (MAX_OUTER_LOOPS - len(tile.around))
             given += [str(number) for loop in (*once, *tile.pieces) for number in loop]
         name = f"{form}_{self.language.suffix_name(element, lanes)}"
         call = f"{name}({', '.join(given)});"

@@ -86,7 +86,7 @@ class Expression:
 
 NARROW = (SIGNED[8], SIGNED[16], UNSIGNED[8], UNSIGNED[16])
 BYTES = (SIGNED[8], UNSIGNED[8])
-LEAST_NARROWED = 4
+MIN_NARROWED = 4
 """Lanes of which a vector of bytes is made in one go."""
 
 
@@ -418,7 +418,7 @@ class ExpressionWriter:
             wide = SIGNED[64 if element.bits == 32 else 32]
             self.require(*vector_requirement(wide, lanes))
             operand, source = Expression(self._converted(wide, lanes, operand), UNARY), wide
-        if lanes >= LEAST_NARROWED and source == SIGNED[32] and element in BYTES:
+        if lanes >= MIN_NARROWED and source == SIGNED[32] and element in BYTES:
             call = self.language.narrow(element, lanes, operand.text)
             self.require(*call.needs)
             return Expression(call.name)

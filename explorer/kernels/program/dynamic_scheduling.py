@@ -20,9 +20,9 @@ from explorer.results.kernels import PhaseRecord
 
 CLAIMS_PER_SECTION = 64
 """Fewer cost less, more balance better."""
-LEAST_CLAIM_OPERATIONS = 10_000
+MIN_CLAIM_OPERATIONS = 10_000
 """Half a microsecond to three: a claim takes a tenth of one when threads compete."""
-LEAST_SHARED_OPERATIONS = 30_000
+MIN_SHARED_OPERATIONS = 30_000
 """Of a section: below that a second thread costs as much as it brings."""
 UNKNOWN_WORK = 1 << 40
 
@@ -35,10 +35,10 @@ def phases_with_work(kernel: PrintedKernel) -> list[tuple[PhaseRecord, int]]:
 
 def tasks_per_claim(tasks: int, work: int, claims: int = CLAIMS_PER_SECTION) -> int:
     """How many tasks a thread claims at once: for balance few, but as many as are worth it."""
-    if work < LEAST_SHARED_OPERATIONS:
+    if work < MIN_SHARED_OPERATIONS:
         return max(1, tasks)
     balanced = -(-tasks // claims)
-    worthwhile = -(-LEAST_CLAIM_OPERATIONS * tasks // work) if work else 1
+    worthwhile = -(-MIN_CLAIM_OPERATIONS * tasks // work) if work else 1
     return max(1, min(tasks, max(balanced, worthwhile)))
 
 

@@ -32,7 +32,7 @@ from explorer.results.kernels import PhaseRecord
 from explorer.results.program import Chain, Launch
 
 FUNCTION = "chain"
-LEAST_SHARED_OPERATIONS = 600_000
+MIN_SHARED_OPERATIONS = 600_000
 """Of a program: below that one core is done when PoCL's other threads have woken up."""
 BUFFERS = "__global char *arena, __global const char *weights"
 
@@ -88,7 +88,7 @@ def add_chain(
     return Chain(
         FUNCTION,
         tuple((step.launch, step.position) for step in steps),
-        is_shared=shared >= LEAST_SHARED_OPERATIONS,
+        is_shared=shared >= MIN_SHARED_OPERATIONS,
     )
 
 

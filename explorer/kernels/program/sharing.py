@@ -5,7 +5,7 @@
 
 A chain of one work-item runs in the caller's thread where the driver allows it. One that is shared
 wakes the driver's threads, and at the end they wake the caller. The cost model says how long the
-kernels take, the core how long waking takes. Programs of more than `MOST_ASKED_FLOPS` are shared
+kernels take, the core how long waking takes. Programs of more than `MAX_COMPARED_FLOPS` are shared
 without asking: the answer is known, and asking takes time.
 """
 
@@ -24,7 +24,7 @@ WAKINGS = 2
 """Of the driver's threads, and of the caller at the end."""
 LEAST_GAIN = 0.2
 """Of the time: for less it is not worth keeping all cores busy, on a loaded machine it is lost."""
-MOST_ASKED_FLOPS = 30_000_000
+MAX_COMPARED_FLOPS = 30_000_000
 """0.15 to 0.3 ms at a core's peak."""
 
 
@@ -42,7 +42,7 @@ def judged_chain(
     chained = {launch for launch, _ in chain.steps}
     launches = [launch for number, launch in enumerate(program.launches) if number in chained]
     flops = {kernel.name: kernel.flops for kernel in program.kernels}
-    if sum(flops[launch.kernel] for launch in launches) > MOST_ASKED_FLOPS:
+    if sum(flops[launch.kernel] for launch in launches) > MAX_COMPARED_FLOPS:
         return chain
     tasks = {k.name: [phase.tasks for phase in k.phases] for k in program.kernels}
     alone, together = predicted_seconds(launches, kernels, tasks, machine)

@@ -34,7 +34,7 @@ from explorer.kernels.sections.locality import Rounds
 from explorer.results.program import Argument, Chain, Launch
 from explorer.results.source import SourceText
 
-MOST_TASKS = 2**31 - 1
+MAX_TASKS = 2**31 - 1
 C_HEADERS = """
 #define _GNU_SOURCE
 #include <errno.h>
@@ -44,7 +44,7 @@ C_HEADERS = """
 #include <stdatomic.h>
 #include <time.h>
 """.strip()
-LEAST_LINES_FOR_PARTS = 600
+MIN_LINES_FOR_PARTS = 600
 """Of kernels: half a second of a compiler's work."""
 SECTION_PARAMETERS = "char *arena, const char *weights, const size_t *offsets, long lo, long hi"
 PARTS = """
@@ -214,7 +214,7 @@ def parts_of(kernels: Sequence[PrintedKernel]) -> dict[str, int]:
 
     Compiled in parts, these take turns at the numbers, so that each has its share of the work.
     """
-    if sum(len(kernel.lines) for kernel in kernels) < LEAST_LINES_FOR_PARTS:
+    if sum(len(kernel.lines) for kernel in kernels) < MIN_LINES_FOR_PARTS:
         return {}
     longest_first = sorted(kernels, key=lambda kernel: -len(kernel.lines))
     return {kernel.name: number for number, kernel in enumerate(longest_first)}
@@ -296,8 +296,8 @@ def _check_kernels(language: str, kernels: Sequence[PrintedKernel]) -> dict[str,
                     f"kernels {other} and {kernel.name} both make a function {phase.function}",
                     hint="give them names that differ in letters, digits or underscores",
                 )
-            if phase.tasks > MOST_TASKS:
-                raise InputError(f"{phase.function} has {phase.tasks} tasks; at most {MOST_TASKS}")
+            if phase.tasks > MAX_TASKS:
+                raise InputError(f"{phase.function} has {phase.tasks} tasks; at most {MAX_TASKS}")
     return by_name
 
 

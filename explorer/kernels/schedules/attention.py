@@ -55,7 +55,7 @@ TURNED, SCORES, SUMS = "turned", "scores", "sums"
 LOCAL = (SCORES, SUMS, "greatest", "total", "factor")
 """Scratch buffers that every task has for itself."""
 
-MOST_LOCAL_BYTES = 1 << 20
+MAX_LOCAL_BYTES = 1 << 20
 """Of one task's arrays, which lie on its thread's stack."""
 
 TURNED_ROWS = 16
@@ -175,7 +175,7 @@ class _Sizes:
             point_bytes=4 * depth,
         )
         best = choose(work, machine.costs)
-        most = max(1, min(queries, MOST_LOCAL_BYTES // (4 * padded), registers - 2))
+        most = max(1, min(queries, MAX_LOCAL_BYTES // (4 * padded), registers - 2))
         why = explain(best, work, machine.costs)
         rows = choices.number("rows", min(best.pixels, most), range(1, most + 1), why)
         fitting = (registers - 1) // (rows + 1)

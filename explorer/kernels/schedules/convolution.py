@@ -45,7 +45,7 @@ from explorer.kernels.schedules.plane import (
     window_of,
 )
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, hold_vectors
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, hold_vectors
 from explorer.kernels.steps.mark import unroll
 from explorer.kernels.steps.pack import Pack, block_of
 from explorer.kernels.steps.prefetch import prefetch
@@ -148,7 +148,7 @@ def _choose_tile(
 ) -> tuple[Tile, int]:
     """The register tile, and how many input channels are taken per step of the reduction."""
     tile = choose_plane_tile(nest, machine, choices, blocks, can_hold=machine.can_hold)
-    most = MOST_UPDATES // (tile.vectors * tile.pixels * tile.rows)
+    most = MAX_UPDATES // (tile.vectors * tile.pixels * tile.rows)
     unroll_by = 1
     if source_block:
         together = min(source_block, _extent(nest, "c"))
@@ -165,7 +165,7 @@ def schedule_depthwise(
     operands = operands_of(nest)
     assert operands is not None
     block = block_of(packs[operands.result])
-    window = window_of(nest, MOST_UPDATES)
+    window = window_of(nest, MAX_UPDATES)
     tile = choose_depthwise_tile(nest, machine, choices, window)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, tile)

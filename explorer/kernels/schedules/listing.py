@@ -48,9 +48,9 @@ GIVEN = "steps"
 
 MOST_STEPS = 2000
 MOST_TEXT_BYTES = 1 << 20
-MOST_LOOPS = 4096
+MAX_LOOPS = 4096
 """Of a nest: every cut adds some."""
-MOST_LOCAL_BYTES = 256 << 10
+MAX_LOCAL_BYTES = 256 << 10
 """Of register arrays, which lie on the stack of a thread."""
 MOST_WRITTEN_OUT = 1 << 15
 """Operations, all unrolled loops multiplied out."""
@@ -278,8 +278,8 @@ def _require_distinct_names(nest: LoopNest) -> None:
             name = name_of(loop)
             if any(name_of(outer) == name for outer in enclosing_loops(loop)):
                 raise nest.error("names", f"loop {name} would lie inside of a loop {name}")
-    if count > MOST_LOOPS:
-        raise nest.error("size", f"the nest has {count} loops; at most {MOST_LOOPS}")
+    if count > MAX_LOOPS:
+        raise nest.error("size", f"the nest has {count} loops; at most {MAX_LOOPS}")
 
 
 def _require_layouts(schedule: Schedule, packs: Mapping[str, Pack]) -> None:
@@ -322,9 +322,9 @@ def _require_bounds(nest: LoopNest, machine: Machine) -> None:
                 if lanes > widest or lanes & (lanes - 1):
                     legal = ", ".join(str(2**k) for k in range(1, widest.bit_length()))
                     raise nest.error(GIVEN, f"a vector of {lanes} elements; there are {legal}")
-    if local_bytes > MOST_LOCAL_BYTES:
+    if local_bytes > MAX_LOCAL_BYTES:
         raise nest.error(
-            GIVEN, f"register arrays take {local_bytes} bytes; at most {MOST_LOCAL_BYTES}"
+            GIVEN, f"register arrays take {local_bytes} bytes; at most {MAX_LOCAL_BYTES}"
         )
     if written_out > MOST_WRITTEN_OUT:
         raise nest.error(

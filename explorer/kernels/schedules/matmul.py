@@ -44,7 +44,7 @@ from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import (
-    MOST_UPDATES,
+    MAX_UPDATES,
     fuse_around,
     hold_vectors,
     split_or_keep,
@@ -143,7 +143,7 @@ def schedule_matmul(
     )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
-    most = MOST_UPDATES
+    most = MAX_UPDATES
     legal = range(1, min(rows, most) + 1)
     tile_rows = choices.number("rows", best.pixels, legal, why)
     most //= tile_rows

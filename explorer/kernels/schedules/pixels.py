@@ -41,7 +41,7 @@ from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.rows import is_contiguous
 from explorer.kernels.schedules.schedule import Schedule
 from explorer.kernels.schedules.tiled_steps import (
-    MOST_UPDATES,
+    MAX_UPDATES,
     fuse_around,
     hold_vectors,
     split_or_keep,
@@ -124,9 +124,9 @@ def schedule_pixels(
     )
     best = choose(work, machine.costs)
     why = explain(best, work, machine.costs)
-    legal = range(1, min(channels, MOST_UPDATES) + 1)
+    legal = range(1, min(channels, MAX_UPDATES) + 1)
     tile_channels = choices.number("channels", best.pixels, legal, why)
-    legal = range(1, min(blocks, MOST_UPDATES // tile_channels) + 1)
+    legal = range(1, min(blocks, MAX_UPDATES // tile_channels) + 1)
     vectors = choices.number("vectors", min(best.vectors, legal[-1]), legal, why)
     rows = row_pieces(channels, tile_channels)
     columns = column_pieces(pixels, vectors, lanes)

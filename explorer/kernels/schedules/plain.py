@@ -60,13 +60,13 @@ from explorer.kernels.steps.vectorize import can_vectorize, vectorize
 ENOUGH_TASKS = 128
 """Leading loops are made parallel until there are so many tasks."""
 
-MOST_UNROLLED = 25
+MAX_UNROLLED = 25
 """Updates of a small window (5x5) that are written out."""
 
-LEAST_ROWS = 8
+MIN_ROWS = 8
 """Rows that statements must have in common before they share loops: these become the tasks."""
 
-LEAST_WORK = 2000
+MIN_TASK_OPERATIONS = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
 
 VECTOR_TYPES = {"f32", "f16", "bf16", "i32", "i8", "ui8"}
@@ -236,7 +236,7 @@ def _schedule_reduction(schedule: Schedule) -> None:
         return
     if schedule.attempt(accumulate, at=name_of(reduced[0]), buffer=buffer):
         return
-    if kept_inside and prod(extent_of(loop) for loop in reduced) <= MOST_UNROLLED:
+    if kept_inside and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED:
         schedule.apply(unroll, loops=" ".join(name_of(loop) for loop in reduced))
     if nest.statements("init"):
         schedule.attempt(fuse_producer, statement="init", buffer=buffer)
@@ -269,7 +269,10 @@ def _can_share(first: affine.ForOp, second: affine.ForOp) -> bool:
         return False
     if not (_holds_loop(first) or _holds_loop(second)):
         return False
-    if _shared_rows(first, second) < LEAST_ROWS and _work(first) + _work(second) > LEAST_WORK:
+    if (
+        _shared_rows(first, second) < MIN_ROWS
+        and _work(first) + _work(second) > MIN_TASK_OPERATIONS
+    ):
         return False  # merging would leave too few tasks
     return conflict(first) is None and conflict(second) is None
 
@@ -390,7 +393,7 @@ def _mark_tasks(schedule: Schedule, machine: Machine) -> None:
             if bounds_of(loop) is None or tasks >= ENOUGH_TASKS:
                 break
             tasks *= extent_of(loop)
-            if tasks > 1 and work // tasks < LEAST_WORK:
+            if tasks > 1 and work // tasks < MIN_TASK_OPERATIONS:
                 break
             if schedule.attempt(parallel, loops=name_of(loop)):
                 break
@@ -407,11 +410,11 @@ def _lengthen_tasks(schedule: Schedule, top: affine.ForOp) -> affine.ForOp:
     if bounds_of(top) is None or conflict(top) is not None:
         return top
     extent, work = extent_of(top), _work(top)
-    if extent <= ENOUGH_TASKS and work // extent >= LEAST_WORK:
+    if extent <= ENOUGH_TASKS and work // extent >= MIN_TASK_OPERATIONS:
         return top
-    most = min(2 * ENOUGH_TASKS, work // LEAST_WORK)
+    most = min(2 * ENOUGH_TASKS, work // MIN_TASK_OPERATIONS)
     counts = [d for d in range(2, min(most, extent - 1) + 1) if extent % d == 0]
-    if not counts or (extent <= 2 * ENOUGH_TASKS and work // extent >= LEAST_WORK):
+    if not counts or (extent <= 2 * ENOUGH_TASKS and work // extent >= MIN_TASK_OPERATIONS):
         return top
     name = name_of(top)
     factor = extent // counts[-1]

@@ -48,7 +48,7 @@ from explorer.kernels.printing.languages import language_named
 from explorer.kernels.schedules.choices import Choices, divisors
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, split_or_keep
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, split_or_keep
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.vectorize import vectorize
@@ -83,7 +83,7 @@ def choose_plane_tile(
         work, costs = narrow(work, costs)
     best = choose(work, costs)
     why = explain(best, work, costs)
-    most = MOST_UPDATES
+    most = MAX_UPDATES
     legal = [d for d in divisors(blocks) if d <= most]
     vectors = choices.number("vectors", best.vectors, legal, why)
     most //= vectors
@@ -101,7 +101,7 @@ def choose_depthwise_tile(
     """Pixels of a tile of a depthwise filter, by itself at most `most`; rows of a single column."""
     best = choose_row(window, machine.costs)
     why = f"the fewest cycles of the cost model: {row_cycles(best, window, machine.costs):g} a row"
-    legal = range(1, min(window.width, MOST_UPDATES) + 1)
+    legal = range(1, min(window.width, MAX_UPDATES) + 1)
     name = "rows" if is_column(nest) else "pixels"
     number = choices.number(name, min(best, most), legal, why)
     return Tile(1, 1, number) if is_column(nest) else Tile(number, 1)

@@ -48,7 +48,7 @@ from explorer.kernels.steps.registers import rfactor
 from explorer.kernels.steps.restructure import cut, merge, split
 from explorer.kernels.steps.vectorize import can_vectorize, vectorize
 
-LEAST_PARALLEL = 4096
+MIN_PARALLEL_ELEMENTS = 4096
 """Elements from which on rows are tasks; fewer are done before another thread has woken up."""
 
 
@@ -111,7 +111,7 @@ def schedule_statistics(
     for name in merge_columns(schedule, loops):
         vectorize_columns(schedule, name, pieces)
     rows = prod(extent_of(nest.loop(names[0])) for names in found.rows)
-    if rows * found.columns >= LEAST_PARALLEL:
+    if rows * found.columns >= MIN_PARALLEL_ELEMENTS:
         schedule.apply(parallel, loops=" ".join(names[0] for names in found.rows))
 
 

@@ -23,7 +23,7 @@ from explorer.kernels.steps.vectorize import can_vectorize
 
 SUMS = "acc"
 """What `accumulate` calls the registers of a tile."""
-MOST_UPDATES = 256
+MAX_UPDATES = 256
 """Multiply-adds that are written out in one body; more only makes the program large."""
 
 

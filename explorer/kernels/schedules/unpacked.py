@@ -37,7 +37,7 @@ from explorer.kernels.schedules.matmul import split_columns
 from explorer.kernels.schedules.pieces import Piece, column_pieces, row_pieces
 from explorer.kernels.schedules.plain import finish_statements
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack
 from explorer.kernels.steps.registers import accumulate
@@ -45,7 +45,7 @@ from explorer.kernels.steps.restructure import cut, reorder
 from explorer.kernels.steps.vectorize import vectorize
 
 REDUCED = ("kb", "kp")
-MOST_ROWS, MOST_VECTORS = 8, 4
+MOST_ROWS, MAX_VECTORS = 8, 4
 FEW_ROWS = 2
 WHY_ROWS = "what is unpacked serves all rows of a tile"
 WHY_VECTORS = "sums that do not wait for each other; more of them where rows are few"
@@ -89,10 +89,10 @@ def schedule_unpacked(
     lanes = machine.vector_floats
     blocks = max(columns // lanes, 1)
     tile_rows = choices.number(
-        "rows", min(rows, MOST_ROWS), range(1, min(rows, MOST_UPDATES) + 1), WHY_ROWS
+        "rows", min(rows, MOST_ROWS), range(1, min(rows, MAX_UPDATES) + 1), WHY_ROWS
     )
-    most = MOST_UPDATES // tile_rows
-    best = min(blocks, MOST_VECTORS if tile_rows <= FEW_ROWS else 1, most)
+    most = MAX_UPDATES // tile_rows
+    best = min(blocks, MAX_VECTORS if tile_rows <= FEW_ROWS else 1, most)
     vectors = choices.number("vectors", best, range(1, min(blocks, most) + 1), WHY_VECTORS)
     leading: list[str] = []
     unrolled: list[str] = []

@@ -22,7 +22,7 @@ from explorer.kernels.schedules.convolution import operands_of, schedule_convolu
 from explorer.kernels.schedules.machine import Machine
 from explorer.kernels.schedules.plain import finish_statements, pack_arguments
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.schedules.winograd_cost import (
     ORDERS,
     Layer,
@@ -179,12 +179,12 @@ def _choose_plan(choices: Choices, layer: Layer, best: Plan) -> Plan:
     """The register tile of the products, and how bands of tiles are gone through."""
     rows_of_tiles, columns = layer.tiles(best.outputs)
     why = best.why
-    legal = [d for d in divisors(layer.output_blocks) if d <= MOST_UPDATES]
+    legal = [d for d in divisors(layer.output_blocks) if d <= MAX_UPDATES]
     vectors = choices.number("vectors", best.vectors, legal, why)
-    most = MOST_UPDATES // vectors
+    most = MAX_UPDATES // vectors
     fitting = min(best.pixels, most)
     pixels = choices.number("pixels", fitting, range(1, min(columns, most) + 1), why)
-    most = min(rows_of_tiles, MOST_UPDATES // vectors // pixels) if pixels == columns else 1
+    most = min(rows_of_tiles, MAX_UPDATES // vectors // pixels) if pixels == columns else 1
     fitting = min(best.rows, most)
     rows = choices.number("rows", fitting, range(1, most + 1), why)
     legal = range(rows, rows_of_tiles + 1, rows)

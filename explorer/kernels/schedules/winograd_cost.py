@@ -44,12 +44,12 @@ BAND_SHARE = 0.3
 NOT_HIDDEN = 0.25
 """Of the shorter one of products and memory: waiting is only mostly hidden."""
 LEAST_GAIN = 1.25
-LEAST_CYCLES = 40_000
+MIN_CYCLES = 40_000
 """Of the direct form: about 10 microseconds."""
-MOST_TASKS = 16
+MAX_TASKS = 16
 THREADS = 2
 """Tasks should be enough for so many threads, none of which waits for the other."""
-MOST_TILE = 28
+MAX_TILE = 28
 LEFT_OVER = 1.1
 """Rows that bands leave over are a second nest; without is better when nothing else differs."""
 
@@ -122,7 +122,7 @@ def order_by_cycles(predictions: Mapping[str, Prediction]) -> list[str]:
     """
     direct = predictions["direct"].cycles
     others = sorted((p.cycles, name) for name, p in predictions.items() if name != "direct")
-    is_worth_it = direct >= LEAST_CYCLES and others[0][0] * LEAST_GAIN <= direct
+    is_worth_it = direct >= MIN_CYCLES and others[0][0] * LEAST_GAIN <= direct
     names = [name for _, name in others]
     return [*names[:1], "direct", *names[1:]] if is_worth_it else ["direct", *names]
 
@@ -220,7 +220,7 @@ def _plans(layer: Layer, outputs: int, machine: CostMachine) -> Iterator[Plan]:
     for vectors in divisors(layer.output_blocks):
         if vectors > machine.registers // 4:
             break
-        for pixels in range(1, min(columns, MOST_TILE) + 1):
+        for pixels in range(1, min(columns, MAX_TILE) + 1):
             for rows in range(1, rows_of_tiles + 1 if pixels == columns else 2):
                 if rows * pixels * vectors + vectors > most:
                     break
@@ -234,7 +234,7 @@ def _orders(
     rows_of_tiles, columns = layer.tiles(outputs)
     whole = layer.height // outputs
     bands = max(whole // rows, 1)
-    per_task = min(d for d in divisors(bands) if bands // d <= MOST_TASKS)
+    per_task = min(d for d in divisors(bands) if bands // d <= MAX_TASKS)
     yield Plan(
         outputs=outputs,
         vectors=vectors,

@@ -23,7 +23,7 @@ from explorer.ir.types import numpy_dtype
 from explorer.kernels.loops.nest import accesses_in, extent_of, index_of
 from explorer.kernels.sections.phases import Phase
 
-MOST_WEIGHTS = 8
+MAX_WEIGHTS = 8
 """Times the bytes of all else: beyond, that every thread reads all weights costs too much."""
 IMAGE_DIMENSIONS = 5
 """Of activations in blocks of channels: block, image, row, column, channel."""
@@ -64,7 +64,7 @@ def rounds_of(
         free = wide[-1:] if is_image else []
     if not free or free[0] is wide[0]:
         return Rounds()
-    if sum(map(_size_bytes, read_weights)) > MOST_WEIGHTS * sum(map(_size_bytes, others)):
+    if sum(map(_size_bytes, read_weights)) > MAX_WEIGHTS * sum(map(_size_bytes, others)):
         return Rounds()
     inside = nest.parallel[_position(nest.parallel, free[0]) :]
     return Rounds(nest.first_task, prod(extent_of(loop) for loop in inside))

@@ -58,7 +58,7 @@ from explorer.kernels.steps.dependences import (
 
 ITEM = "item"
 GROUP = "kernel.work_group"
-MOST_PADDED = 16
+MAX_PADDED = 16
 ROUNDS = "loop.rounds"
 """On arrays of items: there may be more elements than items, which take turns (`pipeline`)."""
 
@@ -136,8 +136,8 @@ def stage(
     value = nest.buffer(buffer, "stage")
     if element not in ("", "f16") or (element and element_name(value) not in ("f32", "f16")):
         raise nest.error("stage", f"a tile of {element or 'no type'} for {element_name(value)}")
-    if not 0 <= pad <= MOST_PADDED:
-        raise nest.error("stage", f"{pad} elements behind a row; 0 to {MOST_PADDED} are legal")
+    if not 0 <= pad <= MAX_PADDED:
+        raise nest.error("stage", f"{pad} elements behind a row; 0 to {MAX_PADDED} are legal")
     for loop in nest.loops(at, "stage"):
         group_of = [a for a in accesses_in(loop) if a.memref is value]
         loads = [a for a in group_of if isinstance(a, affine.LoadOp)]

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from explorer.kernels.loops.nest import LoopNest, body_of, extent_of, kind_of
 from explorer.kernels.steps.dependences import conflict
 
-MOST_UNROLLED = 512
+MAX_UNROLLED = 512
 """Iterations of one loop; more only make the program large."""
 
 
@@ -22,9 +22,9 @@ def unroll(nest: LoopNest, loops: str) -> None:
         for loop in nest.loops(name, "unroll"):
             if kind_of(loop) == "parallel":
                 raise nest.error("unroll", f"{name} is parallel")
-            if extent_of(loop) > MOST_UNROLLED:
+            if extent_of(loop) > MAX_UNROLLED:
                 raise nest.error(
-                    "unroll", f"{name} has {extent_of(loop)} iterations, at most {MOST_UNROLLED}"
+                    "unroll", f"{name} has {extent_of(loop)} iterations, at most {MAX_UNROLLED}"
                 )
             loop.attributes["loop.kind"] = StringAttr("unroll")
 

@@ -44,7 +44,7 @@ from explorer.kernels.loops.nest import (
 from explorer.kernels.steps.tensor_cores import INSTRUCTION, instruction_of
 
 MATRIX = "matrix"
-TILE_LOOPS, MOST_AROUND = 3, 3
+TILE_LOOPS, MAX_OUTER_LOOPS = 3, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def is_matrix_tile(loop: affine.ForOp) -> bool:
 def matrix_tile(outer: affine.ForOp) -> MatrixTile:
     """The parts of a nest that matrix instructions can compute; ValueError says why they cannot."""
     chain = perfect_chain(outer)
-    if not TILE_LOOPS <= len(chain) <= TILE_LOOPS + MOST_AROUND:
+    if not TILE_LOOPS <= len(chain) <= TILE_LOOPS + MAX_OUTER_LOOPS:
         raise ValueError(f"{len(chain)} loops are nested there, not groups, rows and vectors")
     dots = [op for op in chain[-1].body.block.ops if isinstance(op, DotOp | DotPairsOp)]
     if len(dots) != 1:

@@ -45,7 +45,7 @@ from explorer.kernels.loops.nest import (
 from explorer.kernels.steps.groups import ROUNDS, has_items
 from explorer.kernels.steps.registers import ALIGNMENT_BYTES
 
-LEAST_ITERATIONS = 2
+MIN_ITERATIONS = 2
 
 
 def pipeline(nest: LoopNest, at: str) -> None:
@@ -69,7 +69,7 @@ def _parts(
     if not enclosing_loops(loop):
         raise nest.error("pipeline", f"{at} has no loop around it that could hold the registers")
     bounds = bounds_of(loop)
-    if bounds is None or bounds[0] or bounds[1] < LEAST_ITERATIONS:
+    if bounds is None or bounds[0] or bounds[1] < MIN_ITERATIONS:
         raise nest.error("pipeline", f"{at} has no second iteration to load a tile for")
     body = body_of(loop)
     tiles = [op for op in body if isinstance(op, memref.AllocaOp)]

@@ -41,7 +41,7 @@ from explorer.kernels.steps.registers import rfactor
 from explorer.kernels.steps.restructure import cut, merge, reorder, split
 from explorer.kernels.steps.vectorize import COMBINING_KINDS
 
-LEAST_LANES = 64
+MIN_LANES = 64
 """Elements of a row that make a work-group worth it."""
 
 GROUPS = (32, 64, 128, 256)
@@ -84,7 +84,7 @@ def find_rows(nest: LoopNest) -> RowStatements | None:
         lanes.append(name_of(chain[-1]))
         reduces.append(buffer)
     long = [nest.loop(lane) for lane, buffer in zip(lanes, reduces, strict=True) if buffer]
-    if not long or min(map(extent_of, long)) < LEAST_LANES:
+    if not long or min(map(extent_of, long)) < MIN_LANES:
         return None
     return RowStatements(
         tuple(tuple(name_of(loop) for loop in chain[:depth]) for chain in chains),

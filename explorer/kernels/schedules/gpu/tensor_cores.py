@@ -56,7 +56,7 @@ PAD = 8
 """Halves behind a row of a tile: with them, the 8 rows that a warp loads a fragment from begin in
 different banks of local memory (32 banks of 4 bytes; rows of 16, 32 or 64 halves)."""
 
-MOST_WARPS = 8
+MAX_WARPS = 8
 WHY_WARPS = "warps of a group share its tiles"
 WHY_TILES = "tiles of sums in registers of a warp: each fragment is used so often"
 
@@ -80,7 +80,7 @@ def schedule_tensor_cores(
     row_tiles = _choose(choices, "row_tiles", rows // ROWS, 2, 4, WHY_TILES)
     column_tiles = _choose(choices, "column_tiles", columns // COLUMNS, 4, 8, WHY_TILES)
     row_warps = _choose(choices, "row_warps", rows // ROWS // row_tiles, 2, 4, WHY_WARPS)
-    most = MOST_WARPS // row_warps
+    most = MAX_WARPS // row_warps
     column_warps = _choose(
         choices, "column_warps", columns // COLUMNS // column_tiles, 2, most, WHY_WARPS
     )

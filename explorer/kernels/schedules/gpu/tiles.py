@@ -25,7 +25,7 @@ from explorer.kernels.steps.groups import (
 )
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.narrow import narrow
-from explorer.kernels.steps.pipeline import LEAST_ITERATIONS, pipeline
+from explorer.kernels.steps.pipeline import MIN_ITERATIONS, pipeline
 from explorer.kernels.steps.restructure import cut, reorder, split
 from explorer.kernels.steps.tensor_cores import tensor_cores
 from explorer.kernels.steps.vectorize import vectorize
@@ -120,7 +120,7 @@ def narrow_weight(
 def choose_pipeline(choices: Choices, tiles: int, kept: int) -> bool:
     """Whether the next tiles are loaded early: of so many, with so many floats of each item."""
     is_worth = tiles >= WORTH_PIPELINING and kept <= MOST_KEPT
-    legal = ("none", "registers") if tiles >= LEAST_ITERATIONS else ("none",)
+    legal = ("none", "registers") if tiles >= MIN_ITERATIONS else ("none",)
     why = f"{WHY_PIPELINE}: {kept} floats of every item"
     return choices.word("pipeline", "registers" if is_worth else "none", legal, why) == "registers"
 

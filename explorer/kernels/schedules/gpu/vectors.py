@@ -34,7 +34,7 @@ from explorer.kernels.steps.vectorize import vectorize
 MOST_ROWS = 4
 """More rows use a weight so often that tiles in local memory are worth it."""
 
-LEAST_PARTS = 8
+MIN_PARTS = 8
 """Items among which the depth of a column is divided; fewer would read in strides."""
 
 PARTS = (8, 16, 32, 64, 128)
@@ -51,7 +51,7 @@ def is_vector_product(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
     if any(element_name(nest.buffers[name]) != "f32" for name in buffers):
         return False
     rows, columns, depth = (extent_of(nest.loop(name)) for name in "mnk")
-    return rows <= MOST_ROWS and columns >= LANES and depth % LEAST_PARTS == 0
+    return rows <= MOST_ROWS and columns >= LANES and depth % MIN_PARTS == 0
 
 
 def schedule_vector_product(

@@ -54,7 +54,7 @@ from explorer.kernels.schedules.plane import (
     window_of,
 )
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around
 from explorer.kernels.steps.dot import PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
 from explorer.kernels.steps.pack import Pack, block_of, blocked_pack
@@ -141,8 +141,8 @@ def _schedule_matrix(
     block, source_block = _block(nest, packs), block_of(packs[operands.source])
     width, blocks = extent_of(nest.loop("j")), extent_of(nest.loop("o")) // block
     why = why or "as many pixels as a tile of AMX has rows"
-    pixels = choices.number("pixels", best.pixels, range(2, min(width, MOST_UPDATES) + 1), why)
-    most = MOST_UPDATES // pixels
+    pixels = choices.number("pixels", best.pixels, range(2, min(width, MAX_UPDATES) + 1), why)
+    most = MAX_UPDATES // pixels
     legal = [d for d in divisors(blocks) if 1 < d <= max(most, best.vectors)]
     vectors = choices.number("vectors", best.vectors, legal, why)
     lanes = split_channels(schedule, vectors, block)
@@ -161,8 +161,8 @@ def schedule_integer_depthwise(
     assert operands is not None
     block = _block(nest, packs)
     taps = extent_of(nest.loop("p")) * extent_of(nest.loop("q"))
-    most = max(1, MOST_UPDATES // taps)  # taps are always written out
-    window = window_of(nest, MOST_UPDATES, needs_registers=False)
+    most = max(1, MAX_UPDATES // taps)  # taps are always written out
+    window = window_of(nest, MAX_UPDATES, needs_registers=False)
     tile = choose_depthwise_tile(nest, machine, choices, window, most)
     lanes = split_channels(schedule, 1, block)
     tails = tile_plane(schedule, "p q", lanes, tile)

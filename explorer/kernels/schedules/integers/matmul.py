@@ -49,7 +49,7 @@ from explorer.kernels.schedules.pieces import (
 )
 from explorer.kernels.schedules.plain import contract_scratch, finish_statements
 from explorer.kernels.schedules.schedule import Schedule
-from explorer.kernels.schedules.tiled_steps import MOST_UPDATES, fuse_around, split_or_keep
+from explorer.kernels.schedules.tiled_steps import MAX_UPDATES, fuse_around, split_or_keep
 from explorer.kernels.steps.dot import PAIR, PRODUCTS, SPLITS_SIGNS, dot
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.matrix_tiles import MATRIX, matrix_tiles
@@ -148,8 +148,8 @@ def schedule_integer_matmul(
     by = choices.word("instruction", wanted, legal, tiles_why or "no matrix instruction fits")
     if by == MATRIX:
         best, why = matrix_tile_of(instruction, rows, blocks), tiles_why
-    tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MOST_UPDATES) + 1), why)
-    most = MOST_UPDATES // tile_rows
+    tile_rows = choices.number("rows", best.pixels, range(1, min(rows, MAX_UPDATES) + 1), why)
+    most = MAX_UPDATES // tile_rows
     vectors = choices.number(
         "vectors", min(best.vectors, most), range(1, min(blocks, most) + 1), why
     )

@@ -33,7 +33,7 @@ OF_PAIRS = {
     "bfmmla": Instruction(8, 4, "2 x 2 sums, 4 products of each at a time (bfmmla)"),
 }
 VECTORS = 2
-FEWEST_PIXELS, MOST_VECTORS = 4, 4
+FEWEST_PIXELS, MAX_VECTORS = 4, 4
 """Of a tile of a convolution: fewer pixels leave the instruction idle; four tiles hold sums."""
 LONGEST_ROW = 16
 """Vectors of a pixel's sums that are legal."""
@@ -65,14 +65,14 @@ def plane_tile_of(width: int, blocks: int) -> Tile | None:
     legal = [d for d in divisors(blocks) if VECTORS <= d <= LONGEST_ROW]
     if width == 1 or not legal:
         return None
-    vectors = max((d for d in legal if d <= MOST_VECTORS), default=legal[0])
+    vectors = max((d for d in legal if d <= MAX_VECTORS), default=legal[0])
     return Tile(-(-width // -(-width // OF_BYTES["amx"].rows)), vectors)
 
 
 def why_plane_tiles(machine: Machine, tile: Tile, depth: int) -> str:
     """The reason for matrix instructions; empty where the core has none that the tile fills."""
     found = instruction_for(machine, is_paired=False)
-    is_short = tile.pixels < FEWEST_PIXELS or tile.vectors > MOST_VECTORS
+    is_short = tile.pixels < FEWEST_PIXELS or tile.vectors > MAX_VECTORS
     if machine.byte_tiles != "amx" or found is None or depth < found.depth or is_short:
         return ""
     return found.why

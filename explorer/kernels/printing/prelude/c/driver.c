@@ -29,8 +29,8 @@ struct Section {
 #define SPINS_FOR_TASKS 300   // pauses at the end of a section before the processor is yielded
 #define SPINS_FOR_JOBS 4000   // pauses between jobs before a worker sleeps
 // Below this the caller works alone: 5 to 30 microseconds, as long as it takes to wake a thread.
-#define LEAST_SHARED_OPERATIONS 100000
-#define MOST_RECORDED 32  // threads whose shares are kept
+#define MIN_SHARED_OPERATIONS 100000
+#define MAX_RECORDED 32  // threads whose shares are kept
 
 struct Lane {
     _Alignas(64) atomic_ullong claimed;  // ticket << 32 | items of the lane that are taken
@@ -63,7 +63,7 @@ struct Job {
 
 static struct Progress progress[PLACES];
 static struct Times times[SECTION_COUNT + 1];  // only where times are asked for
-static struct Share shares[MOST_RECORDED][SECTION_COUNT + 1];  // of the last run that was recorded
+static struct Share shares[MAX_RECORDED][SECTION_COUNT + 1];  // of the last run that was recorded
 static atomic_bool is_recording;
 static _Alignas(64) atomic_uint job_number;  // odd while the job is being described
 static _Atomic(char *) job_arena;
@@ -251,7 +251,7 @@ static void raise_to(atomic_ullong *value, unsigned long long least)
 
 static bool is_recorded(const struct Job *job, int thread)
 {
-    return job->nanoseconds && thread < MOST_RECORDED && atomic_load(&is_recording);
+    return job->nanoseconds && thread < MAX_RECORDED && atomic_load(&is_recording);
 }
 
 // Runs tasks of a section until none is left, then waits until all are done.
@@ -459,7 +459,7 @@ EXPORTED void explorer_record(int on)
 EXPORTED int explorer_shares(int thread, unsigned long long *found, int most)
 {
     int count = 0;
-    for (int number = 0; thread >= 0 && thread < MOST_RECORDED && number < SECTION_COUNT; number++) {
+    for (int number = 0; thread >= 0 && thread < MAX_RECORDED && number < SECTION_COUNT; number++) {
         const struct Share *share = &shares[thread][number];
         if (share->tasks == 0)
             continue;
@@ -485,7 +485,7 @@ EXPORTED int explorer_run(
 {
     if (threads < 1 || threads > MOST_THREADS)
         return EINVAL;
-    if (SHARED_OPERATIONS < LEAST_SHARED_OPERATIONS)
+    if (SHARED_OPERATIONS < MIN_SHARED_OPERATIONS)
         threads = 1;
     if (threads > 1) {
         pthread_mutex_lock(&run_mutex);
@@ -495,7 +495,7 @@ EXPORTED int explorer_run(
             return error;
         }
     }
-    for (int thread = 0; thread < threads && thread < MOST_RECORDED; thread++)
+    for (int thread = 0; thread < threads && thread < MAX_RECORDED; thread++)
         for (int number = 0; atomic_load(&is_recording) && number < SECTION_COUNT; number++)
             shares[thread][number].tasks = 0;
     const unsigned long long origin = nanoseconds ? nanoseconds_now() : 0;

@@ -16,7 +16,7 @@ from rows import CLASSES, Row, class_of
 
 NAME_WIDTH, PLOT_WIDTH, LINE_HEIGHT, MARGIN = 210, 560, 18, 44
 LEGEND_WIDTH = 170
-LEAST, MOST = 0.05, 4.0
+MIN_RATIO, MAX_RATIO = 0.05, 4.0
 TICKS = (0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 2.0, 4.0)
 COLOURS = ("#1b6ca8", "#b8500f")
 
@@ -55,7 +55,9 @@ def draw(rows: Sequence[Row], peers: Sequence[str]) -> str:
 
 
 def _x(ratio: float) -> float:
-    share = math.log(min(max(ratio, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
+    share = math.log(min(max(ratio, MIN_RATIO), MAX_RATIO) / MIN_RATIO) / math.log(
+        MAX_RATIO / MIN_RATIO
+    )
     return NAME_WIDTH + share * PLOT_WIDTH
 
 

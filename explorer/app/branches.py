@@ -18,10 +18,10 @@ from explorer.results.decisions import TARGET, words
 from explorer.views.payload.comparison import Side, comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
 
-MOST_RESULTS = 12
-MOST_AWAKE = 12
+MAX_RESULTS = 12
+MAX_ACTIVE_BRANCHES = 12
 """Branches of one model whose results are held; of more the oldest ones fall asleep."""
-MOST_BRANCHES = 60
+MAX_BRANCHES = 60
 """Of one page."""
 MOST_COMPARED = 4
 """Branches side by side."""
@@ -34,7 +34,7 @@ class ResultStore:
     uploaded does not belong here.
     """
 
-    def __init__(self, capacity: int = MOST_RESULTS) -> None:
+    def __init__(self, capacity: int = MAX_RESULTS) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._results: OrderedDict[tuple[CompileRequest, _Stamp], DrawnTrace] = OrderedDict()

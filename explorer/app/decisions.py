@@ -16,10 +16,10 @@ from typing import Any, TypeGuard
 from explorer.app.protocol import CompileRequest
 from explorer.results.decisions import BUDGET, ORDER, PINS, STEPS, Value, place_of
 
-MOST_DECISIONS = 500
-MOST_TEXT = 400
+MAX_DECISIONS = 500
+MAX_TEXT = 400
 """Characters of an address or a word that a page may send."""
-MOST_STEPS_TEXT = 100_000
+MAX_STEPS_TEXT = 100_000
 
 
 def settings_of(request: CompileRequest) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRe
         if word in settings:
             asked[address] = settings[word]
     asked |= decisions
-    if len(asked) > MOST_DECISIONS or not all(_is_decision(a, v) for a, v in asked.items()):
+    if len(asked) > MAX_DECISIONS or not all(_is_decision(a, v) for a, v in asked.items()):
         return None
     if asked.get(PINS):
         asked[PINS] = sorted(asked[PINS])
@@ -61,25 +61,25 @@ def _is_decision(address: object, value: Value) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, list):
-        return len(value) <= MOST_DECISIONS and all(map(_is_single, value))
+        return len(value) <= MAX_DECISIONS and all(map(_is_single, value))
     is_steps = place_of(address).title == STEPS
-    return _is_single(value, MOST_STEPS_TEXT if is_steps else MOST_TEXT)
+    return _is_single(value, MAX_STEPS_TEXT if is_steps else MAX_TEXT)
 
 
-def _is_single(value: object, longest: int = MOST_TEXT) -> bool:
+def _is_single(value: object, longest: int = MAX_TEXT) -> bool:
     return isinstance(value, bool | int | str) and len(str(value)) <= longest
 
 
 def _are_names(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and len(value) <= MOST_DECISIONS and all(map(_is_text, value))
+    return isinstance(value, list) and len(value) <= MAX_DECISIONS and all(map(_is_text, value))
 
 
 def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and len(value) <= MOST_TEXT
+    return isinstance(value, str) and len(value) <= MAX_TEXT
 
 
 def _are_pins(value: object) -> bool:
-    return isinstance(value, list) and len(value) <= MOST_DECISIONS and all(map(_is_pin, value))
+    return isinstance(value, list) and len(value) <= MAX_DECISIONS and all(map(_is_pin, value))
 
 
 def _is_pin(value: object) -> bool:

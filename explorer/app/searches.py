@@ -15,10 +15,10 @@ from explorer.app.branches import Branch
 from explorer.app.protocol import CompileRequest, SearchProgress
 from explorer.results.decisions import BUDGET, PINS, SCHEDULES
 
-MOST_CANDIDATES = 200
-MOST_SECONDS = 600
-MOST_NAME = 400
-MOST_SEARCHES = 24
+MAX_CANDIDATES = 200
+MAX_SECONDS = 600
+MAX_NAME = 400
+MAX_SEARCHES = 24
 """Of one page; the oldest goes when there are more."""
 PLACED = (PINS, BUDGET)
 """Decisions about memory, which no schedule asks for."""
@@ -40,13 +40,13 @@ class SearchOrder:
         """What a page asks for; None for what no page of ours would send."""
         kernel, candidates = message.get("kernel"), message.get("candidates")
         seconds, keep = message.get("seconds"), message.get("keep")
-        if not isinstance(kernel, str) or not 0 < len(kernel) <= MOST_NAME:
+        if not isinstance(kernel, str) or not 0 < len(kernel) <= MAX_NAME:
             return None
         if isinstance(candidates, bool) or not isinstance(candidates, int):
             return None
         if isinstance(seconds, bool) or not isinstance(seconds, int) or not isinstance(keep, bool):
             return None
-        if not 2 <= candidates <= MOST_CANDIDATES or not 2 <= seconds <= MOST_SECONDS:
+        if not 2 <= candidates <= MAX_CANDIDATES or not 2 <= seconds <= MAX_SECONDS:
             return None
         return SearchOrder(kernel, candidates, float(seconds), keep)
 
@@ -108,7 +108,7 @@ def with_search(searches: Sequence[Search], search: Search) -> tuple[Search, ...
         if other.key != search.key
         and not (other.order.kernel == search.order.kernel and other.applies_to(search.request))
     ]
-    return (*others, search)[-MOST_SEARCHES:]
+    return (*others, search)[-MAX_SEARCHES:]
 
 
 def _without_schedules(request: CompileRequest) -> CompileRequest:

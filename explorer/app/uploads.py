@@ -31,7 +31,7 @@ TOTAL_LIMIT_BYTES = 4 * 2**30
 FREE_BYTES = 256 * 2**20
 """What must be left on the disk."""
 PIECE_LIMIT_BYTES = 512 * 1024
-MOST_LABEL = 120
+MAX_LABEL = 120
 ASKED, VALUES, EDIT = "asked", "values", "edit"
 """What a file is for."""
 EDIT_SUFFIX = ".mlir"
@@ -276,12 +276,12 @@ class Uploads:
 
 def _label(name: str) -> str:
     """A file's name, without a path and not endless."""
-    return PurePosixPath(name.replace("\\", "/")).name[:MOST_LABEL]
+    return PurePosixPath(name.replace("\\", "/")).name[:MAX_LABEL]
 
 
 def too_large(label: str, limit_bytes: int) -> str:
     return (
-        f"{label[:MOST_LABEL]!r} is larger than {limit_bytes // MIB} MiB, the most that a page may "
+        f"{label[:MAX_LABEL]!r} is larger than {limit_bytes // MIB} MiB, the most that a page may "
         "send: start the explorer with its path instead"
     )
 

@@ -10,7 +10,7 @@
     workspace.write_soon(state)          half a second later, and when it is closed
 
 Files that the page sent lie beside it, in `workspace.files`, a folder that the page makes when
-the first one arrives. All of them together stay below `MOST_FILES_BYTES`: those of the workspaces
+the first one arrives. All of them together stay below `MAX_FILES_BYTES`: those of the workspaces
 that were written longest ago go first, and what was open of them is named when they are restored.
 
 A file has one owner at a time, among all pages of all apps: a lock that dies with its process says
@@ -45,10 +45,10 @@ SUFFIX = ".workspace"
 DAMAGED = ".damaged"
 FILES = ".files"
 """Of the folder with what a page sent."""
-MOST_FILES_BYTES = 2 << 30
+MAX_FILES_BYTES = 2 << 30
 """Of all that pages sent and that is kept."""
 MOST_BYTES = 64 << 20
-MOST_WORKSPACES = 24
+MAX_WORKSPACES = 24
 """Of one person; the oldest goes when there are more."""
 WRITE_SECONDS = 0.5
 """How long a change may wait for the next one."""
@@ -192,7 +192,7 @@ class Workspaces:
         for path in self._paths():
             files = path.with_suffix(FILES)
             total += _size_of(files)
-            if total > MOST_FILES_BYTES and (lock := self._locked(path.stem)) is not None:
+            if total > MAX_FILES_BYTES and (lock := self._locked(path.stem)) is not None:
                 with lock:
                     total -= _size_of(files)
                     shutil.rmtree(files, ignore_errors=True)
@@ -246,7 +246,7 @@ class Workspaces:
 
     def _remove_oldest(self) -> None:
         """Room for one more; those that somebody has stay."""
-        for path in self._paths()[MOST_WORKSPACES - 1 :]:
+        for path in self._paths()[MAX_WORKSPACES - 1 :]:
             self._remove(path.stem)
 
 

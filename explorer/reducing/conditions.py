@@ -32,7 +32,7 @@ from explorer.runtime.scratch import own_folder
 DIFFERS, HUNG = "differs", "hung"
 TOLERANCES = {"float64": 1e-6, "float32": 1e-3, "float16": 5e-2, "bfloat16": 2e-1}
 """Largest |a - b| / max |b| of what is one number rounded in another order of summation."""
-LEAST_SCALE = 1e-3
+MIN_SCALE = 1e-3
 """Of max |b|: below it errors count as absolute ones."""
 LAST_LINES = 20
 FILED = "biufc"
@@ -118,7 +118,7 @@ def difference(found: np.ndarray, right: np.ndarray) -> str:
     if not (same | finite).all():
         return _worst(np.where(same | finite, 0.0, np.inf), found, right)
     apart = np.abs(np.where(finite, a - b, 0.0))
-    scale = max(float(np.abs(np.where(finite, b, 0.0)).max()), LEAST_SCALE)
+    scale = max(float(np.abs(np.where(finite, b, 0.0)).max()), MIN_SCALE)
     return _worst(apart, found, right) if apart.max() > limit * scale else ""
 
 

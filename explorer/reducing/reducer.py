@@ -30,7 +30,7 @@ STEPS = (
     simplify_attributes,
     simplify_numbers,
 )
-MOST_ROUNDS = 4
+MAX_ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def reduce(
     trials = Trials(condition, folder, report)
     trials.report("running the whole model", candidate)
     smallest = trials.begin(candidate)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = smallest.digest
         for step in STEPS:
             smallest = step(trials, smallest)

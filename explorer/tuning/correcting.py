@@ -67,9 +67,9 @@ Arrays = list[np.ndarray]
 MOST_EXAMPLES = 256
 MOST_BYTES = 1 << 30
 """Of the values that live at once, in all examples of the walk."""
-MOST_MACS = 20_000_000_000
+MAX_MACS = 20_000_000_000
 """Of all examples of the walk: about a minute."""
-MOST_INPUTS = 2304
+MAX_INPUTS = 2304
 """Of a sum whose weights are rounded together: their moments are a square of them."""
 
 
@@ -316,10 +316,10 @@ class Walk:
         if isinstance(op, MatMulOp) and weight.ndim != 2:
             return None
         rows = grouped(op, weight)
-        if rows.shape[2] > MOST_INPUTS:
+        if rows.shape[2] > MAX_INPUTS:
             self.warnings.append(
                 f"the weights of {identity_of(op)} are rounded to the nearest: {rows.shape[2]} of "
-                f"them make a sum, more than {MOST_INPUTS}"
+                f"them make a sum, more than {MAX_INPUTS}"
             )
             return None
         first = op.operands[0]
@@ -402,6 +402,6 @@ def mean_error(exact: Arrays, found: Arrays, axis: int) -> np.ndarray:
 def sampled(count: int, snapshot: Snapshot) -> list[int]:
     """Numbers of examples that the walk takes, evenly spread, as many as memory and time allow."""
     by_memory = MOST_BYTES // max(2 * snapshot.peak_bytes, 1)
-    by_time = MOST_MACS // max(snapshot.macs, 1)
+    by_time = MAX_MACS // max(snapshot.macs, 1)
     wanted = max(1, min(count, MOST_EXAMPLES, by_memory, by_time))
     return [number * count // wanted for number in range(wanted)]

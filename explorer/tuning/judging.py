@@ -36,7 +36,7 @@ FAR = 8.0
 """How many times as wide as the median a channel's range is, at least, for factors to be tried."""
 ENOUGH_DB = 30.0
 """Of the outputs' signal to noise: what is done to weights is not judged where there are more."""
-LEAST_RATIO = 10**-0.05
+MIN_RATIO = 10**-0.05
 """Of noise to that of the default, for other corrections: half a decibel less."""
 FACTORS = ((SMOOTH,), (CLE,))
 WEIGHTS = (DEFAULT, (), (ADAROUND, BIAS), (BIAS,))
@@ -162,7 +162,7 @@ def ranges_of(table: ThresholdTable) -> dict[str, Range]:
 
 def is_clearly_better(found: Measured, lowest: Measured) -> bool:
     """By half a decibel, and by more than chance."""
-    return found.noise < LEAST_RATIO * lowest.noise and is_better(found, lowest)
+    return found.noise < MIN_RATIO * lowest.noise and is_better(found, lowest)
 
 
 def _program(observed: Observed, corrections: Sequence) -> SimulatedProgram:

@@ -37,7 +37,7 @@ TURN_SECONDS = 0.004
 """Of one turn; shorter kernels run several times in it."""
 MOST_REPEATS = 400
 ROUNDS = 7
-LEAST_LIMIT_SECONDS = 5.0
+MIN_LIMIT_SECONDS = 5.0
 SLOWEST = 200
 """Times as slow as the default: then a candidate counts as hung."""
 TOLERANCE = 1e-5
@@ -141,7 +141,7 @@ class Bench:
             status = "hung" if library.is_late else "failed"
             return Measurement(status=status, reason=library.reason)
         made = self.workload.program(kernel, self.arrays)
-        limit = max(LEAST_LIMIT_SECONDS, SLOWEST * self._seconds)
+        limit = max(MIN_LIMIT_SECONDS, SLOWEST * self._seconds)
         with contextlib.ExitStack() as stack:
             try:
                 executable = stack.enter_context(

@@ -22,7 +22,7 @@ FEW = 1e-3
 """Share of a tensor's numbers that outliers are at most; one number may always be one."""
 GAP = 8.0
 """How many times as large the least of them is as the largest other number, at least."""
-MOST_TENSORS = 5
+MAX_TENSORS = 5
 """That are named; of the rest the number is told."""
 
 
@@ -81,7 +81,7 @@ def outlier_words(
     found: Sequence[Outliers], thresholds: Mapping[str, Threshold], method: str
 ) -> Iterator[str]:
     """A sentence for each tensor: its numbers, the example, and what the method does with them."""
-    for one in found[:MOST_TENSORS]:
+    for one in found[:MAX_TENSORS]:
         threshold = thresholds[one.tensor].threshold
         numbers = "1 number is" if one.count == 1 else f"{one.count:,} numbers are up to"
         example = f"example {one.examples[0]}, counted from 0" if one.examples else "no example"
@@ -97,5 +97,5 @@ def outlier_words(
             f"{one.tensor}: {numbers} {one.largest:g} of {one.of:,}, all others are at most "
             f"{one.rest:g} ({example}{more}): {does}"
         )
-    if len(found) > MOST_TENSORS:
-        yield f"{len(found) - MOST_TENSORS} tensors more have such outliers"
+    if len(found) > MAX_TENSORS:
+        yield f"{len(found) - MAX_TENSORS} tensors more have such outliers"

@@ -30,7 +30,7 @@ PARENTS = 3
 """The best so far, of which relatives are tried."""
 RELATIVES = 3
 """Mutations of which the best predicted one is proposed."""
-MOST_ATTEMPTS = 200
+MAX_ATTEMPTS = 200
 """Mutations without anything new: then there is nothing left to try."""
 
 
@@ -87,7 +87,7 @@ class Proposals:
         found: list[Proposal] = []
         parents = [self.default(), *self._other_schedules()]
         found.extend(parents[1:])
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             if len(found) >= POOL:
                 break
             parent = self.random.choice([*parents, *found])
@@ -114,7 +114,7 @@ class Proposals:
         if not best:
             return None
         found: list[Proposal] = []
-        for _ in range(MOST_ATTEMPTS // RELATIVES):
+        for _ in range(MAX_ATTEMPTS // RELATIVES):
             number = self.random.choice(best)
             made = self._mutated(self._proposed[number], f"mutation of {number}")
             if made is not None:

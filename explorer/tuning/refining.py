@@ -28,10 +28,10 @@ BITS = 8
 FACTORS = (0.7, 0.85, 0.93, 1.08, 1.2)
 """Of the ends of a range that was chosen: what else is tried."""
 MOST_EXAMPLES = 64
-LEAST_EXAMPLES = 8
+MIN_EXAMPLES = 8
 """However large the program is, if there are as many: what is best for four of them need not be for
 others. Fewer ranges are tried then."""
-MOST_CANDIDATES = 12
+MAX_CANDIDATES = 12
 """Of a tensor."""
 BUDGET_MACS = 2e11
 """Multiply-adds of all runs together: half a minute of one core with vectors of 256 bits."""
@@ -39,7 +39,7 @@ LEAST_GAIN = 0.005
 """Of the noise, by which a change must lower it."""
 SAME = 0.02
 """Ranges whose ends differ by less of their width are one candidate."""
-LEAST_RATIO = 1e-9
+MIN_RATIO = 1e-9
 """Of noise to signal in one example: 90 dB are as good as equal."""
 
 Progress = Callable[[str, int, int], None]
@@ -87,8 +87,8 @@ def affordable(program: SimulatedProgram, examples: int) -> tuple[int, int]:
     """How many examples and candidates of each tensor the budget allows for."""
     runs = BUDGET_MACS / max(program.total_macs, 1)
     per_tensor = runs / len(program.tensors)
-    count = int(np.clip(per_tensor / MOST_CANDIDATES, LEAST_EXAMPLES, MOST_EXAMPLES))
-    candidates = int(np.clip(per_tensor / count, 0, MOST_CANDIDATES))
+    count = int(np.clip(per_tensor / MAX_CANDIDATES, MIN_EXAMPLES, MOST_EXAMPLES))
+    candidates = int(np.clip(per_tensor / count, 0, MAX_CANDIDATES))
     return min(count, examples), candidates
 
 
@@ -165,8 +165,8 @@ def measured(actual: Outputs, exact: Outputs) -> Measured:
         wide = b.reshape(len(b), -1).astype(np.float64)
         errors = np.sum((a.reshape(len(a), -1) - wide) ** 2, axis=1)
         signals = np.maximum(np.sum(wide**2, axis=1), 1e-30)
-        logarithms.append(np.log(np.maximum(errors / signals, LEAST_RATIO)))
-        together.append(np.log(max(errors.sum() / signals.sum(), LEAST_RATIO)))
+        logarithms.append(np.log(np.maximum(errors / signals, MIN_RATIO)))
+        together.append(np.log(max(errors.sum() / signals.sum(), MIN_RATIO)))
     each = np.mean(logarithms, axis=0)
     return Measured(each, float(np.exp((np.mean(together) + np.mean(each)) / 2)))
 

@@ -32,7 +32,7 @@ from explorer.tuning.workloads import Workload, workloads_of
 BATCH = 4
 """Candidates that are proposed, compiled and measured together."""
 CONFIRMING_ROUNDS = 21
-MOST_CONFIRMED = 3
+MAX_CONFIRMED = 3
 """Candidates that are measured a second time, the fastest first, until one stays faster."""
 LEAST_GAIN = 0.02
 """A candidate that is not faster by this much does not replace the default."""
@@ -343,7 +343,7 @@ class KernelSearcher:
 def _to_confirm(results: Sequence[Candidate]) -> int | None:
     """The fastest candidate that no second measurement refused; None if the default stays.
 
-    It stays where none is faster, and where `MOST_CONFIRMED` that looked faster still were refused.
+    It stays where none is faster, and where `MAX_CONFIRMED` that looked faster still were refused.
     """
     faster = [number for number, one in enumerate(results) if number and _is_faster(one)]
     best = min(faster, key=lambda number: (results[number].ratio, number), default=None)
@@ -351,7 +351,7 @@ def _to_confirm(results: Sequence[Candidate]) -> int | None:
         return None
     refused = [one for one in results if one.confirmed_us and one.reason]
     tried = sum(one.ratio <= results[best].ratio for one in refused)
-    return best if tried < MOST_CONFIRMED else None
+    return best if tried < MAX_CONFIRMED else None
 
 
 def _is_faster(candidate: Candidate) -> bool:

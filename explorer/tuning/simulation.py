@@ -49,7 +49,7 @@ from explorer.results.program import Program
 from explorer.runtime.native.program import NativeProgram
 
 ALIGNMENT_BYTES = 64
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 Place = tuple[int, int]
 """Offset and size in the block of weights, in bytes."""
 
@@ -177,7 +177,7 @@ class Simulator(Closing):
         self._block = _aligned(program.weights)
         shared = self._block.view()
         shared.flags.writeable = False  # what is constant is not copied: all read this block
-        count = min(workers or os.cpu_count() or 1, MOST_WORKERS)
+        count = min(workers or os.cpu_count() or 1, MAX_WORKERS)
         self._open = [NativeProgram(program.program, shared, isolated=False) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count)
         self._types: dict[str, QuantizedType | None] = {}

@@ -24,7 +24,7 @@ from explorer.app.protocol import (
 )
 from explorer.app.searches import SearchOrder
 from explorer.app.server.serving import opening_link
-from explorer.app.state.opening import MOST_OPEN
+from explorer.app.state.opening import MAX_OPEN
 from explorer.app.state.page_json import searches_json
 from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Uploads
@@ -209,12 +209,12 @@ def test_closing_a_model_drops_its_branches_and_shows_another(page: Visit):
 
 
 def test_at_most_so_many_models_are_open(page: Visit):
-    more = tuple(Choice(f"m{i}", f"m{i}.onnx", f"/m{i}.onnx") for i in range(MOST_OPEN))
+    more = tuple(Choice(f"m{i}", f"m{i}.onnx", f"/m{i}.onnx") for i in range(MAX_OPEN))
     page.page.state = replace(page.state, choices=(*page.state.choices, *more))
-    for number in range(MOST_OPEN):
+    for number in range(MAX_OPEN):
         page.say("open", model=f"m{number}")
         page.worker.finish(max(page.worker.asked))
-    assert len(page.state.branches) == MOST_OPEN
+    assert len(page.state.branches) == MAX_OPEN
     assert page.state.status == "failed"
     assert page.state.error.what == "too many models are open"
 

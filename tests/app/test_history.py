@@ -4,7 +4,7 @@ import pytest
 
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import STAGES, DrawnTrace
-from explorer.app.state.history import MOST_POINTS
+from explorer.app.state.history import MAX_POINTS
 from explorer.app.state.messages import Begun, Compile, Message, Reported
 from explorer.app.state.page_state import PageState
 from explorer.app.state.step import step
@@ -148,10 +148,10 @@ def test_a_name_has_bounds_and_an_empty_one_is_none(text: str):
 
 def test_points_have_a_bound():
     state = OPENED
-    for number in range(MOST_POINTS + 5):
+    for number in range(MAX_POINTS + 5):
         state = after(state, {"kind": "rename", "branch": "1", "name": f"name {number}"})
-    assert len(state.points) == MOST_POINTS
-    assert state.at == MOST_POINTS - 1
+    assert len(state.points) == MAX_POINTS
+    assert state.at == MAX_POINTS - 1
 
 
 def test_points_hold_no_results():

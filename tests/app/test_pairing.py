@@ -18,7 +18,7 @@ from explorer.app.state.messages import (
     UploadArrived,
 )
 from explorer.app.state.page_state import PageState
-from explorer.app.state.pairing import MOST_WAITING
+from explorer.app.state.pairing import MAX_WAITING
 from explorer.app.state.step import step
 from explorer.app.uploads import ASKED, Quota, Upload, UploadRefused, Uploads
 
@@ -103,7 +103,7 @@ def test_of_several_weights_those_of_the_name_are_taken():
 
 def test_only_so_many_wait():
     many = [replace(WEIGHTS, label=f"{n}.caffemodel", path=Path(f"/u/upload_{n}.caffemodel"))
-            for n in range(MOST_WAITING + 1)]  # fmt: skip
+            for n in range(MAX_WAITING + 1)]  # fmt: skip
     state, effects = after(NEW, *many)
 
     assert state.waiting == tuple(many[1:])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from explorer.app.branches import MOST_AWAKE, MOST_BRANCHES
+from explorer.app.branches import MAX_ACTIVE_BRANCHES, MAX_BRANCHES
 from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import (
     STAGES,
@@ -266,7 +266,7 @@ def forked(state: PageState, name: str) -> PageState:
 
 def test_of_many_branches_the_oldest_but_the_first_fall_asleep_and_wake_when_looked_at():
     state = OPENED
-    for number in range(MOST_AWAKE):
+    for number in range(MAX_ACTIVE_BRANCHES):
         state = forked(state, f"pass{number}")
     assert [branch.key for branch in state.branches if branch.is_asleep] == ["2"]
     asleep = state.named("2")
@@ -274,7 +274,7 @@ def test_of_many_branches_the_oldest_but_the_first_fall_asleep_and_wake_when_loo
     assert state.label(asleep) == "without pass0"
     state, todo = step(state, {"kind": "show", "branch": "2"})
     assert todo == [Compile(2, asleep.request, may_be_known=True)]
-    assert (state.status, state.current) == ("working", str(MOST_AWAKE + 1))
+    assert (state.status, state.current) == ("working", str(MAX_ACTIVE_BRANCHES + 1))
     state = after(state, Reported(2, drawn(1)))
     assert (state.status, state.current) == ("idle", "2")
     assert [branch.key for branch in state.branches if branch.is_asleep] == ["3"]
@@ -282,9 +282,9 @@ def test_of_many_branches_the_oldest_but_the_first_fall_asleep_and_wake_when_loo
 
 def test_a_page_has_so_many_branches_and_no_more():
     state = OPENED
-    for number in range(MOST_BRANCHES):
+    for number in range(MAX_BRANCHES):
         state = forked(state, f"pass{number}")
-    assert len(state.branches) == MOST_BRANCHES
+    assert len(state.branches) == MAX_BRANCHES
     assert state.error is not None
     assert "delete some" in state.error.where
 

@@ -17,7 +17,7 @@ from explorer.app.state.step import step
 from explorer.app.uploads import Upload
 from explorer.app.workspaces import (
     MAGIC,
-    MOST_WORKSPACES,
+    MAX_WORKSPACES,
     Workspaces,
     to_bytes,
     workspace_folder,
@@ -262,11 +262,11 @@ def test_the_newest_that_fits_is_taken(kept: Workspaces):
 
 
 def test_only_so_many_are_kept(kept: Workspaces):
-    for _ in range(MOST_WORKSPACES + 3):
+    for _ in range(MAX_WORKSPACES + 3):
         workspace = kept.new()
         workspace.write_soon(LEFT)
         workspace.close()
-    assert len(kept._paths()) == MOST_WORKSPACES
+    assert len(kept._paths()) == MAX_WORKSPACES
 
 
 def with_files(kept: Workspaces, size_bytes: int, written_at: int) -> Path:
@@ -285,7 +285,7 @@ def with_files(kept: Workspaces, size_bytes: int, written_at: int) -> Path:
 def test_sent_files_stay_within_their_bound_and_the_oldest_go(
     kept: Workspaces, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "MOST_FILES_BYTES", 2500)
+    monkeypatch.setattr(module, "MAX_FILES_BYTES", 2500)
     old, newer, newest = (with_files(kept, 1000, at) for at in (1, 2, 3))
     kept.tidy()
     assert not old.exists()

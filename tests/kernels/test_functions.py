@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 import explorer
 
 MIN_NORMAL = float(np.finfo(np.float32).tiny)
-LEAST = 2.0**-149
+MIN_SUBNORMAL = 2.0**-149
 FORMS = ["scalar", "vectors", pytest.param("opencl", marks=pytest.mark.opencl)]
 
 
@@ -136,7 +136,7 @@ def test_functions_are_right_to_a_few_units_in_the_last_place(found, form, name)
     unit = np.spacing(np.maximum(size, MIN_NORMAL).astype(np.float32)).astype(np.float64)
     # Where a result is next to the least normal number one of its factors may be below it.
     bound = np.where(
-        size < 128 * MIN_NORMAL, np.maximum(allowed * unit, 100 * LEAST), allowed * unit
+        size < 128 * MIN_NORMAL, np.maximum(allowed * unit, 100 * MIN_SUBNORMAL), allowed * unit
     )
     worst = int(np.argmax(error / bound))
     assert error[worst] <= bound[worst], f"{name}({X[is_finite][worst]}) is {y[is_finite][worst]}"

@@ -39,7 +39,7 @@ def default_library(workload, default) -> BuiltLibrary:
 @pytest.fixture
 def bench(workload, default, default_library, monkeypatch):
     monkeypatch.setattr(measuring, "TURN_SECONDS", 1e-4)
-    monkeypatch.setattr(measuring, "LEAST_LIMIT_SECONDS", 1.0)
+    monkeypatch.setattr(measuring, "MIN_LIMIT_SECONDS", 1.0)
     with Bench(workload) as opened:
         assert opened.try_default(default, default_library).status == "measured"
         yield opened

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 
 import explorer
 from explorer.quantization.histogram import Histogram
-from explorer.tuning.outliers import MOST_TENSORS, Outliers, outlier_words, outliers_in
+from explorer.tuning.outliers import MAX_TENSORS, Outliers, outlier_words, outliers_in
 
 
 def histogram(*batches):
@@ -46,11 +46,11 @@ def test_numbers_that_are_part_of_the_rest_are_none(numbers):
 
 
 def test_only_some_tensors_are_named():
-    found = [Outliers(f"t{n}", 1, 10, 9.0, 1.0, (n,)) for n in range(MOST_TENSORS + 2)]
+    found = [Outliers(f"t{n}", 1, 10, 9.0, 1.0, (n,)) for n in range(MAX_TENSORS + 2)]
     thresholds = {one.tensor: explorer.quantization.table.Threshold(one.tensor, 1.0, -1.0, 1.0)
                   for one in found}  # fmt: skip
     words = list(outlier_words(found, thresholds, "kl"))
-    assert len(words) == MOST_TENSORS + 1 and words[-1] == "2 tensors more have such outliers"
+    assert len(words) == MAX_TENSORS + 1 and words[-1] == "2 tensors more have such outliers"
     assert "example 3, counted from 0" in words[3] and "kl cuts the range off at 1" in words[3]
 
 

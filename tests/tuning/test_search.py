@@ -283,7 +283,7 @@ def test_where_all_that_looked_faster_were_refused_a_later_call_measures_nothing
     bench.noise = 0.7
     first = run(compiled, 14)[KERNEL]
     refused = [c for c in first.candidates if c.confirmed_us]
-    assert len(refused) == searching.MOST_CONFIRMED
+    assert len(refused) == searching.MAX_CONFIRMED
     bench.measured.clear()
     again = run(compiled, 14)[KERNEL]
     assert (again.candidates, again.chosen) == (first.candidates, 0)

@@ -46,13 +46,13 @@ HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
 PAGE_GONE_MILLISECONDS = 5000
 """How long after its connection ended a page, its worker and its uploads are kept."""
-MOST_NAMES = 4
+MAX_NAMES = 4
 """Of workspaces that a browser may ask for."""
 FILE_PIECE = 600_000
 """Characters of a file in one message."""
 COMPARISONS = ("compare/", "difference/")
 """Chunks that are made of several branches."""
-MOST_ANSWERS = 100
+MAX_ANSWERS = 100
 """That are kept: each is as long as a kernel's assembly."""
 OTHERS = "of/"
 """How keys of chunks begin that are another branch's than the one that is looked at."""
@@ -112,7 +112,7 @@ class ExplorerPage(JSComponent):
             return
         if data.get("kind") == "hello" and self.page is None:
             names = data.get("workspaces")
-            self.page = self.enter(names[:MOST_NAMES] if isinstance(names, list) else [])
+            self.page = self.enter(names[:MAX_NAMES] if isinstance(names, list) else [])
         if self.page is None:
             return
         if data.get("kind") == "hello":
@@ -238,7 +238,7 @@ class ExplorerPage(JSComponent):
                 if text is None:
                     found = described(answer(key, chunk))
                     text = encode(found)
-                    if "error" not in found and len(self._answers) < MOST_ANSWERS:
+                    if "error" not in found and len(self._answers) < MAX_ANSWERS:
                         self._answers[place] = text
             assert document is not None
             call_in_its_loop(document, partial(self._send_chunk, key, text, revision))

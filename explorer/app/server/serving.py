@@ -37,7 +37,7 @@ from explorer.results.decisions import NOTHING, Decisions
 from explorer.views.numbers import format_bytes
 
 TARGETS = ("cpu", "opencl")
-MOST_PAGES = 16
+MAX_PAGES = 16
 """Pages that are open at once: each has a process of its own, which takes 70 MB and more."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -51,7 +51,7 @@ def serve(
     token: str | None = None,
     targets: Sequence[str] = TARGETS,
     decisions: Decisions = NOTHING,
-    most_pages: int = MOST_PAGES,
+    most_pages: int = MAX_PAGES,
     is_fresh: bool = False,
     forgets: bool = False,
     options: Mapping[str, Any] = NOTHING,

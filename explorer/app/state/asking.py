@@ -20,7 +20,7 @@ from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Upload
 from explorer.results.decisions import DIMENSIONS
 
-MOST_SIZE = 1 << 31
+MAX_SIZE = 1 << 31
 
 
 def examine(state: PageState, message: PageMessage) -> Step:
@@ -101,4 +101,4 @@ def _choice(state: PageState, key: object) -> Choice | None:
 def _is_size(size: object) -> bool:
     if isinstance(size, list):
         return len(size) == 2 and all(map(_is_size, size)) and not isinstance(size[0], list)
-    return isinstance(size, int) and not isinstance(size, bool) and 0 <= size < MOST_SIZE
+    return isinstance(size, int) and not isinstance(size, bool) and 0 <= size < MAX_SIZE

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.app.branches import MOST_BRANCHES, Branch
+from explorer.app.branches import MAX_BRANCHES, Branch
 from explorer.app.decisions import request_of
 from explorer.app.protocol import CompileRequest, Failure
 from explorer.app.state.messages import Cancel, Compile, Effect, Forget, Prepare
 from explorer.app.state.page_state import PageState
 
-MOST_NAME = 120
-MOST_NOTE = 4000
+MAX_NAME = 120
+MAX_NOTE = 4000
 """Characters of what a person calls a branch and writes on it."""
 STAYS = "What was shown before stays usable."
 
@@ -31,8 +31,8 @@ def compile_request(state: PageState, request: CompileRequest) -> Step:
     if known is not None:
         state, effects = look_at(state, known.key)
         return replace(state, status="idle", progress=None, error=None), effects
-    if len(state.branches) >= MOST_BRANCHES:
-        reason = f"there are {MOST_BRANCHES} branches, which is the most; delete some of them"
+    if len(state.branches) >= MAX_BRANCHES:
+        reason = f"there are {MAX_BRANCHES} branches, which is the most; delete some of them"
         return refuse(state, reason, what="too many branches are open"), []
     key = state.count + 1
     state = replace(state, count=key, status="working", progress=None, error=None)
@@ -143,7 +143,7 @@ def rename(state: PageState, key: str, name: object) -> PageState:
     branch = state.named(key)
     if branch is None or not isinstance(name, str):
         return state
-    return state.with_branch(replace(branch, name=" ".join(name.split())[:MOST_NAME]))
+    return state.with_branch(replace(branch, name=" ".join(name.split())[:MAX_NAME]))
 
 
 def note(state: PageState, key: str, text: object) -> PageState:
@@ -151,7 +151,7 @@ def note(state: PageState, key: str, text: object) -> PageState:
     branch = state.named(key)
     if branch is None or not isinstance(text, str):
         return state
-    return state.with_branch(replace(branch, note=text.strip()[:MOST_NOTE]))
+    return state.with_branch(replace(branch, note=text.strip()[:MAX_NOTE]))
 
 
 def drop(state: PageState, branches: list[Branch]) -> Step:

@@ -16,7 +16,7 @@ from explorer.app.state.compiling import Step, cancel, drop, look_at
 from explorer.app.state.page_state import PageState
 from explorer.app.state.points import Point
 
-MOST_POINTS = 100
+MAX_POINTS = 100
 
 
 def noted(before: PageState, after: PageState) -> PageState:
@@ -37,7 +37,7 @@ def noted(before: PageState, after: PageState) -> PageState:
         last=after.last,
         is_look=is_look,
     )
-    points = (*past, point)[-MOST_POINTS:]
+    points = (*past, point)[-MAX_POINTS:]
     return replace(after, points=points, at=len(points) - 1)
 
 

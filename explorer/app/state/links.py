@@ -15,7 +15,7 @@ from explorer.app.decisions import request_of
 from explorer.app.protocol import CompileRequest
 from explorer.app.state.page_state import PageState
 
-MOST_NAME = 120
+MAX_NAME = 120
 
 
 def followed(link: object, state: PageState, target: str) -> tuple[CompileRequest, str]:
@@ -28,7 +28,7 @@ def followed(link: object, state: PageState, target: str) -> tuple[CompileReques
     label = link["model"]
     choice = next((choice for choice in state.choices if choice.label == label), None)
     if choice is None:
-        name = label if len(label) <= MOST_NAME else f"{label[:MOST_NAME]}…"
+        name = label if len(label) <= MAX_NAME else f"{label[:MAX_NAME]}…"
         return state.wanted, (
             f"The link is about {name!r}, which is not offered here. If it was opened from a file, "
             "open that file again; files of one page are not reachable from another."

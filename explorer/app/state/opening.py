@@ -30,7 +30,7 @@ from explorer.app.state.pairing import (
 from explorer.app.uploads import ASKED, EDIT, VALUES, Upload
 from explorer.importers.format import weights_suffix_for
 
-MOST_OPEN = 8
+MAX_OPEN = 8
 """Models and traces that are open at once."""
 
 
@@ -165,13 +165,13 @@ def _open_upload(state: PageState, choice: Choice, purpose: str) -> Step:
 
 def has_room(state: PageState) -> bool:
     """Whether one more may be open."""
-    return len(state.open_paths) < MOST_OPEN
+    return len(state.open_paths) < MAX_OPEN
 
 
 def without_room(state: PageState, choice: Choice) -> PageState:
     """Says that too many are open for another one."""
     return refuse(
         state,
-        f"{choice.label!r} is not opened: {MOST_OPEN} are open, which is the most; close one",
+        f"{choice.label!r} is not opened: {MAX_OPEN} are open, which is the most; close one",
         what="too many models are open",
     )

@@ -19,7 +19,7 @@ from explorer.app.state.page_state import PageState
 from explorer.app.uploads import Upload
 from explorer.importers.format import layers_suffix_for
 
-MOST_WAITING = 4
+MAX_WAITING = 4
 Paired = tuple[Choice, list[Effect]]
 """The model of both files, and what makes it one."""
 
@@ -60,8 +60,8 @@ def paired(layers: Path, label: str, weights: Upload) -> Paired:
 def weights_wait(state: PageState, weights: Upload) -> tuple[PageState, list[Effect]]:
     """They are kept until their layers arrive."""
     waiting = (*(w for w in state.waiting if w.label != weights.label), weights)
-    dropped = [w for w in state.waiting if w not in waiting] + [*waiting[:-MOST_WAITING]]
-    state = replace(state, waiting=waiting[-MOST_WAITING:])
+    dropped = [w for w in state.waiting if w not in waiting] + [*waiting[:-MAX_WAITING]]
+    state = replace(state, waiting=waiting[-MAX_WAITING:])
     if not weights.partner:
         missing = f"the file with its layers ({layers_suffix_for(weights.path)})"
         state = lacking(state, weights, "holds weights alone", missing)

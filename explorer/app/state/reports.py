@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.app.branches import MOST_AWAKE, Branch
+from explorer.app.branches import MAX_ACTIVE_BRANCHES, Branch
 from explorer.app.protocol import (
     STAGES,
     CompileRequest,
@@ -92,7 +92,7 @@ def _with_few_awake(state: PageState, key: str) -> Step:
     branch = state.named(key)
     assert branch is not None
     others = [other for other in state.of_path(branch.request.path) if not other.is_asleep]
-    if len(others) <= MOST_AWAKE:
+    if len(others) <= MAX_ACTIVE_BRANCHES:
         return state, []
     tired = (other for other in others[1:] if other.key not in (key, state.current))
     return lull(state, next(tired))

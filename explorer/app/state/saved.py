@@ -16,12 +16,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeGuard
 
-from explorer.app.branches import MOST_BRANCHES, Branch
+from explorer.app.branches import MAX_BRANCHES, Branch
 from explorer.app.catalog import Choice
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.protocol import CompileRequest, DrawnTrace
 from explorer.app.searches import Search, SearchOrder
-from explorer.app.state.history import MOST_POINTS
+from explorer.app.state.history import MAX_POINTS
 from explorer.app.state.page_state import PageState
 from explorer.app.state.points import Look, Point
 
@@ -160,12 +160,12 @@ def restored(
     lost: list[str] = []
     for branch in saved.branches:
         request = _checked(branch.request, paths, state.targets, found)
-        if request is None or not branch.key.isdecimal() or len(branches) >= 10 * MOST_BRANCHES:
+        if request is None or not branch.key.isdecimal() or len(branches) >= 10 * MAX_BRANCHES:
             lost.append(branch.key)
         else:
             branches[branch.key] = Branch(branch.key, request, DrawnTrace(_head(branch), {}))
     present = _point(saved.present, branches, state.choices)
-    points = tuple(_point(point, branches, state.choices) for point in saved.points[-MOST_POINTS:])
+    points = tuple(_point(point, branches, state.choices) for point in saved.points[-MAX_POINTS:])
     keys = [branch.key for branch in present.branches]
     current = next((branch for branch in present.branches if branch.key == present.current), None)
     current = current or (present.branches[-1] if present.branches else None)
@@ -320,16 +320,16 @@ def are_looks(value: object) -> TypeGuard[Mapping[str, Look]]:
     """Whether a page sends looks: a few short names with short values."""
     return (
         isinstance(value, Mapping)
-        and len(value) <= MOST_LOOKS
-        and all(isinstance(name, str) and len(name) <= MOST_LOOK for name in value)
+        and len(value) <= MAX_LOOKS
+        and all(isinstance(name, str) and len(name) <= MAX_LOOK for name in value)
         and all(_is_look(look) for look in value.values())
     )
 
 
 def _is_look(value: Look | object) -> bool:
-    return isinstance(value, str | int | float) and len(str(value)) <= MOST_LOOK
+    return isinstance(value, str | int | float) and len(str(value)) <= MAX_LOOK
 
 
-MOST_LOOKS = 60
-MOST_LOOK = 60
-MOST_PLACE = 8000
+MAX_LOOKS = 60
+MAX_LOOK = 60
+MAX_PLACE = 8000

@@ -7,7 +7,7 @@ from pathlib import Path
 from explorer.app.protocol import CompileRequest, SaveOrder
 from explorer.app.state.messages import PageMessage
 from explorer.app.state.page_state import PageState
-from explorer.app.state.saved import MOST_PLACE
+from explorer.app.state.saved import MAX_PLACE
 from explorer.traces.tables import FRAMES
 
 IR, SAMPLES = "ir", "samples"
@@ -21,7 +21,7 @@ def save_order(state: PageState, message: PageMessage) -> tuple[CompileRequest, 
     what, form, place = message.get("what"), message.get("form", FORMS[0]), message.get("place", "")
     if branch is None or what not in (*FILES, *FRAMES) or form not in FORMS:
         return None
-    if not isinstance(place, str) or len(place) > MOST_PLACE:
+    if not isinstance(place, str) or len(place) > MAX_PLACE:
         return None
     after = str(message.get("after", ""))
     if what == SAMPLES and branch.request.is_trace:

@@ -60,12 +60,12 @@ from explorer.app.state.messages import (
 from explorer.app.state.opening import begin, close_choice, follow, open_choice, upload_arrived
 from explorer.app.state.page_state import PageState
 from explorer.app.state.reports import reported
-from explorer.app.state.saved import MOST_PLACE, are_looks
+from explorer.app.state.saved import MAX_PLACE, are_looks
 from explorer.app.state.searching import bisect, cancel_search, search
 from explorer.app.state.timing import cancel_turns, time_in_turns
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, too_large
 
-MOST_NAME = 120
+MAX_NAME = 120
 
 
 def step(state: PageState, message: Message) -> Step:
@@ -107,7 +107,7 @@ def _dismiss(state: PageState) -> PageState:
 
 
 def _unreadable(state: PageState, message: PageMessage) -> PageState:
-    name = str(message.get("name", ""))[:MOST_NAME]
+    name = str(message.get("name", ""))[:MAX_NAME]
     return refuse(state, f"the browser could not read {name!r}: is it a folder, or was it moved?")
 
 
@@ -128,7 +128,7 @@ def _looks(state: PageState, message: PageMessage) -> PageState:
 
 def _place(state: PageState, message: PageMessage) -> PageState:
     place = message.get("place")
-    fits = isinstance(place, str) and len(place) <= MOST_PLACE
+    fits = isinstance(place, str) and len(place) <= MAX_PLACE
     return replace(state, place=place) if fits else state
 
 

@@ -48,7 +48,7 @@ ORDERED = (SEARCH, TURNS)
 """What tells how far it is under a key of its own."""
 MEASURED = "profile"
 """The stage whose results depend on what else the machine does."""
-MOST_MEASUREMENTS = 3
+MAX_MEASUREMENTS = 3
 NOT_AT_FIRST = ("links", "insights")
 """Chunks for which whole programs are gone through, and which the first picture does without."""
 
@@ -353,7 +353,7 @@ class Worker:
     def _made(self, task: Task, stage: str) -> Trace:
         """The trace after a stage. Times taken while something was compiled are taken again."""
         progress = self._progress(task, stage)
-        for _ in range(MOST_MEASUREMENTS - 1):
+        for _ in range(MAX_MEASUREMENTS - 1):
             holds = self._background.holds
             trace = self._compiler.stage(task.request, stage, progress)
             if stage != MEASURED or holds == self._background.holds:

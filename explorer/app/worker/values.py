@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LABELS = "labels"
 TEXTS = (".txt", ".csv")
-MOST_LABEL_BYTES = 64 * 2**20
+MAX_LABEL_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_labels(file: Path) -> np.ndarray:
     hint = "numpy.save(file, labels), or one whole number a line"
     if not file.is_file():
         raise InputError("no such file", file=str(file), hint="check the path")
-    if file.stat().st_size > MOST_LABEL_BYTES:
+    if file.stat().st_size > MAX_LABEL_BYTES:
         raise InputError("too many labels", file=str(file), hint="use fewer samples")
     with reading_file(file, "file of labels", hint=hint, kind=InputError):
         if file.suffix.lower() in TEXTS:

@@ -13,7 +13,7 @@ from explorer.reducing.candidate import Candidate
 from explorer.reducing.graphs import changed, copied
 from explorer.reducing.trials import Trials
 
-MOST = 1000
+MAX_COST_OF_NUMBER = 1000
 """What one number of an attribute counts at most."""
 
 
@@ -71,5 +71,5 @@ def _cost_of(node: NodeProto) -> float:
     cost = float(len(node.input))
     for attribute in node.attribute:
         numbers = [attribute.i, attribute.f, *attribute.ints, *attribute.floats]
-        cost += 1 + sum(min(abs(number), MOST) for number in numbers)
+        cost += 1 + sum(min(abs(number), MAX_COST_OF_NUMBER) for number in numbers)
     return cost

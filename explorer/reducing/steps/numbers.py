@@ -14,7 +14,7 @@ from explorer.reducing.candidate import Candidate
 from explorer.reducing.graphs import changed, copied
 from explorer.reducing.trials import Trials
 
-MOST_ROUNDED = 4
+MAX_ROUNDED = 4
 """Largest whole number that others are rounded to."""
 MOST_PARTS = 16
 """Parts of a tensor of which each is set to zero by itself."""
@@ -60,8 +60,8 @@ def _plainer(array: np.ndarray) -> Iterator[np.ndarray]:
         return
     with np.errstate(all="ignore"):
         zeros, ones = np.zeros_like(array), np.ones_like(array)
-        numbers = np.nan_to_num(array.astype(np.float64), posinf=MOST_ROUNDED, neginf=-MOST_ROUNDED)
-        rounded = np.clip(np.rint(numbers), -MOST_ROUNDED, MOST_ROUNDED).astype(array.dtype)
+        numbers = np.nan_to_num(array.astype(np.float64), posinf=MAX_ROUNDED, neginf=-MAX_ROUNDED)
+        rounded = np.clip(np.rint(numbers), -MAX_ROUNDED, MAX_ROUNDED).astype(array.dtype)
     for found in (zeros, ones, rounded):
         if _cost(found) < _cost(array):
             yield found
@@ -70,7 +70,7 @@ def _plainer(array: np.ndarray) -> Iterator[np.ndarray]:
 def _cost(array: np.ndarray) -> float:
     """Numbers that are not 0, those that are not 1 twice, those that are no small ones thrice."""
     numbers = array.astype(np.float64)
-    is_small = (np.rint(numbers) == numbers) & (np.abs(numbers) <= MOST_ROUNDED)
+    is_small = (np.rint(numbers) == numbers) & (np.abs(numbers) <= MAX_ROUNDED)
     return float(np.sum(numbers != 0) + np.sum((numbers != 0) & (numbers != 1)) + np.sum(~is_small))
 
 

@@ -19,7 +19,7 @@ from explorer.reducing.graphs import changed, copied
 from explorer.reducing.trials import Trials
 
 Axis = tuple[str, int]
-MOST_PAIRS = 40
+MAX_PAIRS = 40
 """Of axes of one size, tried for one size."""
 SIZE_TYPES = (TensorProto.INT64, TensorProto.INT32)
 """Of constants that may hold sizes themselves."""
@@ -43,7 +43,7 @@ def shrink_sizes(trials: Trials, candidate: Candidate) -> Candidate:
 
 def _smaller(candidate: Candidate, size: int) -> Iterator[Candidate]:
     groups = _axes(candidate).get(size, [])
-    pairs = list(combinations(groups, 2))[:MOST_PAIRS] if len(groups) > 2 else []
+    pairs = list(combinations(groups, 2))[:MAX_PAIRS] if len(groups) > 2 else []
     chosen = [groups, *([axis] for axis in groups if len(groups) > 1), *map(list, pairs)]
     targets = (1, 2, size // 2, size * 3 // 4, size * 7 // 8, *([size - 1] if size <= 8 else ()))
     for target in dict.fromkeys(targets):

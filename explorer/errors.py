@@ -93,7 +93,7 @@ class UnsupportedError(ExplorerError):
         return "\n".join([super().__str__(), *(f"  - {line}" for line in grouped(self.problems))])
 
 
-MOST_PLACES = 3
+MAX_PLACES = 3
 """Names of the nodes that share a problem."""
 
 
@@ -113,8 +113,8 @@ def grouped(problems: Sequence[str]) -> list[str]:
 
 def _in_places(what: str, problems: Sequence[str]) -> str:
     places = [problem.partition(": ")[0] for problem in problems]
-    shown = ", ".join(place.removeprefix("node ") for place in places[:MOST_PLACES])
-    rest = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+    shown = ", ".join(place.removeprefix("node ") for place in places[:MAX_PLACES])
+    rest = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
     kind = "nodes" if all(place.startswith("node ") for place in places) else "places"
     return f"{what} ({len(places)} {kind}: {shown}{rest})"
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LEAST_SECONDS = 0.5
+MIN_SECONDS = 0.5
 """Smaller differences are noise."""
 
 
@@ -82,7 +82,7 @@ def compare(
     changes = []
     for name, duration in after.items():
         old = before[name].processor if name in before else 0.0
-        if duration.processor > max(factor * old, old + LEAST_SECONDS):
+        if duration.processor > max(factor * old, old + MIN_SECONDS):
             changes.append((name, old, duration.processor))
     return sorted(changes, key=lambda change: change[1] - change[2])
 

@@ -40,7 +40,7 @@ SAMPLES = REPOSITORY / "sample_models"
 browsing = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "browsing.py")))
 jupyterlab = SimpleNamespace(**run_path(str(REPOSITORY / "tests" / "jupyterlab.py")))
 
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 """Of one picture, so that the README loads quickly."""
 COLOURS = 256
 """Of a picture, whose pixels take a byte each so; text and areas look as on the screen."""
@@ -85,8 +85,8 @@ def picture(page: Page, path: Path) -> None:
     shot.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     size_bytes = path.stat().st_size
     print(f"{path.name}: {size_bytes / 1000:.0f} kB", flush=True)
-    if size_bytes > MOST_BYTES:
-        sys.exit(f"{path} has {size_bytes:,} bytes; at most {MOST_BYTES:,} are wanted")
+    if size_bytes > MAX_BYTES:
+        sys.exit(f"{path} has {size_bytes:,} bytes; at most {MAX_BYTES:,} are wanted")
 
 
 def picture_of_explorer(browser: Browser, path: Path) -> None:

@@ -32,7 +32,7 @@ from explorer.targets.core_families import core_family
 CORES = ("zen4", "sapphire_rapids", "haswell", "neoverse_v1")
 MODELS = NAMES[:10]
 """Those of floats; the others are parts of quantized ones."""
-MOST_FINDINGS = 40
+MAX_FINDINGS = 40
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     print()
-    for line in (*table(kept.all), "", *totals(kept.all), "", *findings(kept.all, MOST_FINDINGS)):
+    for line in (*table(kept.all), "", *totals(kept.all), "", *findings(kept.all, MAX_FINDINGS)):
         print(line)
     return 0
 

@@ -12,7 +12,7 @@ from explorer.results import LoopPorts, PortsRecord
 from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.ports import KINDS, TOLERANCE
 
-LEAST_SHARE = 0.005
+MIN_SHARE = 0.005
 """Of a program's cycles: what takes less is not among the findings."""
 
 
@@ -149,7 +149,7 @@ def findings(rows: Sequence[Judged], most: int) -> list[str]:
         (loop.share * (1 - loop.peak_cycles / loop.cycles), row, loop)
         for row in rows
         for loop in row.multiplying
-        if loop.share >= LEAST_SHARE and (loop.should_multiply or loop.spills)
+        if loop.share >= MIN_SHARE and (loop.should_multiply or loop.spills)
     ]
     found.sort(key=lambda each: -each[0])
     lines = []

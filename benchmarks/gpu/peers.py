@@ -26,7 +26,7 @@ from explorer.runtime.vendors import vendor_variables
 CHILD = Path(__file__).resolve().parent / "peer_child.py"
 ENVIRONMENT = {"tinygrad-cl": {"DEV": "CL"}, "tinygrad-cuda": {"DEV": "CUDA"}}
 PROBE_SECONDS = 60.0
-LEAST_SECONDS = 5.0
+MIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def measure_peers(
         for peer in peers:
             answer = peer.ask(
                 ["measure", peer.name, str(file), str(arrays), names, str(repeats)],
-                max(LEAST_SECONDS, seconds),
+                max(MIN_SECONDS, seconds),
             )
             milliseconds = answer.get("milliseconds", float("nan"))
             assert isinstance(milliseconds, float)

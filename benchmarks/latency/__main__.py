@@ -38,7 +38,7 @@ from rows import Row, Rows, class_of, from_json, means
 
 from explorer.cli.latency import EXACT, LITERT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import environment
-from explorer.compilation.measurements.rounds import LEAST_CALLS
+from explorer.compilation.measurements.rounds import MIN_CALLS
 from explorer.errors import ExplorerError
 
 FOLDER = Path(__file__).resolve().parent
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     rows = Rows(chosen.output, processor := here())
-    rounds = max(1, math.ceil(chosen.repeats / LEAST_CALLS))
+    rounds = max(1, math.ceil(chosen.repeats / MIN_CALLS))
     print("\n".join(table([processor])) + "\n")
     print(_header(peers))
     with busy_processes(chosen.busy):

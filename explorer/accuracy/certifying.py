@@ -24,7 +24,7 @@ Values = Mapping[str, np.ndarray]
 CERTIFIED = 1e-5
 """Largest `max_relative` between both float64 results. Not smaller: what this compiler computes as
 one operation may have an input that the node has in the oracle's float32."""
-MOST_NODES = 400
+MAX_NODES = 400
 """Asked of one model; more of them differ only when something is wrong altogether."""
 
 
@@ -40,7 +40,7 @@ def uncertified(model: SourceModel, inputs: Values, oracle: Values, results: Val
     if not makers:
         return f"there is no reference implementation for {model.format}"
     nodes = {makers[name].outputs[0]: makers[name] for name in results if name in makers}
-    if len(nodes) > MOST_NODES:
+    if len(nodes) > MAX_NODES:
         return f"{len(nodes)} nodes differ from the oracle"
     needed = {name for node in nodes.values() for name in node.inputs if name}
     same = {name: _passed_on(name, makers) for name in needed}

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.accuracy.exact import Judge, expected_values
-from explorer.accuracy.measuring import MOST_DETAILS, Measurements
+from explorer.accuracy.measuring import MAX_DETAILS, Measurements
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.accuracy.steps import MOST_TIES
+from explorer.accuracy.steps import MAX_TIES
 from explorer.accuracy.ties import (
     OUTPUT,
     QUANTIZER,
@@ -71,10 +71,10 @@ def compare(
     tolerance: float,
     with_isolated: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
-    most_details: int = MOST_DETAILS,
+    most_details: int = MAX_DETAILS,
     exact: Judge | None = None,
     may_tie: Collection[str] | None = None,
-    most_ties: float = MOST_TIES,
+    most_ties: float = MAX_TIES,
 ) -> AccuracyReport:
     """Runs every subject and compares each value that has an origin.
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 Noise = Callable[[Sequence[str]], float]
 """Noise to signal of the outputs with these layers quantized and all others in floats."""
-MOST_RUNS = 32
+MAX_RUNS = 32
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Found:
     """Whether no other can cost more, as far as noise grows with what is quantized."""
 
 
-def costliest(layers: Sequence[str], noise: Noise, most_runs: int = MOST_RUNS) -> Found | None:
+def costliest(layers: Sequence[str], noise: Noise, most_runs: int = MAX_RUNS) -> Found | None:
     """The layer that adds most noise by itself; None where there are none.
 
     most_runs: after so many only the noisier half is divided any further.

@@ -26,7 +26,7 @@ VALUE_BINS = 40
 SMALLEST_DECADE, LARGEST_DECADE = -10, 1
 BINS_PER_DECADE = 4
 ERROR_BINS = (LARGEST_DECADE - SMALLEST_DECADE) * BINS_PER_DECADE
-MOST_WORST = 8
+MAX_WORST = 8
 BLOCK = 1 << 16
 
 
@@ -151,7 +151,7 @@ def special_counts(values: Floats) -> tuple[int, int, int]:
 
 def worst_places(difference: Floats) -> list[int]:
     """Places of the largest differences, the largest first, of equal ones the first."""
-    count = min(MOST_WORST, int(np.count_nonzero(difference)))
+    count = min(MAX_WORST, int(np.count_nonzero(difference)))
     if not count:
         return []
     smallest = least_of_largest(difference, count)

@@ -25,7 +25,7 @@ from explorer.accuracy.metrics import tensor_error
 from explorer.ir.origins import Origin
 from explorer.results import PassAccuracy, TensorDetail, TensorError
 
-MOST_DETAILS = 4000
+MAX_DETAILS = 4000
 """Details that are kept, about 1 kB each; of more, those with the largest errors."""
 
 Key = tuple[Origin, str, tuple[int, ...], bytes]
@@ -43,7 +43,7 @@ class Measurements:
     """Errors and details of tensors against those of the source model by name."""
 
     def __init__(
-        self, reference: Mapping[str, np.ndarray], most_details: int = MOST_DETAILS
+        self, reference: Mapping[str, np.ndarray], most_details: int = MAX_DETAILS
     ) -> None:
         self._reference = reference
         self._most = most_details

@@ -25,7 +25,7 @@ from explorer.ir.top.support.quantized_scalars import real_array
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.results import NearTie
 
-MOST_TIES = 0.02
+MAX_TIES = 0.02
 """Share of a tensor's elements that may differ by a step."""
 FEW = 4
 """So many may always differ, in a tensor of few elements."""
@@ -44,7 +44,7 @@ def rounding_ties(
     expected: Mapping[str, np.ndarray],
     quantizers: Collection[str] = (),
     may_tie: Collection[str] | None = None,
-    most_ties: float = MOST_TIES,
+    most_ties: float = MAX_TIES,
 ) -> list[tuple[str, NearTie]]:
     """Quantized values, by name, that differ from the expected ones by ties of rounding only.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.accuracy.steps import MOST_TIES, rounding_ties
+from explorer.accuracy.steps import MAX_TIES, rounding_ties
 from explorer.ir.evaluation import entry_function, entry_return, output_names
 from explorer.ir.operation import TopOperation
 from explorer.ir.program import Snapshot
@@ -46,7 +46,7 @@ def near_ties(
     expected: Values,
     searches: Mapping[str, TopOperation] | None = None,
     may_tie: Collection[str] | None = None,
-    most_ties: float = MOST_TIES,
+    most_ties: float = MAX_TIES,
 ) -> tuple[Tie, ...]:
     """Indices that differ from the expected ones where the candidates are equally good, and
     quantized numbers that differ by a step where rounding may go either way (`steps.py`).

@@ -23,7 +23,7 @@ MAX_ACTIVE_BRANCHES = 12
 """Branches of one model whose results are held; of more the oldest ones fall asleep."""
 MAX_BRANCHES = 60
 """Of one page."""
-MOST_COMPARED = 4
+MAX_COMPARED = 4
 """Branches side by side."""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.app.branches import MOST_COMPARED, Branch, ResultStore, compared, difference
+from explorer.app.branches import MAX_COMPARED, Branch, ResultStore, compared, difference
 from explorer.app.later_chunks import LaterChunks
 from explorer.app.protocol import (
     CompileRequest,
@@ -151,7 +151,7 @@ class Page:
         """
         state = self.state
         branches = [state.named(key) for key in dict.fromkeys(keys)]
-        if not 2 <= len(branches) <= MOST_COMPARED or None in branches:
+        if not 2 <= len(branches) <= MAX_COMPARED or None in branches:
             return None
         present = [branch for branch in branches if branch is not None]
         asleep = [branch for branch in present if branch.is_asleep]

@@ -47,7 +47,7 @@ FILES = ".files"
 """Of the folder with what a page sent."""
 MAX_FILES_BYTES = 2 << 30
 """Of all that pages sent and that is kept."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 MAX_WORKSPACES = 24
 """Of one person; the oldest goes when there are more."""
 WRITE_SECONDS = 0.5
@@ -266,8 +266,8 @@ def to_bytes(saved: SavedWorkspace) -> bytes:
 
 def read_workspace(path: Path) -> SavedWorkspace:
     """What lies in a file; ValueError, OSError or RecursionError where that is damaged."""
-    content = read_private(path, MOST_BYTES)
-    if len(content) > MOST_BYTES:
+    content = read_private(path, MAX_BYTES)
+    if len(content) > MAX_BYTES:
         raise ValueError("it is larger than any workspace")
     return from_json(SavedWorkspace, json.loads(unsealed(MAGIC, content, "workspace")))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from explorer.targets import Target
     from explorer.targets.capabilities import Capabilities
 
-MOST_LANES = 16
+MAX_LANES = 16
 """Of OpenCL C's vector types."""
 
 
@@ -62,7 +62,7 @@ class OpenCLBackend(Backend):
         if device is None:
             return super().vector_floats(device, target)
         core = core_at_hand() if device.processor == "cpu" else None
-        return max(4, min(MOST_LANES, device.vector_floats if core is None else core.lanes))
+        return max(4, min(MAX_LANES, device.vector_floats if core is None else core.lanes))
 
     def threads_on(self, device: DeviceRecord | None, threads: int) -> int | None:
         is_processor = device is None or device.processor == "cpu"

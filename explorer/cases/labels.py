@@ -17,7 +17,7 @@ from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.importers.arrays import read_arrays
 
-MOST_EXAMPLES = 2000
+MAX_EXAMPLES = 2000
 
 
 def read_examples(labels: Labels, folder: Path) -> Iterator[tuple[np.ndarray, int]]:
@@ -51,5 +51,5 @@ def _examples(labels: Labels, folder: Path, path: Path) -> Iterator[tuple[np.nda
 
 
 def _check_count(number: int, path: Path) -> None:
-    if number >= MOST_EXAMPLES:
-        raise InputError(f"more than {MOST_EXAMPLES} examples", file=str(path))
+    if number >= MAX_EXAMPLES:
+        raise InputError(f"more than {MAX_EXAMPLES} examples", file=str(path))

@@ -24,7 +24,7 @@ from explorer.errors import InputError
 from explorer.files import reading_file
 from explorer.importers.arrays import read_arrays
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Of a file."""
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 _PICKLED = {
@@ -57,8 +57,8 @@ def file_in(folder: Path, name: str) -> Path:
         raise InputError("it lies outside of the models' folder", file=str(path))
     if not path.is_file():
         raise InputError("no such file", file=str(path), hint="check the path")
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"it is larger than {MOST_BYTES:,} bytes", file=str(path))
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"it is larger than {MAX_BYTES:,} bytes", file=str(path))
     return path
 
 
@@ -100,8 +100,8 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 def _read_pickled(path: Path, name: str) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(path) as archive:
-        if archive.getinfo(f"{name}.npy").file_size > MOST_BYTES:
-            raise InputError(f"array {name!r} is larger than {MOST_BYTES:,} bytes")
+        if archive.getinfo(f"{name}.npy").file_size > MAX_BYTES:
+            raise InputError(f"array {name!r} is larger than {MAX_BYTES:,} bytes")
         content = io.BytesIO(archive.read(f"{name}.npy"))
     np.lib.format.read_magic(content)
     np.lib.format.read_array_header_1_0(content)

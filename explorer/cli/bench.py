@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
     from explorer.backends import backend_of
     from explorer.cli.models import VARIANT, with_weights
-    from explorer.compilation.measurements.rounds import LEAST_CALLS, Calls, take_turns
+    from explorer.compilation.measurements.rounds import MIN_CALLS, Calls, take_turns
     from explorer.runtime.cache import default_cache
     from explorer.runtime.remembering import remembering
     from explorer.session import ModelSource, start
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         sides = [ours, *open_peers(against, model, inputs, arguments.threads, stack)]
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
-        rounds = math.ceil(arguments.repeats / LEAST_CALLS)
+        rounds = math.ceil(arguments.repeats / MIN_CALLS)
         timings = take_turns(sides, rounds, progress)
         launches = statistics.median(executable.time(own, LAUNCH_REPEATS))
     summary = {

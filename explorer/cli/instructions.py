@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
     from explorer.results.runs.counted import CountedRun
 
-MOST_REASONS = 12
+MAX_REASONS = 12
 """Operations of the host that are listed; of the rest the number is said."""
 
 
@@ -38,7 +38,7 @@ def run_lines(found: CountedRun) -> list[str]:
 def host_lines(compiled: Compiled) -> list[str]:
     """Each operation that the target does not run, who does, and the reason."""
     operations = compiled.placed_elsewhere
-    lines = [f"  {name} on {on}: {reason}" for name, on, reason in operations[:MOST_REASONS]]
+    lines = [f"  {name} on {on}: {reason}" for name, on, reason in operations[:MAX_REASONS]]
     if rest := len(operations) - len(lines):
         lines.append(f"  and {rest} more")
     return [_head(compiled, len(operations)), *lines] if operations else []

@@ -15,7 +15,7 @@ from explorer.importers.arrays import arrays_as_npz, quote_name, read_arrays, un
 from explorer.ir.inspection.printing import parse
 from explorer.ir.weights import Weights
 
-MOST_TEXT_BYTES = 256 * 2**20
+MAX_TEXT_BYTES = 256 * 2**20
 
 
 def used_weights(module: ModuleOp) -> list[str]:
@@ -37,9 +37,9 @@ def read_snapshot(path: Path) -> tuple[ModuleOp, Weights]:
     """IR text and, where there are some beside it, its weights. ModelError where it is no IR."""
     if not path.is_file():
         raise ModelError("no such file", file=str(path), hint="check the path")
-    if path.stat().st_size > MOST_TEXT_BYTES:
+    if path.stat().st_size > MAX_TEXT_BYTES:
         raise ModelError(
-            f"IR text has at most {MOST_TEXT_BYTES:,} bytes",
+            f"IR text has at most {MAX_TEXT_BYTES:,} bytes",
             file=str(path),
             hint="weights belong into a .weights.npz beside it",
         )

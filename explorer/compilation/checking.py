@@ -14,7 +14,7 @@ from explorer.accuracy.comparison import ISOLATED, Runner, Subject, Values, comp
 from explorer.accuracy.exact import ExactReference, Judge
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
-from explorer.accuracy.steps import MOST_TIES
+from explorer.accuracy.steps import MAX_TIES
 from explorer.accuracy.ties import OUTPUT
 from explorer.compilation.at_sizes import is_smaller, smaller_subject, with_lowest
 from explorer.compilation.checking_quantized import (
@@ -95,7 +95,7 @@ class Accuracy:
                 most_details=0,
                 exact=self.exact if expected is self.expected else None,
                 may_tie=self._ties_at(index),
-                most_ties=self.quantized.most_ties_at(index) if self.quantized else MOST_TIES,
+                most_ties=self.quantized.most_ties_at(index) if self.quantized else MAX_TIES,
             )
             return report.passed
 
@@ -221,7 +221,7 @@ def check(
         expected: Values,
         exact: Judge | None,
         may_tie: Collection[str] | None = None,
-        most_ties: float = MOST_TIES,
+        most_ties: float = MAX_TIES,
     ) -> AccuracyReport:
         return compare(
             subjects,

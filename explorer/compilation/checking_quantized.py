@@ -40,7 +40,7 @@ from explorer.accuracy.comparison import ISOLATED, Subject, with_outputs
 from explorer.accuracy.exact import ExactReference, Judge, Neighbours
 from explorer.accuracy.metrics import is_right, tensor_error
 from explorer.accuracy.stages import quantization_errors
-from explorer.accuracy.steps import MOST_TIES
+from explorer.accuracy.steps import MAX_TIES
 from explorer.accuracy.ties import OUTPUT, Values
 from explorer.ir.evaluation import outputs_by_name
 from explorer.ir.program import Snapshot
@@ -72,7 +72,7 @@ class Compared(Protocol):
         expected: Values,
         exact: Judge | None,
         may_tie: Collection[str] | None = None,
-        most_ties: float = MOST_TIES,
+        most_ties: float = MAX_TIES,
     ) -> AccuracyReport: ...
 
 
@@ -173,7 +173,7 @@ class QuantizedReference:
     def most_ties_at(self, index: int) -> float:
         """Share of a tensor's elements that may differ by a step in the program behind a pass."""
         is_chosen = bool(self.changed_scheme) and self.first <= index <= self.meaning
-        return TWICE_ROUNDED if is_chosen else MOST_TIES
+        return TWICE_ROUNDED if is_chosen else MAX_TIES
 
 
 def quantizing_pass(compilation: Compiled) -> str | None:
@@ -298,9 +298,9 @@ def _check_scheme(
             most_ties,
         )
         for start, end, judge, most_ties in (
-            (0, first, exact, MOST_TIES),
+            (0, first, exact, MAX_TIES),
             (first, meaning + 1, exact, TWICE_ROUNDED),
-            (meaning + 1, len(subjects), None, MOST_TIES),
+            (meaning + 1, len(subjects), None, MAX_TIES),
         )
     )
     chosen = _without_details(chosen)

@@ -33,7 +33,7 @@ from explorer.runtime.cache.requests import ProgramRequest, Sizes, preview_of
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
 
-MOST_CONTENT_BYTES = 1 << 16
+MAX_CONTENT_BYTES = 1 << 16
 """Of an input that decides a shape."""
 CLOCK_NS = 20_000_000
 """How much later than it was written a file may say that it was: a tick of the system."""
@@ -154,7 +154,7 @@ def fixed_contents(
         if array is None:
             contents.append(FixedContent(name, None))
             continue
-        if array.nbytes > MOST_CONTENT_BYTES:
+        if array.nbytes > MAX_CONTENT_BYTES:
             return None
         contents.append(FixedContent(name, array.tobytes().hex(), preview_of(array)))
     return tuple(contents)

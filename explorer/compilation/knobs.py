@@ -20,7 +20,7 @@ from explorer.compilation.custom_passes.pipelines import Order
 from explorer.compilation.running import Run
 from explorer.compilation.settings.forking import planner_name
 from explorer.compilation.settings.settings import Settings, machine_lanes, rule_names
-from explorer.ir.requantization import MOST_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
+from explorer.ir.requantization import MAX_MULTIPLIER_BITS, ROUNDINGS, SCHEMES, Requantization
 from explorer.ir.rewriting.passes import KNOBS, Pass, PassResult
 from explorer.memory.choosing import default_planners
 from explorer.memory.pinned import PinnedPlanner
@@ -102,7 +102,7 @@ def _requantization_knobs(how: Requantization) -> Iterator[Knob]:
     yield Knob(f"{head}.scheme", how.scheme, SCHEMES, "how sums of integers become narrow again")
     yield Knob(f"{head}.rounding", how.rounding, ROUNDINGS, "of what lies between two integers")
     why = "of the factor that the scheme multiplier_shift multiplies with, sign included"
-    bits = (8, 16, 24, MOST_MULTIPLIER_BITS)
+    bits = (8, 16, 24, MAX_MULTIPLIER_BITS)
     legal = bits if how.multiplier_bits in bits else (*bits, how.multiplier_bits)
     yield Knob(f"{head}.multiplier_bits", how.multiplier_bits, legal, why)
 

@@ -28,7 +28,7 @@ from explorer.ir.structure import DEVICE, HOST, HOST_REASON, SIZED
 from explorer.ir.types import element_type_of, is_static, tensor_type
 from explorer.passes.sizes.infer_shapes import infer_function
 
-LEAST_MACS = 1_000_000
+MIN_MACS = 1_000_000
 """Multiply-adds of one run: NumPy does fewer before a compiler has started."""
 
 
@@ -81,7 +81,7 @@ def _bound(host: HostFunction, arguments: Sequence[np.ndarray]) -> PassResult:
             f"{host.name} are there"
         )
     macs = module_macs(module)
-    if macs < LEAST_MACS:
+    if macs < MIN_MACS:
         raise UnsupportedError(f"{macs:,} multiply-adds in {host.name} are not worth compiling")
     snapshot = Snapshot(module, weights, "top", execute_compiled)
     what = f"{host.name}, whose arguments have these sizes in a run."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROUNDS = 8
 SPREAD = (10, 50, 90)
 """Percentiles over the rounds: four of five lie between the outer two."""
-LEAST_ROUNDS = 4
+MIN_ROUNDS = 4
 """Fewer say nothing of their spread."""
 
 
@@ -67,8 +67,8 @@ def measure_in_turns(
     """All get the same inputs where they take the same. InputError for less than two of them."""
     if len(compilations) < 2:
         raise InputError("measuring in turns takes two compilations", hint="c.time_against(d)")
-    if rounds < LEAST_ROUNDS:
-        raise InputError(f"rounds: expected {LEAST_ROUNDS} or more, got {rounds}")
+    if rounds < MIN_ROUNDS:
+        raise InputError(f"rounds: expected {MIN_ROUNDS} or more, got {rounds}")
     names = [f"{number} {c.label}" for number, c in enumerate(compilations)]
     with ExitStack() as stack:
         sides = [

@@ -22,7 +22,7 @@ import numpy as np
 State = Literal["right", "wrong", "skipped", "not answered yet"]
 
 _SIGNS: dict[State, str] = {"right": "✓", "wrong": "✗", "skipped": "→", "not answered yet": "○"}
-_MOST_SHOWN = 120
+_MAX_SHOWN = 120
 """Characters of an answer that are repeated."""
 
 
@@ -217,7 +217,7 @@ def _shown(value: object) -> str:
     if isinstance(value, float | np.floating):
         return f"{float(value):.4g}"
     text = str(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _joined(message: str, more: str) -> str:

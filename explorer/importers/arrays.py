@@ -21,7 +21,7 @@ import numpy as np
 from explorer.errors import InputError
 from explorer.files import reading_file
 
-MOST_BYTES = 4 * 2**30
+MAX_BYTES = 4 * 2**30
 """Most bytes of all arrays of a file together."""
 MAX_NAME_BYTES = 65_535
 """Of a member's name: what the format of zip files has two bytes for."""
@@ -40,9 +40,9 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     ):
         members = archive.infolist()
         total = sum(member.file_size for member in members)
-        if total > MOST_BYTES:
+        if total > MAX_BYTES:
             raise InputError(
-                f"its arrays take {total:,} bytes, more than {MOST_BYTES:,}",
+                f"its arrays take {total:,} bytes, more than {MAX_BYTES:,}",
                 hint="use fewer or smaller arrays",
             )
         arrays = {member_name(member): _read_array(archive, member) for member in members}

@@ -62,7 +62,7 @@ from xdsl.utils.exceptions import VerifyException
 from explorer.ir.scalars import Scalar, constant_scalar
 from explorer.ir.types import arithmetic_type
 
-MOST_ELEMENTS = 2**48
+MAX_ELEMENTS = 2**48
 """Of one buffer: more than any machine holds, and few enough to count bytes with."""
 ROLES = ("input", "weight", "output", "scratch")
 STAGES = ("halo", "init", "main", "epilogue", "plain")
@@ -193,7 +193,7 @@ class KernelBuilder:
         NotImplementedError for one that no machine could hold (with a halo, say, of huge pads).
         """
         assert role in ROLES, role
-        if prod(shape) > MOST_ELEMENTS:
+        if prod(shape) > MAX_ELEMENTS:
             size = "x".join(map(str, shape))
             raise NotImplementedError(f"a buffer of {size} elements is larger than any memory")
         wide = arithmetic_type(element_type)

@@ -43,7 +43,7 @@ Scheme = Literal["float", "multiplier_shift", "doubling_high_multiply", "shift"]
 Rounding = Literal["nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)
-FEWEST_MULTIPLIER_BITS, MOST_MULTIPLIER_BITS = 2, 32
+FEWEST_MULTIPLIER_BITS, MAX_MULTIPLIER_BITS = 2, 32
 """Of a multiplier with its sign: its product with an accumulator of 32 bits must fit into 64."""
 LARGEST_SHIFT = 62
 """A larger one leaves no bit of a product; the ratio counts as 0 then."""
@@ -310,7 +310,7 @@ class RequantizationAttr(ParametrizedAttribute):
             raise ValueError(f"unknown scheme {how.scheme!r}; known: {', '.join(SCHEMES)}")
         if how.rounding not in ROUNDINGS:
             raise ValueError(f"unknown rounding {how.rounding!r}; known: {', '.join(ROUNDINGS)}")
-        if not FEWEST_MULTIPLIER_BITS <= how.multiplier_bits <= MOST_MULTIPLIER_BITS:
+        if not FEWEST_MULTIPLIER_BITS <= how.multiplier_bits <= MAX_MULTIPLIER_BITS:
             raise ValueError(f"a multiplier has 2 to 32 bits, not {how.multiplier_bits}")
         most_bits = 16 if how.scheme == "float" else 32  # a single holds no more than 24
         if self.to.storage.width.data > most_bits:

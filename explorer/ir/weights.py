@@ -13,7 +13,7 @@ import numpy as np
 
 from explorer.ir.deferred import ArrayForm, Background, Deferred, read_only
 
-LEAST_DEFERRED_BYTES = 1 << 16
+MIN_DEFERRED_BYTES = 1 << 16
 """Smaller arrays are made at once: that takes no longer than to hand them over."""
 
 
@@ -53,7 +53,7 @@ class Weights(Mapping[str, np.ndarray]):
         present = self._arrays.get(name)
         if isinstance(present, Deferred) and present.recipe == recipe:
             return name
-        if present is not None or form.size_bytes < LEAST_DEFERRED_BYTES:
+        if present is not None or form.size_bytes < MIN_DEFERRED_BYTES:
             return self.add(name, make())
         self._arrays[name] = self.later(form, make, recipe)
         return name
@@ -63,7 +63,7 @@ class Weights(Mapping[str, np.ndarray]):
     ) -> Deferred:
         """An array beside the store; a large one is made in the background, after those here."""
         deferred = Deferred(form, make, recipe)
-        if form.size_bytes >= LEAST_DEFERRED_BYTES:
+        if form.size_bytes >= MIN_DEFERRED_BYTES:
             self._background.start(deferred)
         return deferred
 

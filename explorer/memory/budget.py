@@ -10,7 +10,7 @@ from __future__ import annotations
 from explorer.errors import MemoryBudgetError
 from explorer.results.memory import BufferLifetime, MemoryPlan
 
-MOST_LISTED = 12
+MAX_LISTED = 12
 """Buffers that the message lists; of the rest it gives the number and the sum."""
 
 
@@ -25,8 +25,8 @@ def refuse(plan: MemoryPlan, budget_bytes: int) -> None:
     step = fullest_step(plan, budget_bytes)
     live = [p.buffer for p in plan.placements if p.buffer.first <= step < p.buffer.last]
     live.sort(key=lambda buffer: (-buffer.size_bytes, buffer.first, buffer.id))
-    listed = [describe(buffer) for buffer in live[:MOST_LISTED]]
-    if rest := live[MOST_LISTED:]:
+    listed = [describe(buffer) for buffer in live[:MAX_LISTED]]
+    if rest := live[MAX_LISTED:]:
         listed.append(f"{len(rest)} more of {sum(b.size_bytes for b in rest)} bytes together")
     raise MemoryBudgetError(
         f"memory: the plan needs {plan.peak_bytes} bytes of arena, "
@@ -34,7 +34,7 @@ def refuse(plan: MemoryPlan, budget_bytes: int) -> None:
         f"Live in step {step} ({plan.steps[step]}): {'; '.join(listed)}",
         budget_bytes=budget_bytes,
         needed_bytes=plan.peak_bytes,
-        operations=[value for buffer in live[:MOST_LISTED] for value in buffer.values],
+        operations=[value for buffer in live[:MAX_LISTED] for value in buffer.values],
         hint=advice(plan, budget_bytes),
     )
 

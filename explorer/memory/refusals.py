@@ -19,9 +19,9 @@ import numpy as np
 from explorer.memory.greedy import Columns, Fit, Integers, Key, Strategy
 from explorer.results.memory import BufferLifetime, RefusedPlacement
 
-MOST_BUFFERS = 256
+MAX_BUFFERS = 256
 """Buffers, from the largest, whose refused places are recorded."""
-MOST_PER_BUFFER = 8
+MAX_PER_BUFFER = 8
 """Refused places of one buffer that are recorded, those that were tried first."""
 
 
@@ -63,7 +63,7 @@ def refused_placements(
     columns = Columns.of(buffers)
     starts = np.asarray(offsets, dtype=np.int64)
     by_size = sorted(range(len(buffers)), key=lambda i: (-buffers[i].size_bytes, int(ranks[i])))
-    looked_at = [i for i in by_size[:MOST_BUFFERS] if buffers[i].size_bytes and ranks[i] >= 0]
+    looked_at = [i for i in by_size[:MAX_BUFFERS] if buffers[i].size_bytes and ranks[i] >= 0]
     found: list[RefusedPlacement] = []
     for index in looked_at:
         before = np.flatnonzero(
@@ -78,13 +78,13 @@ def refused_placements(
             else (gaps(index, before, columns, starts, fit))
         )
         for count, (offset, obstacle) in enumerate(tries):
-            if count == MOST_PER_BUFFER:
+            if count == MAX_PER_BUFFER:
                 break
             start = int(starts[obstacle])
             end = min(offset + buffers[index].size_bytes, start + buffers[obstacle].size_bytes)
             overlap = end - max(offset, start)
             found.append(RefusedPlacement(buffers[index].id, offset, buffers[obstacle].id, overlap))
-    return Refusals(tuple(found), max(0, len(buffers) - MOST_BUFFERS))
+    return Refusals(tuple(found), max(0, len(buffers) - MAX_BUFFERS))
 
 
 def gaps(

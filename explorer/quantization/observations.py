@@ -24,8 +24,8 @@ from explorer.quantization.methods import Range, squared_error
 from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.quantization import ObservedTensor, RangeCandidate, ValueHistogram
 
-MOST_BINS = 256
-MOST_BYTES = 256 << 20
+MAX_BINS = 256
+MAX_BYTES = 256 << 20
 """Of a file that is read."""
 RECORDS, COUNTS, LENGTHS = "records", "counts", "lengths"
 
@@ -57,7 +57,7 @@ def compact(histogram: Histogram) -> ValueHistogram:
     filled = np.flatnonzero(histogram.counts)
     first, last = (int(filled[0]), int(filled[-1]) + 1) if filled.size else (SIDE, SIDE + 1)
     factor = 1
-    while -(-last // factor) - first // factor > MOST_BINS:
+    while -(-last // factor) - first // factor > MAX_BINS:
         factor *= 2
     first, last = first // factor * factor, -(-last // factor) * factor
     counts = histogram.counts[first:last].reshape(-1, factor).sum(axis=1)
@@ -103,8 +103,8 @@ def read_observations(path: Path, model: str) -> Observations:
     """
     if not path.is_file():
         return {}
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES >> 20} MiB are no histograms", file=str(path))
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"more than {MAX_BYTES >> 20} MiB are no histograms", file=str(path))
     hint = "explorer calibrate writes it anew; a table is taken without it, too"
     with (
         reading_file(path, "file of histograms", hint=hint, kind=InputError),

@@ -17,7 +17,7 @@ from explorer.files import reading_file, write_file
 from explorer.results.encoding import from_json, to_json
 from explorer.results.runs.sensitivity import MixedPrecision
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of a file that is read."""
 
 
@@ -39,8 +39,8 @@ def read_precision(path: Path, model: str) -> MixedPrecision | None:
     """
     if not path.is_file():
         return None
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES >> 20} MiB are no sensitivities", file=str(path))
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"more than {MAX_BYTES >> 20} MiB are no sensitivities", file=str(path))
     hint = "explorer mixed writes it anew; a quantization table is taken without it, too"
     with reading_file(path, "file of sensitivities", hint=hint, kind=InputError):
         found = from_json(MixedPrecision, json.loads(path.read_text(encoding="utf-8")))

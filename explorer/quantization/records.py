@@ -33,13 +33,13 @@ from explorer.quantization.choosing import (
 from explorer.quantization.quantize_tensors import FLOAT, INT8, INT16
 from explorer.quantization.table import ThresholdTable
 from explorer.results.runs.quantization import (
-    MOST_CHANNELS,
+    MAX_CHANNELS,
     QuantizationRecord,
     QuantizedTensor,
     WeightRanges,
 )
 
-MOST_BEHIND = 8
+MAX_FOLLOWERS = 8
 """Operations between a product and the tensor that is quantized: bias, moves, activation."""
 
 
@@ -138,7 +138,7 @@ def limits_of(kind: QuantizedType | None) -> tuple[float, float]:
 def made_tensor(op: TopOperation, names: Mapping[str, str]) -> str:
     """The quantized tensor that an operation makes, perhaps behind a bias or an activation."""
     value: SSAValue = op.results[0]
-    for _ in range(MOST_BEHIND):
+    for _ in range(MAX_FOLLOWERS):
         if value_name(value) in names:
             return names[value_name(value)]
         users = {use.operation for use in value.uses}
@@ -183,8 +183,8 @@ def _weight_ranges(op: Quantizable, before: Snapshot, names: Mapping[str, str]) 
 
 def _shown_channels(largest: np.ndarray) -> np.ndarray:
     """All, or the widest and the narrowest ones, in their order."""
-    if largest.size <= MOST_CHANNELS:
+    if largest.size <= MAX_CHANNELS:
         return np.arange(largest.size)
     ranked = np.argsort(-largest, kind="stable")
-    half = MOST_CHANNELS // 2
+    half = MAX_CHANNELS // 2
     return np.sort(np.concatenate([ranked[:half], ranked[-half:]]))

@@ -46,7 +46,7 @@ MODES = ("INT8", "INT16", "F32")
 FLOAT = MODES[-1]
 WEIGHT_MODES = (*(name.upper() for name in DTYPES), FLOAT)
 """What weights of a layer become where they alone are quantized."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 APART = 32.0
 """How much further than others numbers of the same scale reach at most."""
 HEADER = "# name threshold min max"
@@ -298,8 +298,8 @@ def _corrections(path: Path, said: str) -> Corrections | None:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"more than {MOST_BYTES >> 20} MiB are no table", file=str(path))
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"more than {MAX_BYTES >> 20} MiB are no table", file=str(path))
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error

@@ -29,7 +29,7 @@ from explorer.importers.onnx.file.reading import OnnxContent, from_proto
 from explorer.references.onnx_runtime import open_proto
 
 Arrays = Mapping[str, np.ndarray]
-MOST_BYTES = (2 << 30) - (16 << 20)
+MAX_BYTES = (2 << 30) - (16 << 20)
 """Of a model with its constants: what one protobuf message holds."""
 INITIALIZERS_ALONE = 4
 """The first version of the file format in which initializers are no inputs."""
@@ -79,7 +79,7 @@ def candidate_of_proto(
 ) -> Candidate:
     """As `candidate_of`. constants: arrays of initializers that lie outside the message."""
     outside = [array.nbytes for array in (constants or {}).values()]
-    if max(proto.ByteSize(), sum(outside)) > MOST_BYTES:
+    if max(proto.ByteSize(), sum(outside)) > MAX_BYTES:
         raise InputError(
             "the model takes more than 2 GiB, which no single file of ONNX holds",
             hint="cut it in two first (onnx.utils.extract_model)",

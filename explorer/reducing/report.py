@@ -17,7 +17,7 @@ from onnx import numpy_helper
 from explorer.reducing.candidate import Candidate
 from explorer.reducing.reducer import Reduced
 
-MOST_NUMBERS = 16
+MAX_NUMBERS = 16
 """Of a tensor that is written out."""
 DISTRIBUTION = "nn-compiler-explorer"
 
@@ -70,9 +70,9 @@ def _listing(candidate: Candidate) -> list[str]:
 
 def _described(name: str, array: np.ndarray) -> str:
     kind = f"{name}: {array.dtype} of {list(array.shape)}"
-    if array.size > MOST_NUMBERS:
+    if array.size > MAX_NUMBERS:
         return kind
-    numbers = np.array2string(array, separator=", ", threshold=MOST_NUMBERS)
+    numbers = np.array2string(array, separator=", ", threshold=MAX_NUMBERS)
     return f"{kind} = {' '.join(numbers.split())}"
 
 

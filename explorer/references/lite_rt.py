@@ -70,7 +70,7 @@ LITE_RT = Program("LiteRT", "ai-edge-litert", "ai_edge_litert", _HERE / "lite_rt
 MICRO = Program("TFLite Micro", "tflite-micro", "tflite_micro", _HERE / "tflite_micro_process.py")
 NO_ARRAYS = ("string", "resource", "variant")
 """Element types of tensors that a child cannot show."""
-LEAST_ARENA_BYTES = 16 << 20
+MIN_ARENA_BYTES = 16 << 20
 ARENA_SHARE = 4
 """Of the bytes of all tensors, which an arena has room for: it holds what kernels prepare, too."""
 
@@ -112,7 +112,7 @@ def open_micro(model: SourceModel) -> OpenedInChild:
     whole = sum(math.prod(t.shape) * _most_bytes(t) for t in tensors)
     request = {
         "do": "open",
-        "arena_bytes": min(max(ARENA_SHARE * whole, LEAST_ARENA_BYTES), Limits().bytes),
+        "arena_bytes": min(max(ARENA_SHARE * whole, MIN_ARENA_BYTES), Limits().bytes),
         "inputs": [t.name for t in content.main.inputs],
         "outputs": {name: [t.index, list(t.shape)] for name, t in _shown(content, True).items()},
     }

@@ -18,7 +18,7 @@ from explorer.importers.onnx.file.reading import OnnxContent, from_proto
 from explorer.importers.onnx.file.reads import reads
 from explorer.references.parts import SETTINGS, Arrays, NoPart, Operand, Part, plain
 
-MOST_BYTES = (2 << 30) - (16 << 20)
+MAX_BYTES = (2 << 30) - (16 << 20)
 """Of the constants of one operation: what one protobuf message holds."""
 SMALL = 16
 """Elements of constants that tell operations apart."""
@@ -56,7 +56,7 @@ def _reason(node: NodeProto, values: Arrays) -> str:
             return f"its operand {name!r} is no tensor of numbers"
     if not any(name in values for name in node.output):
         return "its result is no tensor of numbers"
-    if sum(values[name].nbytes for name in reads(node)) > MOST_BYTES:
+    if sum(values[name].nbytes for name in reads(node)) > MAX_BYTES:
         return "its operands take more than 2 GiB"
     return ""
 

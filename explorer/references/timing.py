@@ -9,7 +9,7 @@ import gc
 import time
 from collections.abc import Callable
 
-MOST_CALLS = 1000
+MAX_CALLS = 1000
 """In one turn."""
 WARM_UP_SECONDS = 0.002
 """Calls that are not counted, one at least: caches, branch predictors and sleeping threads."""
@@ -43,5 +43,5 @@ def _timed(call: Callable[[], object], least: int, budget_seconds: float) -> lis
         call()
         now = clock()
         seconds.append(now - begin)
-        if len(seconds) >= least and (now >= end or len(seconds) >= MOST_CALLS):
+        if len(seconds) >= least and (now >= end or len(seconds) >= MAX_CALLS):
             return seconds

@@ -34,7 +34,7 @@ UNITS: Mapping[str, str] = {
     "source": "lines",
     "assembly": "instructions",
 }
-MOST_EXAMPLES = 5
+MAX_EXAMPLES = 5
 # A function's or module's header or its closing brace holds no operation of its own; a return
 # only names the values that the function gives back.
 FRAME = re.compile(r"\s*(\}.*|(builtin\.module|func\.func)\b.*|(top|func)\.return\b.*)?$")
@@ -135,5 +135,5 @@ def _tagged_lines(
 def _coverage(level: str, found: Sequence[tuple[str, bool]]) -> LevelCoverage:
     missing = [name for name, is_linked in found if not is_linked]
     return LevelCoverage(
-        level, UNITS[level], len(found), len(found) - len(missing), tuple(missing[:MOST_EXAMPLES])
+        level, UNITS[level], len(found), len(found) - len(missing), tuple(missing[:MAX_EXAMPLES])
     )

@@ -36,7 +36,7 @@ Value = Any  # JSON: a truth value, a number, a word, a list, or None
 Decisions = Mapping[str, Value]
 
 NOTHING: Decisions = {}
-MOST_NAMED = 4
+MAX_NAMED_PASSES = 4
 """Passes of another order that a label names."""
 
 
@@ -102,7 +102,7 @@ def words(address: str, value: Value) -> str:
     place = place_of(address)
     if address == ORDER:
         many = f"{len(value)} passes reordered"
-        return many if len(value) > MOST_NAMED else f"in the order {', '.join(value)}"
+        return many if len(value) > MAX_NAMED_PASSES else f"in the order {', '.join(value)}"
     if address == PINS:
         return ", ".join(f"{name} at byte {offset}" for name, offset in value)
     if address == BUDGET:

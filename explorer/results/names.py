@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-MOST_LISTED = 24
+MAX_LISTED = 24
 """Names that a message lists where none is near."""
 SIMILAR = 0.6
 """The ratio from which on names are similar; `difflib`'s own."""
@@ -41,5 +41,5 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """The names one behind the other, `and others` where there are many; `none` of nothing."""
-    text = ", ".join(names[:MOST_LISTED]) or "none"
-    return text + " and others" * (len(names) > MOST_LISTED)
+    text = ", ".join(names[:MAX_LISTED]) or "none"
+    return text + " and others" * (len(names) > MAX_LISTED)

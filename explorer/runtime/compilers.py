@@ -60,7 +60,7 @@ FAMILY_FLAGS = {
     "zig": ("-fno-sanitize=undefined",),  # zig's own default traps on overflow
 }
 
-MOST_PARTS = 8
+MAX_PARTS = 8
 """Each reads the headers and the prelude once more: 0.05 s."""
 
 HEADERS = ("math.h", "pthread.h", "sched.h", "semaphore.h", "stdatomic.h", "time.h")
@@ -198,7 +198,7 @@ def divisible_parts(source: str) -> int:
         return 1
     affinity = getattr(os, "sched_getaffinity", None)
     processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    return min(processors, MOST_PARTS)
+    return min(processors, MAX_PARTS)
 
 
 def _compile_parts(

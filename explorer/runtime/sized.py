@@ -3,7 +3,7 @@
 programs = SizedPrograms(host, compile_for, hot_after=2)
 programs.run(arguments)      None: interpret it; the second time with these sizes what was compiled
 
-`MOST_COMPILED` programs are kept at most; sizes that come seldom cost no compilation.
+`MAX_COMPILED` programs are kept at most; sizes that come seldom cost no compilation.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ HOT_AFTER = 2
 HOT_ITERATIONS = 16
 """Of a loop, until its body is compiled for the sizes that they have: one run may have many, so
 that more of them have to be interpreted before compiling is the shorter way."""
-MOST_COMPILED = 8
+MAX_COMPILED = 8
 """Programs of one part that are kept, each for its sizes."""
-MOST_SEEN = 10_000
+MAX_COUNTED_SIZES = 10_000
 """Sizes that are counted."""
 
 Sizes = tuple[tuple[int, ...], ...]
@@ -64,7 +64,7 @@ class SizedPrograms:
             return self.compiled[sizes]
         if sizes in self.refused:
             return None
-        if len(self._seen) >= MOST_SEEN:
+        if len(self._seen) >= MAX_COUNTED_SIZES:
             self._seen.clear()
         self._seen[sizes] += 1
         if self._seen[sizes] < self._hot_after or any(0 in shape for shape in sizes):
@@ -74,7 +74,7 @@ class SizedPrograms:
         except ExplorerError as error:
             self.refused[sizes] = str(error)
             return None
-        while len(self.compiled) > MOST_COMPILED:
+        while len(self.compiled) > MAX_COMPILED:
             self.compiled.popitem(last=False)[1].close()
         return self.compiled[sizes]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 EXTENSION = "cl_nv_device_attribute_query"
-LEAST_CAPABILITY = (8, 0)
+MIN_CAPABILITY = (8, 0)
 """mma.m16n8k16 for halves came with sm_80 (PTX ISA 8.5, section 9.7.14.5, "Target ISA Notes")."""
 
 TOLERANCE = 1e-5
@@ -29,7 +29,7 @@ def capability_refusal(device: Any) -> str:
     if EXTENSION not in device.extensions.split():
         return f"it does not list {EXTENSION}: no device of NVIDIA's"
     found = (device.compute_capability_major_nv, device.compute_capability_minor_nv)
-    if found < LEAST_CAPABILITY:
+    if found < MIN_CAPABILITY:
         return f"its compute capability is {found[0]}.{found[1]}; 8.0 is the least"
     return ""
 

@@ -16,13 +16,13 @@ from explorer.results.runs.kept import ModelInput
 
 Range = tuple[int, int]
 """The least and the largest size of a bucket."""
-MOST_SIZES = 16
+MAX_SIZES = 16
 """Numbers of a vector that says sizes: bounds of a slice, say, or the target of a reshape."""
 
 
 def says_sizes(array: np.ndarray) -> bool:
     """Whether an input may be sizes or a condition, and not data: a number, or a short vector."""
-    return array.ndim == 0 or (array.ndim == 1 and array.size <= MOST_SIZES and array.dtype != bool)
+    return array.ndim == 0 or (array.ndim == 1 and array.size <= MAX_SIZES and array.dtype != bool)
 
 
 def fitting_array(

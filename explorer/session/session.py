@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
 Inputs = Mapping[str, np.ndarray]
-MOST_FORMS = 1000
+MAX_FORMS = 1000
 """That are known by heart: the sizes of a bucket may be many."""
-MOST_CALLS = 10_000
+MAX_CALLS = 10_000
 """In the log; older ones are forgotten."""
 
 
@@ -133,9 +133,7 @@ class Session(Closing):
         self.threads = threads
         self._isolated = isolated
         self._affinity = check_affinity(affinity)
-        self._entries: deque[tuple[Any, ...]] = deque(
-            maxlen=MOST_CALLS
-        )  # the fields of SessionCall
+        self._entries: deque[tuple[Any, ...]] = deque(maxlen=MAX_CALLS)  # the fields of SessionCall
         self._count = 0
         self._last_miss = ""
         self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
@@ -213,7 +211,7 @@ class Session(Closing):
                 program.calls += 1
                 self._programs.move_to_end(program.signature)
                 if form and not program.signature.contents:
-                    if len(self._known) >= MOST_FORMS:
+                    if len(self._known) >= MAX_FORMS:
                         self._known.clear()
                     self._known[form] = Known(program, text)
         if program is not None:
@@ -226,7 +224,7 @@ class Session(Closing):
 
     @property
     def calls(self) -> list[SessionCall]:
-        """The last calls, `MOST_CALLS` of them at most."""
+        """The last calls, `MAX_CALLS` of them at most."""
         return [SessionCall(*entry) for entry in self._entries]
 
     def why(self) -> str:

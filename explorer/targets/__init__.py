@@ -58,7 +58,7 @@ __all__ = [
     "Cache",
 ]
 
-MOST_FILE_BYTES = 2**20
+MAX_FILE_BYTES = 2**20
 
 
 def list_targets() -> list[str]:
@@ -93,9 +93,9 @@ def read_target(name_or_path: str | Path) -> Target:
 def read_file(path: Path) -> bytes:
     hint = "check the path and its permissions"
     with reading_file(path, "target", kind=InputError, hint=hint), path.open("rb") as file:
-        data = file.read(MOST_FILE_BYTES + 1)
-    if len(data) > MOST_FILE_BYTES:
-        raise InputError(f"a target has at most {MOST_FILE_BYTES} bytes", file=str(path))
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise InputError(f"a target has at most {MAX_FILE_BYTES} bytes", file=str(path))
     return data
 
 

@@ -23,7 +23,7 @@ from explorer.results.names import near_name
 from explorer.results.overlays import Overlay, OverlayColumn
 
 OverlayLike = str | Path | Mapping[str, float] | Mapping[str, Mapping[str, float]]
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 
 
 def read_overlay(given: OverlayLike, trace: Trace) -> Overlay:
@@ -72,8 +72,8 @@ def operations_of(overlay: Overlay, trace: Trace, index: int) -> dict[str, float
 
 def _file_content(path: Path) -> Mapping[str, object]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path.name} is larger than {MOST_BYTES:,} bytes", file=str(path))
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path.name} is larger than {MAX_BYTES:,} bytes", file=str(path))
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"numbers cannot be read: {error}", file=str(path)) from error

@@ -49,9 +49,9 @@ from explorer.traces.tables import to_frame
 
 FORMAT = "nn-compiler-explorer trace"
 MANIFEST = "manifest.json"
-MOST_WEIGHT_BYTES = 16 * 2**20
-MOST_UNPACKED_BYTES = 2 * 2**30
-MOST_VALUES = 20_000_000
+MAX_WEIGHT_BYTES = 16 * 2**20
+MAX_UNPACKED_BYTES = 2 * 2**30
+MAX_VALUES = 20_000_000
 """Of a trace's JSON: some 1.5 GB of objects."""
 MANY_VALUES = 1_000_000
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
@@ -75,7 +75,7 @@ def save(
     distinct = {id(s): s for s in trace.snapshots}
     weights = snapshots[-1].weights
     total = sum(a.nbytes for a in weights.values())
-    keeps_weights = total <= MOST_WEIGHT_BYTES
+    keeps_weights = total <= MAX_WEIGHT_BYTES
     manifest = {
         "format": FORMAT,
         "version": TRACE_VERSION,
@@ -240,14 +240,14 @@ class _Members:
 
     def __init__(self, file: zipfile.ZipFile) -> None:
         self._file = file
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
 
     def __call__(self, name: str) -> Any:  # what JSON can hold
         data = self._file.read(name)
         self._left -= count_values(data)
         if self._left < 0:
             raise ModelError(
-                f"the trace holds more than {MOST_VALUES:,} values", hint="save a smaller model's"
+                f"the trace holds more than {MAX_VALUES:,} values", hint="save a smaller model's"
             )
         return json.loads(data)
 
@@ -307,9 +307,9 @@ def _check_members(file: zipfile.ZipFile) -> None:
     if len(set(file.namelist())) < len(file.namelist()):
         raise ValueError("two of its members have one name")
     unpacked = sum(info.file_size for info in file.infolist())
-    if unpacked > MOST_UNPACKED_BYTES:
+    if unpacked > MAX_UNPACKED_BYTES:
         raise ModelError(
-            f"the trace unpacks to {unpacked} bytes, more than {MOST_UNPACKED_BYTES}",
+            f"the trace unpacks to {unpacked} bytes, more than {MAX_UNPACKED_BYTES}",
             hint="save a smaller model's trace",
         )
 

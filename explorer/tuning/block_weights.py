@@ -48,7 +48,7 @@ from explorer.tuning.examples import Chosen, Data, examples_of, read_data
 
 JUDGING = 4
 """One of so many rows judges what the others found."""
-MOST_ROWS = 8192
+MAX_ROWS = 8192
 """Of a matrix whose rows make up for one another: their moments are a square of them."""
 
 
@@ -150,10 +150,10 @@ class Walk:
     def _rounded(self, op: MatMulOp, array: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
         """The weights of one product as the program has them from now on."""
         plain = nearest(array, self.form)
-        if len(array) > MOST_ROWS:
+        if len(array) > MAX_ROWS:
             self.warnings.append(
                 f"the weights of {identity_of(op)} are rounded to the nearest: they have "
-                f"{len(array)} rows, more than {MOST_ROWS}"
+                f"{len(array)} rows, more than {MAX_ROWS}"
             )
             return plain.real()
         seen, unseen = moments_of_rows(op, rows)

@@ -48,7 +48,7 @@ from explorer.results.runs.quantization import ObservedTensor
 from explorer.tuning.calibration_state import State
 from explorer.tuning.examples import Chosen, Data, Examples, examples_of, read_data
 from explorer.tuning.outliers import Outliers, located, outlier_words, outliers_in
-from explorer.tuning.refining import MOST_EXAMPLES, is_same, refined_ranges
+from explorer.tuning.refining import MAX_EXAMPLES, is_same, refined_ranges
 from explorer.tuning.simulation import simulated_program
 
 Arithmetic = Literal["float", "integer"]
@@ -248,7 +248,7 @@ def observe(
 def kept_examples(examples: Examples) -> list[dict[str, np.ndarray]]:
     """As many as `best` can make use of and memory is for, at equal distances."""
     size = sum(array.nbytes for array in examples.at(0).values())
-    most = max(min(MOST_EXAMPLES, KEPT_BYTES // max(size, 1), examples.count), 1)
+    most = max(min(MAX_EXAMPLES, KEPT_BYTES // max(size, 1), examples.count), 1)
     return [examples.at(int(number)) for number in np.linspace(0, examples.count - 1, most)]
 
 

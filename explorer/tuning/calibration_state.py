@@ -26,7 +26,7 @@ from explorer.quantization.histogram import SIDE, Histogram
 
 SUFFIX = ".unfinished"
 MAGIC = b"explorer calibration 1\n"
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 SECONDS = 5.0
 """Between two writings: a state takes 128 KiB per tensor."""
 NUMBERS = tuple(field.name for field in fields(Histogram) if field.name != "counts")
@@ -48,7 +48,7 @@ class State:
         if self.path is None or not self.path.is_file():
             return fresh
         with suppress(InputError, ModelError), reading_file(self.path, "state"):
-            if self.path.stat().st_size > MOST_BYTES:
+            if self.path.stat().st_size > MAX_BYTES:
                 return fresh
             body = unsealed(MAGIC, self.path.read_bytes(), "state of a calibration")
             with np.load(io.BytesIO(body), allow_pickle=False) as arrays:

@@ -64,8 +64,8 @@ from explorer.tuning.judging import Judge
 
 Arrays = list[np.ndarray]
 
-MOST_EXAMPLES = 256
-MOST_BYTES = 1 << 30
+MAX_EXAMPLES = 256
+MAX_BYTES = 1 << 30
 """Of the values that live at once, in all examples of the walk."""
 MAX_MACS = 20_000_000_000
 """Of all examples of the walk: about a minute."""
@@ -401,7 +401,7 @@ def mean_error(exact: Arrays, found: Arrays, axis: int) -> np.ndarray:
 
 def sampled(count: int, snapshot: Snapshot) -> list[int]:
     """Numbers of examples that the walk takes, evenly spread, as many as memory and time allow."""
-    by_memory = MOST_BYTES // max(2 * snapshot.peak_bytes, 1)
+    by_memory = MAX_BYTES // max(2 * snapshot.peak_bytes, 1)
     by_time = MAX_MACS // max(snapshot.macs, 1)
-    wanted = max(1, min(count, MOST_EXAMPLES, by_memory, by_time))
+    wanted = max(1, min(count, MAX_EXAMPLES, by_memory, by_time))
     return [number * count // wanted for number in range(wanted)]

@@ -25,7 +25,7 @@ FORMAT = "explorer search 2"
 SUFFIX = ".search"
 FOLDER = "searches"
 """Below the folder of the program cache."""
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 class Journal:
@@ -43,7 +43,7 @@ class Journal:
         if self.path is None:
             return
         try:
-            if self.path.stat().st_size > MOST_BYTES:
+            if self.path.stat().st_size > MAX_BYTES:
                 return
             lines = self.path.read_bytes().split(b"\n")
         except OSError:

@@ -35,7 +35,7 @@ from explorer.tuning.workloads import Workload
 
 TURN_SECONDS = 0.004
 """Of one turn; shorter kernels run several times in it."""
-MOST_REPEATS = 400
+MAX_REPEATS = 400
 ROUNDS = 7
 MIN_LIMIT_SECONDS = 5.0
 SLOWEST = 200
@@ -194,7 +194,7 @@ class Bench:
             raise DeviceError(f"the default failed this time: {error}") from error
 
     def _turn(self, executable: Runnable, made: NestProgram) -> list[float]:
-        repeats = max(3, min(MOST_REPEATS, int(TURN_SECONDS / self._seconds)))
+        repeats = max(3, min(MAX_REPEATS, int(TURN_SECONDS / self._seconds)))
         return executable.time(made.inputs, repeats)
 
     def _difference(self, kernel: ScheduledKernel, outputs: dict[str, np.ndarray]) -> str:

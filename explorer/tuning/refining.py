@@ -27,7 +27,7 @@ from explorer.tuning.simulation import SimulatedProgram, Simulator
 BITS = 8
 FACTORS = (0.7, 0.85, 0.93, 1.08, 1.2)
 """Of the ends of a range that was chosen: what else is tried."""
-MOST_EXAMPLES = 64
+MAX_EXAMPLES = 64
 MIN_EXAMPLES = 8
 """However large the program is, if there are as many: what is best for four of them need not be for
 others. Fewer ranges are tried then."""
@@ -35,7 +35,7 @@ MAX_CANDIDATES = 12
 """Of a tensor."""
 BUDGET_MACS = 2e11
 """Multiply-adds of all runs together: half a minute of one core with vectors of 256 bits."""
-LEAST_GAIN = 0.005
+MIN_GAIN = 0.005
 """Of the noise, by which a change must lower it."""
 SAME = 0.02
 """Ranges whose ends differ by less of their width are one candidate."""
@@ -87,7 +87,7 @@ def affordable(program: SimulatedProgram, examples: int) -> tuple[int, int]:
     """How many examples and candidates of each tensor the budget allows for."""
     runs = BUDGET_MACS / max(program.total_macs, 1)
     per_tensor = runs / len(program.tensors)
-    count = int(np.clip(per_tensor / MAX_CANDIDATES, MIN_EXAMPLES, MOST_EXAMPLES))
+    count = int(np.clip(per_tensor / MAX_CANDIDATES, MIN_EXAMPLES, MAX_EXAMPLES))
     candidates = int(np.clip(per_tensor / count, 0, MAX_CANDIDATES))
     return min(count, examples), candidates
 
@@ -99,7 +99,7 @@ def is_better(found: Measured, lowest: Measured) -> bool:
     """
     differences = found.logarithms - lowest.logarithms
     chance = np.std(differences) / np.sqrt(max(len(differences) - 1, 1))
-    return found.noise < (1 - LEAST_GAIN) * lowest.noise and np.mean(differences) < -chance
+    return found.noise < (1 - MIN_GAIN) * lowest.noise and np.mean(differences) < -chance
 
 
 def candidates_of(

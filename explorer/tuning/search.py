@@ -34,7 +34,7 @@ BATCH = 4
 CONFIRMING_ROUNDS = 21
 MAX_CONFIRMED = 3
 """Candidates that are measured a second time, the fastest first, until one stays faster."""
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 """A candidate that is not faster by this much does not replace the default."""
 
 Progress = Callable[[str, int, int], None]
@@ -299,7 +299,7 @@ class KernelSearcher:
                 return best, f"tuned: {times}"
             refused = f"; {best} {self.results[best].reason}"
         tried = sum(candidate.status == "measured" for candidate in self.results) - 1
-        return 0, f"the default: none of {tried} others was faster by {LEAST_GAIN:.0%}{refused}"
+        return 0, f"the default: none of {tried} others was faster by {MIN_GAIN:.0%}{refused}"
 
     def _confirm(self, bench: Bench, number: int) -> bool:
         """Whether a candidate is still faster in more rounds, by more than the noise in them.
@@ -313,11 +313,11 @@ class KernelSearcher:
         if again.status != "measured":
             self._replace(number, replace(before, status=again.status, reason=again.reason))
             return False
-        margin = max(LEAST_GAIN, again.noise)
+        margin = max(MIN_GAIN, again.noise)
         candidate = replace(
             before, confirmed_us=again.microseconds, confirmed_default_us=again.default_us
         )
-        is_faster = again.ratio < 1 - margin and candidate.confirmed_ratio < 1 - LEAST_GAIN
+        is_faster = again.ratio < 1 - margin and candidate.confirmed_ratio < 1 - MIN_GAIN
         if not is_faster:
             reason = f"took {again.ratio:.3f} of the default's time when it was measured again"
             candidate = replace(candidate, reason=f"{reason}, with {margin:.1%} of noise")
@@ -357,4 +357,4 @@ def _to_confirm(results: Sequence[Candidate]) -> int | None:
 def _is_faster(candidate: Candidate) -> bool:
     """Measured, faster, and not refused by a second measurement."""
     is_measured = candidate.status == "measured" and not candidate.reason
-    return is_measured and candidate.ratio < 1 - LEAST_GAIN
+    return is_measured and candidate.ratio < 1 - MIN_GAIN

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.accuracy.costliest import MOST_RUNS, costliest
+from explorer.accuracy.costliest import MAX_RUNS, costliest
 
 
 def adding(costs: dict[str, float]):
@@ -36,7 +36,7 @@ def test_where_all_cost_alike_the_search_ends_and_says_so():
     costs = {f"layer{k}": 1.0 + k * 1e-3 for k in range(400)}
     found = costliest(list(costs), adding(costs))
     assert found is not None and not found.is_certain
-    assert found.runs <= MOST_RUNS + 2 + 2 * math.ceil(math.log2(400))
+    assert found.runs <= MAX_RUNS + 2 + 2 * math.ceil(math.log2(400))
     assert costs[found.layer] == found.noise
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from explorer.accuracy.details import ERROR_BINS, MOST_WORST, VALUE_BINS, tensor_detail
+from explorer.accuracy.details import ERROR_BINS, MAX_WORST, VALUE_BINS, tensor_detail
 from explorer.results import TensorDetail
 
 NAN, INF = float("nan"), float("inf")
@@ -64,7 +64,7 @@ def test_the_worst_elements_come_in_order_and_of_equal_ones_the_first():
 
 def test_no_more_than_eight_worst_elements_are_kept():
     found = detail(np.arange(100), np.zeros(100))
-    assert [w.index for w in found.worst] == [(i,) for i in range(99, 99 - MOST_WORST, -1)]
+    assert [w.index for w in found.worst] == [(i,) for i in range(99, 99 - MAX_WORST, -1)]
 
 
 def test_integers_that_float64_cannot_tell_apart_are_one_apart():
@@ -127,4 +127,4 @@ def test_the_worst_of_a_large_tensor_are_those_of_a_full_sort(ties: int, seed: i
     found = tensor_detail(actual, np.zeros(6000, np.float32))
     assert found is not None
     ranked = sorted(range(actual.size), key=lambda place: (-abs(actual[place]), place))
-    assert [w.index for w in found.worst] == [(place,) for place in ranked[:MOST_WORST]]
+    assert [w.index for w in found.worst] == [(place,) for place in ranked[:MAX_WORST]]

@@ -17,7 +17,7 @@ from explorer.compilation import Compilation, SavedCompilation
 from explorer.errors import DeviceError, InputError, ModelError
 from explorer.ir.inspection.printing import dump, parse
 from explorer.traces import saving
-from explorer.traces.saving import MOST_UNPACKED_BYTES
+from explorer.traces.saving import MAX_UNPACKED_BYTES
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -154,7 +154,7 @@ def test_a_compressed_stream_that_is_none_is_refused(file, tmp_path):
 
 
 def test_a_small_file_cannot_hold_more_values_than_are_taken(file, tmp_path, monkeypatch):
-    monkeypatch.setattr(saving, "MOST_VALUES", 100_000)
+    monkeypatch.setattr(saving, "MAX_VALUES", 100_000)
     path = rewritten(file, tmp_path, trace_json=b"[" + b"[]," * 200_000 + b"[]]")
     with pytest.raises(ModelError, match="more than 100,000 values"):
         explorer.open(path)
@@ -291,8 +291,8 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(file, 
     with zipfile.ZipFile(file) as old, Counted(path, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
-        new.claim("trace.json", MOST_UNPACKED_BYTES)
-    with pytest.raises(ModelError, match=f"more than {MOST_UNPACKED_BYTES}"):
+        new.claim("trace.json", MAX_UNPACKED_BYTES)
+    with pytest.raises(ModelError, match=f"more than {MAX_UNPACKED_BYTES}"):
         explorer.open(path)
 
 
@@ -301,11 +301,11 @@ def test_arrays_inside_arrays_are_counted_too(file, tmp_path):
     arrays = io.BytesIO()
     np.savez(arrays, w0=np.zeros(3, np.float32))
     with Counted(arrays, "a") as inner:
-        inner.claim("w0.npy", MOST_UNPACKED_BYTES + 1)
+        inner.claim("w0.npy", MAX_UNPACKED_BYTES + 1)
         inner._didModify = True
     names = json.dumps(["w"]).encode()
     changed = rewritten(file, tmp_path, weights_npz=arrays.getvalue(), weights_json=names)
-    with pytest.raises(ModelError, match=f"more than {MOST_UNPACKED_BYTES}"):
+    with pytest.raises(ModelError, match=f"more than {MAX_UNPACKED_BYTES}"):
         explorer.open(changed)
 
 

@@ -323,7 +323,7 @@ def test_large_constants_lie_beside_the_model(sample_models, tmp_path):
 def test_nothing_is_written_that_the_checker_refuses(tmp_path, sample_models):
     model = explorer.compile(sample_models / "digits_mlp.onnx", tuned=False).to_onnx()
     model.graph.node[0].op_type = "Flattened"
-    for limit in (onnx_file.MOST_INSIDE_BYTES, 0):
+    for limit in (onnx_file.MAX_INSIDE_BYTES, 0):
         with pytest.raises(ModelError, match="no valid ONNX"):
             write_onnx(tmp_path / "net.onnx", model, most_inside=limit)
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from explorer.errors import ModelError
 from explorer.importers import load
-from explorer.importers.onnx.file.node_count import MOST_NODES
+from explorer.importers.onnx.file.node_count import MAX_NODES
 
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
 
@@ -54,7 +54,7 @@ def test_a_model_of_a_hundred_thousand_nodes_is_refused(tmp_path: Path):
 
 
 def test_the_most_nodes_are_read(tmp_path: Path):
-    assert len(load(saved(tmp_path, chain(MOST_NODES), {})).nodes) == MOST_NODES
+    assert len(load(saved(tmp_path, chain(MAX_NODES), {})).nodes) == MAX_NODES
 
 
 def test_functions_that_double_one_another_are_counted_before_they_are_written_out(tmp_path: Path):

@@ -40,7 +40,7 @@ from explorer.ir.patterns import (
     value,
     weight,
 )
-from explorer.ir.patterns.search import MOST_VISITS
+from explorer.ir.patterns.search import MAX_VISITS
 from explorer.ir.rewriting import Declined
 from explorer.ir.structure import operations
 from explorer.ir.top.elementwise import BinaryOp, UnaryOp
@@ -421,7 +421,7 @@ def test_a_hostile_graph_does_not_explode():
 
     pattern = tree(4).where(lambda found: False)
     assert Program(";".join([*lines, "y = add s3 t3"])).reason(pattern) == (
-        f"the search from y was given up after {MOST_VISITS} comparisons"
+        f"the search from y was given up after {MAX_VISITS} comparisons"
     )
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from explorer.ir.deferred import ArrayForm, Deferred
-from explorer.ir.weights import LEAST_DEFERRED_BYTES, Weights
+from explorer.ir.weights import MIN_DEFERRED_BYTES, Weights
 
-LARGE = ArrayForm((LEAST_DEFERRED_BYTES // 4,), np.dtype(np.float32))
+LARGE = ArrayForm((MIN_DEFERRED_BYTES // 4,), np.dtype(np.float32))
 
 
 def test_a_taken_name_gets_a_number():

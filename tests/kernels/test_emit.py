@@ -23,7 +23,7 @@ from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program import translation_unit as emit
 from explorer.kernels.program.translation_unit import EmittedProgram, emit_program, parts_of
 from explorer.results.program import Argument, Launch
-from explorer.runtime.compilers import MOST_PARTS, compile_shared_library, divisible_parts
+from explorer.runtime.compilers import MAX_PARTS, compile_shared_library, divisible_parts
 
 ROWS, COLUMNS = 96, 50
 SIZE_BYTES = ROWS * COLUMNS * 4
@@ -262,7 +262,7 @@ def test_the_longest_kernels_lie_in_different_parts():
 
 def test_what_nobody_divides_is_compiled_in_one_part(divisible):
     assert divisible_parts(text_of(emit_program("c", [], []))) == 1
-    assert 1 <= divisible_parts(divisible) <= MOST_PARTS
+    assert 1 <= divisible_parts(divisible) <= MAX_PARTS
 
 
 # -- the text ----------------------------------------------------------------------------------

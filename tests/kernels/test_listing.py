@@ -14,7 +14,7 @@ from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.schedules import schedule_kernel
 from explorer.kernels.schedules.listing import (
     GIVEN,
-    MOST_STEPS,
+    MAX_STEPS,
     as_data,
     as_text,
     parse_steps,
@@ -141,7 +141,7 @@ def changed(data: list[dict], position: int, **values: object) -> list[dict]:
         ),
         ([{"step": "pack", "buffer": "x", "layout": [[0, 1]]}], "layout is no layout"),
         ([{"step": "unroll", "loops": "zz"}], "step 1, unroll: there is no loop 'zz'; the loops"),
-        ([{"step": "unroll", "loops": "j"}] * (MOST_STEPS + 1), "at most 2000"),
+        ([{"step": "unroll", "loops": "j"}] * (MAX_STEPS + 1), "at most 2000"),
     ],
 )  # fmt: skip
 def test_a_list_that_is_none_is_refused_by_step_and_reason(convolution, data, message):

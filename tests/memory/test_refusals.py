@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from explorer.memory import STRATEGIES, GreedyPlanner, NoSharingPlanner, Strategy
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.refusals import MOST_BUFFERS, MOST_PER_BUFFER
+from explorer.memory.refusals import MAX_BUFFERS, MAX_PER_BUFFER
 from explorer.results import BufferLifetime, MemoryPlan, RefusedPlacement
 
 
@@ -102,12 +102,12 @@ def test_the_chosen_attempt_is_the_first_with_the_lowest_peak():
 
 
 def test_only_the_first_refusals_of_the_largest_buffers_are_recorded():
-    buffers = [buffer(f"b{i}", 32 * (i + 1), 0, 1) for i in range(MOST_BUFFERS + 44)]
+    buffers = [buffer(f"b{i}", 32 * (i + 1), 0, 1) for i in range(MAX_BUFFERS + 44)]
     plan = GreedyPlanner((Strategy(("start", "size"), "lowest"),))(buffers)
     assert plan.refusals_left_out == 44
     counts: dict[str, int] = {}
     for refused in plan.refusals:
         counts[refused.buffer] = counts.get(refused.buffer, 0) + 1
-    assert max(counts.values()) == MOST_PER_BUFFER
+    assert max(counts.values()) == MAX_PER_BUFFER
     assert "b10" not in counts
     assert "b50" in counts

@@ -9,7 +9,7 @@ from explorer.errors import InputError
 from explorer.quantization.histogram import Histogram
 from explorer.quantization.methods import RANGES
 from explorer.quantization.observations import (
-    MOST_BINS,
+    MAX_BINS,
     compact,
     observed_tensor,
     path_beside,
@@ -29,7 +29,7 @@ def seen(numbers: np.ndarray):
 def test_few_bins_count_every_number_where_it_is(scale):
     numbers = (np.random.default_rng(0).standard_normal(5000) * scale + scale).astype(np.float32)
     histogram = compact(Histogram().including(numbers))
-    assert len(histogram.counts) <= MOST_BINS
+    assert len(histogram.counts) <= MAX_BINS
     edges = histogram.start + histogram.width * np.arange(len(histogram.counts) + 1)
     counted, _ = np.histogram(numbers.astype(np.float64), edges)
     assert counted.tolist() == list(histogram.counts)

@@ -216,7 +216,7 @@ def test_constants_of_another_file_come_along(make_model, has, tmp_path):
 def test_a_model_that_one_file_cannot_hold_is_refused(make_model, monkeypatch):
     values = {"x": np.ones(3, np.float32)}
     model = make_model([helper.make_node("Relu", ["x"], ["y"])], values, ["y"])
-    monkeypatch.setattr("explorer.reducing.candidate.MOST_BYTES", 10)
+    monkeypatch.setattr("explorer.reducing.candidate.MAX_BYTES", 10)
     with pytest.raises(InputError, match="more than 2 GiB"):
         candidate_of_proto(model, values)
 

@@ -1,6 +1,6 @@
 """Near names: one way to look for what somebody meant, and to say it."""
 
-from explorer.results.names import MOST_LISTED, listed, near_name, nearest, suggestion
+from explorer.results.names import MAX_LISTED, listed, near_name, nearest, suggestion
 
 PASSES = ("import", "fuse-bias", "fuse-activation")
 
@@ -19,5 +19,5 @@ def test_where_none_is_similar_all_are_named_or_what_the_caller_knows():
 
 
 def test_many_names_are_cut():
-    names = [f"n{i}" for i in range(MOST_LISTED + 1)]
+    names = [f"n{i}" for i in range(MAX_LISTED + 1)]
     assert listed(names).endswith("n23 and others")

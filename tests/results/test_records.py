@@ -8,7 +8,7 @@ from pathlib import Path
 import explorer
 
 PACKAGE = Path(explorer.__file__).parent
-MOST_POSITIONAL = 5
+MAX_POSITIONAL = 5
 
 
 def dataclasses_of(tree: ast.AST) -> set[str]:
@@ -29,7 +29,7 @@ def crowded_calls(tree: ast.AST, records: set[str]) -> list[str]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in records
-        and len(node.args) > MOST_POSITIONAL
+        and len(node.args) > MAX_POSITIONAL
         and not any(isinstance(argument, ast.Starred) for argument in node.args)
     ]
 

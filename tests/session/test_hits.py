@@ -104,7 +104,7 @@ def test_a_closed_session_refuses_what_it_knew():
 
 
 def test_the_log_is_bounded_and_the_reason_is_kept(monkeypatch):
-    monkeypatch.setattr(session, "MOST_CALLS", 5)
+    monkeypatch.setattr(session, "MAX_CALLS", 5)
     with Session(model("n"), isolated=False) as known:
         for _ in range(12):
             known.run({"x": np.ones(1, np.float32)})
@@ -113,7 +113,7 @@ def test_the_log_is_bounded_and_the_reason_is_kept(monkeypatch):
 
 
 def test_forms_that_are_known_are_bounded(monkeypatch):
-    monkeypatch.setattr(session, "MOST_FORMS", 3)
+    monkeypatch.setattr(session, "MAX_FORMS", 3)
     with Session(model("n"), ranges={"n": [(1, 9)]}, isolated=False) as known:
         for size in (*range(1, 10), 4, 1):
             x = np.arange(size, dtype=np.float32)

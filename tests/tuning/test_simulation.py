@@ -12,7 +12,7 @@ from explorer.ir.top.quantization.simulated import UNQUANTIZED
 from explorer.quantization.methods import Range
 from explorer.quantization.quantize_tensors import INT16, type_of
 from explorer.quantization.table import Threshold, ThresholdTable
-from explorer.tuning.refining import LEAST_GAIN, Measured, affordable, is_better, kind_of, measured
+from explorer.tuning.refining import MIN_GAIN, Measured, affordable, is_better, kind_of, measured
 from explorer.tuning.simulation import (
     Simulator,
     parameters_of,
@@ -187,8 +187,8 @@ def test_noise_counts_all_examples_and_large_errors_alike():
 
 def test_a_change_that_helps_few_examples_is_chance():
     before = Measured(np.zeros(16), 1.0)
-    gain = 1 - 2 * LEAST_GAIN
+    gain = 1 - 2 * MIN_GAIN
     assert is_better(Measured(np.full(16, -0.1), gain), before)
     mixed = np.tile([-0.3, 0.28], 8)
     assert not is_better(Measured(mixed, gain), before)
-    assert not is_better(Measured(np.full(16, -0.1), 1 - LEAST_GAIN / 2), before)
+    assert not is_better(Measured(np.full(16, -0.1), 1 - MIN_GAIN / 2), before)

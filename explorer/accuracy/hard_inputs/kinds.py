@@ -145,7 +145,7 @@ def _of_integers(part: Part, operator: str) -> Iterator[HardInput]:
     if bytes_:
         size = max(max(o.array.size for o in bytes_), 1)
         turns = -(-256 // size) if len(bytes_) == 1 else 1
-        for turn in range(min(turns, rounding.MOST_TURNS)):
+        for turn in range(min(turns, rounding.MAX_ARRAYS)):
             yield _changed(
                 part,
                 "every byte",

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-MOST_CHANNELS = 64
+MAX_CHANNELS = 64
 """Output channels, spread evenly, whose ties are looked for."""
-MOST_SUMS = 256
+MAX_SUMS = 256
 """Ties that an array of products holds at most."""
-MOST_TURNS = 4
+MAX_ARRAYS = 4
 """Arrays of one operation."""
 
 
@@ -84,7 +84,7 @@ def product_ties(product: Product, shape: Sequence[int], dtype: np.dtype) -> Ite
     apart = 1 if product.weights.shape[2] == 1 else 3
     chosen = _nearest(product, dtype)
     per_turn = max((rows + apart - 1) // apart, 1)
-    for begin in range(0, min(len(chosen), MOST_TURNS * per_turn), per_turn):
+    for begin in range(0, min(len(chosen), MAX_ARRAYS * per_turn), per_turn):
         array = np.full(places, product.zero_point)
         for number, (channel, value) in enumerate(chosen[begin : begin + per_turn]):
             row = number * apart
@@ -98,14 +98,14 @@ def _nearest(product: Product, dtype: np.dtype) -> list[tuple[int, int]]:
     values = np.arange(int(limits.min), int(limits.max) + 1)
     outputs, inputs, _ = product.weights.shape
     found: list[tuple[float, int, int]] = []
-    channels = np.unique(np.linspace(0, outputs - 1, min(outputs, MOST_CHANNELS)).astype(int))
+    channels = np.unique(np.linspace(0, outputs - 1, min(outputs, MAX_CHANNELS)).astype(int))
     for output in channels:
         weights, firsts = np.unique(product.weights[output].reshape(-1), return_index=True)
         terms = np.multiply.outer(weights, values - product.zero_point)
         exact = (terms + product.bias[output]) * product.ratios[output]
         distance = np.where(weights[:, None] == 0, 1.0, np.abs(exact - np.floor(exact) - 0.5))
         distance = np.where(np.abs(exact) > 2 * len(values), 1.0, distance)  # saturates anyhow
-        best = np.argsort(distance, axis=None, kind="stable")[: MOST_SUMS // len(channels)]
+        best = np.argsort(distance, axis=None, kind="stable")[: MAX_SUMS // len(channels)]
         group = int(output) * product.groups // outputs
         for place in best:
             weight, value = np.unravel_index(place, distance.shape)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.app.branches import MOST_COMPARED, Branch
+from explorer.app.branches import MAX_COMPARED, Branch
 from explorer.app.catalog import Choice, offered_suffixes
 from explorer.app.decisions import settings_of
 from explorer.app.state.dialog import dialog_json
@@ -85,7 +85,7 @@ def session_json(state: PageState) -> dict[str, Any]:
         "uploadLimit": UPLOAD_LIMIT_BYTES,
         "suffixes": list(offered_suffixes()),
         "pairs": [list(pair) for pair in pairs()],
-        "mostCompared": MOST_COMPARED,
+        "mostCompared": MAX_COMPARED,
         "turns": [turns.session() for turns in state.turns],
     }
 

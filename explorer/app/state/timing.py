@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.app.branches import MOST_COMPARED
+from explorer.app.branches import MAX_COMPARED
 from explorer.app.protocol import SearchProgress
 from explorer.app.state.compiling import Step
 from explorer.app.state.messages import Cancel, StartTurns
@@ -18,7 +18,7 @@ def time_in_turns(state: PageState, keys: object) -> Step:
         return state, []
     branches = [state.named(str(key)) for key in dict.fromkeys(map(str, keys))]
     known = [b for b in branches if b is not None and not b.request.is_trace and not b.is_asleep]
-    if len(known) != len(branches) or not 2 <= len(known) <= MOST_COMPARED:
+    if len(known) != len(branches) or not 2 <= len(known) <= MAX_COMPARED:
         return state, []
     names = tuple(branch.key for branch in known)
     begun = Turns(state.count + 1, names, known[0].request)

@@ -10,14 +10,14 @@ from pathlib import Path
 from explorer.errors import InputError
 from explorer.files import reading_file
 
-MOST_BYTES = 32 * 2**20
+MAX_BYTES = 32 * 2**20
 
 
 def read_edit(path: str) -> str:
     """The text in a file that the page sent."""
     with reading_file(path, "edited IR"):
-        if Path(path).stat().st_size > MOST_BYTES:
-            raise InputError(f"the edited text is larger than {MOST_BYTES >> 20} MiB")
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise InputError(f"the edited text is larger than {MAX_BYTES >> 20} MiB")
         try:
             return Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError as error:

@@ -52,7 +52,7 @@ from explorer.targets.core_families import (
 
 HOT = 0.1
 """Of its kernel's cycles: a loop with less is none that anybody waits for."""
-MOST_MERGED = 64
+MAX_MERGED = 64
 """Iterations that a compiler writes into one; more are a loop that was not recognized."""
 LOAD_PORT = re.compile(
     r"(HW|BW|SKL|SKX)Port[23]$|ICXPort[23]$|(SPR|ADLP)Port(02|03|11)$"
@@ -63,7 +63,7 @@ STORE_PORT = re.compile(
     r"|Zn[1-5]?\w*(Store|FPSt)|A57UnitS"
 )
 """LLVM's names of the ports that move data (llvm/lib/Target/X86/X86Sched*.td and AArch64's)."""
-MOST_SPILLS = 0.3
+MAX_SPILLS = 0.3
 """Of a loop's moves; with more of them it is spilling that keeps the ports busy."""
 
 
@@ -252,7 +252,7 @@ class _Ports:
             kinds = tuple(reader.kind(line) for line in text)
             spills = sum(reader.is_spill(line) for line in text)
             merged = _merged(kinds, costs[number])
-            if merged <= MOST_MERGED:
+            if merged <= MAX_MERGED:
                 yield _Found(
                     matched=loop,
                     cost=costs[number],
@@ -313,7 +313,7 @@ def _limit(loop: _Found, analysis: LoopAnalysis) -> str:
     name, _ = analysis.ports[0]
     moves = sum(kind in ("load", "store", "spill") for kind in loop.kinds)
     if LOAD_PORT.match(name) or STORE_PORT.match(name):
-        if moves and loop.spills >= MOST_SPILLS * moves:
+        if moves and loop.spills >= MAX_SPILLS * moves:
             return "spill"
         return "load" if LOAD_PORT.match(name) else "store"
     used: Counter[str] = Counter()

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from explorer.references.timing import time_calls
 
-LEAST_CALLS = 3
+MIN_CALLS = 3
 """Of each side in one round."""
 BUDGET_SECONDS = 0.02
 """Of each side in one round: short inferences are repeated for as long."""
@@ -87,6 +87,6 @@ def take_turns(
             progress("round", number, rounds)
         first = number % len(sides)
         for side in (*sides[first:], *sides[:first]):
-            seconds[side.name].append(tuple(side.time(LEAST_CALLS, BUDGET_SECONDS)))
+            seconds[side.name].append(tuple(side.time(MIN_CALLS, BUDGET_SECONDS)))
             time.sleep(PAUSE_SECONDS)
     return Timings({name: tuple(turns) for name, turns in seconds.items()})

@@ -32,7 +32,7 @@ FIRST_SIZE = 16
 """What a dimension without a size of its own begins with."""
 CANDIDATE_SIZES = (FIRST_SIZE, 32, 64, 128, 256, 512, 1024, 28, 224, 227)
 """What is tried where a model says what it can take only when it is imported."""
-MOST_CHANGES = 30
+MAX_CHANGES = 30
 LARGEST_SIZE = 4096
 """That is proposed."""
 STEPS = (1, 2, 8, 32)
@@ -138,7 +138,7 @@ def suggested_sizes(model: SourceModel, given: Mapping[str, int] | None = None) 
         return next((one for one in found if one is not None), none)
     fixed = {name: size for name, size in sizes.items() if name in given}
     sizes |= dict.fromkeys(free, FIRST_SIZE)
-    for _ in range(MOST_CHANGES):
+    for _ in range(MAX_CHANGES):
         violated = next((c for c in constraints if c.holds(sizes) is False), None)
         if violated is None:
             break

@@ -14,16 +14,16 @@ from onnx import TensorProto
 from explorer.errors import ModelError
 from explorer.files import check_output, write_file
 
-MOST_INSIDE_BYTES = (2 << 30) - (16 << 20)
+MAX_INSIDE_BYTES = (2 << 30) - (16 << 20)
 """Of a file without others: what protobuf holds, less room for what is no constant."""
-LEAST_OUTSIDE_BYTES = 1 << 10
+MIN_OUTSIDE_BYTES = 1 << 10
 """Smaller constants stay inside: sizes and axes decide shapes."""
 ALIGNMENT = 4096
 """Of every constant outside, so that it can be mapped. Source: ONNX, ExternalData.md."""
 SUFFIX = ".data"
 
 
-def write_onnx(path: Path, model: onnx.ModelProto, most_inside: int = MOST_INSIDE_BYTES) -> None:
+def write_onnx(path: Path, model: onnx.ModelProto, most_inside: int = MAX_INSIDE_BYTES) -> None:
     """Checks a model and writes it, with all its files or none.
 
     Raises:
@@ -60,7 +60,7 @@ def _move_outside(model: onnx.ModelProto, path: Path) -> None:
     """Large constants into a file, one behind the other."""
     with path.open("wb") as file:
         for tensor in model.graph.initializer:
-            if len(tensor.raw_data) < LEAST_OUTSIDE_BYTES:
+            if len(tensor.raw_data) < MIN_OUTSIDE_BYTES:
                 continue
             file.write(b"\0" * (-file.tell() % ALIGNMENT))
             place = {"location": path.name, "offset": file.tell(), "length": len(tensor.raw_data)}

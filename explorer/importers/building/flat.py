@@ -28,7 +28,7 @@ from explorer.files import damage_of
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.decomposition import decomposition, explained, explanations
 from explorer.importers.building.expr import Expr
-from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
+from explorer.importers.building.limits import MAX_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
 from explorer.importers.building.source_program import SourceBuilder, end
 from explorer.importers.model import (
@@ -261,9 +261,9 @@ def _kind(name: str, found: _Converted, model: SourceModel) -> Attribute:
 def _check(results: Sequence[Expr], node: FileNode) -> None:
     for value in results:
         check_rank(len(value.shape), f"the result of {node.operator}", node.name)
-        if prod(s for s in value.shape if isinstance(s, int) and s) > MOST_ELEMENTS:
+        if prod(s for s in value.shape if isinstance(s, int) and s) > MAX_ELEMENTS:
             shape = format_shape(value.shape)
-            raise ValueError(f"a result of shape {shape}, more than {MOST_ELEMENTS:,} elements")
+            raise ValueError(f"a result of shape {shape}, more than {MAX_ELEMENTS:,} elements")
 
 
 def _damaged(message: str, model: SourceModel, node: str = "", hint: str = "") -> ModelError:

@@ -13,7 +13,7 @@ from explorer.errors import ModelError
 
 MAX_DIMENSIONS = 32
 """NumPy's arrays have 64 at most, and blocks, windows and broadcasts take more than the tensor."""
-MOST_ELEMENTS = 2**48
+MAX_ELEMENTS = 2**48
 """Of one tensor: more than any machine holds, and few enough to count with."""
 
 

@@ -29,7 +29,7 @@ from explorer.files import damage_of
 from explorer.importers.building.build import Undecided, discard
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.identifiers import stem_of
-from explorer.importers.building.limits import MOST_ELEMENTS, check_rank
+from explorer.importers.building.limits import MAX_ELEMENTS, check_rank
 from explorer.importers.building.program import ProgramBuilder
 from explorer.importers.building.quantized_types import as_stored
 from explorer.importers.model import SourceModel, check_dimension_names
@@ -274,10 +274,10 @@ class _Import:
         for value in (tensor for r in results if r is not None for tensor in tensors_of(r)):
             check_rank(len(value.shape), f"the result of {node.operator}", node.name)
             sizes = [size for size in value.shape if isinstance(size, int)]
-            if prod(size for size in sizes if size) > MOST_ELEMENTS:
+            if prod(size for size in sizes if size) > MAX_ELEMENTS:
                 raise ModelError(
                     f"the result of {node.operator} has shape {format_shape(value.shape)}, "
-                    f"more than {MOST_ELEMENTS:,} elements",
+                    f"more than {MAX_ELEMENTS:,} elements",
                     node=node.name,
                     hint="the file may be damaged",
                 )

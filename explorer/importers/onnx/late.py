@@ -3,7 +3,7 @@
     Resize(x, sizes), sizes an input    =>   %y = top.node(%x, %sizes) {operator = "Resize"}
     in a run, sizes = [1, 1, 7, 5]      =>   the gathers that a resize to 7 x 5 is, by NumPy
 
-What is found for contents that come again is kept, `MOST_KEPT` of them at most.
+What is found for contents that come again is kept, `MAX_PROGRAMS` of them at most.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from explorer.ir.types import (
 )
 from explorer.ir.weights import Weights
 
-MOST_KEPT = 32
+MAX_PROGRAMS = 32
 """Programs of one node, each for certain sizes and contents."""
 IR_VERSION = 10
 KEEPS_AXES = ("CenterCropPad", "MaxUnpool", "Pad", "Split")
@@ -225,7 +225,7 @@ class LateNode:
         decided = specialized_inputs(entry_function(module))
         made = _Imported({n: np.array(arrays[n]) for n in decided}, Snapshot(module, weights))
         self._kept.setdefault(sizes, []).append(made)
-        while sum(map(len, self._kept.values())) > MOST_KEPT:
+        while sum(map(len, self._kept.values())) > MAX_PROGRAMS:
             self._kept.popitem(last=False)
         return made
 

@@ -22,9 +22,9 @@ from explorer.ir.patterns.search import Search, Then, Use
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.weights import Weights
 
-MOST_STEPS = 16
+MAX_STEPS = 16
 """Operations of one product, and steps of what is repeated."""
-MOST_FACTORS = 4
+MAX_FACTORS = 4
 ROOTS = frozenset(("mul", "div"))
 Flat = tuple[float, tuple[SSAValue, ...], tuple[Operation, ...]]
 """A value as a product: a number, factors, and the operations that multiply, users first."""
@@ -39,8 +39,8 @@ class Product(Pattern[float]):
 
     def __init__(self, number: Part, factors: Sequence[Part]) -> None:
         given = part(number)
-        if not isinstance(given, Number) or not 1 <= len(factors) <= MOST_FACTORS:
-            raise TypeError(f"a product has a number and one to {MOST_FACTORS} factors")
+        if not isinstance(given, Number) or not 1 <= len(factors) <= MAX_FACTORS:
+            raise TypeError(f"a product has a number and one to {MAX_FACTORS} factors")
         self.number, self.factors = given, tuple(part(factor) for factor in factors)
         self.tells = any(factor.tells for factor in self.factors)
 
@@ -93,7 +93,7 @@ class Product(Pattern[float]):
 def _scalings(value: SSAValue, weights: Weights) -> list[Flat]:
     """The value as a number times another one: with the most numbers taken off first."""
     found: list[Flat] = [(1.0, (value,), ())]
-    while len(found) <= MOST_STEPS:
+    while len(found) <= MAX_STEPS:
         number, (rest,), steps = found[-1]
         op = rest.owner
         if not isinstance(op, BinaryOp) or op.kind.data not in ROOTS:
@@ -112,7 +112,7 @@ def _flat(value: SSAValue, weights: Weights, most: int, depth: int = 0) -> Flat 
     """Number, factors and operations of a product; None for more than `most` factors."""
     op = value.owner
     whole: Flat = (1.0, (value,), ())
-    if not isinstance(op, BinaryOp) or op.kind.data not in ROOTS or depth > MOST_STEPS:
+    if not isinstance(op, BinaryOp) or op.kind.data not in ROOTS or depth > MAX_STEPS:
         return whole
     left = _side(op.left, weights, most, depth)
     right = None if left is None else _side(op.right, weights, most, depth)

@@ -3,7 +3,7 @@
 Every part of a pattern matches a value and then calls what comes behind it (continuation-passing
 style). A part that has several ways (the orders of a commutative operation, alternatives) tries
 the next one when what comes behind it fails; what it had bound is undone on the way back. The
-search ends: a pattern is finite, the same part means the same value, and after `MOST_VISITS`
+search ends: a pattern is finite, the same part means the same value, and after `MAX_VISITS`
 visits of parts a search is given up.
 
 Of all that failed, the failure that got furthest is told, with everything that was expected there
@@ -26,7 +26,7 @@ from explorer.ir.weights import Weights
 Then = Callable[[], bool]
 """What has to match behind a part. True ends the search: a match was found."""
 
-MOST_VISITS = 4000
+MAX_VISITS = 4000
 """Patterns of the package's rules visit less than a hundred parts where they match."""
 
 Thing = TypeVar("Thing")
@@ -134,9 +134,9 @@ class Search:
     def visit(self) -> None:
         """Counts; Declined where a pattern has been compared with too much."""
         self.visits += 1
-        if self.visits > MOST_VISITS:
+        if self.visits > MAX_VISITS:
             name = identity_of(self.found.root)
-            raise Declined(f"the search from {name} was given up after {MOST_VISITS} comparisons")
+            raise Declined(f"the search from {name} was given up after {MAX_VISITS} comparisons")
 
     def bind(self, part: Searched, value: SSAValue | None, thing: object, then: Then) -> bool:
         """Goes on with the part bound, and undoes it where that leads nowhere."""

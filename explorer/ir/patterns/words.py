@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from explorer.ir.constants import is_constant
-from explorer.ir.patterns.combinations import MOST_STEPS, Product, Repeated, Using
+from explorer.ir.patterns.combinations import MAX_STEPS, Product, Repeated, Using
 from explorer.ir.patterns.parts import (
     AnyTop,
     Constant,
@@ -121,9 +121,7 @@ def optional(step: Callable[[Pattern], Pattern], inner: Pattern) -> Repeated:
     return Repeated(step, inner, most=1)
 
 
-def repeated(
-    step: Callable[[Pattern], Pattern], inner: Pattern, most: int = MOST_STEPS
-) -> Repeated:
+def repeated(step: Callable[[Pattern], Pattern], inner: Pattern, most: int = MAX_STEPS) -> Repeated:
     """inner, step(inner), step(step(inner)) ...: the longest that leads to a match."""
     return Repeated(step, inner, most)
 

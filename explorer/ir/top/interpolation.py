@@ -27,7 +27,7 @@ from explorer.ir.top.definitions import domain, load_element, load_index, store_
 from explorer.ir.top.support.taps import Taps, transposed, without_zeros
 from explorer.ir.types import element_type_of, shape_of, static_shape, tensor_type
 
-MOST_WRITTEN_OUT = 16
+MAX_WRITTEN_OUT = 16
 """Taps whose sum is one expression; more are added up in a loop."""
 
 
@@ -102,7 +102,7 @@ class InterpolateOp(Differentiable, MixesAxes):
             total = load_element(s, output, at)
             store_element(s, total + weighted(s, at, number + 1), output, at)
 
-        if taps <= MOST_WRITTEN_OUT:
+        if taps <= MAX_WRITTEN_OUT:
             k.nest(loops, written_out, parallel=parallel)
         else:
             k.nest(loops, first, parallel=parallel)

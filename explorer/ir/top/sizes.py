@@ -24,7 +24,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.types import Dim, element_type_of, is_static, numpy_dtype, static_shape
 from explorer.ir.weights import Weights
 
-MOST_ELEMENTS = 64
+MAX_ELEMENTS = 64
 """Tensors of sizes are tiny."""
 DEEPEST = 100
 """Operations behind one another that are followed."""
@@ -70,7 +70,7 @@ class FoundContents:
         if not isinstance(value, OpResult) or not isinstance(value.op, TopOperation):
             return None
         op = value.op
-        if not is_static(value) or prod(static_shape(value)) > MOST_ELEMENTS or op.regions:
+        if not is_static(value) or prod(static_shape(value)) > MAX_ELEMENTS or op.regions:
             return None
         if isinstance(op, WeightOp):
             array = self._weights[op.weight.data]

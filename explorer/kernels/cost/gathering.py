@@ -13,7 +13,7 @@ from explorer.kernels.cost.machine import CostMachine
 from explorer.kernels.cost.rules import FLOAT_BYTES, LINE_BYTES
 from explorer.kernels.cost.tiles import Work, choose, tile_cycles
 
-LEAST_GAIN = 1.05
+MIN_GAIN = 1.05
 """What the model says less of it cannot tell."""
 
 
@@ -53,7 +53,7 @@ class GatheringCosts:
         copied = self._cycles(pixels, rows, width, read)
         copy = points * (fetched + read) / self._far_bytes_per_cycle()
         why = f"{direct:,.0f} cycles as it is; {copied:,.0f} of the copy, {copy:,.0f} to make it"
-        return direct >= LEAST_GAIN * (copied + copy), why
+        return direct >= MIN_GAIN * (copied + copy), why
 
     def _cycles(self, pixels: Pixels, height: int, width: int, point_bytes: int) -> float:
         work = Work(

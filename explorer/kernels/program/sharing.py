@@ -22,7 +22,7 @@ from explorer.results.program import Chain, Launch, Program
 
 WAKINGS = 2
 """Of the driver's threads, and of the caller at the end."""
-LEAST_GAIN = 0.2
+MIN_GAIN = 0.2
 """Of the time: for less it is not worth keeping all cores busy, on a loaded machine it is lost."""
 MAX_COMPARED_FLOPS = 30_000_000
 """0.15 to 0.3 ms at a core's peak."""
@@ -47,12 +47,12 @@ def judged_chain(
     tasks = {k.name: [phase.tasks for phase in k.phases] for k in program.kernels}
     alone, together = predicted_seconds(launches, kernels, tasks, machine)
     waking = WAKINGS * machine.core.wake_seconds
-    is_shared = together + waking <= (1 - LEAST_GAIN) * alone
+    is_shared = together + waking <= (1 - MIN_GAIN) * alone
     who = f"{machine.threads} work-items share it" if is_shared else "one work-item runs all of it"
     reason = (
         f"{who}: predicted are {alone * 1e6:.0f} us for one, {together * 1e6:.0f} us for "
         f"{machine.threads} and {waking * 1e6:.0f} us to wake them and the caller; sharing has to "
-        f"save {LEAST_GAIN:.0%}"
+        f"save {MIN_GAIN:.0%}"
     )
     return dataclasses.replace(chain, is_shared=is_shared, reason=reason)
 

@@ -46,13 +46,13 @@ from explorer.results.names import suggestion
 GIVEN = "steps"
 """Name of the choice that holds a list of steps as JSON, and of the schedule that follows it."""
 
-MOST_STEPS = 2000
-MOST_TEXT_BYTES = 1 << 20
+MAX_STEPS = 2000
+MAX_TEXT_BYTES = 1 << 20
 MAX_LOOPS = 4096
 """Of a nest: every cut adds some."""
 MAX_LOCAL_BYTES = 256 << 10
 """Of register arrays, which lie on the stack of a thread."""
-MOST_WRITTEN_OUT = 1 << 15
+MAX_WRITTEN_OUT = 1 << 15
 """Operations, all unrolled loops multiplied out."""
 
 NAMES = re.compile(r"[A-Za-z0-9_]{0,64}( [A-Za-z0-9_]{1,64})*")
@@ -101,8 +101,8 @@ def _plain(value: object) -> object:
 def parse_steps(kernel: str, data: object) -> list[StepCall]:
     """The calls of a list (or its JSON). ScheduleError names the step that is none, and why."""
     if isinstance(data, str):
-        if len(data) > MOST_TEXT_BYTES:
-            raise ScheduleError(GIVEN, kernel, f"the list has over {MOST_TEXT_BYTES} characters")
+        if len(data) > MAX_TEXT_BYTES:
+            raise ScheduleError(GIVEN, kernel, f"the list has over {MAX_TEXT_BYTES} characters")
         try:
             data = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -114,8 +114,8 @@ def parse_steps(kernel: str, data: object) -> list[StepCall]:
 def _rows(data: object, kernel: str) -> list[Mapping[str, object]]:
     if isinstance(data, str) or not isinstance(data, Sequence):
         raise ScheduleError(GIVEN, kernel, "a list of steps is expected, each a table")
-    if len(data) > MOST_STEPS:
-        raise ScheduleError(GIVEN, kernel, f"{len(data)} steps; at most {MOST_STEPS}")
+    if len(data) > MAX_STEPS:
+        raise ScheduleError(GIVEN, kernel, f"{len(data)} steps; at most {MAX_STEPS}")
     for number, row in enumerate(data, 1):
         if not isinstance(row, Mapping) or not isinstance(row.get("step"), str):
             raise ScheduleError(
@@ -326,10 +326,10 @@ def _require_bounds(nest: LoopNest, machine: Machine) -> None:
         raise nest.error(
             GIVEN, f"register arrays take {local_bytes} bytes; at most {MAX_LOCAL_BYTES}"
         )
-    if written_out > MOST_WRITTEN_OUT:
+    if written_out > MAX_WRITTEN_OUT:
         raise nest.error(
             GIVEN,
-            f"{written_out} operations would be written out; at most {MOST_WRITTEN_OUT}: leave "
+            f"{written_out} operations would be written out; at most {MAX_WRITTEN_OUT}: leave "
             "out some of what is unrolled",
         )
     try:

@@ -59,7 +59,7 @@ from explorer.kernels.steps.vectorize import vectorize
 ENOUGH_TASKS = 16
 """Tiles of columns that are tasks by themselves; where there are fewer, tiles of rows are tasks,
 too, and rows that are left over a nest of their own."""
-MOST_STEPS = 64
+MAX_STEPS = 64
 """Of a sum between two lines of weights that are asked for."""
 
 
@@ -209,7 +209,7 @@ def _choose_prefetch(
     tile = Tile(row.tile, column.tile)
     asked, why = choose_prefetch(tile, work, machine.costs, CHANNELS_FIRST)
     lines = -(-column.tile * column.width * FLOAT_BYTES // LINE_BYTES)
-    most = min(row.extent // row.tile // lines, MOST_STEPS)
+    most = min(row.extent // row.tile // lines, MAX_STEPS)
     steps = max((d for d in divisors(work.steps) if d <= most), default=1)
     wanted = "weights" if steps > 1 and asked in ("weights", "both") else "none"
     return steps if choices.word("prefetch", wanted, ("none", "weights"), why) != "none" else 0

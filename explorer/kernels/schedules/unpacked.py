@@ -45,7 +45,7 @@ from explorer.kernels.steps.restructure import cut, reorder
 from explorer.kernels.steps.vectorize import vectorize
 
 REDUCED = ("kb", "kp")
-MOST_ROWS, MAX_VECTORS = 8, 4
+MAX_ROWS, MAX_VECTORS = 8, 4
 FEW_ROWS = 2
 WHY_ROWS = "what is unpacked serves all rows of a tile"
 WHY_VECTORS = "sums that do not wait for each other; more of them where rows are few"
@@ -89,7 +89,7 @@ def schedule_unpacked(
     lanes = machine.vector_floats
     blocks = max(columns // lanes, 1)
     tile_rows = choices.number(
-        "rows", min(rows, MOST_ROWS), range(1, min(rows, MAX_UPDATES) + 1), WHY_ROWS
+        "rows", min(rows, MAX_ROWS), range(1, min(rows, MAX_UPDATES) + 1), WHY_ROWS
     )
     most = MAX_UPDATES // tile_rows
     best = min(blocks, MAX_VECTORS if tile_rows <= FEW_ROWS else 1, most)

@@ -43,7 +43,7 @@ BAND_SHARE = 0.3
 """The same for the products of a band."""
 NOT_HIDDEN = 0.25
 """Of the shorter one of products and memory: waiting is only mostly hidden."""
-LEAST_GAIN = 1.25
+MIN_GAIN = 1.25
 MIN_CYCLES = 40_000
 """Of the direct form: about 10 microseconds."""
 MAX_TASKS = 16
@@ -122,7 +122,7 @@ def order_by_cycles(predictions: Mapping[str, Prediction]) -> list[str]:
     """
     direct = predictions["direct"].cycles
     others = sorted((p.cycles, name) for name, p in predictions.items() if name != "direct")
-    is_worth_it = direct >= MIN_CYCLES and others[0][0] * LEAST_GAIN <= direct
+    is_worth_it = direct >= MIN_CYCLES and others[0][0] * MIN_GAIN <= direct
     names = [name for _, name in others]
     return [*names[:1], "direct", *names[1:]] if is_worth_it else ["direct", *names]
 

@@ -57,7 +57,7 @@ from explorer.kernels.steps.registers import ALIGNMENT_BYTES as LINE_BYTES
 PREFETCH = "loop.prefetch"
 """Attribute of a loop: by the name of a buffer, that of the loop of which the next iteration's
 elements are touched in each iteration of this one."""
-MOST_LINES = 32
+MAX_LINES = 32
 """Touched by one iteration; more would keep the load units busy."""
 
 
@@ -77,7 +77,7 @@ def prefetch(nest: LoopNest, at: str, buffer: str, ahead: str) -> None:
     Where both are one loop that is all of it, line by line. Where `ahead` is around `at`, every
     iteration of `at` touches an even share of what lies together; of what does not it touches what
     it reads itself in the next iteration of `ahead`. Illegal for a buffer that is not just read at
-    one place inside, and for more than `MOST_LINES` lines.
+    one place inside, and for more than `MAX_LINES` lines.
     """
     target = nest.buffer(buffer, "prefetch")
     for loop in nest.loops(at, "prefetch"):
@@ -124,8 +124,8 @@ def _touches(loop: affine.ForOp, buffer: SSAValue, ahead: str) -> list[Touch]:
         found = _share(loop, outer, access, place)
     else:
         found = _all_lines(loop, outer, access, place)
-    if len(found) > MOST_LINES:
-        raise ValueError(f"an iteration touches {len(found)} lines, more than {MOST_LINES}")
+    if len(found) > MAX_LINES:
+        raise ValueError(f"an iteration touches {len(found)} lines, more than {MAX_LINES}")
     return found
 
 

@@ -29,7 +29,7 @@ from explorer.ir.top.sizes import FoundContents
 from explorer.ir.types import Dim, Shape, shape_of
 from explorer.ir.weights import Weights
 
-MOST_REASONS = 3
+MAX_REASONS = 3
 """Reasons that an error lists."""
 
 
@@ -53,8 +53,8 @@ def analyse_rows(
         for op in function.body.block.ops:
             analysis.visit(op)
     if analysis.reasons:
-        listed = "; ".join(analysis.reasons[:MOST_REASONS])
-        more = len(analysis.reasons) - MOST_REASONS
+        listed = "; ".join(analysis.reasons[:MAX_REASONS])
+        more = len(analysis.reasons) - MAX_REASONS
         raise RangeError(
             f"one program for a range of {name!r} is not possible: {listed}"
             + (f"; and {more} more" if more > 0 else ""),

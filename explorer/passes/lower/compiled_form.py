@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import format_shape, is_static, shape_of
-from explorer.passes.simplify.unroll_control import MOST_OPERATIONS, loop_length
+from explorer.passes.simplify.unroll_control import MAX_OPERATIONS, loop_length
 
 
 def missing_form(op: TopOperation) -> str:
@@ -34,7 +34,7 @@ def missing_control(op: TopOperation) -> tuple[str, str]:
     if trips is not None and len(op.regions[0].block.args) == 1 + len(op.operands):
         return (
             f"runs its {loop_length(op)} operations {trips:,} times; at most "
-            f"{MOST_OPERATIONS:,} in all are written out",
+            f"{MAX_OPERATIONS:,} in all are written out",
             "export the model with fewer iterations",
         )
     return (

@@ -53,7 +53,7 @@ from explorer.passes.simplify.remove_no_ops import MergeReshapes, RemoveReshape
 from explorer.passes.simplify.unroll_control import ComputeBothBranches, MaskIterations
 from explorer.targets.capabilities import ORDINARY, Capabilities
 
-MOST_JOINED = 32
+MAX_JOINED_OPERANDS = 32
 """Operands that a kernel joins: each has loops of its own, and every two are compared."""
 
 
@@ -69,11 +69,11 @@ class JoinInGroups(Rule):
 
     def rewrite(self, op: ConcatOp, rewriter: RecordedRewriter) -> None:
         operands = list(op.inputs)
-        if len(operands) <= MOST_JOINED:
+        if len(operands) <= MAX_JOINED_OPERANDS:
             return
         axis, groups = op.get("axis"), []
-        for first in range(0, len(operands), MOST_JOINED):
-            group = operands[first : first + MOST_JOINED]
+        for first in range(0, len(operands), MAX_JOINED_OPERANDS):
+            group = operands[first : first + MAX_JOINED_OPERANDS]
             if len(group) > 1:
                 joined = ConcatOp.make([group], axis=axis)
                 rewriter.insert_before(op, joined)

@@ -38,7 +38,7 @@ PLACES: tuple[Place, ...] = ("device", "beside", "sized", "host")
 """In the order in which pieces take what is ready."""
 Refuses = Callable[[TopOperation, Weights], str]
 """Why a device cannot run an operation that has a compiled form; empty where it can."""
-MOST_SMALL = 64
+MAX_SMALL_ELEMENTS = 64
 """Elements of a tensor that is not worth a transfer."""
 
 
@@ -212,7 +212,7 @@ def _keep_small(
 
 def _is_small(op: TopOperation) -> bool:
     values = (*op.operands, *op.results)
-    return all(is_static(v) and prod(static_shape(v)) <= MOST_SMALL for v in values)
+    return all(is_static(v) and prod(static_shape(v)) <= MAX_SMALL_ELEMENTS for v in values)
 
 
 def _in_turn(ops: Sequence[TopOperation], places: Mapping[Operation, Place]) -> list[Piece]:

@@ -118,8 +118,8 @@ class Part:
 NOTHING = Part(0, 0)
 """Of outputs that meet no element of x: the bias is all that they are."""
 
-MOST_CONVOLUTIONS = 32
-FEW_CHANNELS, MOST_PRODUCTS = 4, 128
+MAX_CONVOLUTIONS = 32
+FEW_CHANNELS, MAX_PRODUCTS = 4, 128
 """Of results, for which all taps are one convolution."""
 
 
@@ -131,7 +131,7 @@ def pays_by_taps(filters: np.ndarray) -> bool:
     count = filters.shape[0]
     if filters.dtype.itemsize < 4:
         return False
-    return count <= FEW_CHANNELS and count * prod(filters.shape[2:]) <= MOST_PRODUCTS
+    return count <= FEW_CHANNELS and count * prod(filters.shape[2:]) <= MAX_PRODUCTS
 
 
 def blocks_of(axes: Sequence[AxisPhases]) -> list[tuple[range, ...]]:
@@ -176,7 +176,7 @@ class ConvolveByPhases(Rule):
         )
         if len(blocks) > 1 and pays_by_taps(filters):
             joined = steps.by_taps()
-        elif len(blocks) > MOST_CONVOLUTIONS:
+        elif len(blocks) > MAX_CONVOLUTIONS:
             raise Declined(f"{identity_of(op)} would be {len(blocks)} convolutions")
         else:
             joined = steps.concat([steps.block(phases) for phases in blocks])

@@ -49,7 +49,7 @@ from explorer.results import Knob
 
 SPLIT, FUSED = CHOICES = ("split", "fused")
 
-MOST_SCORES_BYTES = 1 << 20
+MAX_SCORES_BYTES = 1 << 20
 """Scores that stay in the second-level cache between the kernels of a split attention."""
 
 
@@ -207,7 +207,7 @@ def _knob(pass_: SplitAttentions, op: AttentionOp, options: RewriteOptions) -> K
             )
         return None
     size_bytes = 4 * int(np.prod([int(size) for size in op.scores_shape]))
-    is_large = size_bytes > MOST_SCORES_BYTES
+    is_large = size_bytes > MAX_SCORES_BYTES
     best = FUSED if is_large and pass_.fuses else SPLIT
     relation = "more" if is_large else "no more"
     why = f"all scores take {size_bytes} bytes, {relation} than a core's cache holds"

@@ -18,7 +18,7 @@ from explorer.ir.layout import physical_shape
 from explorer.ir.parts import offset_in
 from explorer.ir.types import Layout
 
-MOST_GROWTH = 1.25
+MAX_GROWTH = 1.25
 """Times that padding may enlarge a value that others read as well: their loops get shorter runs."""
 
 
@@ -129,7 +129,7 @@ class Storage:
             if tenant.is_fixed:
                 raise Refused(f"{tenant.name} cannot have padding")
             grown = prod(physical_shape(tenant.shape, layout))
-            if tenant.is_read and grown > MOST_GROWTH * prod(
+            if tenant.is_read and grown > MAX_GROWTH * prod(
                 physical_shape(tenant.shape, self.layout)
             ):
                 raise Refused(f"padding would make {tenant.name} too large")

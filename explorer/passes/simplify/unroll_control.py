@@ -39,7 +39,7 @@ from explorer.ir.types import (
 from explorer.passes.analysis.matching import constant, weight_name
 from explorer.passes.sizes.infer_shapes import infer_again
 
-MOST_OPERATIONS = 4096
+MAX_OPERATIONS = 4096
 """Of one unrolled loop: beyond that the program would be too long to compile."""
 
 
@@ -60,7 +60,7 @@ class UnrollLoop(Rule):
         if trips and not all(is_static(value) for value in read_values(op)):
             raise Declined(f"the sizes of what {identity_of(op)} reads are not known yet")
         size = trips * loop_length(op)
-        if size > MOST_OPERATIONS:
+        if size > MAX_OPERATIONS:
             raise Declined(f"{identity_of(op)} would become {size} operations")
         count = len(op.states)
         if not trips and not all(is_known_row(result) for result in op.results[count:]):
@@ -275,7 +275,7 @@ class MaskIterations(Rule):
         if not all(is_static(value) for value in (*op.states, *op.results)):
             raise Declined(f"the sizes of the states of {identity_of(op)} are not known")
         size = trips * sum(1 for _ in op.body.walk())
-        if size > MOST_OPERATIONS:
+        if size > MAX_OPERATIONS:
             raise Declined(f"{identity_of(op)} would become {size} operations")
         check_harmless(op.body.block, "an iteration")
         return trips, op.condition

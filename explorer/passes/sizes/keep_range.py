@@ -22,7 +22,7 @@ from explorer.ir.sizes.constraints import check_sizes, constraints_of
 from explorer.ir.sizes.ranges import RANGE, OpenSize, RangeAttr, SizeRange
 from explorer.passes.analysis.row_wise import analyse_rows
 
-MOST_SIZES = 65_536
+MAX_SIZES = 65_536
 """Sizes of a range; each is checked against the constraints."""
 
 
@@ -40,10 +40,10 @@ class KeepRange(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
         size = self.range
-        if size.highest - size.lowest >= MOST_SIZES:
+        if size.highest - size.lowest >= MAX_SIZES:
             raise InputError(
                 f"{size} are {size.highest - size.lowest + 1} sizes",
-                hint=f"a range of at most {MOST_SIZES}",
+                hint=f"a range of at most {MAX_SIZES}",
             )
         for number in range(size.lowest, size.highest + 1):
             sizes = {**self.sizes, size.name: number}

@@ -32,7 +32,7 @@ from explorer.quantization.block_numbers import (
 
 DAMPING = 0.01
 """Of the mean of the diagonal, added to it: inverses of moments of few examples exist then."""
-LEAST_TOGETHER = 128
+MIN_BLOCK_ROWS = 128
 """Rows whose errors reach those behind them in one product of matrices."""
 
 
@@ -82,7 +82,7 @@ def _in_order(weights: np.ndarray, upper: np.ndarray, form: BlockForm) -> BlockN
     depth, columns = weights.shape
     left = weights.copy()
     numbers = np.empty_like(left)
-    together = form.block * -(-LEAST_TOGETHER // form.block)
+    together = form.block * -(-MIN_BLOCK_ROWS // form.block)
     grids: list[tuple[np.ndarray, np.ndarray]] = []
     for start in range(0, depth, together):
         stop = min(start + together, depth)

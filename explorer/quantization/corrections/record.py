@@ -32,7 +32,7 @@ GPTQ = "gptq"
 DEFAULT = (ADAROUND,)
 """What has made no model worse that was measured (docs/quantization.md)."""
 DIGITS = 16
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +168,8 @@ def read_corrections(path: Path, digest: str) -> Corrections:
     hint = "explorer calibrate writes table and corrections together; move them together"
     if not path.is_file():
         raise InputError("the corrections that the table names are not there", file=str(path))
-    if path.stat().st_size > MOST_BYTES:
-        raise InputError(f"more than {MOST_BYTES >> 20} MiB are no corrections", file=str(path))
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"more than {MAX_BYTES >> 20} MiB are no corrections", file=str(path))
     with (
         reading_file(path, "corrections", hint=hint, kind=InputError),
         np.load(path, allow_pickle=False) as file,

@@ -35,7 +35,7 @@ from explorer.quantization.corrections.weights import set_weight
 
 CLOSE = 1e-3
 """Means of equal numbers are these, but for rounding."""
-MOST_EIGHTHS = 64
+MAX_EIGHTHS = 64
 """Of a factor's logarithm: no factor is beyond 2^8."""
 
 
@@ -153,7 +153,7 @@ def whole_eighths(factors: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         eighths = 8 * np.log2(factors)
     eighths = np.where(np.isfinite(eighths), eighths, 0.0)
-    return np.clip(np.rint(eighths), -MOST_EIGHTHS, MOST_EIGHTHS).astype(np.int64)
+    return np.clip(np.rint(eighths), -MAX_EIGHTHS, MAX_EIGHTHS).astype(np.int64)
 
 
 def magnitudes(op: Linear, weights: Weights) -> np.ndarray:

@@ -16,7 +16,7 @@ from explorer.reducing.trials import Trials
 
 MAX_ROUNDED = 4
 """Largest whole number that others are rounded to."""
-MOST_PARTS = 16
+MAX_PARTS = 16
 """Parts of a tensor of which each is set to zero by itself."""
 
 
@@ -38,7 +38,7 @@ def simplify_numbers(trials: Trials, candidate: Candidate) -> Candidate:
 def _with_zeros(trials: Trials, candidate: Candidate, name: str) -> Candidate:
     """Parts of a tensor as zeros, ever smaller ones."""
     parts = 2
-    while parts <= MOST_PARTS and name in _arrays(candidate):
+    while parts <= MAX_PARTS and name in _arrays(candidate):
         array = _arrays(candidate)[name]
         if array.size < parts:
             break

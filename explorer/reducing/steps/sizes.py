@@ -23,7 +23,7 @@ MAX_PAIRS = 40
 """Of axes of one size, tried for one size."""
 SIZE_TYPES = (TensorProto.INT64, TensorProto.INT32)
 """Of constants that may hold sizes themselves."""
-MOST_SIZES = 16
+MAX_SIZES = 16
 """Numbers in such a constant."""
 
 
@@ -91,7 +91,7 @@ def _replace_sizes(graph: GraphProto, size: int, new: int) -> bool:
     """In constants that may be sizes; whether there was one."""
     is_changed = False
     for tensor in graph.initializer:
-        if tensor.data_type in SIZE_TYPES and np.prod(tensor.dims) <= MOST_SIZES:
+        if tensor.data_type in SIZE_TYPES and np.prod(tensor.dims) <= MAX_SIZES:
             array = numpy_helper.to_array(tensor)
             if (array == size).any():
                 replaced = np.where(array == size, new, array).astype(array.dtype)

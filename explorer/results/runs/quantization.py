@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from explorer.results.runs.sensitivity import MixedPrecision
 
-MOST_CHANNELS = 256
+MAX_CHANNELS = 256
 """Channels whose ranges are kept of one weight."""
 
 
@@ -81,7 +81,7 @@ class WeightRanges:
     tensor: str
     """The quantized tensor that the operation makes, perhaps behind others; or empty."""
     channels: tuple[int, ...]
-    """Which ones these are: of more than `MOST_CHANNELS` the widest and the narrowest."""
+    """Which ones these are: of more than `MAX_CHANNELS` the widest and the narrowest."""
     total: int
     """How many there are."""
     lows: tuple[float, ...]

@@ -29,7 +29,7 @@ from explorer.runtime.processes import run_command
 from explorer.runtime.scratch import own_folder
 
 TIME_LIMIT_SECONDS = 20.0
-MOST_LINES = 2000
+MAX_LINES = 2000
 """Of a loop: what is longer is no loop that anybody reads."""
 INSTALL_HINT = (
     "install llvm-mca (Debian: apt install llvm; macOS: brew install llvm) so that it is found on "
@@ -147,8 +147,8 @@ def analyse_loop(
         BuildError: where there is no analyser, or it does not understand the loop.
     """
     analyser = analyser or require_analyser()
-    if not 0 < len(lines) <= MOST_LINES:
-        raise BuildError(f"a loop of {len(lines)} lines is not analysed; {MOST_LINES} are the most")
+    if not 0 < len(lines) <= MAX_LINES:
+        raise BuildError(f"a loop of {len(lines)} lines is not analysed; {MAX_LINES} are the most")
     machine = machine or platform.machine()
     if machine not in TRIPLES:
         raise BuildError(f"llvm-mca is not asked about {machine}: there is no table of its names")

@@ -42,7 +42,7 @@ from explorer.runtime.assembly.elsewhere import (
 READ_BY_COMPILERS = frozenset(("c",))
 """Languages of sources that gcc, clang and zig read."""
 PREFIX = "asked/"
-MOST_LOG = 20_000
+MAX_LOG_CHARACTERS = 20_000
 """Characters of a compiler's output that are shown."""
 
 Json = Any  # what `json.dumps` takes
@@ -64,7 +64,7 @@ def answer(key: str, chunk: Chunk) -> Json:
             return _analysis(chunk, parts)
     except ExplorerError as error:
         log = error.log if isinstance(error, BuildError) else ""
-        return {"error": error.message, "hint": error.hint or "", "log": log[-MOST_LOG:]}
+        return {"error": error.message, "hint": error.hint or "", "log": log[-MAX_LOG_CHARACTERS:]}
     return {"error": f"{key[:200]!r} is no question about a kernel", "hint": "", "log": ""}
 
 

@@ -27,7 +27,7 @@ import numpy as np
 PART_BYTES = 4 << 20
 BLOCK_BYTES = 128 << 10
 WORD_BYTES = 8
-MOST_THREADS = 8
+MAX_THREADS = 8
 
 Part = Callable[[int, memoryview], memoryview]
 """The bytes of part number i, in the buffer or elsewhere."""
@@ -108,7 +108,7 @@ def _digest(size: int, part: Part, buffer_bytes: int, summary: Summary) -> str:
     count = -(-size // PART_BYTES)
     digests: list[bytes] = [b""] * count
     failures: list[BaseException] = []
-    threads = min(count, MOST_THREADS, _processors())
+    threads = min(count, MAX_THREADS, _processors())
 
     def work(first: int) -> None:
         buffer = memoryview(bytearray(min(buffer_bytes, size)))

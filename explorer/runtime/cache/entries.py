@@ -22,8 +22,8 @@ from explorer.runtime.cache.keys import ProgramKey, digest_of
 MAGIC = b"explorer program 1\n"
 SEAL_BYTES = 64
 SUFFIX = ".program"
-MOST_HEAD_BYTES = 64 << 20
-MOST_SOURCE_BYTES = 64 << 20
+MAX_HEAD_BYTES = 64 << 20
+MAX_SOURCE_BYTES = 64 << 20
 """Of the source when it is unpacked; a longer one is not kept beside its binary."""
 
 
@@ -63,7 +63,7 @@ class Entry:
         made_at: str,
         keeps_source: bool = True,
     ) -> Entry:
-        source = key.source if keeps_source and len(key.source) <= MOST_SOURCE_BYTES else ""
+        source = key.source if keeps_source and len(key.source) <= MAX_SOURCE_BYTES else ""
         return Entry(
             digest=key.digest(),
             key=key.fields,
@@ -112,7 +112,7 @@ def read_entry(content: bytes, digest: str = "") -> Entry:
         raise DamagedEntry(f"it is cut off after {len(content)} bytes")
     if digest_of(body).encode() != seal:
         raise DamagedEntry("its content does not fit its seal: bytes are changed or missing")
-    end = body.find(b"\n", 0, MOST_HEAD_BYTES)
+    end = body.find(b"\n", 0, MAX_HEAD_BYTES)
     if end < 0:
         raise DamagedEntry("its head has no end")
     # The seal fits, yet anybody can compute one: what is in the head is still checked.
@@ -162,7 +162,7 @@ def _text(value: object) -> str:
 
 def _unpacked(text: str) -> str:
     unpacker = zlib.decompressobj()
-    content = unpacker.decompress(base64.b64decode(text, validate=True), MOST_SOURCE_BYTES)
+    content = unpacker.decompress(base64.b64decode(text, validate=True), MAX_SOURCE_BYTES)
     if unpacker.unconsumed_tail:
         raise ValueError("the source is longer than any that is kept")
     return content.decode()

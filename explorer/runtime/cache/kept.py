@@ -41,7 +41,7 @@ from explorer.runtime.cache.environment import (
 )
 from explorer.runtime.cache.files import open_private, read_private
 from explorer.runtime.cache.kept_files import (
-    MOST_BYTES,
+    MAX_BYTES,
     SUFFIX,
     DamagedProgram,
     fits_contents,
@@ -62,7 +62,7 @@ from explorer.runtime.cache.weights import (
     write_weights,
 )
 
-MOST_COMPARED = 20
+MAX_COMPARED = 20
 """Kept programs that are looked at for one that fits, or for the reason of a miss."""
 NEVER = "it was not compiled before"
 
@@ -197,7 +197,7 @@ class KeptPrograms:
 
     def _candidates(self, prefix: str) -> Iterator[tuple[KeptProgram, str]]:
         """Kept programs whose names begin so, the last used first; damaged ones are dropped."""
-        for path in self.files(prefix, MOST_COMPARED):
+        for path in self.files(prefix, MAX_COMPARED):
             try:
                 kept = self._read_once(path)
             except FileNotFoundError:
@@ -229,8 +229,8 @@ class KeptPrograms:
         state = path.lstat()
         known = self._read.get(path)
         if known is None or known[0] != (state.st_ino, state.st_size):
-            content = read_private(path, MOST_BYTES)
-            if len(content) > MOST_BYTES:
+            content = read_private(path, MAX_BYTES)
+            if len(content) > MAX_BYTES:
                 raise DamagedProgram("it is larger than any that is kept")
             kept = read_kept(content)
             self._language(kept)
@@ -267,7 +267,7 @@ class KeptPrograms:
 
     def _reason(self, request: ProgramRequest) -> str:
         """Why nothing is kept for a request: how the last program of the same file differs."""
-        for path in self.files(most=MOST_COMPARED):
+        for path in self.files(most=MAX_COMPARED):
             with contextlib.suppress(OSError, DamagedProgram):
                 kept = self._read_once(path)
                 if kept.path != str(request.path):
@@ -338,7 +338,7 @@ class KeptPrograms:
         wrong: dict[Path, str] = {}
         for path in self.files():
             try:
-                kept = read_kept(read_private(path, MOST_BYTES))
+                kept = read_kept(read_private(path, MAX_BYTES))
                 self._language(kept)
                 if name_of(kept) != path.name:
                     raise DamagedProgram("it is the program of another request than its name says")
@@ -371,7 +371,7 @@ def shipped_in(bundle: Path, prefix: str) -> Iterator[KeptProgram]:
         for name in archive.namelist():
             if not name.startswith(prefix) or not name.endswith(SUFFIX):
                 continue
-            if archive.getinfo(name).file_size > MOST_BYTES:
+            if archive.getinfo(name).file_size > MAX_BYTES:
                 raise DamagedProgram("it is larger than any that is taken")
             yield read_kept(archive.read(name))
 

@@ -30,7 +30,7 @@ from explorer.runtime.element_types import element_bytes
 
 MAGIC = b"explorer kept program 1\n"
 SUFFIX = ".kept"
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 class DamagedProgram(Exception):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-MOST_LINES_COMPARED = 20_000
+MAX_LINES_COMPARED = 20_000
 """Of two sources, to name their first difference."""
 
 
@@ -121,7 +121,7 @@ def _source_difference(before: str, now: str) -> str:
     if not before:
         return "another text"
     old, new = before.splitlines(), now.splitlines()
-    if max(len(old), len(new)) > MOST_LINES_COMPARED:
+    if max(len(old), len(new)) > MAX_LINES_COMPARED:
         return f"{len(new):,} lines instead of {len(old):,}, or other ones"
     for number, (a, b) in enumerate(zip(old, new, strict=False), 1):
         if a != b:

@@ -25,8 +25,8 @@ from explorer.files import write_whole
 from explorer.runtime.cache.files import read_private
 
 MEMO = "sources.json"
-MOST_MEMOS = 16
-MOST_MEMO_BYTES = 1 << 16
+MAX_MEMOS = 16
+MAX_MEMO_BYTES = 1 << 16
 IGNORED = frozenset({"__pycache__", "app", "cli", "views"})
 """Folders that decide no program: what shows results and what asks for them."""
 PACKAGES = ("ml_dtypes", "numpy", "onnx", "xdsl", "ziglang")
@@ -51,7 +51,7 @@ def sources_of(package: Path, memo_folder: Path | None = None) -> Sources:
         return Sources(known[stamp], newest_ns)
     digest = _digest(package, stamp, tuple(path for path, *_ in files))
     if memo is not None:
-        kept = [*((s, d) for s, d in known.items()), (stamp, digest)][-MOST_MEMOS:]
+        kept = [*((s, d) for s, d in known.items()), (stamp, digest)][-MAX_MEMOS:]
         with contextlib.suppress(OSError):  # the next process computes it again
             write_whole(memo, json.dumps(dict(kept)).encode(), waits=False)
     return Sources(digest, newest_ns)
@@ -106,7 +106,7 @@ def _digest(package: Path, stamp: str, paths: tuple[str, ...]) -> str:
 def _read_memo(path: Path) -> dict[str, str]:
     """Digests by stamp, the oldest first; none where the file is not as it was written."""
     try:
-        data = json.loads(read_private(path, MOST_MEMO_BYTES))
+        data = json.loads(read_private(path, MAX_MEMO_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):

@@ -28,7 +28,7 @@ from explorer.files import UNFINISHED_PREFIX, write_whole
 from explorer.results import TIERS, ProgramLookup
 from explorer.runtime.cache.entries import (
     MAGIC,
-    MOST_HEAD_BYTES,
+    MAX_HEAD_BYTES,
     SEAL_BYTES,
     SUFFIX,
     DamagedEntry,
@@ -42,16 +42,16 @@ from explorer.runtime.cache.keys import ProgramKey, changed_header
 
 LIMIT_BYTES = 1 << 30
 """Of a folder; when a new program exceeds it, those that were not used for longest go."""
-MOST_ENTRY_BYTES = 256 << 20
-MOST_IN_MEMORY_BYTES = 64 << 20
+MAX_ENTRY_BYTES = 256 << 20
+MAX_IN_MEMORY_BYTES = 64 << 20
 WRITERS = 16
 """How many processes may fill one folder at the same time without exceeding its limit."""
 UNFINISHED_SECONDS = 3600
 """After this an unfinished file belongs to a process that was killed."""
-MOST_COMPARED = 200
+MAX_COMPARED = 200
 """Entries that are looked at for the reason of a miss, the latest first."""
 TRIED_SUFFIX = ".tried"
-MOST_MARK_BYTES = 1 << 16
+MAX_MARK_BYTES = 1 << 16
 PRUNED = (SUFFIX, ".kept", ".weights")
 """What counts for the limit, by suffix: see `kept_files` and `weights`."""
 
@@ -216,7 +216,7 @@ class ProgramCache:
                     name = digest + SUFFIX
                     if name not in archive.namelist():
                         continue
-                    if archive.getinfo(name).file_size > MOST_ENTRY_BYTES:
+                    if archive.getinfo(name).file_size > MAX_ENTRY_BYTES:
                         raise DamagedEntry("the program is larger than any that is taken")
                     entry = replace(read_entry(archive.read(name), digest), is_foreign=True)
             except (OSError, zipfile.BadZipFile, DamagedEntry, EOFError, ValueError) as error:
@@ -233,7 +233,7 @@ class ProgramCache:
         words = f"{entry.seal} {entry.key.get('compiler')} {entry.key.get('device')}"
         if mark is not None:
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                if read_private(mark, MOST_MARK_BYTES).decode() == words:
+                if read_private(mark, MAX_MARK_BYTES).decode() == words:
                     return ""
         refusal = trial(entry)
         if not refusal and mark is not None:
@@ -243,7 +243,7 @@ class ProgramCache:
     def _reason(self, key: ProgramKey) -> str:
         """Why there is no entry: how the one most like it differs."""
         best: tuple[tuple[bool, bool, bool, int], Entry] | None = None
-        for path in self.files(most=MOST_COMPARED):
+        for path in self.files(most=MAX_COMPARED):
             head = read_head(path, key)
             if head is None or head.key.get("language") != key.language:
                 continue
@@ -286,7 +286,7 @@ class ProgramCache:
     def _remember(self, entry: Entry) -> None:
         self._memory[entry.digest] = entry
         self._memory.move_to_end(entry.digest)
-        while sum(len(e.payload) for e in self._memory.values()) > MOST_IN_MEMORY_BYTES:
+        while sum(len(e.payload) for e in self._memory.values()) > MAX_IN_MEMORY_BYTES:
             if len(self._memory) == 1:
                 break
             self._memory.popitem(last=False)
@@ -439,7 +439,7 @@ def read_head(path: Path, like: ProgramKey | None = None) -> Entry | None:
     try:
         with os.fdopen(open_private(path), "rb") as file:
             start = file.read(len(MAGIC) + SEAL_BYTES + 1)
-            line = file.readline(MOST_HEAD_BYTES)
+            line = file.readline(MAX_HEAD_BYTES)
         if not start.startswith(MAGIC) or not line.endswith(b"\n"):
             return None
         if like is not None and not may_be_like(line, like):
@@ -451,7 +451,7 @@ def read_head(path: Path, like: ProgramKey | None = None) -> Entry | None:
 
 
 def _read(path: Path) -> bytes:
-    content = read_private(path, MOST_ENTRY_BYTES)
-    if len(content) > MOST_ENTRY_BYTES:
+    content = read_private(path, MAX_ENTRY_BYTES)
+    if len(content) > MAX_ENTRY_BYTES:
         raise DamagedEntry("it is larger than any program that is kept")
     return content

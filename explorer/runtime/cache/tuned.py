@@ -29,8 +29,8 @@ from explorer.runtime.cache.keys import digest_of
 
 MAGIC = b"explorer tuned schedule 1\n"
 SUFFIX = ".tuned"
-MOST_FILE_BYTES = 1 << 20
-MOST_CHOICES = 100
+MAX_FILE_BYTES = 1 << 20
+MAX_CHOICES = 100
 
 Choices = tuple[tuple[str, int | str], ...]
 
@@ -185,7 +185,7 @@ def read_tuned(content: bytes) -> TunedEntry:
         entry = from_json(TunedEntry, json.loads(body))
     except (ValueError, RecursionError) as error:
         raise DamagedTuning(f"it cannot be read: {error}") from error
-    if not 0 < len(entry.choices) <= MOST_CHOICES:
+    if not 0 < len(entry.choices) <= MAX_CHOICES:
         raise DamagedTuning(f"it cannot be read: {len(entry.choices)} choices")
     for microseconds in (entry.tuned_us, entry.default_us):
         if not math.isfinite(microseconds) or microseconds <= 0:
@@ -196,8 +196,8 @@ def read_tuned(content: bytes) -> TunedEntry:
 
 
 def _read(path: Path) -> bytes:
-    content = read_private(path, MOST_FILE_BYTES)
-    if len(content) > MOST_FILE_BYTES:
+    content = read_private(path, MAX_FILE_BYTES)
+    if len(content) > MAX_FILE_BYTES:
         raise DamagedTuning("it is larger than any tuned schedule")
     return content
 

@@ -25,7 +25,7 @@ from explorer.targets.core_families import MeasuredCore
 VERSION = 1
 """Of what is measured; what another one measured is not believed."""
 FOLDER = "cores"
-MOST_BYTES = 65536
+MAX_BYTES = 65536
 
 
 def kept_file() -> Path | None:
@@ -78,7 +78,7 @@ def measured_core_at_hand() -> MeasuredCore | None:
 def _read(path: Path, changed_ns: int) -> Measurement | None:
     """`changed_ns`: when it was written, so that another measurement is read."""
     try:
-        if os.stat(path).st_size > MOST_BYTES:
+        if os.stat(path).st_size > MAX_BYTES:
             return None
         data = json.loads(path.read_text(encoding="utf-8"))
         return from_json(Measurement, data["measurement"])

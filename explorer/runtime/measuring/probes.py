@@ -25,7 +25,7 @@ from explorer.runtime.native.program import NativeProgram
 from explorer.runtime.roofline import one_launch
 
 USUAL_CACHES = {"l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20}
-LEAST_MEMORY_BYTES, MOST_MEMORY_BYTES = 64 << 20, 256 << 20
+MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 64 << 20, 256 << 20
 TIME_LIMIT_SECONDS = 60.0
 
 
@@ -62,7 +62,7 @@ def measure_core(registers: int, floats: int | None = None, seconds: float = 10.
 
 def memory_bytes(sizes: Mapping[str, int]) -> int:
     """Of an array that no cache holds."""
-    return min(max(4 * sizes["l3"], LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
+    return min(max(4 * sizes["l3"], MIN_MEMORY_BYTES), MAX_MEMORY_BYTES)
 
 
 def source_c(floats: int, registers: int, sizes: Mapping[str, int], budget_seconds: float) -> str:

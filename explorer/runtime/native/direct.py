@@ -27,7 +27,7 @@ from explorer.results.program import Port, Program
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
-MOST_SIZES = 16
+MAX_SIZES = 16
 """Of an open dimension, for which places are kept bound."""
 
 
@@ -116,7 +116,7 @@ class DirectCalls:
         bound = self._bound.get(size)
         if bound is None:
             bound = self._bound[size] = self._bind(size)
-            if len(self._bound) > MOST_SIZES:
+            if len(self._bound) > MAX_SIZES:
                 self._bound.popitem(last=False)
         else:
             self._bound.move_to_end(size)

@@ -30,7 +30,7 @@ SECTIONS = (
     "events", "taps", "pattern", "scratchpads", "image", "tapped",
 )  # fmt: skip
 HEADER = (
-    *SECTIONS, "instructions", "image_bytes", "tap_count", "work", "most_work", "progress", "done",
+    *SECTIONS, "instructions", "image_bytes", "tap_count", "work", "max_work", "progress", "done",
     "fault", "fault_instruction", "fault_content", "fault_value", "fault_limit",
 )  # fmt: skip
 SPACE = ("start", "element_bytes", "global_bytes", "depth", "memory")

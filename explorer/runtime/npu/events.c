@@ -55,7 +55,7 @@ static i64 *free_channel(i64 engine) {
 
 // Calls for every bank once: an instruction takes one port of it, whatever it does there.
 static void each_bank(i64 number, i64 *cycle, i64 *event, i64 taken_until) {
-  Access found[MOST_ACCESSES];
+  Access found[MAX_ACCESSES];
   int count = accesses_of(instruction(number), found);
   for (i64 memory = 0; memory < config[C_SCRATCHPADS]; memory++) {
     i64 banks = config[C_BANKS + memory], bytes = config[C_BANK_BYTES + memory];

@@ -37,10 +37,10 @@ from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.encoding import COLUMN, cached_formats, decode, field_table
 from explorer.targets.npu.machine import CONTENTS, Machine
 
-MOST_WORK = 1 << 38
+MAX_WORK = 1 << 38
 """Multiply-accumulates and numbers of vector instructions: minutes."""
 SECONDS = 600.0
-MOST_IMAGE_BYTES = 1 << 32
+MAX_IMAGE_BYTES = 1 << 32
 SCHEMES = ("multiplier_shift", "doubling_high_multiply", "shift")
 ROUNDINGS = ("nearest_even", "nearest_up", "nearest_away_from_zero", "down", "to_zero")
 FLAGS = ("-O3", "-ftree-vectorize")
@@ -116,7 +116,7 @@ def simulate(
     machine: Machine,
     *,
     taps: Sequence[Tap] = (),
-    most_work: int = MOST_WORK,
+    max_work: int = MAX_WORK,
     time_limit_seconds: float = SECONDS,
 ) -> Simulation:
     """Runs the program on a copy of the image.
@@ -129,15 +129,15 @@ def simulate(
     _check_tokens(table, machine, found := durations(table, machine))
     content = np.frombuffer(image, np.uint8) if isinstance(image, bytes) else image
     content = content.reshape(-1).view(np.uint8)
-    if content.size > MOST_IMAGE_BYTES:
-        raise InputError(f"an image has at most {MOST_IMAGE_BYTES} bytes, not {content.size}")
+    if content.size > MAX_IMAGE_BYTES:
+        raise InputError(f"an image has at most {MAX_IMAGE_BYTES} bytes, not {content.size}")
     rows = _tap_rows(taps, len(table), content.size)
     laid_out = block.plan_block(machine, len(table), content.size, rows)
     descriptor = shared_file(laid_out.size_bytes)
     try:
         shared = mmap.mmap(descriptor, laid_out.size_bytes)
         memory = np.frombuffer(shared, np.uint8)
-        _fill(memory, laid_out, table, found, machine, content, rows, most_work)
+        _fill(memory, laid_out, table, found, machine, content, rows, max_work)
         _run_child(descriptor, laid_out, memory, time_limit_seconds)
         _raise_fault(memory, laid_out, program, machine)
         return _read(memory, laid_out, machine, found, taps, rows)
@@ -184,7 +184,7 @@ def _fill(
     machine: Machine,
     image: np.ndarray,
     taps: np.ndarray,
-    most_work: int,
+    max_work: int,
 ) -> None:
     header = laid_out.header(memory)
     for name, value in {
@@ -192,7 +192,7 @@ def _fill(
         "instructions": len(table),
         "image_bytes": image.size,
         "tap_count": len(taps),
-        "most_work": most_work,
+        "max_work": max_work,
     }.items():
         header[block.HEADER.index(name)] = value
     laid_out.numbers(memory, "config")[:] = _configuration(machine, found.queues)

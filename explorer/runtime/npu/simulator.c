@@ -17,7 +17,7 @@ enum { MICRO, WEIGHTS, ACTIVATIONS, ACCUMULATORS, OUTPUTS, WIDENED, TABLES, GATH
 enum { MINIMUM, MAXIMUM, ADD, SHIFT_RIGHT, MULTIPLIED };
 enum { MULTIPLIER_SHIFT, DOUBLING_HIGH_MULTIPLY, SHIFT };
 enum { NEAREST_EVEN, NEAREST_UP, NEAREST_AWAY, DOWN, TO_ZERO };
-enum { MOST_ACCESSES = 4 };
+enum { MAX_ACCESSES = 4 };
 
 static uint8_t *base;
 static i64 *header;
@@ -142,7 +142,7 @@ static int accesses_of(const i64 *in, Access *found) {
 }
 
 static i64 check_bounds(i64 number, const i64 *in) {
-  Access found[MOST_ACCESSES];
+  Access found[MAX_ACCESSES];
   int count = accesses_of(in, found);
   for (int i = 0; i < count; i++)
     if (found[i].last >= SPACE(found[i].content, S_DEPTH))
@@ -424,8 +424,8 @@ static i64 loop(i64 number, const i64 *in) {
   if (each < 1) each = 1;
   // As a double, for the product of the fields may have more than 64 bits.
   double work = (double)in[I_OUTER] * (double)in[I_INNER] * (double)count * (double)each;
-  if (work > (double)(header[H_MOST_WORK] - header[H_WORK]))
-    return fault(number, FAULT_WORK, 0, header[H_WORK], header[H_MOST_WORK]);
+  if (work > (double)(header[H_MAX_WORK] - header[H_WORK]))
+    return fault(number, FAULT_WORK, 0, header[H_WORK], header[H_MAX_WORK]);
   i64 steps = in[I_OUTER] * in[I_INNER] * count;
   header[H_WORK] += steps * each;
   if (opcode != MULTIPLY) counters[K_VECTOR] += steps * each;

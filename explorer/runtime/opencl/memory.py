@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyopencl as cl
 
-LEAST_BYTES = 64
+MIN_BYTES = 64
 """No buffer may be empty."""
 
 
@@ -52,13 +52,13 @@ class Arena(Protocol):
 class SharedArena:
     def __init__(self, context: cl.Context, size_bytes: int) -> None:
         flags = cl.svm_mem_flags.READ_WRITE | cl.svm_mem_flags.SVM_FINE_GRAIN_BUFFER
-        size = max(size_bytes, LEAST_BYTES)
+        size = max(size_bytes, MIN_BYTES)
         self._bytes = cl.svm_empty(
             context,
             flags,  # pyright: ignore[reportArgumentType] (flags that are or-ed are an int)
             size,
             np.dtype(np.uint8),
-            alignment=LEAST_BYTES,
+            alignment=MIN_BYTES,
         )
         self._bytes[...] = 0
 
@@ -91,7 +91,7 @@ class SharedArena:
 
 class BufferArena:
     def __init__(self, context: cl.Context, queue: cl.CommandQueue, size_bytes: int) -> None:
-        size = max(size_bytes, LEAST_BYTES)
+        size = max(size_bytes, MIN_BYTES)
         self._buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, size)
         cl.enqueue_fill_buffer(queue, self._buffer, np.zeros(1, np.uint8), 0, size)
 

@@ -345,7 +345,7 @@ def test_no_damage_to_a_program_ends_or_hangs_the_simulator(data):
         encoded[bit // 8] ^= 1 << bit % 8
     encoded = encoded[: data.draw(st.integers(0, len(encoded)))]
     try:
-        simulate(bytes(encoded), image, found, most_work=1 << 24, time_limit_seconds=60)
+        simulate(bytes(encoded), image, found, max_work=1 << 24, time_limit_seconds=60)
     except InputError as error:
         assert "instruction" in str(error)  # noqa: PT017  both endings are right, a crash is none
 
@@ -382,7 +382,7 @@ def test_a_program_that_cannot_go_on_names_the_instruction(position, instruction
     program, image = sum_of_products(found)
     program[position] = instruction
     with pytest.raises(SimulationFault, match=message):
-        simulate(encode(program, found), image, found, most_work=1_000_000)
+        simulate(encode(program, found), image, found, max_work=1_000_000)
 
 
 def test_a_run_that_takes_too_long_is_ended():
@@ -390,7 +390,7 @@ def test_a_run_that_takes_too_long_is_ended():
     program, image = sum_of_products(found)
     program[4] = Multiply(micro_begin=0, micro_end=1, outer=16383, inner=16383)
     with pytest.raises(DeviceError, match=r"did not end within 0\.2 s, it was at instruction 4"):
-        simulate(encode(program, found), image, found, most_work=2**60, time_limit_seconds=0.2)
+        simulate(encode(program, found), image, found, max_work=2**60, time_limit_seconds=0.2)
 
 
 def test_taps_read_memory_when_their_instruction_has_ended():

@@ -22,7 +22,7 @@ from explorer.ir.top.support.taps import Taps, without_zeros
 
 _FLOAT = np.float32
 CROPPING = "tf_crop_and_resize"
-MOST_FRACTION_BITS = 22
+MAX_FRACTION_BITS = 22
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build
 def _in_fixed_point(taps: Taps) -> Taps:
     """Weights as multiples of the least power of two that leaves 15 bits for the largest."""
     largest, bits = float(taps.weights.max(initial=0)), 0
-    while bits < MOST_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < (1 << 15):
+    while bits < MAX_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < (1 << 15):
         bits += 1
     scaled = taps.weights * 2.0**bits
     return Taps(taps.positions, np.trunc(scaled + np.copysign(0.5, scaled)) / 2.0**bits)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Of a prototxt; the largest known nets have less than one."""
 MAX_NESTED = 32
 """Messages in messages; Caffe's own go five deep."""

@@ -27,7 +27,7 @@ from explorer.importers.model import SourceModel, SourceNode, SourceValue
 from explorer.ir.types import Shape
 
 TEXT, WEIGHTS = ".prototxt", ".caffemodel"
-MOST_WEIGHT_BYTES = 2 << 30
+MAX_WEIGHT_BYTES = 2 << 30
 """Of a caffemodel: protobuf has no larger messages."""
 PLAIN_BYTES = 64 << 20
 MAX_RATIO = 100
@@ -174,12 +174,12 @@ def _line(flow: Flow) -> str:
 
 def _text_of(path: Path) -> str:
     with path.open("rb") as file:
-        return bytes(_bounded(file, prototxt.MOST_BYTES, path.name)).decode()
+        return bytes(_bounded(file, prototxt.MAX_BYTES, path.name)).decode()
 
 
 def _weights_of(path: Path) -> memoryview:
     with path.open("rb") as file:
-        return _bounded(file, MOST_WEIGHT_BYTES, path.name)
+        return _bounded(file, MAX_WEIGHT_BYTES, path.name)
 
 
 def _from_zip(path: Path) -> tuple[str, memoryview]:
@@ -198,10 +198,10 @@ def _from_zip(path: Path) -> tuple[str, memoryview]:
             found[kind] = member
         if TEXT not in found:
             raise ModelError("no prototxt is in it", hint="put both files of the net into it")
-        text = _member(archive, found[TEXT], prototxt.MOST_BYTES)
+        text = _member(archive, found[TEXT], prototxt.MAX_BYTES)
         weights = memoryview(b"")
         if WEIGHTS in found:
-            weights = _member(archive, found[WEIGHTS], MOST_WEIGHT_BYTES)
+            weights = _member(archive, found[WEIGHTS], MAX_WEIGHT_BYTES)
         return bytes(text).decode(), weights
 
 

@@ -15,7 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from explorer.errors import ModelError
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """Every pass keeps a snapshot of all operations. From the file to the exported page a node takes
 about 60 KB of memory and 10 ms; the largest networks in use have some thousands."""
 MAX_NESTED_FUNCTIONS = 100
@@ -54,10 +54,10 @@ def check_node_count(proto: ModelProto) -> None:
         if called not in counts:
             counts[called] = count(bodies[called], (called,))
     total = count(proto.graph.node, ())
-    if total > MOST_NODES:
+    if total > MAX_NODES:
         written_out = " when its functions are written out" if bodies else ""
         raise ModelError(
-            f"the model has {total:,} nodes{written_out}; at most {MOST_NODES:,} can be compiled, "
+            f"the model has {total:,} nodes{written_out}; at most {MAX_NODES:,} can be compiled, "
             "for every pass keeps all of them",
             hint="export a part of the model, or a smaller one",
         )

@@ -23,7 +23,7 @@ from explorer.importers.onnx.program.structures import (
 )
 from explorer.ir.top.indexing import GatherOp
 
-MOST_ELEMENTS = 4096
+MAX_ELEMENTS = 4096
 """Elements of a sequence: each of them is an operation of its own."""
 
 
@@ -96,8 +96,8 @@ def split(node: Node, build: Build) -> TensorSequence:
         parts = [min(part, total - begin) for begin in range(0, total, part)]
     if sum(parts) != total or min(parts, default=0) < 0:
         raise ValueError(f"parts {parts} of an axis with {total} elements")
-    if len(parts) > MOST_ELEMENTS:
-        raise Unsupported(f"a sequence of {len(parts)} elements; at most {MOST_ELEMENTS}")
+    if len(parts) > MAX_ELEMENTS:
+        raise Unsupported(f"a sequence of {len(parts)} elements; at most {MAX_ELEMENTS}")
     begins = np.cumsum([0, *parts]).tolist()
     slices = [x.slice(axis, a, a + n) for a, n in zip(begins, parts, strict=False)]
     return TensorSequence(tuple(slices if keeps else (s.squeeze([axis]) for s in slices)))
@@ -124,8 +124,8 @@ def transform(node: Node, build: Build) -> Sequence[TensorSequence]:
     """The body once for each element; tensors beside the sequences are the same every time."""
     body = node.graph("body")
     count = len(node.sequence(0).elements)
-    if count > MOST_ELEMENTS:
-        raise Unsupported(f"a sequence of {count} elements; at most {MOST_ELEMENTS}")
+    if count > MAX_ELEMENTS:
+        raise Unsupported(f"a sequence of {count} elements; at most {MAX_ELEMENTS}")
     results: list[list[Imported]] = []
     for number in range(count):
         arguments = [_element(operand, number) for operand in node.operands]

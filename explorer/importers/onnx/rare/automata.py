@@ -33,7 +33,7 @@ from explorer.importers.onnx.rare.patterns import parsed as parsed_pattern
 
 MAX_STATES = 1024
 """Of the table. Patterns that count (`.{0,500}x.{0,500}`) may need exponentially many."""
-MOST_PARTS = 20_000
+MAX_PARTS = 20_000
 """Of the nondeterministic automaton, in which repetitions are written out."""
 
 EDGE, WORD, LINE, OTHER = range(4)
@@ -67,8 +67,8 @@ class _Parts:
     reads: list[list[tuple[Symbols, int]]] = field(default_factory=list)
 
     def new(self) -> int:
-        if len(self.empty) >= MOST_PARTS:
-            raise Unsupported(f"a pattern of more than {MOST_PARTS:,} parts")
+        if len(self.empty) >= MAX_PARTS:
+            raise Unsupported(f"a pattern of more than {MAX_PARTS:,} parts")
         self.empty.append([])
         self.reads.append([])
         return len(self.empty) - 1

@@ -14,7 +14,7 @@ from explorer.importers.onnx.program.nodes import Unsupported
 
 Range = tuple[int, int]
 ANY: Range = (0, 0x10FFFF)
-MOST_REPEATS = 1000
+MAX_REPEATS = 1000
 """As RE2."""
 DEEPEST = 100
 """Of groups in groups."""
@@ -192,9 +192,9 @@ class _Parser:
         is_count = 1 <= len(words) <= 2 and words[0].isascii() and words[0].isdigit()
         if not is_count or (len(words) == 2 and words[1] and not words[1].isdigit()):
             return None  # a brace like any other character
-        numbers = [int(word) if len(word) < 6 else MOST_REPEATS + 1 for word in words if word]
-        if max(numbers) > MOST_REPEATS or numbers != sorted(numbers):
-            raise self.problem(f"at most {MOST_REPEATS} repetitions, the lower number first")
+        numbers = [int(word) if len(word) < 6 else MAX_REPEATS + 1 for word in words if word]
+        if max(numbers) > MAX_REPEATS or numbers != sorted(numbers):
+            raise self.problem(f"at most {MAX_REPEATS} repetitions, the lower number first")
         self.position = end + 1
         return numbers[0], None if len(words) > len(numbers) else numbers[-1]
 

@@ -18,7 +18,7 @@ from explorer.importers.onnx.program.nodes import Node, Unsupported, converts
 from explorer.importers.onnx.rare.automata import Automaton, automaton
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
 
-MOST_NUMBERS = 1 << 26
+MAX_NUMBERS = 1 << 26
 """Of the functions of all characters together."""
 
 
@@ -30,7 +30,7 @@ def full_match(node: Node, build: Build) -> Expr:
     sizes = codes.sizes(range(codes.rank), "RegexFullMatch")
     places = 1 << max(sizes[-1] - 1, 0).bit_length()
     count = int(np.prod(sizes[:-1], dtype=np.int64)) * places * len(machine.table)
-    if count > MOST_NUMBERS:
+    if count > MAX_NUMBERS:
         raise Unsupported(f"{len(machine.table)} states for strings of shape {sizes}")
     if 0 in sizes[:-1]:
         return build.weight(np.zeros(sizes[:-1], bool))

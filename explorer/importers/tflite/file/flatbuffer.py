@@ -23,7 +23,7 @@ from explorer.ir.operation import PropertyValue
 
 BYTES_PER_BYTE = 8
 """Most that is read for each byte of a file: writers share equal vectors."""
-LEAST_BYTES = 1 << 20
+MIN_BYTES = 1 << 20
 
 _Accessors = Any  # the schema's generated classes have no types
 
@@ -33,7 +33,7 @@ class Reader:
 
     def __init__(self, content: memoryview) -> None:
         self.content = content
-        self._left = BYTES_PER_BYTE * len(content) + LEAST_BYTES
+        self._left = BYTES_PER_BYTE * len(content) + MIN_BYTES
 
     def vector(self, length: int, item_bytes: int) -> int:
         """The length of a vector that is about to be read."""

@@ -21,7 +21,7 @@ import numpy as np
 from explorer.errors import ModelError
 from explorer.importers.tflite.file.flatbuffer import Reader
 
-MOST_ELEMENTS = 1 << 28
+MAX_ELEMENTS = 1 << 28
 """Of a whole array: a short file may claim any number of zeros."""
 _INDEX_VECTORS = {1: ("Int32Vector", np.int32), 2: ("Uint16Vector", np.uint16),
                   3: ("Uint8Vector", np.uint8)}  # fmt: skip
@@ -77,7 +77,7 @@ def dense(
 ) -> np.ndarray:
     """The whole array of a tensor. ModelError where the parts do not fit."""
     rank = len(shape)
-    if prod(shape) > MOST_ELEMENTS:
+    if prod(shape) > MAX_ELEMENTS:
         raise ModelError(f"tensor {name!r} has {prod(shape):,} elements, most of them none")
     blocks = {level.axis: level.size for level in levels if level.axis >= rank}
     if len(levels) != rank + len(block_map) or any(not 0 <= a < rank for a in block_map):

@@ -25,7 +25,7 @@ from explorer.importers.tflite.operators.node import TfliteNode, kind_of
 from explorer.ir.top.quantization.dynamic import DynamicQuantizeOp
 from explorer.ir.types import QuantizedType
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 """Each is made bytes by itself."""
 BYTES = QuantizedType.get(IntegerType(8), [1.0], [0])
 """Their scale is known in a run only."""
@@ -39,7 +39,7 @@ Product = Callable[[Expr, Expr | None], Expr]
 def rows_as_bytes(x: Expr, build: Build) -> tuple[Expr, Expr]:
     """The bytes, and their scales, which broadcast to x."""
     (rows,) = x.sizes([0], "a hybrid product")
-    if not 0 < rows <= MOST_ROWS:
+    if not 0 < rows <= MAX_ROWS:
         raise Unsupported(f"a hybrid product of {rows} rows or images, each with its own scale")
     parts = [x.slice(0, row, row + 1) if rows > 1 else x for row in range(rows)]
     made = [build.values(DynamicQuantizeOp, [part], symmetric=True) for part in parts]

@@ -55,7 +55,7 @@ from explorer.ir.types import QuantizedType, element_type_of, numpy_dtype, shape
 KINDS = ("add", "sub", "mul", "max", "min", "prelu")
 BYTE_LIFT, WIDE_LIFT = 20, 15
 """Bits that summands are lifted by before they are scaled."""
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
 @irdl_op_definition
@@ -142,7 +142,7 @@ class FixedPointOp(ElementwiseOperation):
             reached = max(largest) << self.lift
         else:
             reached = largest[0] * largest[1] if self.multiplies else max(largest)
-        if reached > MOST:
+        if reached > MAX_INT32:
             raise ValueError(
                 f"{self.kind.data} of {kinds[0].storage} and {kinds[1].storage} may reach "
                 f"{reached:,}: more than 32 bits hold"

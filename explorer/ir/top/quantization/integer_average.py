@@ -61,10 +61,10 @@ from explorer.ir.types import (
     tensor_type,
 )
 
-MOST_LIFT = 6
+MAX_LIFT = 6
 """Bits by which sums are lifted: 64 is the largest power of two among signed bytes, which machines
 multiply by."""
-MOST_LIFTED = 2**30
+MAX_LIFTED = 2**30
 """What lifted sums stay within."""
 
 
@@ -127,7 +127,7 @@ class IntegerAverageOp(MixesAxes, SizeConstrained):
         if self.by is None or self.by.how.scheme != "doubling_high_multiply":
             return 0
         return max(
-            bits for bits in range(MOST_LIFT + 1) if not bits or self.reach << bits <= MOST_LIFTED
+            bits for bits in range(MAX_LIFT + 1) if not bits or self.reach << bits <= MAX_LIFTED
         )
 
     @property

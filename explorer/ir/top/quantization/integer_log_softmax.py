@@ -28,18 +28,18 @@ from explorer.ir.types import QuantizedType, is_static, static_shape
 
 SUM_BITS = 62
 """That a sum of exponentials fits into."""
-MOST_SHIFT = SUM_BITS - 1 - UNIT_BITS
+MAX_SHIFT = SUM_BITS - 1 - UNIT_BITS
 """Of a sum that is one, until its leading bit is the highest."""
 INDEX_BITS = 8
 """Behind the leading bit, that choose an entry of the table."""
 REST_BITS = 22
 """Behind those, that say how far it is to the next entry."""
 UNUSED_BITS = SUM_BITS - 1 - INDEX_BITS - REST_BITS
-MOST_FRACTION_BITS, FEWEST_FRACTION_BITS = 30, 8
+MAX_FRACTION_BITS, FEWEST_FRACTION_BITS = 30, 8
 """Behind the point of what is counted in steps of the result."""
 LINE_ERROR = 2.0 ** (-2 * INDEX_BITS - 3)
 """Of straight lines instead of the logarithm between 1 and 2, at most."""
-MOST_ERROR = 0.25
+MAX_ERROR = 0.25
 """In steps, of all that is rounded before the result is."""
 
 
@@ -74,7 +74,7 @@ class IntegerLogSoftmaxOp(SumsExponentials):
         logarithms = SUM_BITS * log(2)
         before_point = ceil(log2(max(farthest, logarithms) / self.step + 1))
         between = ceil(log2(2.0**-INDEX_BITS / self.step + 1))
-        return min(MOST_FRACTION_BITS, 60 - before_point, 62 - REST_BITS - between)
+        return min(MAX_FRACTION_BITS, 60 - before_point, 62 - REST_BITS - between)
 
     def check(self) -> None:
         if self.fraction_bits < FEWEST_FRACTION_BITS:
@@ -82,7 +82,7 @@ class IntegerLogSoftmaxOp(SumsExponentials):
         error = LINE_ERROR
         if is_static(self.input):
             error += static_shape(self.input)[self.get("axis")] * 2.0 ** -(UNIT_BITS + 1)
-        if error > MOST_ERROR * self.step:
+        if error > MAX_ERROR * self.step:
             raise ValueError(f"logarithms are {error:g} off, too much for steps of {self.step:g}")
 
     def _counted(self, numbers: np.ndarray | float) -> np.ndarray:
@@ -108,7 +108,7 @@ class IntegerLogSoftmaxOp(SumsExponentials):
         index, rest = place >> REST_BITS, place & ((1 << REST_BITS) - 1)
         table, (of_distance, of_bit) = self.logarithms, self.factors
         line = table[index] + ((table[index + 1] - table[index]) * rest >> REST_BITS)
-        counted = distance * of_distance + (line + (MOST_SHIFT - shift) * of_bit)
+        counted = distance * of_distance + (line + (MAX_SHIFT - shift) * of_bit)
         bits = self.fraction_bits
         return (self.stored((np.int64(1 << (bits - 1)) - counted) >> bits),)
 
@@ -137,7 +137,7 @@ class IntegerLogSoftmaxOp(SumsExponentials):
             first = load_element(s, logarithms, [index])
             second = load_element(s, logarithms, [index + s.index(1)])
             line = first + ((second - first) * rest).shift_right(REST_BITS)
-            bits = shift.constant(MOST_SHIFT) - shift
+            bits = shift.constant(MAX_SHIFT) - shift
             whole = bits * load_element(s, factors, [s.index(1)])
             store_element(s, line + whole, subtracted, at)
 

@@ -46,9 +46,9 @@ BYTE_BITS = 8
 FRACTION_BITS = 12
 """Behind the point of entries that are interpolated: with 17 bits before it they fit into 32."""
 FEWEST_STEP_BITS = 3
-MOST_STEP_BITS = 8
+MAX_STEP_BITS = 8
 """Numbers of 16 bits have 257 entries then."""
-MOST_EXACT = 1 << 13
+MAX_EXACT_ENTRIES = 1 << 13
 """Numbers that have an entry each beside the lines."""
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -117,7 +117,7 @@ def table_of(
     if source.storage.width.data <= BYTE_BITS:
         return FunctionTable(wanted)
     tables: list[FunctionTable] = []
-    for step_bits in range(MOST_STEP_BITS, FEWEST_STEP_BITS - 1, -1):
+    for step_bits in range(MAX_STEP_BITS, FEWEST_STEP_BITS - 1, -1):
         places = np.arange(lowest, highest + 2, 1 << step_bits, dtype=np.int64)
         entries = np.rint(real(places) * 2.0**FRACTION_BITS).astype(np.int64)
         table = FunctionTable(entries, step_bits, FRACTION_BITS)
@@ -128,7 +128,7 @@ def table_of(
             table = replace(table, exact=exact, exact_from=int(off[0]))
         tables.append(table)
     smallest = min(tables, key=lambda table: table.size)
-    if len(smallest.exact) > MOST_EXACT:
+    if len(smallest.exact) > MAX_EXACT_ENTRIES:
         raise ValueError(
             f"lines between entries are more than a step off for {len(smallest.exact)} numbers"
         )

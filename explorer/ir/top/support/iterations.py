@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import is_static, static_shape
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Iterations; a longer loop is not written out anyway."""
 LARGEST_COUNTED = 1024
 """Elements of what is followed; counters have one."""
@@ -57,7 +57,7 @@ def counted_iterations(
     known = {value: array for value in made_of if (array := contents(value)) is not None}
     number = 0
     while go_on.item() and (limit is None or number < limit):
-        if number == MOST_COUNTED:
+        if number == MAX_COUNTED:
             return None
         now = {body.args[0]: np.array(number, np.int64), body.args[1]: go_on, **counters, **known}
         for op in steps:

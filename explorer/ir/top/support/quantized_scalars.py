@@ -36,7 +36,7 @@ F32, I32, I64 = Float32Type(), IntegerType(32), IntegerType(64)
 Tables = list[tuple[str, np.ndarray]]
 NARROW_BITS = 16
 """Storage of what is requantized in 32 bits."""
-LEAST_SHIFT, MOST_LIFT = 33, 30
+MIN_SHIFT, MAX_LIFT = 33, 30
 """Of a product that is rounded once in 32 bits (`_rounded_once`)."""
 
 
@@ -244,11 +244,11 @@ def _rounded_once(x: Scalar, rounding: Rounding, multiplier: Scalar, shift: Scal
     32: such multipliers have 31 bits (`fixed_point_tables`), so that results are beyond 2^27 then.
     The other roundings ask whether u has lost anything.
     """
-    lift = (shift.constant(LEAST_SHIFT) - shift).maximum(0).minimum(MOST_LIFT)
+    lift = (shift.constant(MIN_SHIFT) - shift).maximum(0).minimum(MAX_LIFT)
     most = shift.constant(2**31 - 1).shift_right(lift)
     x = x.minimum(most).maximum(most.constant(-1) - most).shift_left(lift)
     upper = x.upper_product(multiplier)
-    rest = shift.maximum(LEAST_SHIFT) - 32
+    rest = shift.maximum(MIN_SHIFT) - 32
     if rounding == "down":
         return upper.shift_right(rest)
     half = rest.constant(1).shift_left(rest - 1)

@@ -43,7 +43,7 @@ WHY_PIPELINE = "the next tiles are loaded into registers while the present ones 
 WORTH_PIPELINING = 4
 """Tiles that a group takes one after another: of fewer, most are the first or the last one."""
 
-MOST_KEPT = 32
+MAX_PREFETCHED = 32
 """Floats of the next tiles in an item's registers, beside its sums; more would spill."""
 
 
@@ -119,7 +119,7 @@ def narrow_weight(
 
 def choose_pipeline(choices: Choices, tiles: int, kept: int) -> bool:
     """Whether the next tiles are loaded early: of so many, with so many floats of each item."""
-    is_worth = tiles >= WORTH_PIPELINING and kept <= MOST_KEPT
+    is_worth = tiles >= WORTH_PIPELINING and kept <= MAX_PREFETCHED
     legal = ("none", "registers") if tiles >= MIN_ITERATIONS else ("none",)
     why = f"{WHY_PIPELINE}: {kept} floats of every item"
     return choices.word("pipeline", "registers" if is_worth else "none", legal, why) == "registers"

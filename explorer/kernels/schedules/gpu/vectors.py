@@ -31,7 +31,7 @@ from explorer.kernels.steps.registers import accumulate, rfactor
 from explorer.kernels.steps.restructure import reorder, split
 from explorer.kernels.steps.vectorize import vectorize
 
-MOST_ROWS = 4
+MAX_ROWS = 4
 """More rows use a weight so often that tiles in local memory are worth it."""
 
 MIN_PARTS = 8
@@ -51,7 +51,7 @@ def is_vector_product(nest: LoopNest, packs: Mapping[str, Pack]) -> bool:
     if any(element_name(nest.buffers[name]) != "f32" for name in buffers):
         return False
     rows, columns, depth = (extent_of(nest.loop(name)) for name in "mnk")
-    return rows <= MOST_ROWS and columns >= LANES and depth % MIN_PARTS == 0
+    return rows <= MAX_ROWS and columns >= LANES and depth % MIN_PARTS == 0
 
 
 def schedule_vector_product(

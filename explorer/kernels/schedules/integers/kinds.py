@@ -39,9 +39,9 @@ from explorer.kernels.steps.restructure import reorder, split
 SUMS = "i32"
 LONGEST_ROW = 64
 """Sums side by side: 4 vectors of 512 bits."""
-MOST_SUMS = 256
+MAX_SUMS = 256
 """Of a tile: more do not stay in registers."""
-MOST_CHANNELS = 8
+MAX_CHANNELS = 8
 
 WHY_ROW = "neighbouring pixels are read and widened in vectors"
 WHY_CHANNELS = "channels that share the pixels that were read"
@@ -139,11 +139,11 @@ def _tile(
     A row that only long pieces divide is taken whole.
     """
     extent = extent_of(nest.loop(row))
-    legal = [d for d in divisors(extent) if d <= MOST_SUMS] or [1]
+    legal = [d for d in divisors(extent) if d <= MAX_SUMS] or [1]
     fitting = [d for d in legal if d <= LONGEST_ROW]
     best = fitting[-1] if fitting[-1] >= min(16, extent) else legal[-1]
     length = choices.number("row", best, legal, WHY_ROW)
-    most = min(MOST_CHANNELS, MOST_SUMS // length)
+    most = min(MAX_CHANNELS, MAX_SUMS // length)
     shared = [d for d in divisors(extent_of(nest.loop(channel))) if d <= most]
     default = max(d for d in shared if d <= 4)
     if "c" not in names and "k" not in names:

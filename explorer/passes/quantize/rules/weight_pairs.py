@@ -29,7 +29,7 @@ from explorer.passes.analysis.matching import constant, weight_name
 
 LARGEST = 128
 """255 * 128 = 32640 fits 16 bits, 255 * 129 = 32895 does not."""
-MOST_MOVED = 0.95
+MAX_MOVED_SHARE = 0.95
 """Of all pairs: where more do not fit as they are, few others will."""
 FEWEST_COLUMNS = 4
 """That are multiplied in vectors of columns; fewer are summed up along the row, in 32 bits."""
@@ -138,7 +138,7 @@ def paired(weights: np.ndarray) -> np.ndarray | None:
     most = (up[pairs[:, 0]] + up[pairs[:, 1]]).max(axis=1, initial=0)
     least = (down[pairs[:, 0]] + down[pairs[:, 1]]).min(axis=1, initial=0)
     fits = (most <= LARGEST) & (least >= -LARGEST)
-    if fits.mean() < 1 - MOST_MOVED:
+    if fits.mean() < 1 - MAX_MOVED_SHARE:
         return None
     waiting, alone = pairs[~fits].reshape(-1), list[int]()
     made: list[tuple[int, int]] = []

@@ -22,8 +22,8 @@ struct Section {
 // Sections have tickets that only grow. One that is over has left a newer ticket in its place, so
 // that a thread that comes late finds nothing to take, and nothing has to be cleared.
 
-#define MOST_THREADS 256
-#define MOST_LANES 16         // threads beyond share these
+#define MAX_THREADS 256
+#define MAX_LANES 16         // threads beyond share these
 #define PLACES 4              // for progress; a section begins when all before it are over
 #define RENEWAL_BITS 30       // of tickets, between renewals of all places
 #define SPINS_FOR_TASKS 300   // pauses at the end of a section before the processor is yielded
@@ -37,7 +37,7 @@ struct Lane {
 };
 
 struct Progress {
-    struct Lane lanes[MOST_LANES];
+    struct Lane lanes[MAX_LANES];
     _Alignas(64) atomic_ullong done;  // ticket << 32 | tasks that are done
 };
 
@@ -78,9 +78,9 @@ static atomic_int workers_asleep;
 static pthread_mutex_t sleep_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sleep_condition = PTHREAD_COND_INITIALIZER;
 static pthread_mutex_t run_mutex = PTHREAD_MUTEX_INITIALIZER;  // one run on several threads at once
-static pthread_t workers[MOST_THREADS];
+static pthread_t workers[MAX_THREADS];
 static int worker_count;
-static int processors[MOST_THREADS];  // that the threads are bound to, the caller's first
+static int processors[MAX_THREADS];  // that the threads are bound to, the caller's first
 static int processor_count;           // 0: threads are not bound
 
 static inline void pause_briefly(void)
@@ -282,7 +282,7 @@ static void work_on(const struct Job *job, int number, int thread)
         }
         return;
     }
-    const int lanes = job->threads < MOST_LANES ? job->threads : MOST_LANES;
+    const int lanes = job->threads < MAX_LANES ? job->threads : MAX_LANES;
     for (int offset = 0; offset < lanes; offset++) {
         const int lane = (thread + offset) % lanes;
         const long items = items_of(section, lane, lanes);
@@ -365,7 +365,7 @@ static void renew_places(unsigned ticket)
 {
     const unsigned long long over = (unsigned long long)(ticket - 1) << 32 | 0xffffffffu;
     for (int place = 0; place < PLACES; place++) {
-        for (int lane = 0; lane < MOST_LANES; lane++)
+        for (int lane = 0; lane < MAX_LANES; lane++)
             atomic_store(&progress[place].lanes[lane].claimed, over);
         atomic_store(&progress[place].done, over);
     }
@@ -431,7 +431,7 @@ static int start_workers(int count)
 // caller's thread is the caller's own to bind. Returns 0 or an error number (of errno.h).
 EXPORTED int explorer_bind(const int *chosen, int count)
 {
-    if (count < 1 || count > MOST_THREADS)
+    if (count < 1 || count > MAX_THREADS)
         return EINVAL;
 #if defined(__linux__)
     for (int number = 0; number < count; number++) {
@@ -483,7 +483,7 @@ EXPORTED int explorer_run(
     char *arena, const char *weights, int threads, void (*tap)(int launch, void *context),
     void *context, unsigned long long *nanoseconds)
 {
-    if (threads < 1 || threads > MOST_THREADS)
+    if (threads < 1 || threads > MAX_THREADS)
         return EINVAL;
     if (SHARED_OPERATIONS < MIN_SHARED_OPERATIONS)
         threads = 1;

@@ -21,6 +21,7 @@ from verification.conformance.suite import open_here
 from verification.operators.comparing import same
 from verification.operators.numbers import hostile
 from verification.operators.pairs import Pair
+from verification.operators.sequences.documented import DocumentedError
 from verification.operators.verdicts import disagreements, entries_for, first_reason
 
 GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
@@ -83,7 +84,6 @@ def _require(
     operator: str, found: list[Arrays], expected: list[Arrays], inputs: Mapping[str, Any]
 ) -> None:
     """Both feed their own states back: a difference of the first call goes on."""
-    from verification.operators.sequences.trying import DocumentedError
 
     for number, (ours, right) in enumerate(zip(found, expected, strict=True)):
         lists = [list(ours.values()), list(right.values())]

@@ -16,6 +16,7 @@ from pathlib import Path
 from explorer.runtime.child import Answer
 from verification.conformance.suite import judge
 from verification.operators.seeded import STATUSES
+from verification.operators.sequences.documented import DocumentedError
 from verification.operators.verdicts import DEFECTS, DOCUMENTED
 
 SEQUENCES = "sequences"
@@ -24,10 +25,6 @@ CALLS = 3
 PYTORCH = ("pytorch.compiled", "pytorch.exported")
 Judged = tuple[str, str]
 """Status and reason."""
-
-
-class DocumentedError(Exception):
-    """A difference that the table of disagreements explains."""
 
 
 def sequences() -> list[str]:

@@ -32,6 +32,7 @@ from verification.conformance.tflite.models import (
 from verification.conformance.tflite.recurrent import DRAWS
 from verification.operators.numbers import hostile
 from verification.operators.pairs import Pair
+from verification.operators.sequences.documented import DocumentedError
 from verification.operators.verdicts import disagreements, entries_for, first_reason
 
 VARIABLES = "VARIABLES"
@@ -233,7 +234,6 @@ def _require(
     expected: Sequence[Arrays],
     calls: Sequence[Arrays],
 ) -> None:
-    from verification.operators.sequences.trying import DocumentedError
 
     for number, (ours, right) in enumerate(zip(found, expected, strict=True)):
         try:

@@ -10,8 +10,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from explorer.backends.records import Beside, Lowering, MeasuredOn, Opening
+from explorer.backends.records import Companion, Lowering, MeasuredOn, Opening
 from explorer.errors import DeviceError, InputError
+from explorer.renamed import warn_renamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,9 +130,16 @@ class Backend(Protocol):
         """
         return None
 
-    def beside(self, target: Target) -> Beside:
+    def companion(self, target: Target) -> Companion:
         """The target whose functions compute what `refusals` gives reasons for."""
-        return Beside()
+        return Companion()
+
+    def __init_subclass__(cls) -> None:
+        """Backends of other packages may still define `companion` by its former name."""
+        super().__init_subclass__()
+        if former := vars(cls).get("beside"):
+            warn_renamed(f"{cls.__name__}.beside", "companion")
+            cls.companion = former
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.renamed import renamed_names
+
 if TYPE_CHECKING:
     from explorer.kernels.passes import Tuned
     from explorer.memory.planners import Planner
@@ -52,11 +54,11 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class Companion:
     """What computes the operations that a device refuses, where they have a compiled form."""
 
     target: Target | None = None
-    """Its functions stand beside those of the device; None: the host interprets the operations."""
+    """Its functions accompany those of the device; None: the host interprets the operations."""
     missing: str = ""
     """Why there is none, where there could be one: no C compiler was found on this machine."""
 
@@ -68,3 +70,6 @@ class MeasuredOn:
     device: str
     compiler: str
     threads: int
+
+
+__getattr__ = renamed_names(__name__, {"Beside": "Companion"})

@@ -196,7 +196,7 @@ def write_dump(compilation: Compilation, folder: Path) -> None:
         }
         for name, each in (texts or {"program": program}).items():
             source = "\n".join(each.source.lines) + "\n"
-            suffix = compilation.maker_of(each).backend.suffix
+            suffix = compilation.compiled_of(each).backend.suffix
             _write(partial / f"{name}.{suffix}", source.encode())
 
 

@@ -19,8 +19,8 @@ from explorer.accuracy.oracle import random_inputs
 from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
-from explorer.compilation.beside import run_beside
 from explorer.compilation.collection import paused_collection
+from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
 from explorer.compilation.kernel_records import with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
@@ -54,6 +54,7 @@ from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
 from explorer.quantization.records import quantization_record
+from explorer.renamed import warn_renamed
 from explorer.results import (
     ConstraintRecord,
     CostEstimate,
@@ -226,7 +227,7 @@ class Compiled:
 
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
-        known = self._scheduled | (self.beside._scheduled if self.beside else {})
+        known = self._scheduled | (self.companion._scheduled if self.companion else {})
         return {
             k.name: with_schedule(k, scheduled) if (scheduled := known.get(k.name)) else k
             for k in self.program.kernels
@@ -286,29 +287,35 @@ class Compiled:
         return self.built.program
 
     @cached_property
-    def beside(self) -> Compiled | None:
-        """What stands beside the device's functions, compiled for its own target: what this one
-        cannot do of what has a compiled form. None where it can do all."""
-        target = self.backend.beside(self.target).target
+    def companion(self) -> Compiled | None:
+        """The companion functions, compiled for a target of their own: what this target cannot do
+        of what has a compiled form. None where it can do all."""
+        target = self.backend.companion(self.target).target
         found = [] if target is None else functions_on(self.final.program, target.name)
         if target is None or not found:
             return None
-        return Compiled(self.model, run_beside(found, self.final.weights, target, self._run))
+        return Compiled(self.model, run_companion(found, self.final.weights, target, self._run))
 
-    def maker_of(self, program: Program) -> Compiled:
-        """Who was compiled to the program of a part: this, or what stands beside it."""
-        beside = self.beside
-        if beside is not None and program.target == beside.target.name:
-            return beside
+    @property
+    def beside(self) -> Compiled | None:
+        """The former name of `companion`."""
+        warn_renamed("beside", "companion")
+        return self.companion
+
+    def compiled_of(self, program: Program) -> Compiled:
+        """Which compilation gave the program of a part: this one, or its companion."""
+        companion = self.companion
+        if companion is not None and program.target == companion.target.name:
+            return companion
         return self
 
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
-            beside = self.beside
-            if beside is not None and device_of(function) == beside.target.name:
-                return beside.built.parts.get(function.sym_name.data, beside.built)
+            companion = self.companion
+            if companion is not None and device_of(function) == companion.target.name:
+                return companion.built.parts.get(function.sym_name.data, companion.built)
             plan = self.plans[function.sym_name.data]
             built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
             return replace(built, program=replace(built.program, processor=self.target.processor))
@@ -370,7 +377,7 @@ class Compiled:
         )
 
         def open_part(part: BuiltProgram) -> Executable:
-            maker = self.maker_of(part.program)
+            maker = self.compiled_of(part.program)
             return maker.backend.open(part, maker.device, opening)
 
         def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
@@ -397,7 +404,7 @@ class Compiled:
     @property
     def host_operations(self) -> tuple[tuple[str, str], ...]:
         """Operations that the device does not run, each with the reason: in program order those of
-        the host, and those of functions beside the device's. `placed_elsewhere` says which."""
+        the host, and those of companion functions. `placed_elsewhere` says which."""
         return tuple((operation, reason) for operation, _, reason in self.placed_elsewhere)
 
     @property
@@ -441,7 +448,7 @@ class Compiled:
         return {
             name: maker.backend.key(part.program, maker.device, self.model.name)
             for name, part in (self.built.parts or {"": self.built}).items()
-            if part.host is None and (maker := self.maker_of(part.program))
+            if part.host is None and (maker := self.compiled_of(part.program))
         }
 
     @property

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from explorer.backends.interface import Backend
-from explorer.backends.records import Beside, Lowering, Opening
+from explorer.backends.records import Companion, Lowering, Opening
 from explorer.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ class NpuBackend(Backend):
 
         return RefusedLayers(describe(target))
 
-    def beside(self, target: Target) -> Beside:
-        from explorer.backends.npu.placement import processor_beside
+    def companion(self, target: Target) -> Companion:
+        from explorer.backends.npu.placement import processor_companion
 
-        return processor_beside(target)
+        return processor_companion(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
         from explorer.backends.npu.laying_out import LayOutConstants

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from explorer.backends.npu.lowered import LoweredLayers
-from explorer.backends.records import Beside
+from explorer.backends.records import Companion
 from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import QuantizedType, element_type_of, is_float_dtype, numpy_dtype
@@ -23,18 +23,18 @@ from explorer.targets import Target, load_target
 from explorer.targets.npu.machine import Machine
 
 PROCESSOR = "cpu"
-"""The target whose C functions stand beside an NPU's."""
+"""The target of C functions that accompany an NPU's."""
 
 
-def processor_beside(target: Target) -> Beside:
+def processor_companion(target: Target) -> Companion:
     """This processor; none where nothing compiles C for it."""
     if target.name == PROCESSOR:
-        return Beside(missing=f"two devices would be called {PROCESSOR}")
+        return Companion(missing=f"two devices would be called {PROCESSOR}")
     try:
         find_compiler()
     except BuildError as error:
-        return Beside(missing=error.message)
-    return Beside(target=load_target(PROCESSOR))
+        return Companion(missing=error.message)
+    return Companion(target=load_target(PROCESSOR))
 
 
 def _is_float(value: SSAValue) -> bool:

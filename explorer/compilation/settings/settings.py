@@ -105,7 +105,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         budget_bytes=settings.budget_bytes,
         refuses=backend.refusals(target),
     )
-    beside = backend.beside(target)
+    companion = backend.companion(target)
     return (
         *kept,
         *top_pipeline(
@@ -122,8 +122,8 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
             target.name,
             settings.host and settings.open_range is None,
             lowering.refuses,
-            beside="" if beside.target is None else beside.target.name,
-            missing=beside.missing,
+            companion="" if companion.target is None else companion.target.name,
+            missing=companion.missing,
         ),
         *backend.passes(lowering),
     )

@@ -6,7 +6,7 @@
     %y = top.matmul(%p, %w2) : tensor<?x5xf32>        sized
 
 An operation runs on the host where it has no compiled form. What has one, but not on this device,
-goes to another device that stands beside it, where there is one. What only has an unknown size
+goes to its companion device, where there is one. What only has an unknown size
 because of what it reads can be compiled once that is there: it is `sized` where multiplying and
 adding is to be done, and interpreted on the host otherwise. Scalars and the like are computed where
 they are read, and a view of what is on the host stays there.
@@ -33,8 +33,8 @@ from explorer.ir.types import format_shape, is_static, shape_of, static_shape
 from explorer.ir.weights import Weights
 from explorer.passes.lower.compiled_form import missing_control
 
-Place = Literal["device", "beside", "sized", "host"]
-PLACES: tuple[Place, ...] = ("device", "beside", "sized", "host")
+Place = Literal["device", "companion", "sized", "host"]
+PLACES: tuple[Place, ...] = ("device", "companion", "sized", "host")
 """In the order in which pieces take what is ready."""
 Refuses = Callable[[TopOperation, Weights], str]
 """Why a device cannot run an operation that has a compiled form; empty where it can."""
@@ -62,11 +62,11 @@ def partition(
     block: Block,
     weights: Weights | None = None,
     refuses: Refuses | None = None,
-    has_beside: bool = False,
+    has_companion: bool = False,
 ) -> Partition:
     """Divides a function's operations; weights belong to whoever reads them.
 
-    `refuses`: what the device cannot run although it has a compiled form. `has_beside`: whether
+    `refuses`: what the device cannot run although it has a compiled form. `has_companion`: whether
     another device computes that, and not the host.
     """
     ops = [op for op in block.ops if isinstance(op, TopOperation) and not _is_data(op)]
@@ -77,7 +77,7 @@ def partition(
         reasons |= {op: reason for op in others if (reason := refuses(op, weights))}
     while True:
         found = _divided(block, ops, reasons, formless, is_refusing=refuses is not None,
-                         has_beside=has_beside)  # fmt: skip
+                         has_companion=has_companion)  # fmt: skip
         if refuses is None or weights is None or len(found.pieces) < 2:
             return found
         apart = _refused_apart(block, found.pieces, weights, refuses)
@@ -93,7 +93,7 @@ def _divided(
     formless: Collection[TopOperation],
     *,
     is_refusing: bool,
-    has_beside: bool,
+    has_companion: bool,
 ) -> Partition:
     if not refused:
         return Partition((Piece("device", tuple(ops)),), {})
@@ -102,8 +102,8 @@ def _divided(
     def place(op: TopOperation) -> Place:
         if op not in reasons:
             return "device"
-        if has_beside and op not in formless:
-            return "beside"
+        if has_companion and op not in formless:
+            return "companion"
         return "sized" if can_be_sized(op) else "host"
 
     places: dict[Operation, Place] = {op: place(op) for op in ops}
@@ -117,10 +117,10 @@ def _divided(
         for piece in idle:
             for op in piece.operations:
                 if places[op] == "device":
-                    where = "elsewhere" if has_beside else "on the host"
+                    where = "elsewhere" if has_companion else "on the host"
                     reasons[op] = f"nothing but views of what is {where} would be there"
                 is_own = piece.place == "device"
-                places[op] = "beside" if is_own and has_beside else "host"
+                places[op] = "companion" if is_own and has_companion else "host"
 
 
 def _refused_apart(
@@ -245,7 +245,7 @@ def _is_worth_it(piece: Piece) -> bool:
     """Whether a piece does something that the host would be slow at."""
     if piece.place == "host":
         return True
-    if piece.place in ("device", "beside"):
+    if piece.place in ("device", "companion"):
         return not _are_views(piece.operations)
     return any(type(op).macs is not TopOperation.macs for op in piece.operations)
 

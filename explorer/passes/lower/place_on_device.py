@@ -11,7 +11,7 @@
 
 Operations without a compiled form go into functions of the host, `main_host`, each with its
 reason; then there are as many functions as the order asks for (`partition.py`). What only this
-device cannot run goes into functions of the device beside it, `main_cpu`, with the reason.
+device cannot run goes into functions of its companion, `main_cpu`, with the reason.
 
 What the device returns is always written by it: an output that is an input, or a view of one, is
 copied, so that inputs and outputs never share memory.
@@ -55,9 +55,9 @@ class PlaceOnDevice(Pass):
     has_host_parts: bool = False
     """False: all go to the device, and lowering refuses what has no compiled form."""
     refuses: Refuses | None = None
-    """What the device cannot run although it has a compiled form; who is beside it does."""
-    beside: str = ""
-    """The device that does; empty: the host."""
+    """What the device cannot run although it has a compiled form; its companion does."""
+    companion: str = ""
+    """The companion device; empty: the host."""
     missing: str = ""
     """Why the host has to."""
 
@@ -89,7 +89,7 @@ class PlaceOnDevice(Pass):
         for op, reason in found.reasons.items():
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
-        outlining = _Outlining(main, self.device, self.beside, rewriter)
+        outlining = _Outlining(main, self.device, self.companion, rewriter)
         for piece in found.pieces:
             with events.rewrite("outline", piece.operations[0], outlining.explain(piece)):
                 outlining.outline(piece)
@@ -97,7 +97,7 @@ class PlaceOnDevice(Pass):
         return events.rewrites
 
     def _partition(self, block: Block, weights: Weights) -> Partition:
-        found = partition(block, weights, self.refuses, bool(self.beside))
+        found = partition(block, weights, self.refuses, bool(self.companion))
         if not self.missing or self.refuses is None:
             return found
         reasons = {
@@ -150,7 +150,7 @@ class _Outlining:
 
     main: func.FuncOp
     device: str
-    beside: str
+    companion: str
     rewriter: RecordedRewriter
     calls: dict[str, int] = field(default_factory=dict)
     """How many functions there are by the names that they begin with."""
@@ -162,11 +162,11 @@ class _Outlining:
         what = f"{count} operation{'s' * (count > 1)}"
         if piece.place == "device":
             return f"{what} that {self.device} runs"
-        if piece.place == "beside":
-            return f"{what} that {self.device} cannot run, and {self.beside} can"
+        if piece.place == "companion":
+            return f"{what} that {self.device} cannot run, and {self.companion} can"
         if piece.place == "sized":
             return f"{what} whose sizes a run tells: compiled for them when they come again"
-        return f"{what} without a compiled form, or beside such"
+        return f"{what} without a compiled form, or next to such"
 
     def outline(self, piece: Piece) -> None:
         last = self.main.body.block.last_op
@@ -207,7 +207,7 @@ class _Outlining:
                     copy_output(end, index, self.rewriter)
 
     def _device(self, piece: Piece) -> str:
-        return {"device": self.device, "beside": self.beside}.get(piece.place, HOST)
+        return {"device": self.device, "companion": self.companion}.get(piece.place, HOST)
 
     def _function(self, piece: Piece, block: Block, returned: Sequence[SSAValue]) -> func.FuncOp:
         device = self.device if piece.place == "sized" else self._device(piece)
@@ -253,7 +253,7 @@ class _Outlining:
     def _name(self, value: SSAValue, suffix: str) -> str:
         """What a value is called where it comes into a function, or out of it."""
         stem = value_name(value)
-        for device in (HOST, "device", _identifier(self.beside)):
+        for device in (HOST, "device", _identifier(self.companion)):
             stem = stem.removesuffix(f".{device}")
         number, name = 1, f"{stem}.{suffix}"
         while name in self.names:

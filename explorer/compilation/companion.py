@@ -1,9 +1,9 @@
-"""Compiling functions that stand beside those of the device, for a target of their own.
+"""Compiling companion functions: what a device cannot run, for a target of its own.
 
    func @main_cpu(%x.cpu) {device = "cpu"} { ... }      among functions of vta-16
    func @main_cpu_2(%r.cpu) {device = "cpu"} { ... }
 => func @main(%x.cpu.host, %r.cpu.host) {device = "host"} { calls both, without what lies between }
-   func @main_cpu ...                                   and all passes behind placement
+   func @main_cpu ...                                   and all passes after placement
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from explorer.targets import Target
 
 
 @paused_collection()
-def run_beside(
+def run_companion(
     functions: Sequence[func.FuncOp], weights: Weights, target: Target, parent: Run
 ) -> Run:
     """The functions compiled for the target; what passes over `top` do has been done to them.
@@ -61,7 +61,7 @@ def _alone(functions: Sequence[func.FuncOp], weights: Weights, target: Target) -
     snapshot = Snapshot(module, weights.copy(), "top", execute_compiled)
     return PassResult(
         name=IMPORT,
-        description=f"What {target.name} computes beside another device.",
+        description=f"What {target.name} computes for another device.",
         before=snapshot,
         after=snapshot,
         rewrites=(),

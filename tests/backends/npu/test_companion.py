@@ -1,4 +1,4 @@
-"""What instructions cannot compute: C functions beside them, bit-equal to the integer program."""
+"""What instructions cannot compute: companion functions in C, bit-equal to the integer program."""
 
 import json
 
@@ -63,11 +63,11 @@ def test_parts_between_instructions_are_c(between, machine):
 def test_functions_beside_are_compiled_like_any_program(between):
     path, table, x = between
     c = explorer.compile(path, "odd-12x20", quantization=table, inputs=x)
-    assert c.beside is not None
-    assert list(c.beside.plans) == ["main_cpu", "main_cpu_2", "main_cpu_3"]
+    assert c.companion is not None
+    assert list(c.companion.plans) == ["main_cpu", "main_cpu_2", "main_cpu_3"]
     names = [kernel.name for kernel in c.program.kernels]
-    assert len(set(names)) == len(names) >= len(c.beside.program.kernels) > 2
-    assert all(c.kernels[kernel.name].steps for kernel in c.beside.program.kernels)
+    assert len(set(names)) == len(names) >= len(c.companion.program.kernels) > 2
+    assert all(c.kernels[kernel.name].steps for kernel in c.companion.program.kernels)
     assert c.program.source.language == "npu"
 
 
@@ -76,7 +76,7 @@ def test_without_a_compiler_the_host_does_it_and_says_so(between, monkeypatch):
     library()  # the simulator needs a compiler, too
     monkeypatch.setenv("CC", "")
     c = explorer.compile(path, "odd-12x20", quantization=table, inputs=x)
-    assert c.beside is None
+    assert c.companion is None
     assert {device for _, device in parts_of(c)} == {"host", "odd-12x20"}
     assert all("names no C compiler" in reason for _, reason in c.host_operations)
     assert is_bit_exact(c["place-on-device"].after, c.executable, x)

@@ -19,12 +19,13 @@ from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
-from explorer.memory.planning import PlanMemory, value_offsets
+from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.results import MemoryPlan
+from explorer.targets import Target
 from explorer.targets.core_families import KnownCore
 
 
@@ -40,8 +41,28 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         *((FindRows(),) if lowering.is_open else ()),
         ScheduleLoops(machine, lowering.tuned),
         *((ClipLoops(),) if lowering.is_open else ()),
-        PlanMemory(lowering.planner, lowering.budget_bytes),
+        PlanMemory(
+            lowering.planner,
+            budget_of(lowering),
+            arena_alignment(lowering.target, machine.language),
+        ),
     )
+
+
+def budget_of(lowering: Lowering) -> int | None:
+    """The smaller of what is asked for and the size of the target's arena; None: no limit."""
+    sizes = [memory.size_bytes for memory in lowering.target.memories if memory.kind == "arena"]
+    limits = [size for size in (lowering.budget_bytes, *sizes) if size is not None]
+    return min(limits, default=None)
+
+
+def arena_alignment(target: Target, language: str) -> int:
+    """Bytes at whose multiples buffers of the target's arena begin. Generated C loads vectors from
+    any address that suits their elements, so that there this is about speed alone."""
+    if language != "c":
+        return DEFAULT_ALIGNMENT_BYTES
+    found = [memory.alignment_bytes for memory in target.memories if memory.kind == "arena"]
+    return max(found, default=DEFAULT_ALIGNMENT_BYTES)
 
 
 def processor_machine(language: str, core: KnownCore, lanes: int) -> Machine:

@@ -51,16 +51,52 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
     add_dimensions(parser)
     add_host(parser)
     add_decisions(parser)
+    add_budget(parser)
     add_quantization(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget",
+        type=size,
+        metavar="SIZE",
+        help="bytes that all activations may take: 64KiB, 1.5MB, 512B",
+    )
+
+
+UNITS = {"B": 1, "kB": 1000, "KiB": 1024, "MB": 1000**2, "MiB": 1024**2}
+
+
+def size(text: str) -> int:
+    """Whole bytes above 0 with their unit: `64KiB` -> 65536."""
+    number = text.rstrip("".join({letter for unit in UNITS for letter in unit}))
+    unit = text[len(number) :]
+    try:
+        found = float(number) * UNITS[unit] if number == number.strip() else math.nan
+    except (KeyError, ValueError):
+        found = math.nan
+    if not math.isfinite(found) or found < 1 or found != int(found):
+        raise argparse.ArgumentTypeError(
+            f"expected bytes above 0 with one of the units {', '.join(UNITS)}: {text!r}"
+        )
+    return int(found)
 
 
 def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `explorer.compile` and `explorer.start` take besides target and sizes."""
     return {
         "host": arguments.host,
-        "decisions": dict(arguments.decide),
+        "decisions": decisions_of(arguments),
         **quantization_options(arguments),
     }
+
+
+def decisions_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those of --decide, and the budget."""
+    from explorer.results.decisions import BUDGET
+
+    decided = dict(arguments.decide)
+    return decided if arguments.budget is None else {**decided, BUDGET: arguments.budget}
 
 
 def quantization_options(arguments: argparse.Namespace) -> dict[str, Path]:

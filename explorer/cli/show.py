@@ -110,7 +110,7 @@ def open_compilation(
     if is_trace(arguments.model):
         if arguments.core:
             raise InputError("a saved trace is compiled already", hint="show the model")
-        if arguments.decide:
+        if arguments.decide or arguments.budget is not None:
             raise InputError("a saved trace is shown as it was decided", hint="show the model")
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:

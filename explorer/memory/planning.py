@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
@@ -37,6 +37,8 @@ MEMORY = "memory"
 """Name of the artifact that holds the plan, of all arenas side by side."""
 PLANS = "memory plans"
 """Name of the artifact that holds the plan of every device function by the function's name."""
+DEFAULT_ALIGNMENT_BYTES = 64
+"""A cache line, and a vector of 512 bits."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class PlanMemory(Pass):
 
     planner: Planner = field(default_factory=GreedyPlanner)
     budget_bytes: int | None = None
-    alignment_bytes: int = 64
+    alignment_bytes: int = DEFAULT_ALIGNMENT_BYTES
+    """At least; wider elements lie at multiples of their own size."""
 
     name = "plan-memory"
     level = "memory"
@@ -93,6 +96,7 @@ def plan_function(
 ) -> MemoryPlan:
     """Plans the values of one device function; values are named as in the IR."""
     block = function.body.block
+    alignment_bytes = max(alignment_bytes, widest_element(function))
     uses: list[Use] = []
     sizes: dict[str, int] = {}
     views: dict[str, str] = {}
@@ -136,7 +140,7 @@ def plan_as_written(
     function: func.FuncOp,
     kernels: dict[str, func.FuncOp],
     plan: MemoryPlan,
-    alignment_bytes: int = 64,
+    alignment_bytes: int = DEFAULT_ALIGNMENT_BYTES,
 ) -> MemoryPlan:
     """The plan for a function whose launches carry addresses, as edited text has them.
 
@@ -152,6 +156,8 @@ def plan_as_written(
     if same_steps and all(planned.get(n) == o for n, o in written.items()):
         return plan
     pins = tuple((name, offset) for name, offset in written.items() if offset is not None)
+    if plan.placements:
+        alignment_bytes = plan.placements[0].buffer.alignment_bytes
     again = plan_function(function, kernels, PinnedPlanner(pins), alignment_bytes)
     verify_plan(again)
     return again
@@ -167,6 +173,13 @@ def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:
         or isinstance(o.owner, LaunchOp)
         or (isinstance(o.owner, TopOperation) and o.owner.parts())
     ]
+
+
+def widest_element(function: func.FuncOp) -> int:
+    """Bytes of the widest element of any value; every size is a power of two."""
+    values = [*function.body.block.args, *(r for op in function.body.block.ops for r in op.results)]
+    types = {element_type_of(value) for value in values if isinstance(value.type, TensorType)}
+    return max((numpy_dtype(kind).itemsize for kind in types), default=1)
 
 
 def buffer_bytes(value: SSAValue) -> int:

@@ -114,7 +114,7 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
     if not isinstance(changes.fuel, Keep):
         settings = replace(settings, fuel=_count(FUEL, changes.fuel))
     if not isinstance(changes.budget_bytes, Keep):
-        settings = replace(settings, budget_bytes=_count("budget_bytes", changes.budget_bytes))
+        settings = replace(settings, budget_bytes=_budget("budget_bytes", changes.budget_bytes))
     if changes.planner is not None:
         settings = replace(settings, planner=chosen_planner(changes.planner))
     if changes.host is not None:
@@ -184,7 +184,7 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
             return settings
         return replace(settings, planner=chosen_planner(name))
     if address == BUDGET:
-        return replace(settings, budget_bytes=_count(address, value))
+        return replace(settings, budget_bytes=_budget(address, value))
     if address == HOST:
         if value is not None and not isinstance(value, bool):
             raise InputError(f"{address} cannot be {value!r}: it has parts, or not", hint="a bool")
@@ -398,6 +398,15 @@ def _count(name: str, value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InputError(f"{name} cannot be {value!r}: a number from 0 on, or None for no limit")
     return value
+
+
+def _budget(name: str, value: object) -> int | None:
+    found = _count(name, value)
+    if found == 0:
+        raise InputError(
+            f"{name} is 0, which is no budget", hint="bytes above 0, None for no limit"
+        )
+    return found
 
 
 def _with_sizes(settings: Settings, sizes: Mapping[str, Size], scope: Scope) -> Settings:

@@ -33,7 +33,7 @@ from models import open_model  # noqa: E402 (folders of scripts, no packages)
 
 import explorer  # noqa: E402
 from explorer.accuracy.metrics import tensor_error  # noqa: E402
-from explorer.compilation.measurements.rounds import Calls, take_turns  # noqa: E402
+from explorer.compilation.measurements.rounds import Calls, run_interleaved  # noqa: E402
 from explorer.errors import ExplorerError  # noqa: E402
 from explorer.results.runs.events import ProfileRecord  # noqa: E402
 from explorer.runtime.executable import Executable  # noqa: E402
@@ -137,7 +137,7 @@ def _row(
     c: Executable, opencl: Executable, inputs: Mapping[str, np.ndarray], rounds: int, steps: int
 ) -> dict[str, object]:
     sides = [Calls("c", partial(c.run, inputs)), Calls("opencl", partial(opencl.run, inputs))]
-    timings = take_turns(sides, rounds)
+    timings = run_interleaved(sides, rounds)
     launches = [_launches(opencl, inputs) / _launches(c, inputs) for _ in range(rounds)]
     expected, outputs = c.run(inputs), opencl.run(inputs)
     errors = [tensor_error(k, "", outputs[k], a).max_relative for k, a in expected.items()]

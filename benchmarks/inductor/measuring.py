@@ -58,7 +58,7 @@ def measure(name: str, rounds: int) -> Row:
     import torch
     from networks import make
 
-    from explorer.compilation.measurements.rounds import Calls, take_turns
+    from explorer.compilation.measurements.rounds import Calls, run_interleaved
 
     torch.set_num_threads(1)
     torch._dynamo.config.allow_rnn = True  # else recurrent layers go to no backend
@@ -81,7 +81,7 @@ def measure(name: str, rounds: int) -> Row:
         sides = [Calls(key, call) for key, call in calls.items()]
         for side in sides:
             side.time(2, 0.1)
-        timings = take_turns(sides, rounds)
+        timings = run_interleaved(sides, rounds)
     row.ms = {key: timings.milliseconds(key) for key in calls}
     row.ratios = {peer: timings.ratio(EXPLORER, peer) for peer in PEERS}
     row.noise = {peer: timings.noise(EXPLORER, peer) for peer in PEERS}

@@ -29,7 +29,7 @@ from explorer.cli.latency import EXACT, ONNXRUNTIME, OPENVINO, OURS
 from explorer.cli.latency.open_vino import OpenVino
 from explorer.cli.latency.reference import ReferenceSide
 from explorer.compilation import Compilation
-from explorer.compilation.measurements.rounds import Calls, Side, take_turns
+from explorer.compilation.measurements.rounds import Calls, Side, run_interleaved
 from explorer.errors import DeviceError, ExplorerError, ModelError
 from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.results import TensorError
@@ -74,7 +74,7 @@ def _row(
             except (DeviceError, ModelError) as error:
                 problems[OPENVINO] = error.message
         with watching() as load:
-            timings = take_turns(sides, rounds)
+            timings = run_interleaved(sides, rounds)
         launches = executable.time(own, LAUNCH_REPEATS)
         if isinstance(executable, Remembering):
             executable.restart()  # the reference's run begins with the first states, too

@@ -45,7 +45,7 @@ from explorer.app.state.messages import (
     RemoveUpload,
     Reported,
     StartSearch,
-    StartTurns,
+    StartTiming,
     UploadArrived,
     UploadGrew,
     WorkerReplaced,
@@ -193,7 +193,7 @@ class Page:
             self._running(effect.request).bisect(effect.key, effect.request)
         elif isinstance(effect, StartSearch):
             self._running(effect.request).search(effect.key, effect.request, effect.order)
-        elif isinstance(effect, StartTurns):
+        elif isinstance(effect, StartTiming):
             base, *others = effect.requests
             self._running(base).turns(effect.key, base, others)
         elif isinstance(effect, Cancel):

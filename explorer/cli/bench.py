@@ -1,4 +1,4 @@
-"""`explorer bench MODEL`: latency against other runtimes, measured in turns.
+"""`explorer bench MODEL`: latency against other runtimes, by interleaved timing.
 
     explorer bench net.onnx --threads 1 --against onnxruntime,openvino --repeats 30 --json
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.accuracy.oracle import random_inputs
     from explorer.backends import backend_of
     from explorer.cli.models import VARIANT, with_weights
-    from explorer.compilation.measurements.rounds import MIN_CALLS, Calls, take_turns
+    from explorer.compilation.measurements.rounds import MIN_CALLS, Calls, run_interleaved
     from explorer.runtime.cache import default_cache
     from explorer.runtime.remembering import remembering
     from explorer.session import ModelSource, start
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
         rounds = math.ceil(arguments.repeats / MIN_CALLS)
-        timings = take_turns(sides, rounds, progress)
+        timings = run_interleaved(sides, rounds, progress)
         launches = statistics.median(executable.time(own, LAUNCH_REPEATS))
     summary = {
         "model": model.name,

@@ -25,6 +25,7 @@ from explorer.compilation.compiled import Compiled
 from explorer.compilation.custom_passes.continuing import edit_by_hand
 from explorer.compilation.custom_passes.inserting import Insertable, make_insertion
 from explorer.compilation.exporting import onnx_model, write_model
+from explorer.compilation.interleaved_timing import ROUNDS, time_interleaved
 from explorer.compilation.running import Run, run
 from explorer.compilation.settings.forking import (
     KEEP,
@@ -47,7 +48,6 @@ from explorer.compilation.settings.settings import (
 )
 from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
-from explorer.compilation.turns import ROUNDS, measure_in_turns
 from explorer.errors import InputError
 from explorer.importers import SourceModel, is_host_value, program_inputs
 from explorer.ir.functions.calls import device_functions
@@ -60,7 +60,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.names import near_name
-from explorer.results.runs.turns import TurnsRecord
+from explorer.results.runs.interleaved import InterleavedTiming
 from explorer.targets import Target, load_target
 from explorer.traces.comparing import Comparison
 from explorer.traces.saving import save
@@ -428,9 +428,9 @@ class Compilation(Compiled):
 
     def time_against(
         self, *others: Compilation, rounds: int = ROUNDS, threads: int | None = None
-    ) -> TurnsRecord:
+    ) -> InterleavedTiming:
         """Latency and kernels of this branch and others, timed in turns; this one is the base."""
-        return measure_in_turns((self, *others), rounds=rounds, threads=threads)
+        return time_interleaved((self, *others), rounds=rounds, threads=threads)
 
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""

@@ -21,7 +21,7 @@ from explorer.app.protocol import Bisection, CompileRequest, Progress, SavedFile
 from explorer.app.worker.saving import saved_file, text_file
 from explorer.errors import DeviceError, TextError
 from explorer.results import Knob, Trace
-from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
+from explorer.results.runs.interleaved import InterleavedTiming, SideTimes, TimedSide
 from explorer.views.payload.turns import turns_payload
 
 OPTIONAL = ("remove-identities", "fuse-activation", "fuse-add")
@@ -75,17 +75,17 @@ class InventedCompiler:
             progress("round", number, 4)
         labels = [each.label or "first" for each in (request, *others)]
 
-        def side(label: str, ratio: float) -> TurnSide:
+        def side(label: str, ratio: float) -> TimedSide:
             like = {"low_ratio": 0.98, "high_ratio": 1.02}
             unlike = {"ratio": ratio, "low_ratio": ratio, "high_ratio": ratio}
-            whole = TurnTimes(median_ns=1e5 * ratio, low_ns=9e4, high_ns=1.1e5, **unlike)
-            conv_1 = TurnTimes(median_ns=4e4 * ratio, low_ns=3e4, high_ns=5e4, **unlike)
-            conv_3 = TurnTimes(median_ns=2e4, low_ns=1.9e4, high_ns=2.2e4, **like)
+            whole = SideTimes(median_ns=1e5 * ratio, low_ns=9e4, high_ns=1.1e5, **unlike)
+            conv_1 = SideTimes(median_ns=4e4 * ratio, low_ns=3e4, high_ns=5e4, **unlike)
+            conv_3 = SideTimes(median_ns=2e4, low_ns=1.9e4, high_ns=2.2e4, **like)
             kernels = (("conv_1", conv_1), ("conv_3", conv_3))
-            return TurnSide(label=label, latency=whole, kernels=kernels)
+            return TimedSide(label=label, latency=whole, kernels=kernels)
 
         sides = tuple(side(label, 0.8 if i else 1.0) for i, label in enumerate(labels))
-        record = TurnsRecord(device="Invented CPU", threads=1, rounds=4, sides=sides)
+        record = InterleavedTiming(device="Invented CPU", threads=1, rounds=4, sides=sides)
         return turns_payload(record)
 
     def forget(self, request: CompileRequest) -> None:

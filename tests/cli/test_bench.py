@@ -11,7 +11,7 @@ from explorer.cli.bench import bound_caller
 from explorer.cli.latency import open_vino
 from explorer.cli.latency.open_vino import VERSION, environment, environment_folder
 from explorer.compilation.measurements import rounds
-from explorer.compilation.measurements.rounds import Calls, Timings, take_turns
+from explorer.compilation.measurements.rounds import Calls, Timings, run_interleaved
 from explorer.errors import DeviceError
 from explorer.references import timing
 from explorer.references.timing import time_calls
@@ -132,7 +132,7 @@ def test_every_round_begins_with_another_side(monkeypatch):
     order: list[str] = []
     sides = [Calls(name, lambda name=name: order.append(name)) for name in "abc"]
 
-    timings = take_turns(sides, 3)
+    timings = run_interleaved(sides, 3)
 
     turns = [name for before, name in zip(["", *order], order, strict=False) if name != before]
     assert turns == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]

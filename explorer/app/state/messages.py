@@ -134,7 +134,7 @@ class StartSearch:
 
 
 @dataclass(frozen=True)
-class StartTurns:
+class StartTiming:
     """Compilations to be timed in turns: the first one is the base of the others."""
 
     key: int
@@ -193,7 +193,7 @@ Effect = (
     | Prepare
     | Bisect
     | StartSearch
-    | StartTurns
+    | StartTiming
     | Cancel
     | Forget
     | KeepResult

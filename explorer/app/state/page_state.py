@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from explorer.app.branches import Branch
 from explorer.app.catalog import Choice
+from explorer.app.interleaved_timing import TimingOrder
 from explorer.app.protocol import CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
 from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.points import Look, Point
-from explorer.app.turns import Turns
 from explorer.app.uploads import Upload
 
 
@@ -50,7 +50,7 @@ class PageState:
     """What of a link could not be restored."""
     searches: tuple[Search, ...] = ()
     """For schedules, the one that was begun last at the end."""
-    turns: tuple[Turns, ...] = ()
+    turns: tuple[TimingOrder, ...] = ()
     """Measurements in turns, the one that was begun last at the end."""
     points: tuple[Point, ...] = ()
     """What was done, the oldest first: how things stood after each action."""

@@ -62,7 +62,7 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.reports import reported
 from explorer.app.state.saved import MAX_PLACE, are_looks
 from explorer.app.state.searching import bisect, cancel_search, search
-from explorer.app.state.timing import cancel_turns, time_in_turns
+from explorer.app.state.timing import cancel_timing, start_timing
 from explorer.app.uploads import UPLOAD_LIMIT_BYTES, too_large
 
 MAX_NAME = 120
@@ -151,8 +151,8 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "bisect": lambda state, _: bisect(state),
     "search": lambda state, message: search(state, SearchOrder.of_page(message)),
     "cancel search": lambda state, _: cancel_search(state),
-    "turns": lambda state, message: time_in_turns(state, message.get("branches")),
-    "cancel turns": lambda state, _: cancel_turns(state),
+    "turns": lambda state, message: start_timing(state, message.get("branches")),
+    "cancel turns": lambda state, _: cancel_timing(state),
     "retry": lambda state, _: retry(state),
     "cancel": lambda state, _: cancel(state),
     "dismiss": lambda state, _: (_dismiss(state), []),

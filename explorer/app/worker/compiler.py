@@ -158,13 +158,13 @@ class ModelCompiler:
     def turns(
         self, request: CompileRequest, others: Sequence[CompileRequest], progress: Progress
     ) -> dict[str, Any]:
-        from explorer.compilation.turns import measure_in_turns
+        from explorer.compilation.interleaved_timing import time_interleaved
         from explorer.views.payload.turns import turns_payload
 
         requests = [request, *others]
         compilations = [self._compiled(r, lambda name, index, total: None) for r in requests]
         labels = [r.label or "first" for r in requests]
-        return turns_payload(measure_in_turns(compilations, labels, progress=progress))
+        return turns_payload(time_interleaved(compilations, labels, progress=progress))
 
     def forget(self, request: CompileRequest) -> None:
         for results in (self._compilations, self._accuracies, self._profiles, self._refused):

@@ -1,6 +1,6 @@
 """Latency of several programs, measured in turns.
 
-    timings = take_turns([ours, onnxruntime, openvino], rounds=10)
+    timings = run_interleaved([ours, onnxruntime, openvino], rounds=10)
     timings.ratio("ours", "onnxruntime")        below 1: ours is faster
 
 In every round each side runs a few inferences, so that a change of the machine's clock or load
@@ -77,7 +77,7 @@ class Timings:
         return [statistics.median(mine) / statistics.median(theirs) for mine, theirs in pairs]
 
 
-def take_turns(
+def run_interleaved(
     sides: Sequence[Side], rounds: int, progress: Callable[[str, int, int], None] | None = None
 ) -> Timings:
     """Every round begins with another side."""

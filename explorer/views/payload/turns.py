@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.results.runs.turns import TurnsRecord, TurnTimes
+from explorer.results.runs.interleaved import InterleavedTiming, SideTimes
 from explorer.views.payload.text import Json
 
 
-def turns_payload(record: TurnsRecord) -> Json:
+def turns_payload(record: InterleavedTiming) -> Json:
     """Sides from base to fork; times in nanoseconds."""
     return {
         "device": record.device,
@@ -23,7 +23,7 @@ def turns_payload(record: TurnsRecord) -> Json:
     }
 
 
-def _times(times: TurnTimes) -> Json:
+def _times(times: SideTimes) -> Json:
     return {
         "median": times.median_ns,
         "low": times.low_ns,

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import explorer
+from explorer.compilation.interleaved_timing import ProfiledSide, time_interleaved, turns_record
 from explorer.compilation.measurements import rounds
-from explorer.compilation.turns import ProfiledSide, measure_in_turns, turns_record
 from explorer.errors import InputError
 from explorer.results import ProfileRecord, TimedEvent
-from explorer.results.runs.turns import TurnsRecord
+from explorer.results.runs.interleaved import InterleavedTiming
 
 SOURCES = [{"conv_1": ("a",)}, {"conv_1": ("b",)}]
 
@@ -50,9 +50,9 @@ def quick(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(rounds, "PAUSE_SECONDS", 0.0)
 
 
-def measured(*programs: Any, count: int = 8, **more: Any) -> TurnsRecord:
+def measured(*programs: Any, count: int = 8, **more: Any) -> InterleavedTiming:
     sides = [ProfiledSide(str(n), program, {}) for n, program in enumerate(programs)]
-    timings = rounds.take_turns(sides, count)
+    timings = rounds.run_interleaved(sides, count)
     options = {"sources": SOURCES, "same": [True, False], **more}
     return turns_record(["base", "fork"], sides, timings, **options)
 
@@ -111,7 +111,7 @@ def test_compilations_are_timed_in_turns():
     fork = mlp.fork(disable=["fuse-activation"])
     same = mlp.fork(decisions={})
     told: list[int] = []
-    record = measure_in_turns(
+    record = time_interleaved(
         [mlp, fork, same], rounds=4, progress=lambda name, index, total: told.append(index)
     )
     assert told == [0, 1, 2, 3]
@@ -121,4 +121,4 @@ def test_compilations_are_timed_in_turns():
     assert all(side.latency.median_ns > 0 and side.kernels for side in record.sides)
     assert mlp.time_against(same, rounds=4).sides[1].latency.is_same_code
     with pytest.raises(InputError, match="two compilations"):
-        measure_in_turns([mlp])
+        time_interleaved([mlp])

@@ -1,7 +1,7 @@
-"""Programs that were timed in turns: in every round each of them ran, so that a change of the
-machine's clock or load met all of them.
+"""Interleaved timing of programs: in every round each of them ran, so that a change of the
+machine's clock or load affects all of them.
 
-TurnsRecord(sides=(TurnSide("first", 0.80, ...), TurnSide("without fuse-bias", 0.84, ...)))
+InterleavedTiming(sides=(TimedSide("first", 0.80, ...), TimedSide("without fuse-bias", 0.84, ...)))
     record.sides[1].latency.is_different        more than chance between the two
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnTimes:
+class SideTimes:
     """The time of a program or kernel, and how it compares with that of the first side."""
 
     median_ns: float
@@ -34,19 +34,19 @@ class TurnTimes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnSide:
+class TimedSide:
     label: str
-    latency: TurnTimes
+    latency: SideTimes
     """Of one inference without event timing."""
-    kernels: tuple[tuple[str, TurnTimes], ...]
+    kernels: tuple[tuple[str, SideTimes], ...]
     """(name, all its launches of one inference); ratios where the first side has the kernel."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnsRecord:
+class InterleavedTiming:
     """The first side is the base of the others."""
 
     device: str
     threads: int
     rounds: int
-    sides: tuple[TurnSide, ...]
+    sides: tuple[TimedSide, ...]

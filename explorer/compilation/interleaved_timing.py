@@ -1,6 +1,6 @@
-"""Compilations timed in turns, whole and kernel by kernel.
+"""Interleaved timing of compilations, whole and kernel by kernel.
 
-record = measure_in_turns([c, fork], rounds=8)
+record = time_interleaved([c, fork], rounds=8)
 record.sides[1].latency.ratio             0.86: the fork takes 14 % less
 record.sides[1].latency.is_different      False where the rounds differ by as much among themselves
 
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.compilation.measurements.rounds import Timings, take_turns
+from explorer.compilation.measurements.rounds import Timings, run_interleaved
 from explorer.errors import InputError
-from explorer.results.runs.turns import TurnSide, TurnsRecord, TurnTimes
+from explorer.results.runs.interleaved import InterleavedTiming, SideTimes, TimedSide
 from explorer.runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -57,16 +57,16 @@ class ProfiledSide:
         return [profile.milliseconds / 1e3]
 
 
-def measure_in_turns(
+def time_interleaved(
     compilations: Sequence[Compiled],
     labels: Sequence[str] = (),
     rounds: int = ROUNDS,
     threads: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-) -> TurnsRecord:
+) -> InterleavedTiming:
     """All get the same inputs where they take the same. InputError for less than two of them."""
     if len(compilations) < 2:
-        raise InputError("measuring in turns takes two compilations", hint="c.time_against(d)")
+        raise InputError("interleaved timing takes two compilations", hint="c.time_against(d)")
     if rounds < MIN_ROUNDS:
         raise InputError(f"rounds: expected {MIN_ROUNDS} or more, got {rounds}")
     names = [f"{number} {c.label}" for number, c in enumerate(compilations)]
@@ -75,7 +75,7 @@ def measure_in_turns(
             ProfiledSide(name, stack.enter_context(c.open(threads)), c.example_inputs())
             for name, c in zip(names, compilations, strict=True)
         ]
-        timings = take_turns(sides, rounds, progress)
+        timings = run_interleaved(sides, rounds, progress)
     sources = [{k.name: k.source.lines for k in c.program.kernels} for c in compilations]
     same = [_is_same_program(compilations[0], c) for c in compilations]
     shown = labels or [c.label or "first" for c in compilations]
@@ -94,7 +94,7 @@ def turns_record(
     timings: Timings,
     sources: Sequence[Mapping[str, tuple[str, ...]]],
     same: Sequence[bool],
-) -> TurnsRecord:
+) -> InterleavedTiming:
     """What the rounds say. `sources`: of every side, the kernels' texts by name; `same`: whether
     its program is that of the first."""
     base = sides[0]
@@ -107,19 +107,19 @@ def turns_record(
             kernels.append((name, _times(found, base.kernels.get(name), is_same)))
         is_same = number > 0 and same[number]
         latency = _times(whole[number], whole[0], is_same)
-        made.append(TurnSide(label=labels[number], latency=latency, kernels=tuple(kernels)))
-    return TurnsRecord(
+        made.append(TimedSide(label=labels[number], latency=latency, kernels=tuple(kernels)))
+    return InterleavedTiming(
         device=base.device, threads=base.threads, rounds=len(whole[0]), sides=tuple(made)
     )
 
 
-def _times(found: Sequence[float], base: Sequence[float] | None, is_same: bool) -> TurnTimes:
+def _times(found: Sequence[float], base: Sequence[float] | None, is_same: bool) -> SideTimes:
     low, median, high = np.percentile(found, SPREAD).tolist()
     if base is None or base is found or len(base) != len(found) or not all(base):
-        return TurnTimes(median_ns=median, low_ns=low, high_ns=high, is_same_code=is_same)
+        return SideTimes(median_ns=median, low_ns=low, high_ns=high, is_same_code=is_same)
     ratios = [mine / theirs for mine, theirs in zip(found, base, strict=True)]
     low_ratio, ratio, high_ratio = np.percentile(ratios, SPREAD).tolist()
-    return TurnTimes(
+    return SideTimes(
         median_ns=median,
         low_ns=low,
         high_ns=high,

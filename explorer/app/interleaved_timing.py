@@ -1,7 +1,7 @@
-"""Measurements in turns that a page started: of which branches, and how far each one is.
+"""Interleaved measurements that a page started: of which branches, and how far each one is.
 
 page: {"kind": "turns", "branches": ["1", "2"]}
-    ->  Turns(7, ("1", "2"), request, "running", number=3, most=8)  and so on
+    ->  TimingOrder(7, ("1", "2"), request, "running", number=3, most=8)  and so on
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from explorer.app.protocol import CompileRequest, SearchProgress
 from explorer.app.searches import newly_known
 
-KEPT_TURNS = 12
+MAX_TIMINGS = 12
 """Of one page; the oldest goes when there are more."""
 
 
 @dataclass(frozen=True)
-class Turns:
+class TimingOrder:
     """One measurement. `status`: running, done, cancelled or failed."""
 
     key: int
@@ -36,7 +36,7 @@ class Turns:
     def is_running(self) -> bool:
         return self.status == "running"
 
-    def after(self, found: SearchProgress) -> Turns:
+    def after(self, found: SearchProgress) -> TimingOrder:
         """The measurement with what is newly known; what is not told stays."""
         return replace(self, **newly_known(self.number, self.most, self.result, found))
 
@@ -52,9 +52,9 @@ class Turns:
         }
 
 
-def with_turns(kept: Sequence[Turns], turns: Turns) -> tuple[Turns, ...]:
+def with_timing(kept: Sequence[TimingOrder], turns: TimingOrder) -> tuple[TimingOrder, ...]:
     """The measurements with another one in place of an earlier one of the same branches."""
     others = [
         other for other in kept if other.key != turns.key and other.branches != turns.branches
     ]
-    return (*others, turns)[-KEPT_TURNS:]
+    return (*others, turns)[-MAX_TIMINGS:]

@@ -9,7 +9,7 @@
     ))
 
 A view is a pure function from a trace to one of these. `renderers/` draws it as text, as HTML, as
-JSON and for the page; a number is formatted once, by the format of its column (`FORMATS`).
+Markdown, JSON and for the page; a number is formatted once, by the format of its column (`FORMATS`).
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class Rect:
     width: float
     height: float
     role: str = "accent"
-    """A role of the surface (accent, line, quiet, border, raised, background, text) or a colour as
-    #rrggbb."""
+    """A role of the surface (accent, line, quiet, border, raised, background, text), a colour as
+    #rrggbb, or the fill, edge or ink of a family of operations: `pooling-fill`."""
     stroke: str = ""
     """Of its outline, likewise; empty for none."""
     stroke_width: float = 1
@@ -297,6 +297,8 @@ class Label:
     role: str = "quiet"
     size: float = 12
     """Of the font, in units of the chart."""
+    angle: float = 0
+    """Degrees by which it is turned around its place."""
     is_on_mark: bool = False
     """Whether it stands on a colour that light and dark share, and keeps its own."""
 
@@ -371,7 +373,14 @@ class Own:
     """The same where there is no page."""
 
 
-Part = TableSpec | Facts | Text | Code | Action | ChartSpec | ImageSpec | Section | Own
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Parts from left to right in the page, and below one another elsewhere."""
+
+    parts: tuple[Part, ...]
+
+
+Part = TableSpec | Facts | Text | Code | Action | ChartSpec | ImageSpec | Section | Own | Beside
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,11 +98,12 @@ def test_the_time_line_zooms_and_selects(opened: Any, generated: ModuleType):
 def test_kernels_stand_under_the_measured_roof(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=8&dock=roofline")
     page = watched.page
-    page.wait_for_selector(".kernel-point")
-    assert watched.texts(".roof-label") == ["multiply-adds 92 GFLOP/s", "memory 21 GB/s"]
-    expect(page.locator(".kernel-point")).to_have_count(7)
-    page.locator('.kernel-point[data-kernel="conv_3"]').click()
-    page.wait_for_selector('.kernel-point.marked[data-kernel="conv_3"]')
+    expect(page.locator(".dock .chart circle")).to_have_count(7)
+    for label in "multiply-adds 92 GFLOP/s", "memory 21 GB/s":
+        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
+    page.locator(".dock .chart [data-operation='conv_3']").click()
+    page.wait_for_selector(".dock .chart .marked[data-operation='conv_3']")
+    expect(page.locator(".dock tr.marked")).to_contain_text("conv_3")
     expect(page.locator(".subject h2")).to_have_text("conv_3")
 
 
@@ -112,22 +113,21 @@ def test_every_cache_has_a_line_and_a_kernel_that_of_what_holds_its_data(opened:
     profile = replace(trace.profile, caches=caches)
     watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
     page = watched.page
-    page.wait_for_selector(".kernel-point")
-    assert watched.texts(".roof-label")[1:] == ["L1 400 GB/s", "L2 1 GB/s", "memory 21 GB/s"]
-    expect(page.locator(".cache-roof")).to_have_count(2)
-    page.locator('.kernel-point[data-kernel="conv_3"]').hover(force=True)
-    expect(page.locator(".roofline .tip")).to_contain_text("% of its roof, bound by L2 cache")
+    expect(page.locator(".dock .chart circle")).to_have_count(7)
+    for label in "L1 400 GB/s", "L2 1 GB/s", "memory 21 GB/s":
+        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
+    about = page.locator(".dock .chart [data-operation='conv_3'] title")
+    expect(about).to_contain_text("% of its roof, bound by L2 cache")
 
 
 def test_without_measured_peaks_the_roofline_says_so(opened: Any, trace: Trace):
     assert trace.profile is not None
     profile = replace(trace.profile, peak_gflops=0.0, peak_gbytes_per_second=0.0)
     watched = opened(replace(trace, profile=profile), link="pass=8&dock=roofline")
-    watched.page.wait_for_selector(".kernel-point")
-    expect(watched.page.locator(".roof")).to_have_count(0)
-    assert (
-        "peaks of this device were not measured" in watched.page.locator(".roofline").inner_text()
-    )
+    page = watched.page
+    expect(page.locator(".dock .chart circle")).to_have_count(7)
+    expect(page.locator(".dock .chart text", has_text="/s")).to_have_text(["GFLOP/s ↑"])
+    expect(page.locator(".dock")).to_contain_text("peaks of this device were not measured")
 
 
 def test_memory_lists_what_lives_in_the_fullest_step(opened: Any, trace: Trace):

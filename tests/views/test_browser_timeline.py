@@ -1,6 +1,7 @@
 """The timeline in a real browser: tracks, gaps, predictions, marked areas, keys, arrows, export."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -244,11 +245,12 @@ def test_names_stand_at_their_lines_and_points(opened: Any, trace: Trace):
     caches = (CachePeak("l1", 1 << 15, 400.0), CachePeak("l2", 1 << 20, 90.0))
     measured = replace(trace, profile=replace(trace.profile, caches=caches))
     page = opened(measured, link="pass=8&dock=roofline").page
-    page.wait_for_selector(".kernel-point")
-    expect(page.locator(".level-label")).to_have_count(3)
-    boxes = [label.bounding_box() for label in page.locator(".roofline text.roof-label").all()]
-    boxes += [label.bounding_box() for label in page.locator(".point-label").all()]
-    assert page.locator(".point-label").count() >= 3
+    expect(page.locator(".dock .chart circle")).to_have_count(7)
+    lines = page.locator(".dock .chart text").filter(has_text=re.compile("[0-9] G(B|FLOP)/s"))
+    expect(lines).to_have_count(4)
+    names = page.locator(".dock .chart text").filter(has_text=re.compile("_"))
+    assert names.count() >= 3
+    boxes = [label.bounding_box() for label in (*lines.all(), *names.all())]
     for i, a in enumerate(boxes):
         for b in boxes[i + 1 :]:
             overlap = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])

@@ -30,17 +30,14 @@ def test_text_has_predicted_and_simulated_cycles_side_by_side(simulated: Trace):
 def test_layers_stand_under_the_lines_of_the_target_file(opened: Any, simulated: Trace):
     watched = opened(simulated, link="pass=8&dock=roofline")
     page = watched.page
-    page.wait_for_selector(".kernel-point")
-    assert watched.texts(".roof-label") == [
-        "array 16 MAC/cycle", "sram 8 B/cycle on 2 channels", "flash 0.5 B/cycle",
-    ]  # fmt: skip
-    expect(page.locator(".own-roof-end")).to_have_count(2)
-    assert watched.texts(".roofline .worst .mono") == ["25 %", "100 %"]
-    page.locator('.kernel-point[data-kernel="conv_3"]').hover(force=True)
-    tip = page.locator(".roofline .tip")
-    expect(tip).to_contain_text("4 MAC/cycle at 10 MAC per byte")
-    expect(tip).to_contain_text("25 % of its roof, bound by flash")
-    expect(tip).to_contain_text("25 % of the array is used, 25 % for padding")
+    expect(page.locator(".dock .chart circle")).to_have_count(2)
+    for label in "array 16 MAC/cycle", "sram 8 B/cycle on 2 channels", "flash 0.5 B/cycle":
+        expect(page.locator(".dock .chart text", has_text=label)).to_have_count(1)
+    assert watched.texts(".dock tbody td:nth-child(2)") == ["25 %", "100 %"]
+    about = page.locator(".dock .chart [data-operation='conv_3'] title")
+    expect(about).to_contain_text("4 MAC/cycle at 10 MAC per byte")
+    expect(about).to_contain_text("25 % of its roof, bound by flash")
+    expect(about).to_contain_text("25 % of the array is used, 25 % for padding")
     assert watched.is_clean(), watched
 
 

@@ -28,6 +28,7 @@ from explorer.views.specification import (
     FORMATS,
     Action,
     Bars,
+    Beside,
     Cell,
     ChartSpec,
     Code,
@@ -45,7 +46,7 @@ from explorer.views.specification import (
     TableSpec,
     Text,
 )
-from explorer.views.theme import LIGHT
+from explorer.views.theme import LIGHT, family
 
 PIXEL = 6
 """Width of a pixel of an `ImageSpec`, in pixels of the screen."""
@@ -86,7 +87,7 @@ def _part(part: Part) -> str:
         return drawn + (legend_of(part.legend) if part.legend else "")
     if isinstance(part, ImageSpec):
         return image(part.png(), PIXEL * part.width, part.title)
-    if isinstance(part, Own):
+    if isinstance(part, (Own, Beside)):
         return _body(part.parts)
     if part.is_folded:
         return fold(part.title, _body(part.parts))
@@ -154,6 +155,7 @@ def _mark(mark: Mark) -> str:
         fill=colour,
         text_anchor="" if mark.anchor == "start" else mark.anchor,
         font_size="" if mark.size == 12 else mark.size,
+        transform=f"rotate({mark.angle} {mark.x:.1f} {mark.y:.1f})" if mark.angle else "",
         **(svg.ON_ITS_OWN_GROUND if mark.is_on_mark else {}),
     )
 
@@ -161,4 +163,7 @@ def _mark(mark: Mark) -> str:
 def _colour(role: str) -> str:
     if not role:
         return "none"
+    if "-" in role:
+        name, tone = role.rsplit("-", 1)
+        return getattr(family(name).light, tone)
     return role if role.startswith("#") else getattr(LIGHT, role)

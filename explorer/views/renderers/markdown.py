@@ -13,6 +13,7 @@ from explorer.views.renderers.text import heads, rows_left_out, shown_columns
 from explorer.views.specification import (
     FORMATS,
     Action,
+    Beside,
     Cell,
     ChartSpec,
     Code,
@@ -62,7 +63,7 @@ def _blocks(parts: Sequence[Part], level: int) -> Iterator[str]:
         elif isinstance(part, (ChartSpec, Code)):
             if part.lines:
                 yield "\n".join(f"    {plain(line)}" for line in part.lines)
-        elif isinstance(part, Own):
+        elif isinstance(part, (Own, Beside)):
             yield from _blocks(part.parts, level)
         elif not isinstance(part, ImageSpec) and not part.is_folded:
             yield f"{'#' * (level + 1)} {escaped(part.title)}"

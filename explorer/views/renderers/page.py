@@ -14,6 +14,7 @@ from explorer.views.specification import (
     FORMATS,
     Action,
     Bars,
+    Beside,
     Cell,
     ChartSpec,
     Code,
@@ -120,6 +121,8 @@ def _part(part: Part) -> Json:
         return {"kind": "image", "title": part.title, "source": part.png(), "width": part.width}
     if isinstance(part, Own):
         return {"kind": "own", "name": part.name, "data": part.data}
+    if isinstance(part, Beside):
+        return {"kind": "beside", "parts": parts_of(part.parts)}
     return {
         "kind": "section",
         "title": part.title,
@@ -175,7 +178,8 @@ def _mark(mark: Mark) -> Json:
             mark.id,
             mark.title,
         ]
-    return ["text", mark.x, mark.y, mark.text, mark.anchor, mark.role, mark.size]
+    place = [round(mark.x, 1), round(mark.y, 1)]
+    return ["text", *place, mark.text, mark.anchor, mark.role, mark.size, mark.angle]
 
 
 def _hovers(bars: Bars) -> list[Json]:
@@ -194,7 +198,7 @@ def _plain(part: Part) -> Json:
         return list(part.lines)
     if isinstance(part, Action):
         return dict(part.decisions)
-    if isinstance(part, Own):
+    if isinstance(part, (Own, Beside)):
         return [_plain(inner) for inner in part.parts]
     if isinstance(part, Section):
         return {part.title: [_plain(inner) for inner in part.parts]}

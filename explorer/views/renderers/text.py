@@ -11,6 +11,7 @@ from explorer.views.specification import (
     FORMATS,
     UNKNOWN,
     Action,
+    Beside,
     ChartSpec,
     Code,
     Column,
@@ -81,7 +82,7 @@ def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
         elif isinstance(part, Section) and not part.is_folded:
             yield from ("", plain(part.title))
             yield from _lines(part.parts, width)
-        elif isinstance(part, Own):
+        elif isinstance(part, (Own, Beside)):
             yield from _lines(part.parts, width)
 
 

@@ -9,6 +9,7 @@ import {fork} from "../measures/quantization_fork.js";
 const PIXEL = 6; // of an image, in pixels of the screen
 const ROLES = new Set(["accent", "background", "line", "quiet", "border", "raised", "text"]);
 const COLOUR = /^#[0-9a-f]{6}$/;
+const TONE = /^[a-z-]+-(fill|edge|ink)$/;
 
 /**
  * The pane of a tab: its specification, or what is missing and what to do about it.
@@ -35,6 +36,12 @@ export async function specificationPane(app, tab, own) {
     node: beside ? element("div", {class: "with-details specification"}, main, beside) : main,
     aside: element("span", {class: "quiet-text"}, specification.subtitle),
     refresh: drawn.refresh,
+    // Marks of what is pointed at elsewhere.
+    hovered() {
+      const {operations} = app.hover.get();
+      for (const mark of main.querySelectorAll("[data-operation]"))
+        mark.classList.toggle("hovered", operations.has(mark.getAttribute("data-operation")));
+    },
   };
 }
 
@@ -94,6 +101,10 @@ const DRAW = {
         : null,
     ),
   }),
+  beside(app, {parts}, gestures) {
+    const {nodes, refresh} = drawParts(app, parts, gestures);
+    return {node: element("div", {class: "side-by-side"}, nodes), refresh};
+  },
   own: (app, {name, data}, {own}) => ({node: own[name](app, data)}),
   action(app, {title, decisions}) {
     const said = element("p", {class: "quiet-text action-said", role: "status"});
@@ -311,14 +322,23 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
   const selects = (id, about) => {
     if (!id) return {};
     const press = () => (rows.get(id) ?? (() => app.select(id, "dock")))();
-    const onkeydown = (event) => event.key === "Enter" && press();
-    return {role: "button", tabindex: 0, "aria-label": about, onclick: press, onkeydown};
+    return {
+      role: "button",
+      tabindex: 0,
+      "aria-label": about,
+      "data-operation": id,
+      onclick: press,
+      onkeydown: (event) => event.key === "Enter" && press(),
+      onmouseenter: () => app.hover.set([id], []),
+      onmouseleave: () => app.hover.set([], []),
+    };
   };
   const drawn = marks.map(([kind, ...mark]) => {
     if (kind === "text") {
-      const [x, y, text, anchor, role, size] = mark;
+      const [x, y, text, anchor, role, size, angle] = mark;
       const style = `fill: ${paint(role)}; font-size: ${size}px`;
-      return shape("text", {x, y, "text-anchor": anchor, style}, text);
+      const transform = angle ? `rotate(${angle} ${x} ${y})` : null;
+      return shape("text", {x, y, "text-anchor": anchor, transform, style}, text);
     }
     if (kind === "bars") {
       const [d, role, hovers] = mark;
@@ -365,15 +385,27 @@ function drawChart(app, {title, width, height, marks, legend}, {rows}) {
     height,
   };
   const words = legend.map(([name, glyph, text]) => [glyphOf([name, glyph, text]), `${text} `]);
+  const picture = shape("svg", {class: "chart", ...about}, drawn);
+  const node = element(
+    "figure",
+    {class: "charted"},
+    picture,
+    legend.length ? element("figcaption", {class: "quiet-text"}, words) : null,
+  );
   return {
-    node: element(
-      "figure",
-      {class: "charted"},
-      shape("svg", {class: "chart", ...about}, drawn),
-      legend.length ? element("figcaption", {class: "quiet-text"}, words) : null,
-    ),
+    node,
+    // Marks of the selection.
+    refresh() {
+      const launches = launchesOf(app);
+      for (const mark of picture.querySelectorAll("[data-operation]"))
+        mark.classList.toggle("marked", launches.has(mark.getAttribute("data-operation")));
+    },
   };
 }
 
 const paint = (role) =>
-  !role ? "none" : COLOUR.test(role) ? role : `var(--explorer-${ROLES.has(role) ? role : "line"})`;
+  !role
+    ? "none"
+    : COLOUR.test(role)
+      ? role
+      : `var(--explorer-${ROLES.has(role) || TONE.test(role) ? role : "line"})`;

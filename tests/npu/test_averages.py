@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.dialects.test import TestOp
+from xdsl.dialects.test import TestOp as AnyOp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from npu_layers import compared, machine
@@ -36,7 +36,7 @@ def average_of(fields, is_signed=True, pictures=1):
     """The operation, and the one layer that it is read as."""
     storage = IntegerType(8) if is_signed else IntegerType(8, Signedness.UNSIGNED)
     kind = QuantizedType.get(storage, [0.1], [3])
-    made = TestOp(result_types=[tensor_type(kind, (pictures, 23, 7, 6))])
+    made = AnyOp(result_types=[tensor_type(kind, (pictures, 23, 7, 6))])
     if not is_signed and "low" in fields:
         fields = {**fields, "low": fields["low"] + 128, "high": fields["high"] + 128}
     op = IntegerAverageOp.make([made.results[0]], **fields)
@@ -90,7 +90,7 @@ def test_averages_of_another_scale_have_a_factor_for_each_count(name, is_signed,
 
 def test_windows_of_one_axis_and_with_holes_are_refused_by_name():
     kind = QuantizedType.get(IntegerType(8), [0.1], [3])
-    made = TestOp(result_types=[tensor_type(kind, (1, 4, 9)), tensor_type(kind, (1, 4, 9, 9))])
+    made = AnyOp(result_types=[tensor_type(kind, (1, 4, 9)), tensor_type(kind, (1, 4, 9, 9))])
     limits = {"low": -128, "high": 127}
     line = IntegerAverageOp.make([made.results[0]], window=[3], strides=[1], pads=[1, 1], **limits)
     with pytest.raises(LayerError, match="its window has 1 axes, and layers have two"):

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from explorer import __version__
 from explorer.cli import (
     bench,
     cache,
@@ -170,6 +171,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="explorer", description="A compiler for neural networks that explains itself."
     )
+    parser.add_argument("--version", action="version", version=f"explorer {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)

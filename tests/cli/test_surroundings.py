@@ -1,6 +1,6 @@
 """What surrounds a command may be full, missing or wrong: one sentence, status 2, nothing left."""
 
-from __future__ import annotations
+from __future__ import tomllib
 
 import os
 import resource
@@ -123,6 +123,13 @@ def test_a_cache_of_a_person_who_is_not_there(explorer_command, sample_models, m
     assert finished.status == 2
     assert "the program cache has no place" in finished.errors
     assert "set EXPLORER_CACHE to a folder, or off" in finished.errors
+
+
+def test_the_version_is_that_of_the_distribution(explorer_command):
+    pyproject = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    version = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"]
+    finished = explorer_command("--version")
+    assert (finished.status, finished.output) == (0, f"explorer {version}\n")
 
 
 def test_no_command_prints_the_help(explorer_command):

@@ -1,6 +1,6 @@
 """What surrounds a command may be full, missing or wrong: one sentence, status 2, nothing left."""
 
-from __future__ import tomllib
+from __future__ import annotations
 
 import os
 import resource
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -8,8 +8,9 @@
         ), rows=(Row(cells={"layer": "conv1", "cycles": 2351}, operations=("conv1",)),)),
     ))
 
-A view is a pure function from a trace to one of these. `renderers/` draws it as text, as HTML, as
-Markdown, JSON and for the page; a number is formatted once, by the format of its column (`FORMATS`).
+A view is a pure function from a trace to one of these. `renderers/` draws it as text, HTML,
+Markdown, JSON and for the page; a number is formatted once, by the format of its column
+(`FORMATS`).
 """
 
 from __future__ import annotations

@@ -207,7 +207,11 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
       onrow: onrow || isLink || details ? onclick : undefined,
       ondrawn: (drawn) => {
         lines.clear();
-        for (const [line, row] of drawn) lines.set(line, row);
+        for (const [line, row] of drawn) {
+          lines.set(line, row);
+          line.addEventListener("mouseenter", () => app.hover.set(row[0][0], []));
+          line.addEventListener("mouseleave", () => app.hover.set([], []));
+        }
       },
     });
   const refresh = () => {

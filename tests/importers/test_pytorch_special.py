@@ -60,12 +60,40 @@ FUNCTIONS: dict[str, tuple[str, Mapping[str, int], list[tuple[float, float]]]] =
 }
 
 
+IN_DOUBLES = {
+    "lgamma": ("lgamma", {}, [(x, math.lgamma(x)) for x in (0.3, 2.5, 17.0, 1e100, 7e138, 1e305)]),
+    "trigamma": ("polygamma", {"n": 1}, [(1, math.pi**2 / 6), (2.5, math.pi**2 / 2 - 40 / 9)]),
+    "third derivative": ("polygamma", {"n": 3}, [(1, math.pi**4 / 15)]),
+    # 20 digits of arbitrary precision (mpmath)
+    "k1": (
+        "special_modified_bessel_k1",
+        {},
+        [(1.9, 0.15966015303266763), (7.380839390984031, 3.0148922700711709236e-4)],
+    ),
+    "i1": (
+        "special_i1",
+        {},
+        [(713.0, 6.7004245591864025e307), (1.7e308, math.inf), (-1.7e308, -math.inf)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_DOUBLES)
+def test_doubles_keep_their_digits(name: str, tmp_path: Path):
+    target, settings, pairs = IN_DOUBLES[name]
+    x, right = (np.array(numbers, np.float64) for numbers in zip(*pairs, strict=True))
+    found = called(tmp_path, target, {"self": x}, settings)
+    digits = 1e-10 if name == "i1" else 2e-14
+    np.testing.assert_allclose(found, right, rtol=digits, atol=0)
+
+
 def called(path: Path, target: str, operands: Mapping[str, np.ndarray], n: Mapping[str, int]):
-    program = Program({name: ("float32", list(x.shape)) for name, x in operands.items()})
+    dtype = next(iter(operands.values())).dtype.name
+    program = Program({name: (dtype, list(x.shape)) for name, x in operands.items()})
     arguments = {name: ref(name) for name in operands}
     arguments |= {name: {"as_int": value} for name, value in n.items()}
     sizes = list(next(iter(operands.values())).shape)
-    y = program.call(f"aten.{target}.default", arguments, "float32", sizes)
+    y = program.call(f"aten.{target}.default", arguments, dtype, sizes)
     (found,) = ex.interpret(ex.load(program.write(path / "net.pt2", [y])), operands).values()
     return found
 

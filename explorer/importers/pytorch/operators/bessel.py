@@ -4,7 +4,7 @@ aten.special_i0e(x)                 e^-|x| I0(x)
 aten.special_bessel_y1(x)           nothing below 0, minus infinity at it
 
 Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 9.1.10 to 9.1.13, 9.2.5,
-9.2.6, 9.6.10 to 9.6.13, 9.7.1 and 9.7.2.
+9.2.6, 9.6.10 to 9.6.13, 9.6.24, 9.7.1 and 9.7.2.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from explorer.importers.pytorch.operators.unary import square
 
 _FAR = 15.0
 """Where asymptotic series take over from those of powers, which lose e^15 of 1e16 here."""
-_FAR_K = 10.0
-"""The same for K, whose series lose e^20."""
-_POWERS, _INVERSE_POWERS = 40, 14
+_NEAR_K, _FAR_K = 1.5, 30.0
+"""The same for K, with its integral between both: its series of powers lose e^(2 x)."""
+_STEP, _STEPS = 0.125, 32
+"""Of the sum for K's integral, exact to 1e-16 between 1.5 and 30."""
+_POWERS, _INVERSE_POWERS = 40, 22
 
 
 def _harmonic(count: int) -> float:
@@ -88,24 +90,33 @@ def _modified_first(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
     low = _first(near, order, 1.0, build) * fading
     numbers = [(-1) ** k * a for k, a in enumerate(_expansion(order))]
     high = polynomial(numbers, far.reciprocal())
-    high = high * far.scaled(2 * math.pi).sqrt().reciprocal()
+    high = high * far.sqrt().scaled(math.sqrt(2 * math.pi)).reciprocal()
     value = where_less(size, _FAR, low, high)
-    if not is_scaled:
-        value = value * size.exp()
+    if not is_scaled:  # the exponential overflows before the function does
+        grown = size.scaled(0.5).exp()
+        value = value * grown * grown
     return value * x.sign() if order else value
 
 
 def _modified_second(order: int, is_scaled: bool, x: Expr, build: Build) -> Expr:
-    near, far = _split(x, _FAR_K)
-    low = _second(near, order, 1.0, build)
+    near, far = minimum(x, _NEAR_K), maximum(x, _FAR_K)
+    low = _second(near, order, 1.0, build) * near.exp()
+    middle = _integral(x.clip(_NEAR_K, _FAR_K), order)
     high = polynomial(_expansion(order), far.reciprocal())
     root = far.sqrt().reciprocal().scaled(math.sqrt(math.pi / 2))
-    high = high * root
-    if is_scaled:
-        low = low * near.exp()
-    else:
-        high = high * (-far).exp()
-    return _right_of_zero(x, math.inf, where_less(x, _FAR_K, low, high))
+    value = where_less(x, _FAR_K, where_less(x, _NEAR_K, low, middle), high * root)
+    if not is_scaled:
+        value = value * (-x).exp()
+    return _right_of_zero(x, math.inf, value)
+
+
+def _integral(x: Expr, order: int) -> Expr:
+    """e^x K(x), the integral of exp(x - x cosh t) cosh(n t) over t > 0 (9.6.24), as a sum."""
+    total = x.constant(0.5)
+    for step in range(1, _STEPS):
+        t = step * _STEP
+        total = total + (x * (1 - math.cosh(t))).exp().scaled(math.cosh(order * t))
+    return total.scaled(_STEP)
 
 
 def _right_of_zero(x: Expr, limit: float, value: Expr) -> Expr:

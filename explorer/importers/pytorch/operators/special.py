@@ -23,10 +23,14 @@ from explorer.importers.pytorch.operators.unary import plain_name, square, trunc
 
 Formula = Callable[[Expr, Build], Expr]
 
-_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 """B2, B4, ...: with them the series below are exact to 1e-10 where they are used."""
 _STEPS = 8
 """By which an argument is moved up until its series are that exact."""
+
+
+_LARGE = 16.0
+"""From where on a series needs no steps, of which the product overflows."""
 
 
 def in_doubles(formula: Formula) -> Callable[[AtenNode, Build], Expr]:
@@ -72,10 +76,11 @@ def _mirrored(x: Expr) -> tuple[Expr, Expr]:
 def log_gamma(x: Expr, build: Build) -> Expr:
     """log|Gamma(x)|; 6.1.40, and the reflection 6.1.17 below 1/2."""
     y, angle = _mirrored(x)
-    z = y + _STEPS
+    z = where_less(y, _LARGE, y + _STEPS, y)
     passed = y
     for step in range(1, _STEPS):
         passed = passed * (y + step)
+    passed = where_less(y, _LARGE, passed, y.constant(1))
     inverse = z.reciprocal()
     series = [b / ((2 * k) * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]
     rest = inverse * polynomial(series, square(inverse, build))
@@ -216,6 +221,10 @@ def spherical_bessel(x: Expr, build: Build) -> Expr:
 # -- Chebyshev polynomials -------------------------------------------------------------------------
 
 
+_STEEP = 40.0
+"""An angle from where on its hyperbolic sine and cosine are both half its exponential."""
+
+
 def chebyshev(node: AtenNode, build: Build) -> Expr:
     """The polynomial of degree n, without its fraction; 0 for negative ones. 22.3.15 and 22.3.16,
     and the same with hyperbolic functions outside of -1 ... 1."""
@@ -261,6 +270,8 @@ def _by_angle(kind: str, n: Expr, angle: Expr, sine: str, cosine: str) -> Expr:
     dividend = (count * angle).unary(function)
     divisor = angle.scaled(factor).unary(function)
     quotient = dividend / divisor
+    if cosine == "cosh":  # the hyperbolic functions overflow before their quotient does
+        quotient = where_less(angle, _STEEP, quotient, (n * angle).exp())
     if kind == "v":
         return quotient
     limit = count.scaled(1 / factor)

@@ -9,6 +9,7 @@ Axes that a statistic is taken along stay, with size 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from explorer.importers.building.expr import Expr
 from explorer.ir.top.reductions.normalization import LayerNormOp
@@ -46,6 +47,8 @@ def by_channels(x: Expr, scale: Expr | None, shift: Expr | None) -> Expr:
 
 def normalized_groups(x: Expr, groups: int, epsilon: float) -> tuple[Expr, Expr]:
     """x as rows (N, groups, elements of a group), and these by their own mean and variance."""
-    rows = x.reshape([x.dim(0), groups, -1])
+    known = [size for size in x.shape[1:] if isinstance(size, int)]
+    is_known = len(known) == x.rank - 1  # which no images at all need
+    rows = x.reshape([x.dim(0), groups, prod(known) // groups if is_known else -1])
     normalized = x.build.value(LayerNormOp, [rows, None, None], axis=2, epsilon=epsilon)
     return rows, normalized

@@ -50,6 +50,8 @@ class Manner:
     extrapolation: float = 0.0
     is_fixed_point: bool = False
     """Whether bytes are multiplied by weights of 16 bits, and rounded after each axis."""
+    kind: type[np.floating] = _FLOAT
+    """Of the numbers that places are computed with."""
 
 
 def resized(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
@@ -64,7 +66,7 @@ def resized(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) 
 
 def _by_axes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
     for axis in sorted(axes, key=_turn):
-        places = _coordinates(axis, manner.coordinates)
+        places = _coordinates(axis, manner.coordinates, manner.kind)
         if manner.mode == "nearest":
             x = x.take(_nearest(places, axis, manner.nearest), axis.axis)
         elif manner.mode in ("linear", "bilinear", "cubic"):
@@ -87,31 +89,31 @@ def _turn(axis: ResizedAxis) -> tuple[float, int]:
     return growth, -axis.axis if growth > 1 else axis.axis
 
 
-def _coordinates(axis: ResizedAxis, mode: str) -> np.ndarray:
-    """Where each element of the result lies in the operand, in elements."""
-    target = np.arange(axis.target, dtype=_FLOAT)
-    half, scale = _FLOAT(0.5), _FLOAT(axis.scale)
+def _coordinates(axis: ResizedAxis, mode: str, kind: type[np.floating]) -> np.ndarray:
+    """Where each element of the result lies in the operand, in elements; numbers of a kind."""
+    target = np.arange(axis.target, dtype=kind)
+    half, scale = kind(0.5), kind(axis.scale)
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and axis.target > 1):
         return (target + half) / scale - half
     if mode == "pytorch_half_pixel":
-        return np.zeros(1, _FLOAT)
+        return np.zeros(1, kind)
     if mode == "asymmetric":
         return target / scale
     if mode == "align_corners":
         if axis.target == 1:
-            return np.zeros(1, _FLOAT)
-        return target * _FLOAT(axis.size - 1) / _FLOAT(axis.target - 1)
+            return np.zeros(1, kind)
+        return target * kind(axis.size - 1) / kind(axis.target - 1)
     if mode == "half_pixel_symmetric":
-        adjusted = _FLOAT(axis.target) / (scale * _FLOAT(axis.size))
-        return _FLOAT(axis.size) / 2 * (1 - adjusted) + (target + half) / scale - half
+        adjusted = kind(axis.target) / (scale * kind(axis.size))
+        return kind(axis.size) / 2 * (1 - adjusted) + (target + half) / scale - half
     if mode == "tf_half_pixel_for_nn":
         return (target + half) / scale
     if mode == CROPPING:
-        begin, end = (_FLOAT(number) for number in axis.region)
-        last = _FLOAT(axis.size - 1)
+        begin, end = (kind(number) for number in axis.region)
+        last = kind(axis.size - 1)
         if axis.target == 1:
-            return np.array([half * (begin + end) * last], _FLOAT)
-        return begin * last + target * (end - begin) * last / _FLOAT(axis.target - 1)
+            return np.array([half * (begin + end) * last], kind)
+        return begin * last + target * (end - begin) * last / kind(axis.target - 1)
     raise Unsupported(f"coordinate_transformation_mode {mode!r}")
 
 
@@ -185,7 +187,7 @@ def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build
     """
     y = x.astype(np.float32)
     for axis in sorted(axes, key=lambda a: -a.axis):
-        taps = _taps(_coordinates(axis, manner.coordinates), axis, manner)
+        taps = _taps(_coordinates(axis, manner.coordinates, manner.kind), axis, manner)
         y = interpolate(y, axis.axis, _in_fixed_point(without_zeros(taps)), build)
         half = y.constant(0.5)
         y = (y + half).floor().clip(0.0, 255.0)

@@ -60,7 +60,9 @@ def _bags(node: AtenNode, places: Expr, build: Build) -> Expr:
     is_in = (begins.unsqueeze([1]) <= numbers) & (numbers < ends.unsqueeze([1]))
     padding = node.integer("padding_idx", build, -1)
     if padding < 0:
-        return is_in
+        if not node.call.target.endswith(".padding_idx") or not node.has("padding_idx"):
+            return is_in
+        padding += node.operand("weight").sizes([0], "rows from the end")[0]
     return is_in & ~(places == padding)
 
 

@@ -42,11 +42,11 @@ def upsample(node: AtenNode, build: Build) -> Expr:
         for axis, (size, target, scale) in enumerate(zip(known, targets, scales, strict=True), 2)
         if size != target or (scale is not None and scale != 1.0)
     ]
-    return resized(x, axes, _manner(name, is_aligned), build)
+    return resized(x, axes, _manner(name, is_aligned, x.dtype), build)
 
 
-def _manner(name: str, is_aligned: bool) -> Manner:
-    """Coordinates as PyTorch has them for each mode."""
+def _manner(name: str, is_aligned: bool, dtype: np.dtype) -> Manner:
+    """Coordinates as PyTorch has them for each mode; in doubles between those of an image."""
     if "nearest" in name:
         exact = "exact" in name
         return Manner(
@@ -62,6 +62,7 @@ def _manner(name: str, is_aligned: bool) -> Manner:
         cubic_coefficient=-0.5 if name.endswith("_aa") else _CUBIC,
         exclude_outside=name.endswith("_aa"),
         is_fixed_point=True,
+        kind=np.float64 if dtype == np.float64 else np.float32,
     )
 
 
@@ -77,7 +78,8 @@ def _scales(node: AtenNode, rank: int) -> list[float | None]:
 def grid_sample(node: AtenNode, build: Build) -> Expr:
     """x: (N, C, spatial...), read at the places of a grid, whose numbers reach from -1 to 1 and
     name the last axis first."""
-    x, grid = node.operand("input"), node.operand("grid")
+    dtype = node.operand("input").dtype
+    x, grid = (node.operand(name).wide() for name in ("input", "grid"))
     rank = x.rank - 2
     mode = ("linear", "nearest", "cubic")[node.integer("interpolation_mode", build, 0)]
     border = ("zeros", "border", "reflection")[node.integer("padding_mode", build, 0)]
@@ -91,7 +93,7 @@ def grid_sample(node: AtenNode, build: Build) -> Expr:
         pixels = _pixels(place, size, is_aligned)
         taps.append(taps_of(pixels, size, mode, border, is_aligned, build))
     spatial = [grid.dim(1 + axis) for axis in range(rank)]
-    return sampled(x, taps, build).reshape([x.dim(0), x.dim(1), *spatial])
+    return sampled(x, taps, build).reshape([x.dim(0), x.dim(1), *spatial]).astype(dtype)
 
 
 def _pixels(place: Expr, size: int, is_aligned: bool) -> Expr:

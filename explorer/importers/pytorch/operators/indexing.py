@@ -47,6 +47,8 @@ def gather(node: AtenNode, build: Build) -> Expr:
     x, places = node.operand("self"), node.operand("index")
     if not x.rank:
         return x.broadcast_to(places.all_sizes()) if places.rank else x
+    if places.rank != x.rank and 0 in places.shape:
+        return build.weight(np.zeros(places.sizes(range(places.rank), "no places"), x.dtype))
     if not places.rank:
         places = places.reshape([1] * x.rank)
         axis = build.axis(node.integer("dim", build), x.rank)

@@ -16,7 +16,7 @@ import numpy as np
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
-from explorer.importers.pytorch.operators.promotion import promoted
+from explorer.importers.pytorch.operators.promotion import as_float, promoted
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.importers.pytorch.operators.unary import log_plus_one
 from explorer.ir.top.indexing import GatherElementsOp, GatherOp
@@ -257,12 +257,19 @@ def cosine_embedding(node: AtenNode, build: Build) -> Expr:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     x, y, target = (node.operand(name) for name in ("input1", "input2", "target"))
     axis = [1 if target.rank else 0]
-    product = (x * y).sum(axis)
-    x_square, y_square = (v.square().sum(axis) + 1e-12 for v in (x, y))
+
+    def total(products: Expr) -> Expr:
+        """Whole numbers are added as such."""
+        wide = products if products.is_float else products.astype(np.int64)
+        return as_float(wide.sum(axis))
+
+    product = total(x * y)
+    x_square, y_square = (total(v * v) + 1e-12 for v in (x, y))
     cosine = product / (x_square * y_square).sqrt()
     near = where(target == 1, 1 - cosine, 0)
     apart = (cosine + -node.number("margin", 0.0)).relu()
-    return _reduced(near + where(target == -1, apart, 0), node, build)
+    is_apart = target.astype(np.int64) == (255 if target.dtype == np.uint8 else -1)
+    return _reduced(near + where(is_apart, apart, 0), node, build)
 
 
 def margin_ranking(node: AtenNode, build: Build) -> Expr:
@@ -277,7 +284,7 @@ def triplet_margin(node: AtenNode, build: Build) -> Expr:
     anchor, positive, negative = promoted(node, ("anchor", "positive", "negative"), build)
 
     def distance(x: Expr, y: Expr) -> Expr:
-        apart = x - y + node.number("eps", 1e-6)
+        apart = as_float(x - y) + node.number("eps", 1e-6)
         return p_norm(apart, node.number("p", 2.0), [apart.rank - 1], False)
 
     near, far = distance(anchor, positive), distance(anchor, negative)

@@ -19,6 +19,7 @@ from explorer.importers.building.formulas import (
 )
 from explorer.importers.pytorch.file.versions import statistics_of
 from explorer.importers.pytorch.operators.node import AtenNode
+from explorer.importers.pytorch.operators.promotion import as_float
 from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.reductions.local_response_norm import LocalResponseNormOp
 from explorer.ir.top.reductions.normalization import (
@@ -247,7 +248,7 @@ def cosine_similarity(node: AtenNode, build: Build) -> Expr:
 
 def pairwise_distance(node: AtenNode, build: Build) -> Expr:
     """The norm of x1 - x2 + eps along the last axis."""
-    apart = node.operand("x1") - node.operand("x2") + node.number("eps", 1e-6)
+    apart = as_float(node.operand("x1") - node.operand("x2")) + node.number("eps", 1e-6)
     axis = [apart.rank - 1]
     return p_norm(apart, node.number("p", 2.0), axis, node.flag("keepdim"))
 

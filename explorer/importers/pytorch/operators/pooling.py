@@ -83,9 +83,13 @@ def average_pool(node: AtenNode, build: Build) -> list[Expr]:
         surplus = _surplus(node, x, window)
         if not node.has("divisor_override"):
             return [average_pooled(x, window, surplus, counts, build)]
-        size = float(np.prod(window.sizes))
-        average = pooled("average", x, window, surplus, True, build)
-        return [average.scaled(size / node.integer("divisor_override", build))]
+        size, divisor = float(np.prod(window.sizes)), node.integer("divisor_override", build)
+        if x.is_float:
+            average = pooled("average", x, window, surplus, True, build)
+            return [average.scaled(size / divisor)]
+        average = pooled("average", x.astype(np.float64), window, surplus, True, build)
+        total = average.scaled(size).round().astype(x.dtype)
+        return [total.binary("div", divisor)]
 
     return _on_batches(_operand(node), rank, build, pool)
 

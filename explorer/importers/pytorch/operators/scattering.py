@@ -79,6 +79,8 @@ def _neutral(kind: str, dtype: np.dtype) -> float:
     """What a reduction leaves other numbers as they are with."""
     if kind in ("none", "add", "mul"):
         return 1 if kind == "mul" else 0
+    if dtype.kind == "b":
+        return kind == "min"
     if dtype.kind not in "iu":
         return -math.inf if kind == "max" else math.inf
     return int(np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max)
@@ -100,7 +102,10 @@ def index_write(node: AtenNode, build: Build) -> Expr:
     values = expanded(values, shape)
     is_added = "index_add" in node.call.target
     if is_added:
-        values = values.scaled(node.number("alpha", 1.0))
+        factor = node.number("alpha", 1.0)
+        if x.dtype.kind in "iu":  # it wraps around as the elements do
+            factor = np.int64(factor).astype(x.dtype).item()
+        values = values.scaled(factor)
     along = places.reshape([-1 if a == axis else 1 for a in range(max(rank, 1))])
     indices = along.broadcast_to(shape)
     word = node.text("reduce") or ("add" if is_added else "")

@@ -161,7 +161,7 @@ def mode(node: AtenNode, build: Build) -> list[Expr]:
 def _largest(x: Expr, build: Build) -> Expr:
     if x.is_float:
         return x.constant(np.inf)
-    return build.weight(np.array(np.iinfo(x.dtype).max, x.dtype))
+    return x.constant(True if x.is_boolean else np.iinfo(x.dtype).max)
 
 
 # -- counting --------------------------------------------------------------------------------------

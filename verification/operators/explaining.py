@@ -110,7 +110,7 @@ def _has_sums_beyond(arrays: Sequence[np.ndarray], power: int) -> bool:
 
 
 def _has_equal(arrays: Sequence[np.ndarray]) -> bool:
-    return any(np.unique(a).size < a.size for a in _floats(arrays))
+    return any(np.unique(a).size < a.size for a in arrays if a.dtype.kind != "O")
 
 
 def _has_beyond_a_byte(arrays: Sequence[np.ndarray]) -> bool:
@@ -165,6 +165,8 @@ ONLY: Mapping[str, Explains] = {
     "a thousand roundings": lambda a, b: (
         np.abs(_wide(a) - _wide(b)) <= 1024 * float(ml_dtypes.finfo(b.dtype).eps) * _largest(b)
     ),
+    "beyond nine digits": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1e-9 * _largest(b),
+    "a place": lambda a, b: np.full(a.shape, a.dtype == np.int64),
     "as float32 and one step": lambda a, b: (
         np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b) + 1
     ),

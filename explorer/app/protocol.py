@@ -125,7 +125,7 @@ class Bisection:
 
 
 SearchReport = Callable[[dict[str, Any]], None]
-"""Called with what a search knows so far, as `explorer.views.payload.search` has it."""
+"""Called with what a search knows so far, as `explorer.views.catalog.search` has it."""
 
 
 class Compiler(Protocol):

@@ -73,7 +73,7 @@ class Search:
     number: int = 0
     most: int = 0
     error: str = ""
-    result: Any = None  # JSON, see explorer.views.payload.search
+    result: Any = None  # JSON, see explorer.views.catalog.search
 
     @property
     def is_running(self) -> bool:

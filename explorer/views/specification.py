@@ -216,6 +216,8 @@ class Action:
     title: str
     decisions: Mapping[str, str | int | float | bool]
     """Value by address, as `Compilation.fork(decisions=...)` takes them."""
+    replaces: str = ""
+    """With what the addresses of decisions begin that a page takes back first."""
 
     def call(self) -> str:
         """`c.fork(decisions={"tile": 4})`"""
@@ -233,7 +235,7 @@ class Rect:
     height: float
     role: str = "accent"
     """A role of the surface (accent, line, quiet, border, raised, background, text), a colour as
-    #rrggbb, or the fill, edge or ink of a family of operations: `pooling-fill`."""
+    #rrggbb, or the fill, edge or ink of a look of theme.py: `pooling-fill`."""
     stroke: str = ""
     """Of its outline, likewise; empty for none."""
     stroke_width: float = 1

@@ -110,6 +110,13 @@ class Look:
         return self.dark if surface.name == "dark" else self.light
 
 
+def toned(role: str) -> str:
+    """The light colour of `pooling-fill`, `chosen-schedule-edge`: fill, edge or ink of a look."""
+    name, _, tone = role.rpartition("-")
+    looks = (*FAMILIES, *VERDICTS, *DIFFERENCES, *TIERS, *SCHEDULES, *STALLS)
+    return getattr({look.name: look for look in looks}[name].light, tone)
+
+
 def luminance(colour: str) -> float:
     """Relative luminance of `#rrggbb` between 0 and 1 (WCAG 2.2, definition)."""
     channels = [value / 255 for value in _channels(colour)]

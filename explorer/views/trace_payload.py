@@ -38,6 +38,7 @@ from explorer.results.accuracy import AccuracyReport
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.results.overlays import Overlay
 from explorer.views import register
+from explorer.views.catalog.search import search_payload
 from explorer.views.instructions.table import instructions_payload
 from explorer.views.model_step import SOURCE_LEVEL, with_model_step
 from explorer.views.needs import parts_of
@@ -64,7 +65,6 @@ from explorer.views.payload.passes import (
     rule_texts_payload,
     rules_payload,
 )
-from explorer.views.payload.search import search_payload
 from explorer.views.payload.snapshots import DRAWN, START, SnapshotParts
 from explorer.views.payload.text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.results import Candidate, KernelSearch
 from explorer.results.encoding import from_json, to_json
-from explorer.views.payload.search import MOST_CANDIDATES, search_payload
+from explorer.views.catalog.search import MAX_DOTS, search_payload
 from explorer.views.trace_payload import encode, trace_payload
 
 
@@ -51,12 +51,17 @@ def test_what_was_not_measured_is_left_out_of_the_correlation():
 
 def test_a_payload_is_json_with_every_candidate_up_to_a_cap():
     refused = candidate(math.nan, 0.0, status="refused", reason="x" * 10_000, measured_us=0.0)
-    many = search(refused, *[candidate(1 + n, 1 + n) for n in range(MOST_CANDIDATES)])
+    many = search(refused, *[candidate(1 + n, 1 + n) for n in range(MAX_DOTS)])
     found = json.loads(encode(search_payload(many)))
-    assert found["total"] == MOST_CANDIDATES + 1
-    assert len(found["candidates"]) == MOST_CANDIDATES
-    assert len(found["candidates"][0]["reason"]) == 400
-    assert found["candidates"][1]["choices"] == [["pixels", 4], ["schedule", "direct"]]
+    chart, table, *texts = found["parts"]
+    assert sum(mark[0] == "dot" for mark in chart["marks"]) == MAX_DOTS - 1
+    assert len(table["rows"]) == MAX_DOTS
+    said = [text["text"] for text in texts]
+    assert "1 more are not drawn" in said and max(map(len, said)) < 400
+    head = f"schedule-loops/{many.kernel}/"
+    action = table["rows"][0][0][4]
+    assert action["decisions"] == {f"{head}pixels": 4, f"{head}schedule": "direct"}
+    assert action["replaces"] == head
 
 
 def test_a_trace_shows_the_search_beside_its_kernel(module_of_tests):

@@ -117,7 +117,7 @@ class ModelCompiler:
     ) -> dict[str, Any]:
         """Compiles candidates in threads: this process may have no children but compilers."""
         from explorer.tuning.search import Budget, tune
-        from explorer.views.payload.search import search_payload
+        from explorer.views.catalog.search import search_payload
 
         compilation = self._compiled(request, lambda name, index, total: None)
         found = tune(

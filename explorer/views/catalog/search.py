@@ -17,6 +17,7 @@ from explorer.results.runs.tuning import Candidate, CostEstimate, KernelSearch, 
 from explorer.views.numbers import format_count, format_nanoseconds, format_percent, format_seconds
 from explorer.views.parts.markup import shorten
 from explorer.views.specification import (
+    Action,
     Cell,
     ChartSpec,
     Column,
@@ -34,12 +35,12 @@ from explorer.views.theme import CHOSEN_SCHEDULE as CHOSEN
 from explorer.views.theme import DEFAULT_SCHEDULE as DEFAULT
 from explorer.views.theme import OTHER_SCHEDULE as OTHER
 
-SIDE = 320.0
+SIDE = 250.0
 """Of the square in which dots lie, in pixels."""
 LEFT, BOTTOM, TOP, RIGHT = 64.0, 26.0, 12.0, 24.0
 MAX_DRAWN = 8
 """Kernels with a picture."""
-MAX_CANDIDATES = 12
+MAX_CANDIDATES, MAX_DOTS = 12, 400
 MAX_KERNELS = 60
 KERNELS = (
     Column(key="kernel", title="kernel", format="name"),
@@ -70,7 +71,7 @@ def search(result: SearchResult) -> Specification:
     rows = tuple(
         Row(
             title=f"{each.kernel}: {format_count(len(each.candidates), 'candidate')}",
-            details=tuple(_tried(each)),
+            details=tuple(tried(each)),
             cells={
                 "kernel": each.kernel,
                 "default": _nanoseconds(_default_us(each)),
@@ -104,8 +105,15 @@ def kernel_search(found: KernelSearch) -> Specification:
         title=found.kernel,
         subtitle=f"{found.kernel}: {format_count(len(found.candidates), 'candidate')} in "
         f"{format_seconds(found.seconds)}; {found.why}",
-        parts=tuple(_tried(found)),
+        parts=tuple(tried(found)),
     )
+
+
+def search_payload(found: KernelSearch) -> dict[str, object]:
+    """The reason for what was chosen, and parts that the page draws."""
+    from explorer.views.renderers.page import parts_of
+
+    return {"why": found.why, "parts": parts_of(tuple(tried(found)))}
 
 
 def cost(estimate: CostEstimate) -> Specification:
@@ -135,26 +143,33 @@ def cost(estimate: CostEstimate) -> Specification:
     )
 
 
-def _tried(found: KernelSearch) -> Iterator[Part]:
+def tried(found: KernelSearch) -> Iterator[Part]:
+    """The picture, the fastest candidates, and what is to say of the others."""
     chart = predicted_chart(found)
-    if chart is not None:
-        yield chart
-    order = sorted(
-        enumerate(found.candidates), key=lambda item: (item[1].ratio or math.inf, item[0])
+    yield chart or Text(text="The picture appears with the second time.")
+    shown = sorted(
+        list(enumerate(found.candidates))[:MAX_DOTS],
+        key=lambda item: (item[1].ratio or math.inf, item[0]),
     )
     yield TableSpec(
         title="candidates, the fastest first",
         columns=CANDIDATES,
-        rows=tuple(_candidate(found, number, candidate) for number, candidate in order),
+        rows=tuple(_candidate(found, number, candidate) for number, candidate in shown),
         max_rows=MAX_CANDIDATES,
         rest="search.candidates",
     )
+    if math.isfinite(found.rank_correlation):
+        words = f"rank correlation of predicted and measured: {found.rank_correlation:.2f}"
+        yield Text(text=words)
     failed = [
         Text(text=f"{number} {candidate.status}: {shorten(candidate.reason, 160)}")
         for number, candidate in enumerate(found.candidates)
         if candidate.status in ("failed", "wrong", "hung")
     ]
     yield from failed[:MAX_CANDIDATES]
+    more = len(found.candidates) - MAX_DOTS
+    if more > 0:
+        yield Text(text=f"{more:,} more are not drawn")
 
 
 def _candidate(found: KernelSearch, number: int, candidate: Candidate) -> Row:
@@ -162,15 +177,23 @@ def _candidate(found: KernelSearch, number: int, candidate: Candidate) -> Row:
     words += ["chosen"] * (number == found.chosen) + ["default"] * (number == found.default)
     ratio = f"{candidate.ratio:.3f}" if candidate.ratio else candidate.status
     choices = " ".join(f"{name}={value}" for name, value in candidate.choices)
+    head = f"schedule-loops/{found.kernel}/"
+    decisions = {f"{head}{name}": value for name, value in candidate.choices}
+    is_timed = candidate.status == "measured"
+    act = Action(title="compile it", decisions=decisions, replaces=head) if is_timed else None
     return Row(
+        id=f"candidate {number}" if is_timed else "",
+        action=act,
         cells={
             "number": " ".join(words),
             "predicted": _nanoseconds(candidate.predicted_us),
             "measured": _nanoseconds(candidate.measured_us),
             "ratio": Cell(value=candidate.ratio, text=ratio),
             "confirmed": _nanoseconds(candidate.confirmed_us),
-            "choices": Cell(value=choices, text=shorten(choices, 110)),
-        }
+            "choices": Cell(
+                value=choices, text=shorten(choices, 110), exact=f"{choices}; {candidate.origin}"
+            ),
+        },
     )
 
 
@@ -178,7 +201,7 @@ def predicted_chart(found: KernelSearch) -> ChartSpec | None:
     """Predicted against measured times; None where fewer than two candidates were measured."""
     dots = [
         (number, candidate)
-        for number, candidate in enumerate(found.candidates)
+        for number, candidate in enumerate(found.candidates[:MAX_DOTS])
         if candidate.status == "measured" and candidate.predicted_us > 0
     ]
     if len(dots) < 2:
@@ -226,8 +249,19 @@ def _dot(x: float, y: float, found: KernelSearch, number: int) -> Dot:
         look, shape, radius = DEFAULT, "square", 6
     if number == found.chosen:
         look, shape, radius = CHOSEN, "diamond", 8
-    tone = look.light
-    return Dot(x=x, y=y, radius=radius, shape=shape, fill=tone.fill, stroke=tone.ink)
+    candidate = found.candidates[number]
+    choices = ", ".join(f"{name} = {value}" for name, value in candidate.choices)
+    return Dot(
+        x=x,
+        y=y,
+        radius=radius,
+        shape=shape,
+        fill=f"{look.name}-fill",
+        stroke=f"{look.name}-edge",
+        id=f"candidate {number}",
+        title=f"candidate {number}: {choices}; predicted {_time(candidate.predicted_us)}, measured "
+        f"{_time(candidate.measured_us)}",
+    )
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -46,7 +46,7 @@ from explorer.views.specification import (
     TableSpec,
     Text,
 )
-from explorer.views.theme import LIGHT, family
+from explorer.views.theme import LIGHT, toned
 
 PIXEL = 6
 """Width of a pixel of an `ImageSpec`, in pixels of the screen."""
@@ -164,6 +164,5 @@ def _colour(role: str) -> str:
     if not role:
         return "none"
     if "-" in role:
-        name, tone = role.rsplit("-", 1)
-        return getattr(family(name).light, tone)
+        return toned(role)
     return role if role.startswith("#") else getattr(LIGHT, role)

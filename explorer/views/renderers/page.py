@@ -105,7 +105,8 @@ def _part(part: Part) -> Json:
         drawn = {"kind": "text", "text": part.text, "quiet": part.is_quiet, "look": look}
         return drawn | ({"link": _link(part.link)} if part.link else {})
     if isinstance(part, Action):
-        return {"kind": "action", "title": part.title, "decisions": dict(part.decisions)}
+        made = {"kind": "action", "title": part.title, "decisions": dict(part.decisions)}
+        return made | ({"replaces": part.replaces} if part.replaces else {})
     if isinstance(part, Code):
         return {"kind": "code", "lines": list(part.lines)}
     if isinstance(part, ChartSpec):

@@ -106,14 +106,14 @@ const DRAW = {
     return {node: element("div", {class: "side-by-side"}, nodes), refresh};
   },
   own: (app, {name, data}, {own}) => ({node: own[name](app, data)}),
-  action(app, {title, decisions}) {
+  action(app, action) {
     const said = element("p", {class: "quiet-text action-said", role: "status"});
-    const start = () => fork(app, decisions, said);
+    const start = () => fork(app, action.decisions, said, action.replaces);
     return {
       node: element(
         "div",
         {class: "action"},
-        button(title, "a fork with these decisions", start, {class: "quiet"}),
+        button(action.title, "a fork with these decisions", start, {class: "quiet"}),
         said,
       ),
     };
@@ -160,6 +160,7 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     .map((column, place) => [...column, place + 1])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
   const said = element("p", {class: "quiet-text action-said", role: "status"});
+  const act = ([[, , , , action]]) => fork(app, action.decisions, said, action.replaces);
   const placeOf = (key) => filled.findIndex(([known]) => known === key);
   const described = filled.map(([, name, hint, number, isCode, place]) => ({
     title: name,
@@ -175,11 +176,9 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
       hint: "",
       number: false,
       value: ([about]) => about[4]?.title ?? "",
-      text: ([[, , , , action]]) =>
-        action
-          ? button(action.title, "a fork with this", () => fork(app, action.decisions, said), {
-              class: "link",
-            })
+      text: (row) =>
+        row[0][4]
+          ? button(row[0][4].title, "a fork with this", () => act(row), {class: "link"})
           : "",
       exact: () => null,
     });
@@ -221,7 +220,8 @@ function drawTable(app, part, {onrow, ondetails, rows: known}) {
     marked = details ? (row) => row === chosen : isAbout;
     for (const [line, row] of lines) line.classList.toggle("marked", marked(row));
   };
-  for (const row of rows) if (row[0][3]) known.set(row[0][3], () => onclick(row));
+  for (const row of rows)
+    if (row[0][3]) known.set(row[0][3], () => (row[0][4] ? act(row) : onclick(row)));
   if (details?.length) choose(rows[first]);
   if (!facet || placeOf(facet) < 0) return {node: element("div", {}, tableOf(rows), said), refresh};
   const host = element("div", {});

@@ -6,9 +6,12 @@ import {element, replace} from "../ground/dom.js";
 import {READ_ONLY} from "../branches/session.js";
 
 // decisions: values by address; undefined takes one back. What cannot be done here is said.
-export function fork(app, decisions, said) {
+// replaces: those whose addresses begin so are taken back before.
+export function fork(app, decisions, said, replaces = "") {
   if (app.session && !app.session.isTrace()) {
     const settings = structuredClone(app.session.settings());
+    for (const address of Object.keys(settings.decisions))
+      if (replaces && address.startsWith(replaces)) delete settings.decisions[address];
     for (const [address, value] of Object.entries(decisions)) decide(settings, address, value);
     app.session.fork(settings);
     return;

@@ -276,10 +276,13 @@ def test_a_refused_place_is_drawn_while_it_is_pointed_at(opened: Any, trace: Tra
 
 def test_the_chosen_strategy_is_marked(opened: Any, trace: Trace):
     page = opened(trace, link="pass=8&dock=memory").page
-    page.wait_for_selector(".attempts li")
-    names = [text.split("\n") for text in page.locator(".attempts li").all_inner_texts()]
-    assert names[0][0] == "✓ by size"
-    assert names[1][:2] == ["by time", "+4 KiB"]
+    rows = page.locator(".dock table[aria-label='strategies'] tbody tr")
+    rows.first.wait_for()
+    names = [row.locator("td").all_inner_texts() for row in rows.all()]
+    assert [[text.strip() for text in cells] for cells in names] == [
+        ["✓", "by size", "32 KiB"],
+        ["", "by time", "36 KiB"],
+    ]
 
 
 # -- where the program came from ------------------------------------------------------------------

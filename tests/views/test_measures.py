@@ -288,7 +288,8 @@ def test_the_payload_names_obstacles_by_their_place(trace: Trace):
     assert memory["buffers"][buffer][0] == "fused_1"
     assert memory["buffers"][obstacle][0] == "conv_1"
     assert (offset, overlap) == (0, 4096)
-    assert [attempt[3] for attempt in memory["attempts"]] == [True, False]
+    (tried,) = memory["tried"]
+    assert [row[1] for row in tried["parts"][0]["rows"]] == ["✓", ""]
     assert {row[6] for row in memory["buffers"]} == {64}
 
 

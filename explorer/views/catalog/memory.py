@@ -112,27 +112,38 @@ def _parts(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Part]:
             text=f"{count} in some bytes of another one's buffer, and need no copy: {part.value} "
             f"at byte {part.offset_bytes:,} of {buffer}" + (", ..." if len(inside) > 1 else "")
         )
-    chosen = plan.chosen_attempt
-    if chosen is not None:
-        count = format_count(len(plan.attempts), "strategy", "strategies")
-        rows = tuple(
-            Row(
-                cells={
-                    "chosen": "✓" if index == chosen else "",
-                    "strategy": attempt.strategy,
-                    "peak": Cell(
-                        value=attempt.peak_bytes, exact=f"in {format_seconds(attempt.seconds)}"
-                    ),
-                }
-            )
-            for index, attempt in enumerate(plan.attempts)
-        )
-        yield Section(
-            title=f"{count} tried; chosen: {plan.attempts[chosen].strategy}",
-            parts=(TableSpec(title="strategies", columns=STRATEGIES, rows=rows),),
-        )
+    yield from _tried(plan)
     if plan.refusals:
         yield _refused(plan)
+
+
+def _tried(plan: MemoryPlan) -> Iterator[Section]:
+    """The strategies with the peak of each; nothing where none is known."""
+    chosen = plan.chosen_attempt
+    if chosen is None:
+        return
+    most = max(attempt.peak_bytes for attempt in plan.attempts) or 1
+    rows = tuple(
+        Row(
+            cells={
+                "chosen": "✓" if index == chosen else "",
+                "strategy": attempt.strategy,
+                "peak": Cell(
+                    value=attempt.peak_bytes,
+                    exact=f"{attempt.peak_bytes:,} bytes, in {format_seconds(attempt.seconds)}",
+                    share=attempt.peak_bytes / most,
+                ),
+            }
+        )
+        for index, attempt in enumerate(plan.attempts)
+    )
+    count = format_count(len(plan.attempts), "strategy", "strategies")
+    parts: tuple[Part, ...] = (TableSpec(title="strategies", columns=STRATEGIES, rows=rows),)
+    if plan.optimal:
+        words = "The last one reached the least possible, so that no other was tried."
+        parts += (Text(text=words),)
+    title = f"{count} tried; chosen: {plan.attempts[chosen].strategy}"
+    yield Section(title=title, parts=parts)
 
 
 def _buffer(placed: PlacedBuffer) -> Row:
@@ -268,8 +279,10 @@ def _level(name: str, size_bytes: int, scale: float) -> Iterator[Mark]:
 
 def _payload(trace: Trace) -> Json:
     from explorer.views.payload.measures import memory_payload
+    from explorer.views.renderers.page import parts_of
 
-    return None if trace.memory is None else memory_payload(trace.memory)
+    plan = trace.memory
+    return plan and {**memory_payload(plan), "tried": parts_of(tuple(_tried(plan)))}
 
 
 VIEW = View(

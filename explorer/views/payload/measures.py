@@ -51,10 +51,9 @@ def rounded(value: float) -> float | str:
 
 
 def memory_payload(plan: MemoryPlan) -> Json:
-    """Buffers with the values in some of their bytes, what was tried, and refused places, which
-    name buffers by their place here."""
+    """Buffers with the values in some of their bytes, and refused places, which name buffers by
+    their place here."""
     places = {p.buffer.id: index for index, p in enumerate(plan.placements)}
-    chosen = plan.chosen_attempt
     return {
         "buffers": [
             [p.buffer.id, list(p.buffer.values), p.buffer.size_bytes, p.buffer.first,
@@ -66,10 +65,6 @@ def memory_payload(plan: MemoryPlan) -> Json:
         "peak": plan.peak_bytes,
         "bound": plan.bound_bytes,
         "optimal": plan.optimal,
-        "attempts": [
-            [a.strategy, a.peak_bytes, number(a.seconds), index == chosen]
-            for index, a in enumerate(plan.attempts)
-        ],
         "refusals": [
             [places[r.buffer], r.offset_bytes, places[r.obstacle], r.overlap_bytes]
             for r in plan.refusals

@@ -2,15 +2,9 @@
 // fullest step, and which strategies were tried.
 
 import {element} from "../ground/dom.js";
-import {
-  bytesText,
-  countText,
-  decode,
-  exactText,
-  percentText,
-  secondsText,
-} from "../ground/numbers.js";
+import {bytesText, exactText, percentText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {drawParts} from "../ground/specification.js";
 import {canFork, pinForm, refusalList} from "./placing.js";
 
 const MOST_AT_PEAK = 40;
@@ -96,7 +90,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
             : null,
         ]
       : null,
-    attemptList(memory),
+    element("div", {class: "specification"}, drawParts(app, memory.tried).nodes),
     buffer
       ? null
       : element(
@@ -125,46 +119,3 @@ const bufferFacts = (memory, buffer) =>
     element("div", {}, `at byte ${exactText(buffer.offset)}, aligned to ${buffer.alignment}`),
     element("div", {class: "quiet-text"}, lifeText(memory, buffer)),
   );
-
-// The strategies in the order in which they were tried, with the peak of each; the chosen one wins.
-function attemptList(memory) {
-  const {attempts} = memory;
-  if (!attempts.length) return null;
-  const most = attempts.reduce((peak, attempt) => Math.max(peak, attempt[1]), 1);
-  const winner = attempts.find((attempt) => attempt[3]);
-  return [
-    element("h3", {}, countText(attempts.length, "strategy was tried", "strategies were tried")),
-    element(
-      "ol",
-      {class: "plain attempts"},
-      attempts.map((attempt) => {
-        const [name, peak, seconds] = attempt;
-        const bar = element("span", {class: "attempt-bar"});
-        bar.style.width = `${(100 * peak) / most}%`;
-        return element(
-          "li",
-          {
-            class: attempt === winner ? "chosen" : "",
-            title: `${exactText(peak)} bytes, found in ${secondsText(decode(seconds))}`,
-          },
-          element("span", {class: "attempt-name"}, attempt === winner ? "✓ " : "", name),
-          element(
-            "span",
-            {class: "mono"},
-            attempt === winner || peak === memory.peak
-              ? bytesText(peak)
-              : `+${bytesText(peak - memory.peak)}`,
-          ),
-          element("span", {class: "attempt-track"}, bar),
-        );
-      }),
-    ),
-    memory.optimal && attempts.length
-      ? element(
-          "p",
-          {class: "quiet-text"},
-          "The last one reached the least possible, so that no other was tried.",
-        )
-      : null,
-  ];
-}

@@ -11,8 +11,7 @@
                        "measures"   multiply-accumulates and most live bytes after every pass
                        "makers"     which rewrites made or changed an operation
                        "rewrites"   all events of all passes; "film/3/0": what each of them changed
-                       "layout"     one position for every operation of every snapshot
-                       "blocks", "block/4"   the tree of blocks, and the drawing of each
+                       "blocks"     the tree of blocks
                        "kernel/1"   schedule steps, source, assembly, what a search tried
                "rules"      the Python text of the rules
                "instructions"   what the instructions of all kernels mean and cost
@@ -65,7 +64,7 @@ from explorer.views.payload.passes import (
     rule_texts_payload,
     rules_payload,
 )
-from explorer.views.payload.snapshots import DRAWN, START, SnapshotParts
+from explorer.views.payload.snapshots import NODES, START, SnapshotParts
 from explorer.views.payload.text import Json
 from explorer.views.theme import REFERENCE, judge, judged_error
 from explorer.views.verdicts import worst_judged
@@ -75,7 +74,7 @@ MESSAGE_CHARACTERS = 400_000
 """Characters of one message; at most 4 bytes each in UTF-8, in practice one."""
 AT_ONCE = ("memory",)
 """Kinds of settled chunks that are small, or needed by every page."""
-GRAPHS = ("graphs", "nodes", "blocks", "graph")
+GRAPHS = ("graphs", NODES, "blocks", "graph")
 """Those that are as well where the program is so small that a page begins with all passes."""
 
 
@@ -113,11 +112,11 @@ class TracePayload:
         """Whether a page needs a chunk only when it shows what that holds: made when asked for."""
         kind = key.split("/")[0]
         at_once = AT_ONCE if self.parts.has_excerpts else (*AT_ONCE, *GRAPHS)
-        return (key in self.settled or kind in DRAWN) and kind not in at_once
+        return (key in self.settled or kind == NODES) and kind not in at_once
 
     def chunk_keys(self) -> list[str]:
         """All that can be asked for by now: each `text/` adds the pages that it needs, and the
-        first of all graphs those of the nodes, and the drawings of blocks."""
+        first of all graphs those of the nodes."""
         lines = (f"lines/{name}" for name in self.parts.lines.names())
         return [*self.makers, *self.parts.drawn_makers(is_needed=False), *lines]
 
@@ -138,7 +137,7 @@ class TracePayload:
         if key in self.makers:
             return self.makers[key]()
         kind, _, name = key.partition("/")
-        drawn = self.parts.drawn_makers(is_needed=kind in DRAWN)
+        drawn = self.parts.drawn_makers(is_needed=kind == NODES)
         if key in drawn:
             return drawn[key]()
         page = self.parts.lines.named_page(name) if kind == "lines" else None

@@ -15,7 +15,6 @@ from explorer.views.drawing.blocks import (
 )
 from explorer.views.drawing.repeats import Repeat, find_repeat
 from explorer.views.drawing.scopes import Scope
-from explorer.views.payload.graph import block_payload
 from explorer.views.trace_payload import encode, trace_payload
 
 
@@ -134,15 +133,6 @@ def test_the_level_of_a_block_has_ports_for_the_edges_from_outside():
     }
 
 
-def test_a_block_has_a_place_for_everything_in_it():
-    graph = chain(*scoped(stem_one="a b c", stem="d e", head="f g h"))
-    tree = build_blocks([graph])
-    stem = next(i for i, block in enumerate(tree.blocks) if block.label == "stem")
-    drawing = block_payload([level_graphs(graph, tree)], stem)
-    one = next(i for i, block in enumerate(tree.blocks) if block.label == "one")
-    assert sorted(drawing["ids"]) == sorted([f"#{one}", "d", "e", PORT_OUT])
-
-
 def test_the_page_is_told_which_blocks_are_built_alike(generated: ModuleType):
     payload = trace_payload(generated.make_large_trace(700))
     blocks = payload.chunk("blocks")
@@ -158,8 +148,6 @@ def test_messages_of_a_program_of_5000_operations_are_small(generated: ModuleTyp
     assert len(encode(payload.head).encode()) < 20_000
     head = payload.head["blocks"]
     assert (head["count"], head["flat"], head["opens"]) == (744, False, True)
-    assert len(payload.chunk("block/0")["ids"]) == 33
-    assert "layout" not in payload.chunk_keys()
 
 
 def test_settled_chunks_are_the_same_when_more_is_known(generated: ModuleType):

@@ -196,30 +196,6 @@ export class TraceData {
     });
   }
 
-  // One place for every operation in all snapshots: {at: Map(identity -> [x, y]), routes, ...}
-  layout() {
-    return this.drawing("layout");
-  }
-
-  // What stands inside of a block, in the same form; `#4` is block 4, #in and #out its ports.
-  blockLayout(block) {
-    return this.drawing(`block/${block}`);
-  }
-
-  drawing(key) {
-    return this.once(key, async () => {
-      const raw = await this.chunk(key);
-      const at = new Map(raw.ids.map((id, index) => [id, [raw.x[index], raw.y[index]]]));
-      const routes = new Map(
-        raw.routes.map(([source, target, points]) => [
-          `${raw.ids[source]}\n${raw.ids[target]}`,
-          points,
-        ]),
-      );
-      return {at, routes, width: raw.width, height: raw.height, node: raw.node};
-    });
-  }
-
   // {macs, peaks}: one number for each pass
   measures() {
     return this.chunk("measures");
@@ -578,7 +554,7 @@ function graphOf(raw, records) {
 
 // Chunks that more knowledge of the same compilation does not change.
 const SETTLED = new RegExp(
-  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|layout|blocks?|" +
+  "^(nodes|graphs?|start|text|lines|pass|measures|film|rewrites|makers|blocks|" +
     "source|operators|memory)(/|$)",
 );
 const ASKED = /^asked\/(tools|steps|build)(\/|$)/; // what compilers say does not change either

@@ -1,11 +1,11 @@
 """How programs of several compilations differ after a pass: their graphs, and their IR by line.
 
     difference_payload([side_of(...), side_of(...)], "fuse-activation")
-        -> {"place": ..., "graphs": [{"nodes": [...], "x": [...], ...}], "rows": [["=", ...], ...]}
+        -> {"place": ..., "graphs": [{"ids", "nodes", "edges", ...}], "rows": [["=", ...], ...]}
 
-Every other side is compared with the first: one drawing each, in which both stand at the same
-places, and one table of lines for all. What is equal is folded, and of large programs only the
-surroundings of what differs are drawn; both is said.
+Every other side is compared with the first: one graph each, which holds both, and one table of
+lines for all. What is equal is folded, and of large programs only the surroundings of what differs
+are drawn; both is said.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from explorer.results import Graph, GraphEdge, GraphNode
-from explorer.views.drawing.layout import Drawing, layout_graph, layout_union
 from explorer.views.payload.comparison import Side
-from explorer.views.payload.graph import drawing
 from explorer.views.payload.text import Json, expanded_lines
 
 MOST_DRAWN = 300
@@ -100,10 +98,10 @@ class _Marks:
     """[what, value on the left, value on the right] by identity."""
 
 
-def drawing_of_difference(left: Graph, right: Graph, shares_places: bool = True) -> Json:
-    """Two graphs in one drawing, with what is only in one of them, or changed.
+def drawing_of_difference(left: Graph, right: Graph) -> Json:
+    """Two graphs as one, with what is only in one of them, or changed; the page places it.
 
-    What replaces an operation lies where that one lay, or, without shared places, beside it.
+    Names of source nodes are numbers: operations with some in common may share a place.
     """
     right = _told_apart(left, right)
     marks = _marks(left, right)
@@ -113,32 +111,42 @@ def drawing_of_difference(left: Graph, right: Graph, shares_places: bool = True)
     }
     chosen = _chosen(left, right, marks)
     drawn = [_restricted(graph, chosen) for graph in (left, right)]
-    picture = drawing(layout_union(drawn) if shares_places else _beside(drawn))
     nodes = {node.id: node for graph in reversed(drawn) for node in graph.nodes}
+    ids = list(dict.fromkeys(node.id for graph in drawn for node in graph.nodes))
+    names: dict[str, int] = {}
+    number = {identity: index for index, identity in enumerate(ids)}
     pairs = [{(e.source, e.target) for e in graph.edges} for graph in drawn]
-    picture["nodes"] = [
-        [
-            nodes[i].label,
-            nodes[i].family,
-            nodes[i].shape,
-            marks.status[i],
-            marks.changes.get(i, []),
-        ]
-        for i in picture["ids"]
-    ]
-    ids = picture["ids"]
-    picture["edges"] = [
-        "added" if key not in pairs[0] else "removed" if key not in pairs[1] else ""
-        for key in ((ids[source], ids[target]) for source, target, _ in picture["routes"])
-    ]
-    return {**picture, "counts": counts, "hidden": len(marks.status) - len(ids)}
-
-
-def _beside(graphs: Sequence[Graph]) -> Drawing:
-    """Every operation at a place of its own."""
-    names = dict.fromkeys(node.id for graph in graphs for node in graph.nodes)
-    pairs = dict.fromkeys((e.source, e.target) for graph in graphs for e in graph.edges)
-    return layout_graph(list(names), list(pairs))
+    return {
+        "ids": ids,
+        "nodes": [
+            [
+                nodes[i].label,
+                nodes[i].family,
+                nodes[i].shape,
+                marks.status[i],
+                marks.changes.get(i, []),
+                [names.setdefault(name, len(names)) for name in nodes[i].sources],
+            ]
+            for i in ids
+        ],
+        "edges": [
+            [
+                number[source],
+                number[target],
+                "added"
+                if (source, target) not in pairs[0]
+                else "removed"
+                if (source, target) not in pairs[1]
+                else "",
+            ]
+            for source, target in dict.fromkeys(
+                (e.source, e.target) for graph in drawn for e in graph.edges
+            )
+            if source != target
+        ],
+        "counts": counts,
+        "hidden": len(marks.status) - len(ids),
+    }
 
 
 def _told_apart(left: Graph, right: Graph) -> Graph:

@@ -85,9 +85,7 @@ def _frame(frame: Frame) -> Json:
     return {
         "rows": [_row(row) for row in frame.rows[:MOST_ROWS_OF_FRAME]],
         "hidden": max(0, len(frame.rows) - MOST_ROWS_OF_FRAME),
-        "drawing": drawing_of_difference(frame.before, frame.after, shares_places=False)
-        if is_drawn
-        else None,
+        "drawing": drawing_of_difference(frame.before, frame.after) if is_drawn else None,
         "leftOut": frame.left_out,
     }
 

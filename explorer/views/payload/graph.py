@@ -7,17 +7,14 @@ after pass 2   conv_1{relu: yes}         ->              2 conv_1{relu: yes}
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from explorer.results import Graph, GraphDiff, GraphNode
-from explorer.views.drawing.blocks import PORT_IN, PORT_OUT
-from explorer.views.drawing.layout import NODE_HEIGHT, NODE_WIDTH, Drawing, Size, layout_union
 from explorer.views.payload.text import Json
 
 PAGE_NODES = 1000
 """Node records in one message: about 200 bytes each."""
-PORT_SIZE: Size = (8.0, 4.0)
 
 
 @dataclass
@@ -91,31 +88,4 @@ def diff_payload(diff: GraphDiff) -> Json:
         "removed": list(diff.removed),
         "changed": [[c.id, c.field, c.before, c.after] for c in diff.changed],
         "fused": [[operation, list(parents)] for operation, parents in diff.fused],
-    }
-
-
-def layout_payload(graphs: Sequence[Graph]) -> Json:
-    """Centres of all nodes of all snapshots, and the ways of their edges, in CSS pixels."""
-    return drawing(layout_union(graphs))
-
-
-def block_payload(levels: Sequence[Mapping[int, Graph]], block: int) -> Json:
-    """The drawing of one block in all snapshots; `levels` holds the blocks of each snapshot."""
-    graphs = [level[block] for level in levels if block in level]
-    return drawing(layout_union(graphs, {PORT_IN: PORT_SIZE, PORT_OUT: PORT_SIZE}))
-
-
-def drawing(layout: Drawing) -> Json:
-    place = {node: index for index, node in enumerate(layout.positions)}
-    return {
-        "ids": list(layout.positions),
-        "x": [round(x, 1) for x, _ in layout.positions.values()],
-        "y": [round(y, 1) for _, y in layout.positions.values()],
-        "routes": [
-            [place[source], place[target], [round(c, 1) for point in route for c in point]]
-            for (source, target), route in layout.routes.items()
-        ],
-        "width": layout.width,
-        "height": layout.height,
-        "node": [NODE_WIDTH, NODE_HEIGHT],
     }

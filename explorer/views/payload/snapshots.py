@@ -1,4 +1,4 @@
-"""What a trace's snapshots give the explorer: graphs, texts, blocks and drawings.
+"""What a trace's snapshots give the explorer: graphs, texts and blocks.
 
     parts = SnapshotParts.of(trace)        # once per compilation: it takes longest
     parts.makers["graph/2"]()              # snapshot 2: its operations and edges
@@ -17,9 +17,9 @@ from functools import cache, partial
 
 from explorer.results import Graph, Trace
 from explorer.results.trace import SnapshotRecord
-from explorer.views.drawing.blocks import ROOT, BlockTree, build_blocks, level_graphs
+from explorer.views.drawing.blocks import ROOT, BlockTree, build_blocks
 from explorer.views.model_step import with_model_step
-from explorer.views.payload.graph import NodeTable, block_payload, layout_payload
+from explorer.views.payload.graph import NodeTable
 from explorer.views.payload.passes import first_pass
 from explorer.views.payload.text import Json, LineTable
 
@@ -33,8 +33,8 @@ EXCERPT_ABOVE = 500
 """With more operations, one pass is drawn before the others."""
 START = "start"
 """Kind of the chunks that hold one pass."""
-DRAWN = ("nodes", "block")
-"""Kinds of chunks whose number is known once all graphs are made."""
+NODES = "nodes"
+"""Kind of the chunks whose number is known once all graphs are made."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,6 @@ class SnapshotParts:
         if has_excerpts:
             for index in range(len(place)):
                 makers[f"{START}/{index}"] = partial(_excerpt_payload, excerpt, index)
-        if largest <= MOST_FLAT:
-            makers["layout"] = graphs.layout
         if len(tree.blocks) > 1 or largest > MOST_FLAT:
             makers["blocks"] = graphs.blocks
         has_regions = any(block.is_region for block in tree.blocks)
@@ -122,9 +120,6 @@ class _AllGraphs:
     def blocks(self) -> Json:
         return _blocks_payload(self.drawn().tree)
 
-    def layout(self) -> Json:
-        return layout_payload([snapshot.graph for snapshot in self.distinct])
-
 
 class _Drawn:
     """What `_AllGraphs` holds when they are made."""
@@ -133,11 +128,9 @@ class _Drawn:
         self.tree = build_blocks(graphs)
         self.nodes = NodeTable(self.tree.of)
         self.graphs = [self.nodes.add(graph) for graph in graphs]
-        pages = range(self.nodes.page_count())
-        levels = _Levels(graphs, self.tree)
         self.makers: dict[str, Callable[[], Json]] = {
-            **{f"nodes/{index}": partial(self.nodes.page, index) for index in pages},
-            **{f"block/{i}": partial(levels.payload, i) for i in range(len(self.tree.blocks))},
+            f"nodes/{index}": partial(self.nodes.page, index)
+            for index in range(self.nodes.page_count())
         }
 
 
@@ -176,16 +169,6 @@ class _Excerpt:
 
 def _excerpt_payload(excerpt: Callable[[int], _Excerpt], index: int) -> Json:
     return excerpt(index).payload()
-
-
-class _Levels:
-    """The blocks of all snapshots, taken apart when the first of them is drawn."""
-
-    def __init__(self, graphs: list[Graph], tree: BlockTree) -> None:
-        self._of_all = cache(lambda: [level_graphs(graph, tree) for graph in graphs])
-
-    def payload(self, block: int) -> Json:
-        return block_payload(self._of_all(), block)
 
 
 def distinct_snapshots(trace: Trace) -> tuple[list[SnapshotRecord], list[int]]:

@@ -250,7 +250,9 @@ function makePane(app, events) {
     replace(
       picture,
       frame.drawing
-        ? differencePicture(app, frame.drawing, `graph around ${clip(chosen.site, 60)}`)
+        ? differencePicture(app, frame.drawing, `graph around ${clip(chosen.site, 60)}`, {
+            shares: false,
+          })
         : emptyState("No picture", "What it changed is a kernel, which is no node of the graph."),
       frame.leftOut
         ? element("p", {class: "cap"}, `${countText(frame.leftOut, "operation")} more not drawn`)

@@ -4,8 +4,14 @@
 import {append, button, element, shape} from "../ground/dom.js";
 import {makeEdge, makeNode} from "./graph_nodes.js";
 import {countText, exactText} from "../ground/numbers.js";
+import {runWhole} from "../layout/slices.js";
+import {placeUnion} from "../layout/union.js";
+import {NODE} from "./drawing.js";
 import {clip, edgeShape, safeName} from "../ground/scene.js";
 import {LETTERS, passDiffers, sideHeads} from "../ground/sides.js";
+
+const ROOM = {width: 1600, height: 1200}; // what a picture of a difference may fill
+const MARGIN = 8;
 
 export function graphDifference(app, comparison, difference) {
   return element(
@@ -49,7 +55,7 @@ export function graphDifference(app, comparison, difference) {
         "section",
         {class: "graph-difference"},
         title,
-        differencePicture(app, drawing, `difference of A and ${letter}`),
+        differencePicture(app, drawing, `difference of A and ${letter}`, {shares: true}),
       );
     }),
   );
@@ -78,24 +84,27 @@ function differenceWord(name, letter) {
   return {added: `only in ${letter}`, removed: "only in A", changed: "changed"}[name];
 }
 
-export function differencePicture(app, drawing, label) {
-  const scene = {node: drawing.node};
+// drawing: a graph that holds two, as payload/difference.py makes it; shares: whether what replaces
+// an operation lies where that one lay, or stands beside it.
+export function differencePicture(app, drawing, label, {shares}) {
+  const scene = {node: NODE};
+  const placed = placedDifference(drawing, shares);
   const items = drawing.ids.map((id, index) => {
     const [text, family, shapeText, status, changes] = drawing.nodes[index];
     return {
       id,
-      x: drawing.x[index],
-      y: drawing.y[index],
+      x: placed.at.get(id)[0],
+      y: placed.at.get(id)[1],
       status,
       isGhost: false,
       changes: changes.map((change) => [id, ...change]),
       record: {id, label: text, family, shape: shapeText, operation: text, device: "", sources: []},
     };
   });
-  const edges = drawing.routes.map(([source, target, points], index) => ({
+  const edges = drawing.edges.map(([source, target, status]) => ({
     key: `${source} ${target}`,
-    status: drawing.edges[index],
-    ...edgeShape(points),
+    status,
+    ...edgeShape(placed.route(drawing.ids[source], drawing.ids[target]).points),
   }));
   const scale = 0.8;
   const picture = shape(
@@ -103,9 +112,14 @@ export function differencePicture(app, drawing, label) {
     {
       role: "group",
       "aria-label": label,
-      width: Math.ceil(drawing.width * scale),
-      height: Math.ceil(drawing.height * scale),
-      viewBox: `0 0 ${Math.ceil(drawing.width)} ${Math.ceil(drawing.height)}`,
+      width: Math.ceil((placed.width + 2 * MARGIN) * scale),
+      height: Math.ceil((placed.height + 2 * MARGIN) * scale),
+      viewBox: [
+        -MARGIN,
+        -MARGIN,
+        Math.ceil(placed.width) + 2 * MARGIN,
+        Math.ceil(placed.height) + 2 * MARGIN,
+      ].join(" "),
     },
     edges.map((edge) => {
       const drawn = makeEdge(edge);
@@ -155,6 +169,22 @@ export function differencePicture(app, drawing, label) {
         );
     });
   return host;
+}
+
+// Where both graphs stand, in one drawing.
+function placedDifference({ids, nodes, edges}, shares) {
+  const graphs = ["added", "removed"].map((other) => ({
+    items: ids.flatMap((id, index) => {
+      const [, family, , status, , sources] = nodes[index];
+      return status === other ? [] : [{id, block: 0, family, sources}];
+    }),
+    edges: edges
+      .filter(([, , status]) => status !== other)
+      .map(([source, target]) => [ids[source], ids[target]]),
+  }));
+  return runWhole(
+    placeUnion({graphs, shares, chainOf: () => [0], node: NODE, memory: null, room: ROOM}),
+  );
 }
 
 export function lineDifference(app, comparison, difference) {

@@ -2,9 +2,9 @@
 // what was drawn before, so that what stays moves little. Where a person holds still, everything
 // has one place in all passes.
 
-import {placeBlocks} from "./blocks.js";
 import {constantsOf} from "../layout/constants.js";
 import {placeProgram} from "../layout/program.js";
+import {placeUnion} from "../layout/union.js";
 import {runSliced} from "../layout/slices.js";
 import {gatherScene, settleScene, takersByPlace, takersBySource} from "../ground/scene.js";
 
@@ -22,6 +22,7 @@ export function createDrawings(data, store) {
   let memory = null; // what the drawing before tells the next
   let former = new Map(); // source node -> what of it was drawn
   let decided = null; // whether there are blocks, where the person has not said
+  let union = null; // where everything stands while a person holds still: {key, room, placed}
 
   const tree = () => data.blocks;
 
@@ -77,7 +78,7 @@ export function createDrawings(data, store) {
   async function draw(pictures, state, room, isWanted) {
     const open = new Set(state.open);
     const drawing = state.hold
-      ? await held(pictures, state, open)
+      ? await held(pictures, state, room, open, isWanted)
       : await runSliced(steps(pictures, state, room, open, usesBlocks()), isWanted);
     if (!drawing) return null;
     if (drawing.memory) memory = new Map([...(memory ?? []), ...drawing.memory]);
@@ -166,28 +167,61 @@ export function createDrawings(data, store) {
     );
   }
 
-  async function held(pictures, state, open) {
-    const blocks = usesBlocks();
-    const units = blocks ? tree().unitsOf(open) : null;
-    const layout = blocks ? await placeBlocks(data, open) : await data.layout();
-    const route = layout.route ?? ((a, b) => layout.routes.get(`${a}\n${b}`));
+  async function held(pictures, state, room, open, isWanted) {
+    const units = usesBlocks() ? tree().unitsOf(open) : null;
     const unitOf = (record) => units?.[record.block] ?? record.id;
-    const placed = {
-      ...layout,
-      route: (source, target) => {
-        const points = route(source, target);
-        return points && {points, kind: points[points.length - 1] < points[1] ? "back" : ""};
-      },
-    };
+    const key = `${units ? [...open].sort((a, b) => a - b) : ""}|${Boolean(units)}`;
+    if (union?.key !== key || !isAlike(union.room, room)) {
+      const placed = await placeAll(units, unitOf, room, isWanted);
+      if (!placed) return null;
+      union = {key, room, placed};
+    }
+    const {placed} = union;
     const gathered = gatherScene({
       data,
       state,
       ...pictures,
       unitOf,
       hostOf: new Map(),
-      takersOf: takersByPlace(layout.at),
+      takersOf: takersByPlace(placed.at),
     });
-    return {scene: settleScene(data, gathered, placed), unitOf, memory: null};
+    return {scene: settleScene(data, gathered, placed), unitOf, memory: placed.memory};
+  }
+
+  // One drawing of the graphs of all passes.
+  async function placeAll(units, unitOf, room, isWanted) {
+    const snapshots = new Set(data.head.passes.map(({snapshot}) => snapshot));
+    const graphs = await Promise.all([...snapshots].map((snapshot) => data.graph(snapshot)));
+    if (!isWanted()) return null;
+    const steps = placeUnion({
+      graphs: graphs.map((graph) => seenOf(graph, unitOf, Boolean(units))),
+      chainOf: units ? (block) => tree().chain(block) : () => [0],
+      node: NODE,
+      memory,
+      room,
+    });
+    return runSliced(steps, isWanted);
+  }
+
+  // The units of a graph and the edges between them, for placeUnion.
+  function seenOf(graph, unitOf, hasBlocks) {
+    const items = new Map();
+    for (const record of graph.nodes.values()) {
+      const id = unitOf(record);
+      if (items.has(id)) continue;
+      const {family, sources, block} = record;
+      if (id === record.id) items.set(id, {id, block: hasBlocks ? block : 0, family, sources});
+      else
+        items.set(id, {
+          id,
+          block: tree().parents[tree().indexOf(id)],
+          family: "block",
+          sources: [],
+        });
+    }
+    const unit = (id) => unitOf(graph.nodes.get(id));
+    const edges = graph.edges.map(({source, target}) => [unit(source), unit(target)]);
+    return {items: [...items.values()], edges};
   }
 
   return {draw, decide, usesBlocks};
@@ -204,5 +238,11 @@ function isTelling(items, closed) {
 const sizeOf = (item) => Math.max(item.inside.before, item.inside.after);
 
 const countBack = ({edges}) => edges.filter(({kind}) => kind === "back").length;
+
+// Whether a drawing for one pane suits another as well.
+function isAlike(one, other) {
+  const change = (one.width * other.height) / (one.height * other.width);
+  return change > 0.8 && change < 1.25;
+}
 
 const scaleIn = (room, {width, height}) => Math.min(room.width / width, room.height / height);

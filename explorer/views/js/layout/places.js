@@ -1,6 +1,6 @@
 // The x of every node and dummy: near its neighbours, in the order of its rank, at least a gap
 // from the next; the spine, the longest path, is one vertical line. Alternating least squares
-// within the order, as in layered.py.
+// within the order.
 
 export const HORIZONTAL_GAP = 20;
 const LANE_GAP = 10; // between lanes, and beside them

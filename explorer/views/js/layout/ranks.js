@@ -1,6 +1,6 @@
 // Which node of a graph stands above which: edges that must run upwards, and the rank of every
 // node, counted from the top. Nodes are numbers from 0, in the order that breaks ties; edges are
-// pairs of them. The method is that of layered.py, where its source is named.
+// pairs of them. The method is that of layered.js, where its source is named.
 
 // The neighbours below and above every node.
 function neighbours(count, edges) {

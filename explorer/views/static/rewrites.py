@@ -25,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.passes import PassRecord, RewriteEvent
 from explorer.results.trace import Trace
-from explorer.views.drawing.layout import layout_graph
 from explorer.views.film.lines import Row, paired
 from explorer.views.film.marks import Ranges, marks
 from explorer.views.film.states import Film, Frame
@@ -45,7 +44,7 @@ from explorer.views.parts.markup import (
     table,
 )
 from explorer.views.parts.plain import columns
-from explorer.views.static.graph import NODE_SIZE, GraphMarks, graph_marks, graph_svg, legend
+from explorer.views.static.graph import GraphMarks, graph_marks, graph_svg, legend, placed
 from explorer.views.theme import ADDED, CHANGED, EQUAL, FUSED, MONOSPACE, NOT_RUN, REMOVED, Look
 
 LISTED = 10
@@ -125,10 +124,7 @@ def _picture(trace: Trace, index: int) -> str:
     before = trace.snapshots[index - 1].graph if index % len(trace.passes) else Graph((), ())
     graph, left_out = changed_neighbourhood(before, after, diff)
     marks = graph_marks(diff)
-    ids = [node.id for node in graph.nodes]
-    layout = layout_graph(
-        ids, [(e.source, e.target) for e in graph.edges], sizes=dict.fromkeys(ids, NODE_SIZE)
-    )
+    layout = placed(graph)
     shown = GraphMarks(
         {name: look for name, look in marks.looks.items() if name in layout.positions},
         marks.remarks,

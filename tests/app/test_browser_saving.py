@@ -47,7 +47,7 @@ def test_every_kind_of_file_is_saved_from_the_app(opened_app: Callable[[], Any],
     assert source.name == "good.c"
     assert "void" in source.read_text()
     report = saved(page, ".md", tmp_path).read_text()
-    for part in ("# `", "## Passes", "## Memory", "## Kernels", "## Accuracy"):
+    for part in ("# tiny\\_resnet for cpu", "## Passes", "## Memory", "## Kernels", "## Accuracy"):
         assert part in report
     assert visit.is_clean(), visit
 

@@ -281,7 +281,8 @@ def test_the_view_lists_products_with_their_rounding(compiled, kept, accuracy):
     assert accuracy.passed  # what it says of decibels comes from there
     text = str(compiled.view("quantization"))
     assert "KiB instead of 25.3 KiB: 3 by gptq" in text
-    assert "UINT4, blocks of 16" in text and "dB better" in text
+    rows = [line.split()[:4] for line in text.splitlines()]
+    assert ["dense1", "UINT4", "16", "gptq"] in rows and "sums better by" in text
     assert "2 by gptq, 1 float" in str(kept.view("quantization"))
     assert "stay float" in str(kept.view("quantization"))
 

@@ -8,8 +8,8 @@
 Of weights alone there are no thresholds; a row is a product:
 
     weights alone, 4.7 KiB instead of 25.3 KiB: 3 by gptq; outputs against the float model: ...
-    product  weights             rounding  bytes          nearest  as rounded  sums           ...
-    dense1   INT4, blocks of 16  gptq      3072 of 16384  22 dB    19 dB       6.2 dB better
+    product  weights  block  rounding    bytes  nearest  as rounded  sums better by  ...
+    dense1   INT4        16  gptq      3.0 KiB    22 dB       19 dB            6 dB
 
 Histograms are logarithmic: a bar of twice the height may count a hundred times as much.
 """
@@ -99,6 +99,7 @@ LAYERS = (
 PRODUCTS = (
     Column(key="layer", title="product", format="name"),
     Column(key="weights", title="weights"),
+    Column(key="block", title="block", format="count", hint="weights with one scale"),
     Column(key="rounding", title="rounding"),
     Column(
         key="bytes",
@@ -242,7 +243,8 @@ def _product(
         details=tuple(_product_details(blocked, knobs)),
         cells={
             "layer": row.name,
-            "weights": f"{blocked.mode}, blocks of {blocked.block}" if blocked.block else "float",
+            "weights": blocked.mode if blocked.block else "float",
+            "block": blocked.block or None,
             "rounding": blocked.rounding,
             "bytes": Cell(
                 value=blocked.size_bytes,

@@ -6,6 +6,7 @@ import numpy as np
 import onnx.parser
 import pytest
 import torch
+from onnx.reference import ReferenceEvaluator
 
 from explorer.onnx_backend import Representation
 
@@ -56,3 +57,16 @@ def test_an_infinite_position_lies_outside(mode: str, border: str):
 def test_an_infinite_position_without_a_mirror_image_is_no_error(mode: str):
     found, right = sampled(INFINITE, mode, "reflection", 1)
     np.testing.assert_allclose(found[..., 3], right[..., 3], rtol=1e-5)
+
+
+def test_an_image_without_pixels_is_all_outside():
+    """As onnx's reference has it."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[1,2,3,0] x, float[1,2,4,2] grid) => (float[1,2,2,4] y) { y = GridSample (x, grid) }
+        """
+    )
+    feeds = {"x": np.zeros((1, 2, 3, 0), np.float32), "grid": np.zeros((1, 2, 4, 2), np.float32)}
+    (found,) = Representation(model, "INTERPRETER", lambda _: None).run(feeds)
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_array_equal(found, expected)

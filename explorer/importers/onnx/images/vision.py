@@ -62,6 +62,9 @@ def grid_sample(node: Node, build: Build) -> Expr:
     mode = node.text("mode", "bilinear" if node.opset < 20 else "linear")
     border, align = node.text("padding_mode", "zeros"), bool(node.integer("align_corners", 0))
     known = x.sizes(range(2, 2 + rank), "GridSample")
+    if 0 in known:  # an image without pixels has nothing but what lies outside
+        spatial = [grid.dim(1 + axis) for axis in range(rank)]
+        return x.constant(0).astype(dtype).broadcast_to([x.dim(0), x.dim(1), *spatial])
     points = grid.reshape([grid.dim(0), -1, rank])
     taps = []
     for axis, size in enumerate(known):

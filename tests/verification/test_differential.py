@@ -45,7 +45,7 @@ def test_a_seed_is_one_model():
 
 
 def test_models_are_valid_and_their_inputs_fit():
-    for seed in range(150):
+    for seed in range(80):
         generated = made(seed)
         onnx.checker.check_model(generated.model)
         declared = {i.name: i.type.tensor_type for i in generated.model.graph.input}
@@ -61,22 +61,40 @@ def test_models_are_valid_and_their_inputs_fit():
 def test_recipes_make_the_operators_that_the_importer_knows():
     """All but those that have a reason; drawn one by one, because a seed draws few of them."""
     made: set[str] = set()
-    for recipe in RECIPES:
-        for seed in range(27):
-            opset = max(OPSETS[seed % len(OPSETS)], recipe.since)
-            draft = Draft(np.random.default_rng(seed), opset, RECIPES)
-            with suppress(NotPossible):
-                recipe.draw(draft)
-            made |= {node.op_type for node in with_inner(draft.nodes)}
     known = known_operators()
     assert len(known) > 200
+    for seed in range(27):
+        made |= drawn_of_all(seed)
+        if not known - made - set(NEVER):
+            break
     assert known - made - set(NEVER) == set()
     assert not made & set(NEVER)
 
 
+@pytest.mark.sweep
+def test_no_recipe_makes_what_is_never_made():
+    assert not set().union(*map(drawn_of_all, range(27))) & set(NEVER)
+
+
+def drawn_of_all(seed: int) -> set[str]:
+    """The operators that all recipes draw, each with this seed."""
+    found: set[str] = set()
+    for recipe in RECIPES:
+        opset = max(OPSETS[seed % len(OPSETS)], recipe.since)
+        draft = Draft(np.random.default_rng(seed), opset, RECIPES)
+        with suppress(NotPossible):
+            recipe.draw(draft)
+        found |= {node.op_type for node in with_inner(draft.nodes)}
+    return found
+
+
 def test_models_have_all_types():
-    seen = {dtype for seed in range(600) for _, dtype in made(seed).types()}
-    assert seen >= {*TYPES, *STORED}
+    missing = {*TYPES, *STORED}
+    for seed in range(600):
+        missing -= {dtype for _, dtype in made(seed).types()}
+        if not missing:
+            break
+    assert not missing
 
 
 def test_a_graph_inside_reads_what_is_outside():
@@ -98,34 +116,45 @@ def test_most_models_run_in_onnxruntime():
     assert rejected < 5
 
 
-def test_the_interpreter_agrees_with_onnxruntime():
-    answers = [compare_seed(seed, ("INTERPRETER",), open_here) for seed in range(40000, 40200)]
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(40000, 40200, 40))
+def test_the_interpreter_agrees_with_onnxruntime(first: int):
+    seeds = range(first, first + 40)
+    answers = [compare_seed(seed, ("INTERPRETER",), open_here) for seed in seeds]
     assert [a for a in answers if a["status"] in DEFECTS] == []
-    assert sum(a["status"] == "agreed" for a in answers) > 170
+    assert sum(a["status"] == "agreed" for a in answers) > 30
     tried = Tried.of(answers)
-    assert len(tried.operators) > 120
-    assert len(tried.counts) > 300
+    assert len(tried.operators) > 60
+    assert len(tried.counts) > 100
 
 
-def test_interpreter_and_c_agree_on_a_few_models():
-    answers = [compare_seed(seed, ("INTERPRETER", "CPU"), open_here) for seed in range(1000, 1010)]
-    assert [a for a in answers if a["status"] in DEFECTS] == []
-    assert sum(a["status"] == "agreed" for a in answers) > 5
+def test_interpreter_and_c_agree_on_a_plain_model():
+    assert compare_seed(plain_seed(), ("INTERPRETER", "CPU"), open_here)["status"] == "agreed"
 
 
 @pytest.mark.slow
 @pytest.mark.sweep
-def test_interpreter_and_c_agree_with_onnxruntime():
-    answers = [compare_seed(seed, ("INTERPRETER", "CPU"), open_here) for seed in range(1000, 1040)]
+@pytest.mark.parametrize("first", range(1000, 1040, 10))
+def test_interpreter_and_c_agree_with_onnxruntime(first: int):
+    seeds = range(first, first + 10)
+    answers = [compare_seed(seed, ("INTERPRETER", "CPU"), open_here) for seed in seeds]
     assert [a for a in answers if a["status"] in DEFECTS] == []
-    assert sum(a["status"] == "agreed" for a in answers) > 30
+    assert sum(a["status"] == "agreed" for a in answers) > 5
+
+
+@pytest.mark.opencl
+def test_opencl_agrees_on_a_plain_model(opencl_device_record):
+    assert compare_seed(plain_seed(), ("OPENCL",), open_here)["status"] == "agreed"
 
 
 @pytest.mark.opencl
 @pytest.mark.slow
-def test_opencl_agrees_with_onnxruntime(opencl_device_record):
-    answers = [compare_seed(seed, ("OPENCL",), open_here) for seed in range(1040, 1052)]
+@pytest.mark.sweep
+@pytest.mark.parametrize("first", range(1040, 1052, 4))
+def test_opencl_agrees_with_onnxruntime(first: int, opencl_device_record):
+    answers = [compare_seed(seed, ("OPENCL",), open_here) for seed in range(first, first + 4)]
     assert [a for a in answers if a["status"] in DEFECTS] == []
+    assert any(a["status"] == "agreed" for a in answers)
 
 
 PLAIN = {"Add", "Concat", "Max", "Min", "Mul", "Relu", "Reshape", "Sub", "Transpose"}

@@ -10,7 +10,7 @@ from explorer.views.catalog.report import report_page, report_text
 def test_a_report_has_all_that_is_known(trace: Trace):
     text = report_text(trace)
     heads = [line for line in text.splitlines() if line.startswith("#")]
-    parts = ["insights", "Passes", "Memory", "kernels", "Profile", "Accuracy"]
+    parts = ["insights", "Passes", "Memory", "Kernels", "Profile", "Accuracy"]
     found = [line for line in heads if line.startswith("## ")]
     assert all(part in line for part, line in zip(parts, found, strict=True))
     for step in trace.passes:
@@ -23,7 +23,7 @@ def test_a_report_has_all_that_is_known(trace: Trace):
 
 def test_a_report_of_an_unfinished_compilation_leaves_parts_out(trace: Trace):
     bare = replace(trace, memory=None, kernels=(), program=None, accuracy=None, profile=None)
-    assert "## kernels" not in report_text(bare)
+    assert "## Kernels" not in report_text(bare)
     assert "not compared with the source model" in report_text(bare)
 
 
@@ -33,7 +33,7 @@ def test_a_report_page_stands_alone(trace: Trace):
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
     assert '<meta name="color-scheme" content="light dark">' in page
-    for title in ("Memory", "kernels", "Profile", "Accuracy against onnxruntime on cpu"):
+    for title in ("Memory", "Kernels", "Profile", "Accuracy against onnxruntime on cpu"):
         assert f">{title}<" in page
     for kernel in trace.kernels:
         assert f">{kernel.name}<" in page

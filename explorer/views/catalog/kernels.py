@@ -30,7 +30,7 @@ def kernels(trace: Trace, index: int = -1) -> Specification:
     )
     chain = None if trace.program is None else trace.program.chain
     return Specification(
-        title="kernels", subtitle="" if chain is None else chain.reason, parts=(table,)
+        title="Kernels", subtitle="" if chain is None else chain.reason, parts=(table,)
     )
 
 

@@ -243,7 +243,7 @@ def _product(
         details=tuple(_product_details(blocked, knobs)),
         cells={
             "layer": row.name,
-            "weights": blocked.mode if blocked.block else "float",
+            "weights": blocked.mode if blocked.block else "stay float",
             "block": blocked.block or None,
             "rounding": blocked.rounding,
             "bytes": Cell(

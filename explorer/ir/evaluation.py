@@ -303,7 +303,10 @@ class _Run:
         results = self.cache.results.get(key)
         if results is None:
             made = self._evaluate(op, [a for a, _ in operands])
-            results = tuple(self.cache.known(array)[0] for array in made)
+            try:  # an array that repeats its elements takes its whole size only here
+                results = tuple(self.cache.known(array)[0] for array in made)
+            except MemoryError as error:
+                raise _too_large(op, [a for a, _ in operands]) from error
             self.cache.runs += 1
             self.cache.results[key] = results
         else:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.errors import InputError, PassError
+from explorer.ir import evaluation
 from explorer.ir.evaluation import (
     EvaluationCache,
     entry_function,
@@ -332,6 +333,22 @@ def test_an_operation_that_needs_too_much_memory_is_named(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(BinaryOp, "evaluate", evaluate_without_memory)
+    with pytest.raises(PassError, match="b of 4 float32, 4 float32 needs more memory than"):
+        evaluate(CHAIN, {"x": X}, arrays={"k": np.ones(4, np.float32)})
+
+
+def test_a_result_that_repeats_its_elements_may_need_too_much_memory(monkeypatch):
+    """Its elements are written out after the operation was executed."""
+    contents = evaluation._contents
+
+    def contents_without_memory(array):
+        if array.strides == (0,):
+            raise MemoryError
+        return contents(array)
+
+    monkeypatch.setattr(evaluation, "_contents", contents_without_memory)
+    repeated = np.broadcast_to(np.float32(1), (4,))
+    monkeypatch.setattr(BinaryOp, "evaluate", lambda self, *operands: (repeated,))
     with pytest.raises(PassError, match="b of 4 float32, 4 float32 needs more memory than"):
         evaluate(CHAIN, {"x": X}, arrays={"k": np.ones(4, np.float32)})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from explorer.backends import backend_of
 from explorer.processor import core_count, processor_name
-from explorer.runtime.measuring import Measurement, kept_measurement, measure_core
+from explorer.runtime.measuring import Measurement, saved_measurement, measure_core
 from explorer.targets import load_target
 
 
@@ -26,7 +26,7 @@ def here() -> Processor:
     """This machine's, measured now where `explorer devices --measure` has not done so."""
     target = load_target("cpu")
     core = backend_of(target).core(target)
-    measured = kept_measurement() or measure_core(core.core.vector_registers)
+    measured = saved_measurement() or measure_core(core.core.vector_registers)
     name = f"{processor_name()} ({core.family.name}), {core_count()} processors, "
     return Processor(f"{name}vectors of {measured.vector_floats} float32", measured)
 

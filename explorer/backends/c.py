@@ -16,11 +16,11 @@ from explorer.errors import BuildError
 from explorer.processor import lanes_of
 from explorer.runtime.cache.c_programs import library_key, try_library
 from explorer.runtime.cache.environment import compiler_on_disk
-from explorer.runtime.cache.languages import KeptLanguage
+from explorer.runtime.cache.languages import SavedLanguage
 from explorer.runtime.compilers import compiler_for, find_compiler
 from explorer.runtime.core_at_hand import features_at_hand
+from explorer.runtime.loading import lookup_of
 from explorer.runtime.native.program import NativeProgram
-from explorer.runtime.starting import lookup_of
 
 if TYPE_CHECKING:
     from explorer.kernels.program.build import BuiltProgram
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from explorer.results import Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
-    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
@@ -58,7 +58,7 @@ class CBackend(Backend):
     runs_snapshots = True
     builds_libraries = True
     isolates = True
-    kept = KeptLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
+    kept = SavedLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
 
     def devices(self, time_limit_seconds: float) -> list[DeviceRecord]:
         from explorer.runtime.devices import examine_processor
@@ -119,7 +119,7 @@ class CBackend(Backend):
             cache=opening.cache,
         )
 
-    def open_kept(self, found: Startable, opening: Opening) -> Executable:
+    def load_saved(self, found: Startable, opening: Opening) -> Executable:
         started = time.perf_counter()
         executable = NativeProgram(
             found.kept.program,

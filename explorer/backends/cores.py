@@ -20,7 +20,7 @@ from explorer.processor import (
     recognized_by,
 )
 from explorer.runtime.core_at_hand import SETTING, core_at_hand, features_at_hand
-from explorer.runtime.measuring import kept_measurement, measured_core_at_hand
+from explorer.runtime.measuring import measured_core_at_hand, saved_measurement
 from explorer.targets import Target
 from explorer.targets.core_families import KnownCore, core_family, describe_core, family_of
 
@@ -59,6 +59,6 @@ def cost_machine_of(
 
     One that was measured goes before the one that the system tells, which may be the least.
     """
-    measured = kept_measurement()
+    measured = saved_measurement()
     clock = target.clock_hz or (measured.clock_hz if measured else clock_hz())
     return cost_machine(core.core, core.caches, {}, vector_floats, clock, threads)

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from explorer.runtime.assembly import KernelAssembly
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
-    from explorer.runtime.cache.kept import Startable
-    from explorer.runtime.cache.languages import KeptLanguage
+    from explorer.runtime.cache.languages import SavedLanguage
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
     from explorer.targets import Target
     from explorer.targets.capabilities import Capabilities
     from explorer.targets.core_families import KnownCore
+
+FORMER_METHODS = {"beside": "companion", "open_kept": "load_saved"}
 
 
 class Backend(Protocol):
@@ -63,7 +65,7 @@ class Backend(Protocol):
     runs_loops: bool = True
     """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
 
-    kept: KeptLanguage | None = None
+    kept: SavedLanguage | None = None
     """How finished programs are kept; None where they are not."""
 
     # -- devices -----------------------------------------------------------------------------
@@ -135,11 +137,11 @@ class Backend(Protocol):
         return Companion()
 
     def __init_subclass__(cls) -> None:
-        """Backends of other packages may still define `companion` by its former name."""
+        """Backends of other packages may still define methods by their former names."""
         super().__init_subclass__()
-        if former := vars(cls).get("beside"):
-            warn_renamed(f"{cls.__name__}.beside", "companion")
-            cls.companion = former
+        for former in FORMER_METHODS.keys() & vars(cls).keys():
+            warn_renamed(f"{cls.__name__}.{former}", FORMER_METHODS[former])
+            setattr(cls, FORMER_METHODS[former], vars(cls)[former])
 
     @abstractmethod
     def machine(self, target: Target, device: DeviceRecord | None, lanes: int) -> Machine:
@@ -201,7 +203,7 @@ class Backend(Protocol):
         """The program on its device; the caller closes it."""
         ...
 
-    def open_kept(self, found: Startable, opening: Opening) -> Executable:
+    def load_saved(self, found: Startable, opening: Opening) -> Executable:
         """The same of a finished program that was kept; only for what the cache keeps."""
         raise DeviceError(f"programs of the backend {self.name} are not kept")
 

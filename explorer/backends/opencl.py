@@ -13,7 +13,7 @@ from explorer.backends.interface import Backend
 from explorer.backends.records import MeasuredOn, Opening
 from explorer.errors import InputError
 from explorer.runtime.cache.environment import opencl_identity
-from explorer.runtime.cache.languages import KeptLanguage
+from explorer.runtime.cache.languages import SavedLanguage
 from explorer.runtime.cache.weights import MappedWeights
 from explorer.runtime.core_at_hand import core_at_hand
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
-    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.runtime.devices import DeviceRecord
     from explorer.runtime.executable import Executable
     from explorer.runtime.profiles import Peaks
@@ -41,7 +41,7 @@ class OpenCLBackend(Backend):
     name = "opencl"
     title = "OpenCL C"
     suffix = "cl"
-    kept = KeptLanguage(own={"device": opencl_identity}, needs_source=True)
+    kept = SavedLanguage(own={"device": opencl_identity}, needs_source=True)
 
     def capabilities(self, target: Target, lanes: int) -> Capabilities:
         from explorer.targets.capabilities import Capabilities
@@ -133,7 +133,7 @@ class OpenCLBackend(Backend):
             cache=opening.cache,
         )
 
-    def open_kept(self, found: Startable, opening: Opening) -> Executable:
+    def load_saved(self, found: Startable, opening: Opening) -> Executable:
         _refuse_affinity(opening)
         from explorer.runtime.opencl.program import OpenCLProgram
 

@@ -26,9 +26,9 @@ from explorer.files import check_output, write_file
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
-    from explorer.results.runs.kept import KeptProgram
+    from explorer.results.runs.saved_program import SavedProgram
     from explorer.runtime.cache import Missed, ProgramCache
-    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.session import ModelSource
 
 SUMMARY = "list, explain, verify, prune and export compiled programs"
@@ -79,12 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from explorer.backends.starting import kept_programs
+    from explorer.backends.loading import saved_programs
     from explorer.runtime.cache.tuned import TunedStore
 
     cache = _cache(arguments)
     entries = cache.entries()
-    kept = kept_programs(cache).programs()
+    kept = saved_programs(cache).programs()
     tuned = TunedStore(cache.folder).entries()
     if arguments.json:
         print_json(
@@ -134,7 +134,7 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def described(path: Path, kept: KeptProgram) -> dict[str, object]:
+def described(path: Path, kept: SavedProgram) -> dict[str, object]:
     """A finished program as JSON has it, without its launches."""
     return {
         "path": str(path),
@@ -159,7 +159,7 @@ def shown_size(lowest: int, highest: int) -> str:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from explorer.runtime.cache import FoundEntry
-    from explorer.runtime.cache.kept import Startable
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.session import ModelSource
 
     cache = _cache(arguments)
@@ -237,13 +237,13 @@ def _compiled(arguments: argparse.Namespace, source: ModelSource) -> Compilation
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from explorer.backends.starting import kept_programs
-    from explorer.runtime.cache.kept import drop
+    from explorer.backends.loading import saved_programs
+    from explorer.runtime.cache.saved_programs import drop
     from explorer.runtime.cache.tuned import TunedStore
 
     cache = _cache(arguments)
     tuned = TunedStore(cache.folder)
-    kept = kept_programs(cache)
+    kept = saved_programs(cache)
     of_entries = cache.verify()
     wrong = {**of_entries, **kept.verify(), **tuned.verify()}
     if arguments.repair:
@@ -260,11 +260,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _prune(arguments: argparse.Namespace) -> int:
-    from explorer.backends.starting import kept_programs
+    from explorer.backends.loading import saved_programs
 
     cache = _cache(arguments)
     dropped = cache.prune(arguments.most)
-    stay = len(cache.entries()) + len(kept_programs(cache).programs())
+    stay = len(cache.entries()) + len(saved_programs(cache).programs())
     print_lines([f"{len(dropped)} dropped, {stay} stay"])
     return 0
 

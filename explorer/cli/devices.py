@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.backends import backend_of
-    from explorer.runtime.measuring import kept_measurement
+    from explorer.runtime.measuring import saved_measurement
     from explorer.targets import load_target
     from explorer.views.numbers import format_bytes
     from explorer.views.parts.plain import columns
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = load_target(arguments.target)
     if arguments.measure:
         measure(backend_of(target).core(target))
-    measured = kept_measurement()
+    measured = saved_measurement()
     core = backend_of(target).core(target)
     devices = explorer.devices()
     if arguments.json:

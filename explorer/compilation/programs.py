@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from explorer.backends.starting import kept_programs
+from explorer.backends.loading import saved_programs
 from explorer.errors import BuildError
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.bundles import ShippedProgram, bundle_of
@@ -49,9 +49,9 @@ def bundle_for(
 
 def finished_for(compilation: Compiled, request: ProgramRequest) -> ShippedProgram | str:
     """The finished program that was compiled for a request; or why it cannot be kept."""
-    from explorer.compilation.keeping import finished
+    from explorer.compilation.saving_programs import finished
 
-    found = finished(compilation, request, kept_programs(_built(compilation)), {}, 0.0)
+    found = finished(compilation, request, saved_programs(_built(compilation)), {}, 0.0)
     if isinstance(found, str):
         return found
     kept, weights = found

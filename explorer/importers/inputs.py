@@ -19,7 +19,7 @@ from explorer.results.names import near_name
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
     from explorer.importers.model import SourceValue
-    from explorer.results.runs.kept import ModelInput, ModelInterface
+    from explorer.results.runs.saved_program import ModelInput, ModelInterface
 
 Arrays = dict[str, np.ndarray]
 

@@ -12,10 +12,10 @@ session.py decides between them; source.py is the model, read only when it has t
 
 from explorer.results import SessionCall
 from explorer.session.fallback import Fallback
+from explorer.session.loading import Started, start
 from explorer.session.session import MODES, Session
 from explorer.session.signatures import Signature
 from explorer.session.source import ModelSource
-from explorer.session.starting import Started, start
 
 __all__ = [
     "MODES",

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from explorer.errors import InputError
-from explorer.results.runs.kept import ModelInput
+from explorer.results.runs.saved_program import ModelInput
 
 Range = tuple[int, int]
 """The least and the largest size of a bucket."""

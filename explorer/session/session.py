@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 
 from explorer.backends import backend_named
-from explorer.backends.starting import open_kept
+from explorer.backends.loading import load_saved
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.kept import NEVER, Startable
 from explorer.runtime.cache.requests import sizes_of
+from explorer.runtime.cache.saved_programs import NEVER, Startable
 from explorer.runtime.executable import Executable
 from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
@@ -371,7 +371,7 @@ class Session(Closing):
         compile_for = compiler_for_sizes(
             self._source, self.target, dimensions, self._options, self._cache, *how
         )
-        executable = open_kept(found, self._cache, *how, compile_for)
+        executable = load_saved(found, self._cache, *how, compile_for)
         names = [fixed.name for fixed in found.kept.contents]
         return LoadedProgram(
             Signature.of(given, names, ranges),
@@ -383,7 +383,7 @@ class Session(Closing):
 
     def _compile(self, given: Inputs) -> LoadedProgram:
         from explorer.compilation import compile_model
-        from explorer.compilation.keeping import keep
+        from explorer.compilation.saving_programs import keep
         from explorer.ir.evaluation import entry_function, specialized_inputs
 
         for prepare in self.on_compiling:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.backends.starting import kept_programs
+from explorer.backends.loading import saved_programs
 from explorer.errors import ModelError
 from explorer.files import ModelFiles, ModelPath
-from explorer.results.runs.kept import ModelInterface
+from explorer.results.runs.saved_program import ModelInterface
 from explorer.runtime.cache import ProgramCache, default_cache
 from explorer.runtime.cache.requests import ProgramRequest, request_of, varied
 from explorer.runtime.element_types import know_element_types
@@ -41,7 +41,7 @@ class ModelSource:
         self._given = model
         self._lock = threading.Lock()
         self._model: SourceModel | None = None
-        self.kept = kept_programs(cache)
+        self.kept = saved_programs(cache)
         found = request_of(model, target, options)
         self.request = found if isinstance(found, ProgramRequest) else None
         self.undigested = "" if isinstance(found, ProgramRequest) else found.reason
@@ -82,7 +82,7 @@ class ModelSource:
         return model
 
     def _interface_of_model(self) -> ModelInterface:
-        from explorer.compilation.keeping import plain_interface
+        from explorer.compilation.saving_programs import plain_interface
 
         return plain_interface(self.model)
 

@@ -10,10 +10,10 @@ import pytest
 
 import explorer
 from explorer.backends import backend_named, backend_of
-from explorer.backends.starting import kept_programs
+from explorer.backends.loading import saved_programs
 from explorer.importers import SourceModel
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.kept_files import SUFFIX, read_kept, to_bytes
+from explorer.runtime.cache.saved_program_files import SUFFIX, read_saved, to_bytes
 from explorer.targets import Target, load_target
 
 MINE = """
@@ -39,7 +39,7 @@ def threads(monkeypatch) -> list[int | None]:
     """Of every program that generated C opens, or starts from what was kept."""
     asked: list[int | None] = []
     kind = type(backend_named("c"))
-    for name in ("open", "open_kept"):
+    for name in ("open", "load_saved"):
         original = getattr(kind, name)
 
         def spied(self: object, *arguments: Any, original: Any = original) -> Any:
@@ -77,10 +77,10 @@ def test_a_kept_program_of_no_backend_is_damaged(model: SourceModel, tmp_path, m
     path = tmp_path / "net.onnx"
     onnx.save(model.content.proto, path)
     explorer.start(path).close()
-    programs = kept_programs(ProgramCache(tmp_path / "programs"))
+    programs = saved_programs(ProgramCache(tmp_path / "programs"))
     (file,) = programs.files()
     assert file.name.endswith(SUFFIX) and programs.verify() == {}
-    kept = read_kept(file.read_bytes())
+    kept = read_saved(file.read_bytes())
     file.write_bytes(to_bytes(replace(kept, language="python")))
     assert programs.verify() == {file: "it cannot be read: language: 'python'"}
     with pytest.warns(RuntimeWarning, match="the program cache drops"):

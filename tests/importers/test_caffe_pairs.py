@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.cli import main
-from explorer.compilation import keeping
+from explorer.compilation import saving_programs
 from explorer.errors import ModelError, UnsupportedError
 from explorer.files import ModelFiles
 from explorer.runtime.cache import ProgramCache
@@ -65,7 +65,9 @@ def test_kept_programs_are_of_both_files(
     cache = ProgramCache(tmp_path / "kept")
     other = ModelFiles(pair.path, tmp_path / "other.caffemodel")
     other.weights.write_bytes(caffemodel({"y": [2 * WEIGHT, BIAS]}))
-    monkeypatch.setattr(keeping, "CLOCK_NS", 0)  # files are kept as soon as they are written
+    monkeypatch.setattr(
+        saving_programs, "CLOCK_NS", 0
+    )  # files are kept as soon as they are written
     outputs = []
     for files in (pair, other, pair):
         with ex.start(files, cache=cache) as started:

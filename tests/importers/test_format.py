@@ -18,7 +18,7 @@ from explorer.app.protocol import CompileRequest
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.cli import main
 from explorer.compilation import Compilation
-from explorer.compilation.keeping import interface_of
+from explorer.compilation.saving_programs import interface_of
 from explorer.errors import ModelError, UnsupportedError
 from explorer.importers import format as formats
 from explorer.importers.format import Format, format_of

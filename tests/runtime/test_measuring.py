@@ -14,13 +14,13 @@ from explorer.runtime.core_at_hand import SETTING, lanes_at_hand
 from explorer.runtime.measuring import (
     Measurement,
     keep,
-    kept_measurement,
     measure_core,
     measured_core,
     probes,
+    saved_measurement,
 )
-from explorer.runtime.measuring.kept import kept_file
 from explorer.runtime.measuring.load import watching
+from explorer.runtime.measuring.saved_measurements import kept_file
 from explorer.targets import load_target
 
 CLEAR = Measurement(
@@ -84,10 +84,10 @@ def test_a_measurement_is_kept_and_goes_before_the_tables(
 ):
     monkeypatch.delenv(SETTING, raising=False)  # a measurement is of the machine itself
     target = load_target("cpu")
-    assert kept_measurement() is None and known_core(target).measured == ()
+    assert saved_measurement() is None and known_core(target).measured == ()
     three = replace(CLEAR, loads=2.97, loads_of_half=2.98)
     assert keep(three).is_relative_to(empty_folder)
-    assert kept_measurement() == three
+    assert saved_measurement() == three
     core = known_core(target)
     assert core.core.load_units == 3 and "core.load_units" in core.measured
     assert cost_machine_of(core, target, 8).clock_hz == 3e9
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_none(empty_folder: Path, text: str):
     path = kept_file()
     assert path is not None
     path.write_text(text)
-    assert kept_measurement() is None
+    assert saved_measurement() is None
 
 
 def test_steal_is_told_of_the_time_in_between(tmp_path: Path):
@@ -127,4 +127,4 @@ def test_the_command_measures_keeps_and_prints(
     assert "48 GFLOP/s" not in printed and "95.0 GFLOP/s" in printed
     assert "taken away (steal) 1 %" in printed
     assert "load_units" in printed and "measured" in printed
-    assert kept_measurement() == CLEAR
+    assert saved_measurement() == CLEAR

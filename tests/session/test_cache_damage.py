@@ -17,12 +17,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from explorer.backends.starting import kept_programs
-from explorer.results.runs.kept import KeptProgram
+from explorer.backends.loading import saved_programs
+from explorer.results.runs.saved_program import SavedProgram
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.kept import Startable
-from explorer.runtime.cache.kept_files import name_of
 from explorer.runtime.cache.requests import ProgramRequest, request_of
+from explorer.runtime.cache.saved_program_files import name_of
+from explorer.runtime.cache.saved_programs import Startable
 from explorer.runtime.cache.weights import MappedWeights
 from explorer.session import Session
 
@@ -149,7 +149,7 @@ class Sound:
     """A program as it was started before anything was damaged."""
 
     request: ProgramRequest
-    kept: KeptProgram
+    kept: SavedProgram
     binary: bytes
     weights: bytes
 
@@ -173,7 +173,7 @@ def kept_product(path: Path, weight: np.ndarray, cache: ProgramCache) -> Sound:
         session(np.ones((1, len(weight)), np.float32))
     request = request_of(path, "cpu", {})
     assert isinstance(request, ProgramRequest)
-    found = kept_programs(cache).find(request, ())
+    found = saved_programs(cache).find(request, ())
     assert isinstance(found, Startable)
     return Sound(request, found.kept, found.binary.payload, weights_of(found))
 
@@ -191,7 +191,7 @@ def test_no_damage_starts_another_program(place, tmp_path: Path):
         for what, path, before, damaged in damages(4, DAMAGES, place.folder):
             owners = [program for program in programs if program.is_made_of(path)]
             for program in owners or programs:
-                found = kept_programs(place.cache).find(program.request, ())
+                found = saved_programs(place.cache).find(program.request, ())
                 if isinstance(found, Startable):
                     assert program.is_equal(found), what
                 if owners and damaged != before:

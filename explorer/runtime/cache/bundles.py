@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from explorer.results.runs.kept import KeptProgram
+from explorer.results.runs.saved_program import SavedProgram
 from explorer.runtime.cache.entries import SUFFIX, Entry
-from explorer.runtime.cache.kept_files import name_of, to_bytes
+from explorer.runtime.cache.saved_program_files import name_of, to_bytes
 from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -32,7 +32,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 class ShippedProgram:
     """A finished program with its weights."""
 
-    kept: KeptProgram
+    kept: SavedProgram
     weights: np.ndarray
 
 
@@ -62,7 +62,7 @@ def bundle_of(
     return buffer.getvalue()
 
 
-def shipped_form(kept: KeptProgram, keeps_source: bool) -> KeptProgram:
+def shipped_form(kept: SavedProgram, keeps_source: bool) -> SavedProgram:
     """Without what is this machine's; without sources also without the model's own names."""
     kept = replace(kept, path="", made_at="", compile_seconds=0.0)
     if keeps_source:

@@ -20,7 +20,7 @@ from explorer.errors import BuildError, InputError
 from explorer.processor import cache_bytes
 from explorer.runtime.cache.c_programs import file_state, processor_identity
 from explorer.runtime.cache.folder import cache_folder
-from explorer.runtime.cache.languages import KeptLanguage
+from explorer.runtime.cache.languages import SavedLanguage
 from explorer.runtime.cache.sources import Sources, packages, process_start_ns, sources_of
 from explorer.runtime.cache.tuned import TunedStore
 from explorer.runtime.compilers import candidate_commands
@@ -48,7 +48,7 @@ class Circumstances:
         self._folder = folder
         self._known: dict[str, str] = {}
 
-    def current(self, name: str, language: KeptLanguage | None = None) -> str:
+    def current(self, name: str, language: SavedLanguage | None = None) -> str:
         """The text of one, perhaps of a language's own. Raises `DeviceError` where there is no
         device."""
         if name not in self._known:
@@ -56,7 +56,7 @@ class Circumstances:
             self._known[name] = own[name]() if name in own else self._looked_up(name)
         return self._known[name]
 
-    def of_language(self, language: KeptLanguage) -> tuple[tuple[str, str], ...]:
+    def of_language(self, language: SavedLanguage) -> tuple[tuple[str, str], ...]:
         return tuple((name, self.current(name, language)) for name in language.circumstances)
 
     @cached_property

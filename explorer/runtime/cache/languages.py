@@ -16,7 +16,7 @@ OF_ALL = ("explorer", "packages", "tuned schedules", "processor")
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptLanguage:
+class SavedLanguage:
     own: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     """Circumstances of this language alone: each says how it is now, `place (details)`."""
     try_binary: Callable[[Entry], str] | None = None
@@ -30,5 +30,5 @@ class KeptLanguage:
         return (*OF_ALL, *self.own)
 
 
-KeptLanguages = Callable[[str], KeptLanguage | None]
+KeptLanguages = Callable[[str], SavedLanguage | None]
 """By name; None for a language of which nothing is kept."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from explorer.errors import ModelError
 from explorer.files import ModelFiles
-from explorer.results.runs.kept import ModelInterface
+from explorer.results.runs.saved_program import ModelInterface
 from explorer.runtime.cache.digests import digest_of_file, digest_of_files
 from explorer.runtime.cache.keys import digest_of
 

@@ -53,7 +53,7 @@ MAX_COMPARED = 200
 TRIED_SUFFIX = ".tried"
 MAX_MARK_BYTES = 1 << 16
 PRUNED = (SUFFIX, ".kept", ".weights")
-"""What counts for the limit, by suffix: see `kept_files` and `weights`."""
+"""What counts for the limit, by suffix: see `saved_program_files` and `weights`."""
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,22 @@
 
 probes.py   the program in C that measures
 figures.py  what it found, and which of it is clear enough to be believed
-kept.py     a file per processor in the user's cache folder
+saved_measurements.py  a file per processor in the user's cache folder
 load.py     how much of the time the machine was taken away, or busy with something else
 """
 
 from explorer.runtime.measuring.figures import Measurement, measured_core
-from explorer.runtime.measuring.kept import keep, kept_measurement, measured_core_at_hand
 from explorer.runtime.measuring.probes import measure_core
+from explorer.runtime.measuring.saved_measurements import (
+    keep,
+    measured_core_at_hand,
+    saved_measurement,
+)
 
 __all__ = [
     "Measurement",
     "keep",
-    "kept_measurement",
+    "saved_measurement",
     "measure_core",
     "measured_core",
     "measured_core_at_hand",

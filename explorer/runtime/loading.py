@@ -1,9 +1,9 @@
-"""What starting a finished program takes, whatever it runs on."""
+"""What loading a saved program takes, on any device."""
 
 from __future__ import annotations
 
 from explorer.results import ProgramLookup
-from explorer.runtime.cache.kept import Startable
+from explorer.runtime.cache.saved_programs import Startable
 
 
 def lookup_of(found: Startable, seconds: float) -> ProgramLookup:

@@ -1,10 +1,10 @@
-"""One finished program in one file: a seal over JSON.
+"""One saved program in one file: a seal over JSON.
 
     explorer kept program 1\\n
     <SHA-256 of all that follows, 64 hexadecimal digits>\\n
     {"model": {...}, "sizes": ..., "circumstances": ..., "program": {...}, "binary": ..., ...}
 
-The schema is `results.runs.kept.KeptProgram`; reading checks every field of it. Texts are left
+The schema is `results.runs.kept.SavedProgram`; reading checks every field of it. Texts are left
 out: the kernels' source lies with the binary.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from explorer.files import sealed, unsealed
 from explorer.results.encoding import from_json, to_json
 from explorer.results.program import Program
-from explorer.results.runs.kept import KeptProgram
+from explorer.results.runs.saved_program import SavedProgram
 from explorer.results.source import SourceText
 from explorer.runtime.cache.entries import Entry
 from explorer.runtime.cache.keys import digest_of
@@ -37,19 +37,19 @@ class DamagedProgram(Exception):
     """The file is not what was written; the text says how."""
 
 
-def name_of(kept: KeptProgram) -> str:
+def name_of(kept: SavedProgram) -> str:
     """`MODEL-ASKED-REST.kept`: what was asked is a prefix, as `ProgramRequest.prefix` has it."""
     request = ProgramRequest(kept.model.digest, Path(kept.path), kept.target, kept.options)
     rest = json.dumps([to_json(kept.contents), to_json(kept.circumstances)])
     return f"{request.prefix(kept.sizes)}{digest_of(rest.encode())[:SHORT]}{SUFFIX}"
 
 
-def to_bytes(kept: KeptProgram) -> bytes:
+def to_bytes(kept: SavedProgram) -> bytes:
     body = json.dumps(to_json(kept), sort_keys=True, separators=(",", ":")).encode()
     return sealed(MAGIC, body)
 
 
-def read_kept(content: bytes) -> KeptProgram:
+def read_saved(content: bytes) -> SavedProgram:
     """The program in a file's content. Raises `DamagedProgram`; nothing in it is executed."""
     try:
         body = unsealed(MAGIC, content, "kept program")
@@ -57,7 +57,7 @@ def read_kept(content: bytes) -> KeptProgram:
         raise DamagedProgram(str(error)) from error
     # The seal fits, yet anybody can compute one: what it holds is still checked.
     try:
-        kept = from_json(KeptProgram, json.loads(body))
+        kept = from_json(SavedProgram, json.loads(body))
         for content_of in kept.contents:
             bytes.fromhex(content_of.content or "")
         for digest in (*kept.binaries, kept.binary, kept.weights, kept.model.digest):
@@ -71,7 +71,7 @@ def read_kept(content: bytes) -> KeptProgram:
     return kept
 
 
-def check_parts(kept: KeptProgram) -> None:
+def check_parts(kept: SavedProgram) -> None:
     """ValueError where parts are not the program's, or weights lie outside of their block."""
     if [part.function for part in kept.parts] != [part.function for part in kept.program.parts]:
         raise ValueError("parts: they are not those of the program")
@@ -111,14 +111,14 @@ def without_text(program: Program) -> Program:
     return replace(program, kernels=kernels, parts=parts, source=source)
 
 
-def with_text(kept: KeptProgram, binary: Entry) -> KeptProgram:
+def with_text(kept: SavedProgram, binary: Entry) -> SavedProgram:
     """With the source that lies with the binary; its lines belong to nothing any more."""
     lines = tuple(binary.source.removesuffix("\n").split("\n")) if binary.source else ()
     source = SourceText(kept.language, lines, ((),) * len(lines))
     return replace(kept, program=replace(kept.program, source=source))
 
 
-def fits_contents(kept: KeptProgram, inputs: Mapping[str, np.ndarray]) -> bool:
+def fits_contents(kept: SavedProgram, inputs: Mapping[str, np.ndarray]) -> bool:
     """Whether inputs that decide a shape hold what the program was made for; where it was made
     without contents, whether there are none to compare."""
     for fixed in kept.contents:

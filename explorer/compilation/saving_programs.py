@@ -1,4 +1,4 @@
-"""What was compiled is kept finished, so that it starts without compiling the next time.
+"""Saving compiled programs, so that they start without compiling the next time.
 
 request = request_of(path, "cpu", options)       before the file is read
 model = load(path)
@@ -17,18 +17,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from explorer.backends.starting import kept_programs
-from explorer.compilation.kept_parts import kept_parts
+from explorer.backends.loading import saved_programs
+from explorer.compilation.saved_parts import saved_parts
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, files_of
 from explorer.importers.model import is_batch, symbolic_dimensions
 from explorer.ir.evaluation import entry_function, specialized_inputs
-from explorer.results.runs.kept import FixedContent, KeptProgram, ModelInput, ModelInterface
+from explorer.results.runs.saved_program import (
+    FixedContent,
+    ModelInput,
+    ModelInterface,
+    SavedProgram,
+)
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.digests import digest_of_file
-from explorer.runtime.cache.kept import KeptPrograms
-from explorer.runtime.cache.kept_files import without_text
 from explorer.runtime.cache.requests import ProgramRequest, Sizes, preview_of
+from explorer.runtime.cache.saved_program_files import without_text
+from explorer.runtime.cache.saved_programs import SavedPrograms
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -51,7 +56,7 @@ def keep(
     `inputs`: what the program was compiled for, where contents decided shapes. `seconds`: that
     compiling took.
     """
-    programs = kept_programs(cache)
+    programs = saved_programs(cache)
     try:
         kept = finished(compilation, request, programs, inputs or {}, seconds)
     except (ExplorerError, OSError, EOFError, ValueError) as error:
@@ -64,10 +69,10 @@ def keep(
 def finished(
     compilation: Compiled,
     request: ProgramRequest,
-    programs: KeptPrograms,
+    programs: SavedPrograms,
     inputs: Mapping[str, np.ndarray],
     seconds: float,
-) -> tuple[KeptProgram, np.ndarray] | str:
+) -> tuple[SavedProgram, np.ndarray] | str:
     """The program as it is kept, but for its weights' digest, and these; or why it cannot be."""
     model = compilation.model
     if request.has_changed:
@@ -86,8 +91,8 @@ def finished(
     if contents is None:
         return "an input that decides a shape is too large to be kept"
     binaries = [key.digest() for key in keys.values()]
-    of_parts = kept_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
-    kept = KeptProgram(
+    of_parts = saved_parts(compilation.built, {name: k.digest() for name, k in keys.items()})
+    kept = SavedProgram(
         model=interface_of(model, request),
         path=str(request.path),
         target=request.target,

@@ -1,11 +1,11 @@
-"""Finished programs, kept beside their binaries: found again they start without compiling.
+"""Saved programs, next to their binaries in the cache: they start without compiling.
 
-    programs = kept_programs(cache)
+    programs = saved_programs(cache)
     programs.interface(request)                 the model's inputs, where a program of it is kept
     programs.find(request, sizes, inputs)       Startable(kept, binary, weights, tier) | Missed
     programs.store(kept, weights)
 
-    MODEL-ASKED-REST.kept      see `kept_files`; what was asked is in the name
+    MODEL-ASKED-REST.kept      see `saved_program_files`; what was asked is in the name
     DIGEST.weights             its packed weights
     DIGEST.program             its binary, an entry of the program cache
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from explorer.errors import ExplorerError
 from explorer.files import write_whole
-from explorer.results.runs.kept import KeptPart, KeptProgram, ModelInterface
+from explorer.results.runs.saved_program import ModelInterface, SavedPart, SavedProgram
 from explorer.runtime.cache.digests import (
     digest_of_array,
     digest_of_descriptor,
@@ -40,18 +40,18 @@ from explorer.runtime.cache.environment import (
     difference,
 )
 from explorer.runtime.cache.files import open_private, read_private
-from explorer.runtime.cache.kept_files import (
+from explorer.runtime.cache.languages import KeptLanguages, SavedLanguage
+from explorer.runtime.cache.requests import SHORT, ProgramRequest, Sizes
+from explorer.runtime.cache.saved_program_files import (
     MAX_BYTES,
     SUFFIX,
     DamagedProgram,
     fits_contents,
     name_of,
-    read_kept,
+    read_saved,
     to_bytes,
     with_text,
 )
-from explorer.runtime.cache.languages import KeptLanguage, KeptLanguages
-from explorer.runtime.cache.requests import SHORT, ProgramRequest, Sizes
 from explorer.runtime.cache.store import Missed, ProgramCache
 from explorer.runtime.cache.weights import SUFFIX as WEIGHTS_SUFFIX
 from explorer.runtime.cache.weights import (
@@ -73,7 +73,7 @@ _DAMAGE = (OSError, zipfile.BadZipFile, DamagedProgram, DamagedWeights, EOFError
 class Startable:
     """A finished program with all that belongs to it."""
 
-    kept: KeptProgram
+    kept: SavedProgram
     binary: Entry | None
     """Of a program that is one; parts have theirs in `others`."""
     weights: np.ndarray | MappedWeights
@@ -87,7 +87,7 @@ class Startable:
         """All weights as bytes."""
         return self.weights.array if isinstance(self.weights, MappedWeights) else self.weights
 
-    def parts(self) -> Iterator[tuple[KeptPart, Startable | None]]:
+    def parts(self) -> Iterator[tuple[SavedPart, Startable | None]]:
         """Every part with what starts it; None for the host's, which has no binary."""
         for part, of_program in zip(self.kept.parts, self.kept.program.parts, strict=True):
             program = of_program.program
@@ -100,15 +100,15 @@ class Startable:
             yield part, Startable(with_text(kept, entry), entry, own, self.tier)
 
 
-class KeptPrograms:
+class SavedPrograms:
     """Those of a program cache: in its folder, and in what was shipped."""
 
     def __init__(self, cache: ProgramCache, languages: KeptLanguages) -> None:
-        """`languages`: those of the backends, see `explorer.backends.starting.kept_programs`."""
+        """`languages`: those of the backends, see `explorer.backends.loading.saved_programs`."""
         self.cache = cache
         self._languages = languages
         self.circumstances = Circumstances(cache.folder)
-        self._read: dict[Path, tuple[tuple[int, int], KeptProgram]] = {}
+        self._read: dict[Path, tuple[tuple[int, int], SavedProgram]] = {}
         """What this object has read, by path, with inode and size then."""
         self._troubles: list[str] = []
         """Damage that was met since the last miss was explained."""
@@ -149,7 +149,7 @@ class KeptPrograms:
         self._troubles.clear()
         return Missed("; ".join(dict.fromkeys(reasons)) or self._reason(request))
 
-    def _with_parts(self, kept: KeptProgram, tier: str) -> Startable | Missed:
+    def _with_parts(self, kept: SavedProgram, tier: str) -> Startable | Missed:
         """The program with its binary and weights, or which of them cannot be used."""
         language = self._language(kept)
         entries: dict[str, Entry] = {}
@@ -175,7 +175,7 @@ class KeptPrograms:
         (binary,) = entries.values()
         return Startable(with_text(kept, binary), binary, weights, tier)
 
-    def _weights(self, kept: KeptProgram, tier: str) -> np.ndarray | MappedWeights:
+    def _weights(self, kept: SavedProgram, tier: str) -> np.ndarray | MappedWeights:
         size = kept.block_bytes
         if not kept.weights:
             return np.zeros(0, np.uint8)
@@ -195,7 +195,7 @@ class KeptPrograms:
             return array
         raise DamagedWeights("they were not shipped")
 
-    def _candidates(self, prefix: str) -> Iterator[tuple[KeptProgram, str]]:
+    def _candidates(self, prefix: str) -> Iterator[tuple[SavedProgram, str]]:
         """Kept programs whose names begin so, the last used first; damaged ones are dropped."""
         for path in self.files(prefix, MAX_COMPARED):
             try:
@@ -224,7 +224,7 @@ class KeptPrograms:
                 continue
             yield from ((kept, "shipped") for kept in found)
 
-    def _read_once(self, path: Path) -> KeptProgram:
+    def _read_once(self, path: Path) -> SavedProgram:
         """Files are replaced, never changed: with its inode and size the content is the same."""
         state = path.lstat()
         known = self._read.get(path)
@@ -232,13 +232,13 @@ class KeptPrograms:
             content = read_private(path, MAX_BYTES)
             if len(content) > MAX_BYTES:
                 raise DamagedProgram("it is larger than any that is kept")
-            kept = read_kept(content)
+            kept = read_saved(content)
             self._language(kept)
             known = (state.st_ino, state.st_size), kept
             self._read[path] = known
         return known[1]
 
-    def _language(self, kept: KeptProgram) -> KeptLanguage:
+    def _language(self, kept: SavedProgram) -> SavedLanguage:
         """DamagedProgram for a language of which nothing is kept."""
         language = self._languages(kept.language)
         if language is None:
@@ -247,10 +247,10 @@ class KeptPrograms:
 
     def _difference(
         self,
-        kept: KeptProgram,
+        kept: SavedProgram,
         tier: str,
         names: tuple[str, ...],
-        language: KeptLanguage | None = None,
+        language: SavedLanguage | None = None,
     ) -> str:
         """The first circumstance that is not what it was, in words; nothing where all are."""
         before = dict(kept.circumstances)
@@ -283,7 +283,7 @@ class KeptPrograms:
 
     # -- storing -----------------------------------------------------------------------------
 
-    def store(self, kept: KeptProgram, weights: np.ndarray) -> str:
+    def store(self, kept: SavedProgram, weights: np.ndarray) -> str:
         """Keeps a program in the place of those that it follows; why it is not kept, or nothing.
 
         `kept.weights` and `kept.sums` are filled in here.
@@ -308,7 +308,7 @@ class KeptPrograms:
         self.cache.make_room(written_bytes, keep=(path.stem, digest, *kept.binaries))
         return ""
 
-    def _drop_followed(self, kept: KeptProgram, place: Path) -> None:
+    def _drop_followed(self, kept: SavedProgram, place: Path) -> None:
         """Drops programs for the same request whose compiler, sources or device are no more:
         in the place of each that differs there is another one now."""
         for path in self.files(place.name[: 2 * (SHORT + 1)]):
@@ -325,7 +325,7 @@ class KeptPrograms:
         """The kept programs' files, the last used first. `most`: so many."""
         return self.cache.files(SUFFIX, prefix, most)
 
-    def programs(self) -> list[tuple[Path, KeptProgram]]:
+    def programs(self) -> list[tuple[Path, SavedProgram]]:
         """Those that can be read, the last used first; others are left to `verify`."""
         found = []
         for path in self.files():
@@ -338,7 +338,7 @@ class KeptPrograms:
         wrong: dict[Path, str] = {}
         for path in self.files():
             try:
-                kept = read_kept(read_private(path, MAX_BYTES))
+                kept = read_saved(read_private(path, MAX_BYTES))
                 self._language(kept)
                 if name_of(kept) != path.name:
                     raise DamagedProgram("it is the program of another request than its name says")
@@ -365,7 +365,7 @@ class KeptPrograms:
         return self.cache.folder
 
 
-def shipped_in(bundle: Path, prefix: str) -> Iterator[KeptProgram]:
+def shipped_in(bundle: Path, prefix: str) -> Iterator[SavedProgram]:
     """The kept programs of a bundle whose names begin so."""
     with zipfile.ZipFile(bundle) as archive:
         for name in archive.namelist():
@@ -373,7 +373,7 @@ def shipped_in(bundle: Path, prefix: str) -> Iterator[KeptProgram]:
                 continue
             if archive.getinfo(name).file_size > MAX_BYTES:
                 raise DamagedProgram("it is larger than any that is taken")
-            yield read_kept(archive.read(name))
+            yield read_saved(archive.read(name))
 
 
 def drop(path: Path) -> None:

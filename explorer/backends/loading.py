@@ -1,7 +1,7 @@
-"""A finished program that was kept, opened on its device: nothing is compiled.
+"""Loading a saved program on its device: nothing is compiled.
 
-found = kept_programs(cache).find(request, sizes)
-with open_kept(found, cache) as executable:
+found = saved_programs(cache).find(request, sizes)
+with load_saved(found, cache) as executable:
     executable.run(inputs)
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from explorer.backends import NAMES, backend_named
 from explorer.backends.records import Opening
-from explorer.runtime.cache.kept import KeptPrograms, Startable
-from explorer.runtime.cache.languages import KeptLanguage
+from explorer.runtime.cache.languages import SavedLanguage
+from explorer.runtime.cache.saved_programs import SavedPrograms, Startable
 from explorer.runtime.cache.store import ProgramCache
 from explorer.runtime.element_types import know_element_types
 from explorer.runtime.executable import Executable
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from explorer.runtime.host import CompileFor
 
 
-def kept_programs(cache: ProgramCache) -> KeptPrograms:
+def saved_programs(cache: ProgramCache) -> SavedPrograms:
     """The finished programs of a cache, of all backends that keep theirs."""
-    return KeptPrograms(cache, kept_language)
+    return SavedPrograms(cache, saved_language)
 
 
-def kept_language(name: str) -> KeptLanguage | None:
+def saved_language(name: str) -> SavedLanguage | None:
     return backend_named(name).kept if name in NAMES else None
 
 
-def open_kept(
+def load_saved(
     found: Startable,
     cache: ProgramCache,
     threads: int | None = None,
@@ -51,7 +51,7 @@ def open_kept(
     )
     backend = backend_named(kept.language)
     if not kept.parts:
-        return backend.open_kept(found, opening)
-    from explorer.backends.kept_parts import open_kept_parts
+        return backend.load_saved(found, opening)
+    from explorer.backends.saved_parts import load_saved_parts
 
-    return open_kept_parts(found, lambda part: backend.open_kept(part, opening), compile_for)
+    return load_saved_parts(found, lambda part: backend.load_saved(part, opening), compile_for)

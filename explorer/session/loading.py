@@ -1,4 +1,4 @@
-"""One program of a model, ready to run: the one that is kept, or compiled and kept now.
+"""One program of a model, ready to run: the saved one, or one that is compiled and saved now.
 
     with start("net.onnx", dimensions={"batch": 4}) as started:
         started.run({"image": images})
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from explorer.backends.starting import open_kept
+from explorer.backends.loading import load_saved
 from explorer.closing import Closing
 from explorer.results.program import Program
-from explorer.results.runs.kept import ModelInterface
+from explorer.results.runs.saved_program import ModelInterface
 from explorer.runtime.cache import ProgramCache
-from explorer.runtime.cache.kept import Startable
 from explorer.runtime.cache.requests import Sizes, sizes_of
+from explorer.runtime.cache.saved_programs import Startable
 from explorer.runtime.executable import Executable
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
@@ -103,7 +103,7 @@ def start(
             compile_for = compiler_for_sizes(
                 source, target, dimensions or {}, options, cache, threads, isolated, affinity
             )
-            executable = open_kept(found, cache, threads, isolated, affinity, compile_for)
+            executable = load_saved(found, cache, threads, isolated, affinity, compile_for)
             seconds = time.perf_counter() - begin
             return Started(
                 executable=executable,
@@ -115,7 +115,7 @@ def start(
             )
         missed = found.reason
     from explorer.compilation import compile_model
-    from explorer.compilation.keeping import keep, sizes_of_compilation
+    from explorer.compilation.saving_programs import keep, sizes_of_compilation
 
     compilation = compile_model(source.model, target, dimensions=dimensions, **options)
     executable = compilation.open(threads, isolated, affinity=affinity, cache=cache)

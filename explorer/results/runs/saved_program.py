@@ -1,4 +1,4 @@
-"""A finished program as it is kept: all that running it needs, and what it was made for.
+"""A saved program, the ahead-of-time artifact: all that running it needs, and what it was made for.
 
 The binary and the weights lie beside it under the digests that stand here.
 """
@@ -48,7 +48,7 @@ class FixedContent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptPart:
+class SavedPart:
     """How a part of a program starts, by its function's name."""
 
     function: str
@@ -61,7 +61,7 @@ class KeptPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptArray:
+class SavedArray:
     """A weight that the host reads, in the block behind those of the device."""
 
     name: str
@@ -74,7 +74,7 @@ class KeptArray:
 
 
 @dataclass(frozen=True)
-class KeptProgram:
+class SavedProgram:
     """A compiled program that can be started without compiling."""
 
     model: ModelInterface
@@ -102,9 +102,9 @@ class KeptProgram:
     compile_seconds: float
     made_at: str
     """ISO 8601, UTC."""
-    parts: tuple[KeptPart, ...] = ()
+    parts: tuple[SavedPart, ...] = ()
     """In the program's order; none where it is one."""
-    arrays: tuple[KeptArray, ...] = ()
+    arrays: tuple[SavedArray, ...] = ()
 
     @property
     def binaries(self) -> tuple[str, ...]:

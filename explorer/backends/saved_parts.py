@@ -1,4 +1,4 @@
-"""A kept program of several parts, opened: binaries on their device, the host's text interpreted.
+"""Loading a saved program of several parts: binaries on their device, the host's text interpreted.
 
 Only programs that have parts import the IR to start.
 """
@@ -23,12 +23,12 @@ from explorer.runtime.host import HostProgram
 from explorer.runtime.parts import PartsProgram
 
 if TYPE_CHECKING:
-    from explorer.results.runs.kept import KeptArray
-    from explorer.runtime.cache.kept import Startable
+    from explorer.results.runs.saved_program import SavedArray
+    from explorer.runtime.cache.saved_programs import Startable
     from explorer.runtime.host import CompileFor
 
 
-def open_kept_parts(
+def load_saved_parts(
     found: Startable,
     open_part: Callable[[Startable], Executable],
     compile_for: CompileFor | None = None,
@@ -62,6 +62,6 @@ def _host_function(name: str, text: str, weights: Weights) -> HostFunction:
     return HostFunction(functions[0], weights)
 
 
-def _array(kept: KeptArray, block: np.ndarray) -> np.ndarray:
+def _array(kept: SavedArray, block: np.ndarray) -> np.ndarray:
     data = block[kept.offset_bytes : kept.offset_bytes + kept.size_bytes].view(kept.element_type)
     return np.broadcast_to(data[0], kept.shape) if kept.is_splat else data.reshape(kept.shape)

@@ -14,13 +14,13 @@ import pytest
 from explorer.errors import ModelError
 from explorer.results import Launch, Port, Program, SourceText
 from explorer.results.program import ProgramPart
-from explorer.results.runs.kept import (
+from explorer.results.runs.saved_program import (
     FixedContent,
-    KeptArray,
-    KeptPart,
-    KeptProgram,
     ModelInput,
     ModelInterface,
+    SavedArray,
+    SavedPart,
+    SavedProgram,
 )
 from explorer.runtime.cache import digests
 from explorer.runtime.cache.digests import (
@@ -30,15 +30,15 @@ from explorer.runtime.cache.digests import (
     sums_of_array,
 )
 from explorer.runtime.cache.environment import compiler_on_disk
-from explorer.runtime.cache.kept_files import (
+from explorer.runtime.cache.requests import ProgramRequest, Undigested, request_of, sizes_of
+from explorer.runtime.cache.saved_program_files import (
     MAGIC,
     DamagedProgram,
     fits_contents,
     name_of,
-    read_kept,
+    read_saved,
     to_bytes,
 )
-from explorer.runtime.cache.requests import ProgramRequest, Undigested, request_of, sizes_of
 from explorer.runtime.cache.sources import MEMO, packages, process_start_ns, sources_of
 from explorer.runtime.cache.weights import DamagedWeights, map_weights, write_weights
 
@@ -54,7 +54,7 @@ PROGRAM = Program(
     arena_bytes=128,
     weights_bytes=64,
 )
-KEPT = KeptProgram(
+KEPT = SavedProgram(
     model=ModelInterface("net", "ab" * 32, (ModelInput("x", "float32", ("n", 4)),), (("n", 1),)),
     path="/somewhere/net.onnx",
     target="cpu",
@@ -72,7 +72,7 @@ KEPT = KeptProgram(
 )
 
 
-PART = KeptPart(function="main_host", text="func.func @main_host() {}")
+PART = SavedPart(function="main_host", text="func.func @main_host() {}")
 OF_PROGRAM = ProgramPart(
     function="main_host", device="host", inputs=(), outputs=(), program=PROGRAM, reason="loop1"
 )
@@ -80,9 +80,9 @@ ARRAY = {"name": "w", "element_type": "float32", "shape": [2], "offset_bytes": 6
 
 
 def test_what_is_written_is_read():
-    assert read_kept(to_bytes(KEPT)) == KEPT
+    assert read_saved(to_bytes(KEPT)) == KEPT
     program = replace(PROGRAM, parts=(OF_PROGRAM,))
-    array = KeptArray(
+    array = SavedArray(
         name="w",
         element_type="bfloat16",
         shape=(4, 8),
@@ -91,7 +91,7 @@ def test_what_is_written_is_read():
         is_splat=True,
     )
     parts = replace(KEPT, program=program, parts=(PART,), arrays=(array,))
-    assert read_kept(to_bytes(parts)) == parts
+    assert read_saved(to_bytes(parts)) == parts
     assert parts.block_bytes == 66
 
 
@@ -101,9 +101,9 @@ def test_every_damaged_byte_of_a_kept_program_is_noticed():
         damaged = bytearray(whole)
         damaged[place] ^= 1 + place % 255
         with pytest.raises(DamagedProgram):
-            read_kept(bytes(damaged))
+            read_saved(bytes(damaged))
         with pytest.raises(DamagedProgram):
-            read_kept(whole[:place])
+            read_saved(whole[:place])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_sealed_file_that_makes_no_sense_is_refused(change: dict[str, object])
     body = json.dumps({**json.loads(body), **change}).encode()
     seal = hashlib.sha256(body).hexdigest().encode()
     with pytest.raises(DamagedProgram, match="cannot be read"):
-        read_kept(MAGIC + seal + b"\n" + body)
+        read_saved(MAGIC + seal + b"\n" + body)
 
 
 def test_the_name_begins_with_what_was_asked():

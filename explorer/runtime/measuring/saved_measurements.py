@@ -1,4 +1,4 @@
-"""Measurements of processors, kept in the user's cache folder: one small JSON file for each.
+"""Saved measurements of processors, in the user's cache folder: one small JSON file for each.
 
     ~/.cache/explorer/cores/3f0c9a6e2d5b.json     of an `AMD EPYC 9R14` with vectors of 8 floats
 
@@ -58,7 +58,7 @@ def keep(measurement: Measurement) -> Path:
     return path
 
 
-def kept_measurement() -> Measurement | None:
+def saved_measurement() -> Measurement | None:
     """What was measured of this processor; None where nothing was."""
     path = kept_file()
     try:
@@ -70,7 +70,7 @@ def kept_measurement() -> Measurement | None:
 
 def measured_core_at_hand() -> MeasuredCore | None:
     """The same as what goes before the numbers of its family."""
-    found = kept_measurement()
+    found = saved_measurement()
     return None if found is None else measured_core(found)
 
 

@@ -4,8 +4,8 @@
     <SHA-256 of all that follows, 64 hexadecimal digits>\\n
     {"model": {...}, "sizes": ..., "circumstances": ..., "program": {...}, "binary": ..., ...}
 
-The schema is `results.runs.saved_program.SavedProgram`; reading checks every field of it. Texts are left
-out: the kernels' source lies with the binary.
+The schema is `results.runs.saved_program.SavedProgram`; reading checks every field of it.
+Texts are left out: the kernels' source lies with the binary.
 """
 
 from __future__ import annotations

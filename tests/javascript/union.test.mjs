@@ -105,6 +105,18 @@ suite("one drawing of all passes", () => {
     assert.notDeepEqual(apart.at.get("fused"), apart.at.get("conv"));
   });
 
+  test("an edge runs straight through all places that come between later", () => {
+    const history = [
+      graph("x y", "x>y"),
+      graph("x copy y", "x>copy copy>y"),
+      graph("x copy layout y", "x>copy copy>layout layout>y"),
+    ];
+    const placed = placedTogether(history);
+    const [middle] = placed.at.get("x");
+    for (const [a, b] of history.flatMap(({edges}) => edges))
+      placed.route(a, b).points.forEach((value, index) => index % 2 || assert.equal(value, middle));
+  });
+
   test("what returns keeps its place from others", () => {
     // `a` is there in the first and third pass: `b` of the second may share its place, `c` may not.
     const graphs = ["a:elementwise:S", "b:elementwise:S", "a:elementwise:S c:elementwise:S"];

@@ -119,8 +119,8 @@ function findDetours(graphs, placeOf, alive, refused) {
   const detours = new Map(),
     needed = new Set();
   for (const edge of edges.values()) {
-    const path =
-      needed.has(edge.key) || refused.has(edge.key) ? null : emptyPath(edge, below, alive);
+    const mayBend = !needed.has(edge.key) && !refused.has(edge.key);
+    const path = mayBend ? emptyPath(edge, below, alive) : null;
     if (!path) continue;
     detours.set(edge.key, path);
     below.get(edge.source).delete(edge.target);
@@ -131,10 +131,21 @@ function findDetours(graphs, placeOf, alive, refused) {
 }
 
 // A path from the edge's source to its target over at least one other place, all of them empty
-// while the edge is there; null where none is found.
-function emptyPath({source, target, life}, below, alive) {
-  const isFree = (place) => place !== source && place !== target && !(alive.get(place) & life);
-  const stack = [...below.get(source)].filter(isFree);
+// while the edge is there, and over all such places between its steps; null where none is found.
+function emptyPath(edge, below, alive, taken = new Set([edge.source, edge.target])) {
+  const path = shortPath(edge, below, alive, taken);
+  if (!path) return null;
+  for (const place of path) taken.add(place);
+  return path.flatMap((target, index) => {
+    if (!index) return [target];
+    const step = {source: path[index - 1], target, life: edge.life};
+    return (emptyPath(step, below, alive, taken) ?? path.slice(index - 1, index + 1)).slice(1);
+  });
+}
+
+function shortPath({source, target, life}, below, alive, taken) {
+  const isFree = (place) => !taken.has(place) && !(alive.get(place) & life);
+  const stack = [...(below.get(source) ?? [])].filter(isFree);
   const from = new Map(stack.map((place) => [place, source]));
   for (let step = 0; step < MOST_STEPS && stack.length; step += 1) {
     const place = stack.pop();

@@ -7,7 +7,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| \[`(\w+)`\]\(\.\./([\w/.]+)\) \|$", re.MULTILINE)
 REPLACED_FILES = {
     "beside", "kept", "kept_files", "kept_parts", "starting", "turns", "words",
-    "own_factors", "exact_factors",
+    "own_factors", "elsewhere", "remembering", "exact_factors",
 }  # fmt: skip
 """Names of files of the compiler that others took the place of (`words` of 16 bits: `int16`)."""
 ALLOWED = {"explorer/ir/patterns/words.py"}

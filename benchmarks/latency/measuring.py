@@ -34,8 +34,8 @@ from explorer.errors import DeviceError, ExplorerError, ModelError
 from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.results import TensorError
 from explorer.runtime.measuring.load import watching
-from explorer.runtime.remembering import Remembering
 from explorer.runtime.roofline import measure_gflops
+from explorer.runtime.stateful import StatefulProgram
 
 LAUNCH_REPEATS = 10
 
@@ -76,7 +76,7 @@ def _row(
         with watching() as load:
             timings = run_interleaved(sides, rounds)
         launches = executable.time(own, LAUNCH_REPEATS)
-        if isinstance(executable, Remembering):
+        if isinstance(executable, StatefulProgram):
             executable.restart()  # the reference's run begins with the first states, too
         outputs, expected = executable.run(own), runtime.run()
     errors = _errors(outputs, expected)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from explorer.backends import backend_of
 from explorer.processor import core_count, processor_name
-from explorer.runtime.measuring import Measurement, saved_measurement, measure_core
+from explorer.runtime.measuring import Measurement, measure_core, saved_measurement
 from explorer.targets import load_target
 
 

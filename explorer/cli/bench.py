@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.cli.models import VARIANT, with_weights
     from explorer.compilation.measurements.rounds import MIN_CALLS, Calls, run_interleaved
     from explorer.runtime.cache import default_cache
-    from explorer.runtime.remembering import remembering
+    from explorer.runtime.stateful import with_states
     from explorer.session import ModelSource, start
     from explorer.targets import load_target
 
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
                 )
             )
         # What a model remembers stays inside, as it does with everyone who is compared.
-        executable = remembering(started.executable, model.states)
+        executable = with_states(started.executable, model.states)
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         own = {port.name: inputs[port.name] for port in executable.program.inputs}
         ours = Calls(OURS, partial(executable.run, own))

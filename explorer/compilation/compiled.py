@@ -74,7 +74,7 @@ from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
-from explorer.runtime.remembering import remembering
+from explorer.runtime.stateful import with_states
 from explorer.targets import Target
 
 
@@ -365,7 +365,7 @@ class Compiled:
         and fewer only where it is a processor. `isolated` runs C in a process of its own.
         affinity: a processor for each thread, the caller's first (docs/threads.md).
         `cache`: of compiled programs, by default the one that EXPLORER_CACHE names. `remembers`:
-        the model's states go from each run to the next by themselves (`Remembering`).
+        the model's states go from each run to the next by themselves (`StatefulProgram`).
         """
         cache = default_cache() if cache is None else cache
         opening = Opening(
@@ -387,7 +387,7 @@ class Compiled:
         executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
-        return remembering(executable, self.model.states if remembers else ())
+        return with_states(executable, self.model.states if remembers else ())
 
     @property
     def counted(self) -> CountedRun | None:

@@ -30,13 +30,13 @@ from explorer.runtime.assembly.analysis import (
     find_analyser,
 )
 from explorer.runtime.assembly.attribution import KernelAssembly
-from explorer.runtime.assembly.elsewhere import (
+from explorer.runtime.assembly.cross_compilation import (
     COMPILERS,
     INSTALL,
     INSTRUCTION_SETS,
     LEVELS,
     Build,
-    assemble_elsewhere,
+    cross_compile,
 )
 
 READ_BY_COMPILERS = frozenset(("c",))
@@ -88,7 +88,7 @@ def tools() -> Json:
 
 def build_payload(kernel: KernelRecord, prelude: tuple[str, ...], build: Build) -> Json:
     """Another build of a kernel in the form that a kernel's own assembly has."""
-    built = assemble_elsewhere(prelude, kernel, build)
+    built = cross_compile(prelude, kernel, build)
     text = built.assembly.text
     if text is None:
         raise BuildError(f"{built.compiler} made no code of it: {built.assembly.note}")
@@ -110,7 +110,7 @@ def _analysis(chunk: Chunk, parts: list[str]) -> Json:
     kernel = _kernel(chunk, number)
     if build:
         other = Build(build[0], build[1], build[2])
-        assembly = assemble_elsewhere(_prelude(chunk), kernel, other).assembly
+        assembly = cross_compile(_prelude(chunk), kernel, other).assembly
         machine = other.architecture
     else:
         assembly, machine = _assembly(chunk, number), platform.machine()

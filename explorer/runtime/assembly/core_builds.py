@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from explorer.errors import BuildError
 from explorer.runtime.assembly.analysis import OLDER_FAMILIES
-from explorer.runtime.assembly.elsewhere import (
+from explorer.runtime.assembly.cross_compilation import (
     COMPILERS,
     InstructionSet,
     cross_compiler,

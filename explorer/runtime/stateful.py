@@ -1,6 +1,6 @@
-"""A program that remembers by itself: states go from each run to the next without the caller.
+"""A stateful program: states go from each run to the next without the caller.
 
-    with Remembering(executable, model.states) as program:
+    with StatefulProgram(executable, model.states) as program:
         program.run({"frame": first})             {"score": array}
         program.run({"frame": second})            goes on with what the first run has left
         program.restart()                         the states are again what they were at first
@@ -26,12 +26,12 @@ from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_
 from explorer.runtime.native.program import NativeProgram
 
 
-def remembering(executable: Executable, states: Sequence[State]) -> Executable:
+def with_states(executable: Executable, states: Sequence[State]) -> Executable:
     """The program with its states inside; as it is where it has none."""
-    return Remembering(executable, states) if states else executable
+    return StatefulProgram(executable, states) if states else executable
 
 
-class Remembering(Closing):
+class StatefulProgram(Closing):
     """An `Executable` whose inputs and outputs are those that are no states; it closes the one that
     it is made of."""
 

@@ -1,4 +1,4 @@
-"""The same kernel as another compiler, or for another processor, would make it; to be looked at.
+"""Cross-compilation of a kernel: its assembly by another compiler, or for another processor.
 
     Build("zig", "NEON", "-O2")     ->  aarch64's fmla in place of x86's vfmadd231ps
 
@@ -94,7 +94,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class BuiltElsewhere:
+class CrossCompiled:
     compiler: str
     """`gcc 12.2.0`."""
     command: tuple[str, ...]
@@ -151,9 +151,7 @@ def _missing(compiler: str, title: str, name: str) -> BuildError:
     return BuildError(f"there is no {name} on this machine for {title}", hint=hint)
 
 
-def assemble_elsewhere(
-    prelude: Sequence[str], kernel: KernelRecord, build: Build
-) -> BuiltElsewhere:
+def cross_compile(prelude: Sequence[str], kernel: KernelRecord, build: Build) -> CrossCompiled:
     """The kernel's assembly by another compiler, with its lines linked to the kernel's source.
 
     `prelude`: what stands before all kernels of the program (`Program.prelude`).
@@ -167,7 +165,7 @@ def assemble_elsewhere(
     assembly = assign(program, functions_with_lines(program, functions, compiler))[kernel.name]
     first, *words = compiler.command
     command = (Path(first).name, *words, *compiler.flags)
-    return BuiltElsewhere(compiler.name, command, assembly)
+    return CrossCompiled(compiler.name, command, assembly)
 
 
 def alone(prelude: Sequence[str], kernel: KernelRecord) -> Program:

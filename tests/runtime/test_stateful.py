@@ -8,7 +8,7 @@ import explorer
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
 from explorer.importers.onnx.file.reading import from_proto
-from explorer.runtime.remembering import Remembering, remembering
+from explorer.runtime.stateful import StatefulProgram, with_states
 
 STATES = (
     State("last", "last:next", np.array([[1, 2, 3]], np.float32)),
@@ -42,7 +42,7 @@ def compilation():
 
 @pytest.fixture(params=[False, True], ids=["in this process", "isolated"])
 def program(compilation, request):
-    with Remembering(compilation.open(isolated=request.param), STATES) as opened:
+    with StatefulProgram(compilation.open(isolated=request.param), STATES) as opened:
         yield opened
 
 
@@ -107,7 +107,7 @@ def test_states_are_no_inputs(program):
 
 
 def test_a_closed_program_says_so(compilation):
-    program = Remembering(compilation.open(isolated=False), STATES)
+    program = StatefulProgram(compilation.open(isolated=False), STATES)
     program.close()
     with pytest.raises(DeviceError, match="closed"):
         program.run({"x": frames(1)[0]})
@@ -116,5 +116,5 @@ def test_a_closed_program_says_so(compilation):
 def test_a_state_that_is_none_is_refused(compilation):
     opened = compilation.open(isolated=False)
     with opened, pytest.raises(InputError, match="no state `z`"):
-        Remembering(opened, [State("z", "z:next", np.zeros(1))])
-    assert remembering(opened, ()) is opened
+        StatefulProgram(opened, [State("z", "z:next", np.zeros(1))])
+    assert with_states(opened, ()) is opened

@@ -9,11 +9,11 @@ import pytest
 from explorer.errors import BuildError
 from explorer.results import KernelRecord, PhaseRecord, SourceText
 from explorer.runtime.assembly.asked import answer, tools
-from explorer.runtime.assembly.elsewhere import (
+from explorer.runtime.assembly.cross_compilation import (
     COMPILERS,
     INSTRUCTION_SETS,
     Build,
-    assemble_elsewhere,
+    cross_compile,
 )
 
 PRELUDE = ("#include <stddef.h>", "typedef float float8 __attribute__((vector_size(32)));")
@@ -55,7 +55,7 @@ def test_a_kernel_is_made_for_another_processor(compiler, instruction_set):
         pytest.skip(f"{compiler} is not installed")
     if compiler != "zig" and build.architecture != platform.machine():
         pytest.skip(f"{compiler} for {build.architecture} is another package")
-    built = assemble_elsewhere(PRELUDE, kernel(), build)
+    built = cross_compile(PRELUDE, kernel(), build)
     text = built.assembly.text
     assert text is not None
     multiply = next(
@@ -70,11 +70,11 @@ def test_a_kernel_is_made_for_another_processor(compiler, instruction_set):
 def test_a_compiler_that_is_missing_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BuildError, match="there is no clang on this machine") as raised:
-        assemble_elsewhere(PRELUDE, kernel(), Build("clang", "AVX2"))
+        cross_compile(PRELUDE, kernel(), Build("clang", "AVX2"))
     assert "apt install clang" in (raised.value.hint or "")
     other = "NEON" if platform.machine() == "x86_64" else "AVX2"
     with pytest.raises(BuildError, match="-linux-gnu-gcc on this machine") as raised:
-        assemble_elsewhere(PRELUDE, kernel(), Build("gcc", other))
+        cross_compile(PRELUDE, kernel(), Build("gcc", other))
     assert "pip install ziglang" in (raised.value.hint or "")
     assert [found for _, found, _ in tools()["compilers"]][:2] == [False, False]
 

@@ -29,7 +29,7 @@ import numpy as np
 import explorer
 from explorer.cases.cases import Case, read_cases
 from explorer.cases.sources import read_all
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import load
 from explorer.importers.model import SourceModel, SourceValue

@@ -228,7 +228,7 @@ def has_float64(model: SourceModel) -> bool:
 
 def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
     """What only a target has whose cycles are counted."""
-    from explorer.compilation.bits import is_bit_exact
+    from explorer.compilation.bit_exactness import is_bit_exact
 
     if compilation.backend.runs_loops:
         return {}

@@ -26,12 +26,12 @@ from explorer.compilation.kernel_records import with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
-from explorer.compilation.opened import operator_records
 from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import (
     machine_lanes,
 )
 from explorer.compilation.sized import run_for_sizes
+from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function, input_names, output_names

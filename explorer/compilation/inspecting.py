@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from explorer.compilation.opened import operator_records, source_snapshot
+from explorer.compilation.source_snapshot import operator_records, source_snapshot
 from explorer.compilation.tracing import model_record, snapshot_record
 from explorer.files import ModelPath
 from explorer.importers import ExaminedModel, SourceModel, examine, load_to_examine

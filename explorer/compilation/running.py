@@ -18,7 +18,6 @@ from explorer.backends import backend_of
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.inserting import what_happened
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion
-from explorer.compilation.opened import source_snapshot
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -27,6 +26,7 @@ from explorer.compilation.settings.settings import (
     full_pipeline,
     without_disabled,
 )
+from explorer.compilation.source_snapshot import source_snapshot
 from explorer.errors import ExplorerError, PassError, RangeError, UnsupportedError
 from explorer.importers import OpenedProgram, SourceModel, open_program
 from explorer.ir.program import Snapshot

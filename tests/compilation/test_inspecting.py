@@ -9,7 +9,7 @@ from onnx import helper
 
 import explorer as ex
 from explorer.accuracy.oracle import reference
-from explorer.compilation.opened import tensor_names
+from explorer.compilation.source_snapshot import tensor_names
 from explorer.errors import InputError, UnsupportedError
 from explorer.ir.rewriting import replay
 from explorer.ir.structure import index_operations

@@ -8,7 +8,7 @@ import pytest
 
 import explorer
 from explorer.backends.npu.emitted import read_emitted
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.errors import InputError
 from explorer.runtime.npu.simulation import library
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.importers import load
 from explorer.quantization.table import Threshold, ThresholdTable
 

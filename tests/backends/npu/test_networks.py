@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import explorer
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.errors import UnsupportedError
 from explorer.ir.inspection.printing import parse
 from explorer.results.coverage import level_coverages

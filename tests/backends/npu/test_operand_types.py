@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 
 import explorer
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.errors import UnsupportedError
 
 MOVED = """<ir_version: 9, opset_import: ["" : 17]>

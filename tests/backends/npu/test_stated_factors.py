@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import explorer
-from explorer.compilation.bits import is_bit_exact
+from explorer.compilation.bit_exactness import is_bit_exact
 from explorer.quantization.table import Threshold, ThresholdTable
 
 MACHINES = ("vta-16", "vta-32", "edge-64", "tiny-8", "mac-128", "odd-12x20")

@@ -181,6 +181,11 @@ def _drawn(entry: Any, dtype: str, seed: int) -> tuple[Any, list[Any], str]:
     return module, tensors, kind
 
 
+def _as_float(tensor: Any) -> np.ndarray:
+    """In doubles; whole numbers as the float32 that PyTorch makes of them."""
+    return (tensor if tensor.is_floating_point() else tensor.float()).double().numpy()
+
+
 def _bessel(x: np.ndarray, kind: str, order: int) -> np.ndarray:
     import mpmath  # which torch needs
 
@@ -205,7 +210,7 @@ def _in_float64(operator: str, module: Any, tensors: Sequence[Any]) -> list[Any]
 
     floats = [t for t in tensors if t.is_floating_point()]
     if operator in BESSEL:
-        return [torch.from_numpy(_bessel(tensors[0].double().numpy(), *BESSEL[operator]))]
+        return [torch.from_numpy(_bessel(_as_float(tensors[0]), *BESSEL[operator]))]
     if floats and all(t.dtype == torch.float64 for t in floats):
         return None
     wide = [t.double() if t.is_floating_point() or not floats else t.clone() for t in tensors]

@@ -68,7 +68,7 @@ def test_without_the_judge_check_says_what_to_install(
 ):
     monkeypatch.setattr(lite_rt, "find_spec", lambda name: None)
     assert main(["check", str(net)]) == 0
-    said = capfd.readouterr().out
+    said = " ".join(capfd.readouterr().out.split())
     assert "LiteRT is not installed" in said and "nn-compiler-explorer[tflite]" in said
     assert main(["check", str(net), "--golden", "imported"]) == 0
     assert main(["bench", str(net)]) == 2

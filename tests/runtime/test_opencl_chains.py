@@ -11,7 +11,7 @@ from explorer.results.program import Chain
 from explorer.runtime.caller_devices import caller_device, device_for
 from explorer.runtime.devices import list_devices
 from explorer.targets import load_target
-from explorer.views import faces
+from explorer.views.register import VIEWS, view_named
 
 pytestmark = pytest.mark.opencl
 
@@ -99,7 +99,7 @@ def test_the_cost_of_waking_decides_who_runs_a_program(device, wake_seconds):
     assert chain.is_shared == (wake_seconds == 0.0)
     who = f"{device.compute_units} work-items share it" if chain.is_shared else "one work-item"
     assert chain.reason.startswith(who)
-    shown = faces.kernels().text(compilation.trace(), 0, 80)
+    shown = view_named("kernels", VIEWS).made_faces().text(compilation.trace(), 0, 80)
     assert shown.startswith(f"// {chain.reason}\n")
     runs_on = device_for(compilation.program, device)
     assert runs_on == (device if chain.is_shared else caller_device(device) or device)

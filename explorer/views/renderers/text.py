@@ -73,7 +73,12 @@ def _lines(parts: Sequence[Part], width: int) -> Iterator[str]:
         elif isinstance(part, Text):
             glyph = f"{part.look.glyph} " if part.look else ""
             yield from textwrap.wrap(
-                glyph + plain(part.text), width, initial_indent="  ", subsequent_indent="  "
+                glyph + plain(part.text),
+                width,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_on_hyphens=False,
+                break_long_words=False,
             )
         elif isinstance(part, Action):
             yield f"  {plain(part.title)}: {plain(part.call())}"

@@ -45,6 +45,7 @@ from explorer.results import (
 )
 from explorer.results.encoding import from_json, to_json
 from explorer.results.trace import SnapshotRecord
+from explorer.results.weights import PART, WeightsRecord
 from explorer.traces.tables import to_frame
 
 FORMAT = "nn-compiler-explorer trace"
@@ -273,6 +274,7 @@ def _read(file: zipfile.ZipFile) -> SavedCompilation:
             hint="save it again with this version",
         )
     slim = from_json(Trace, read_json("trace.json"))
+    slim.part(PART, WeightsRecord)  # a damaged part is refused here
     numbers = manifest["snapshots"]
     if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
         raise ValueError("its manifest does not list the snapshots by number")

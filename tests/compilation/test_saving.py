@@ -236,6 +236,17 @@ def test_damaged_members_are_refused(file, tmp_path, members, message):
 
 
 @pytest.mark.parametrize(
+    "damaged", [3, [], {"tensors": 3, "left_out": 0}, {"tensors": [{}], "left_out": 0}, {"x": 1}]
+)
+def test_a_damaged_part_is_refused_when_the_trace_is_opened(file, tmp_path, damaged):
+    with zipfile.ZipFile(file) as content:
+        trace = json.loads(content.read("trace.json"))
+    changed = json.dumps({**trace, "parts": {"weights": damaged}}).encode()
+    with pytest.raises(ModelError, match="weights"):
+        explorer.open(rewritten(file, tmp_path, trace_json=changed))
+
+
+@pytest.mark.parametrize(
     "snapshots", [[0], [0] * 100, ["../../etc/passwd"] * 19, "all", None, [1e300], [-1] * 19, [{}]]
 )
 def test_a_manifest_that_lists_other_snapshots_is_refused(file, tmp_path, snapshots):

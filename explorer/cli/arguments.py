@@ -51,7 +51,6 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
     add_dimensions(parser)
     add_host(parser)
     add_decisions(parser)
-    add_budget(parser)
     add_quantization(parser)
 
 
@@ -211,6 +210,7 @@ def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
 
 
 def add_decisions(parser: argparse.ArgumentParser) -> None:
+    """Decisions by address, and the budget; `decisions_of` reads both."""
     parser.add_argument(
         "--decide",
         action="append",
@@ -219,6 +219,7 @@ def add_decisions(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS=VALUE",
         help="a knob, rule or rewrite decided otherwise (docs/forks.md)",
     )
+    add_budget(parser)
 
 
 def decision(text: str) -> tuple[str, object]:

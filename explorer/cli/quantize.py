@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         c = explorer.compile(
             options.model_of(arguments),
             dimensions=dict(arguments.dim),
-            decisions=dict(arguments.decide),
+            decisions=options.decisions_of(arguments),
             quantization=arguments.table,
             modes=arguments.qtable,
             tuned=False,

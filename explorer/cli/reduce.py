@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 condition=arguments.condition,
                 target=arguments.target,
                 tolerance=arguments.tolerance,
-                decisions=dict(arguments.decide),
+                decisions=options.decisions_of(arguments),
                 seconds=arguments.seconds,
                 report=report,
             )

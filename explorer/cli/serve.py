@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
         port=arguments.port,
-        decisions={**sizes_by_address(arguments.dim), **dict(arguments.decide)},
+        decisions={**sizes_by_address(arguments.dim), **options.decisions_of(arguments)},
         most_pages=arguments.pages,
         is_fresh=arguments.fresh,
         forgets=arguments.forget,

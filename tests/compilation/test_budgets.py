@@ -105,6 +105,15 @@ def test_sizes_without_a_known_unit_or_of_nothing_are_refused(text: str):
         size(text)
 
 
+@pytest.mark.parametrize("command", ["serve", "quantize", "reduce", "bench", "run", "tune"])
+def test_every_command_that_decides_refuses_a_budget_of_nothing(
+    command: str, model: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        main([command, str(model), "--budget", "0B"])
+    assert "expected bytes above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["compile", "check", "show"])
 def test_commands_take_a_budget(command: str, model: Path, capsys: pytest.CaptureFixture[str]):
     assert main([command, str(model), "--budget", "4KiB"]) == 2

@@ -57,8 +57,8 @@ def budget_of(lowering: Lowering) -> int | None:
 
 
 def arena_alignment(target: Target, language: str) -> int:
-    """Bytes at whose multiples buffers of the target's arena begin. Generated C loads vectors from
-    any address that suits their elements, so that there this is about speed alone."""
+    """Buffers of the target's arena begin at multiples of so many bytes. Generated C loads vectors
+    from any address that suits their elements, so that there this is about speed alone."""
     if language != "c":
         return DEFAULT_ALIGNMENT_BYTES
     found = [memory.alignment_bytes for memory in target.memories if memory.kind == "arena"]

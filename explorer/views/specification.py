@@ -170,7 +170,7 @@ class TableSpec:
         return row.title or self.text(self.cell(row, self.columns[0]), self.columns[0])
 
     def text(self, cell: Cell, column: Column) -> str:
-        """What stands in a cell, without its glyph."""
+        """The text of a cell, without its glyph."""
         if cell.text:
             return cell.text
         known = FORMATS[column.format]

@@ -12,7 +12,7 @@ Moffitt, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated Ma
 - another unplaced buffer would fit completely below: it may lie there in every such plan;
 - buffers of one offset, equal buffers, and buffers of the same steps that lie on one another are
   in another order than that of their ranks: the plans are the same but for their names;
-- a buffer lies on one whose steps it contains, and the two could be exchanged.
+- a buffer lies on one that lives in some of its steps only, and the two could be exchanged.
 
 All state is in arrays of integers, and frames stand on a stack of their own, so that numba can
 compile the module where it is installed; without it the same code runs on lists.
@@ -244,7 +244,7 @@ def next_candidate(problem, state, frames, depth, capacity):
 
 @kernel
 def is_exchangeable(problem, state, buffer, offset):
-    """Whether it would lie on one buffer whose steps it contains, and could lie below that."""
+    """Whether it would lie on a buffer of some of its steps only, and could lie below that."""
     if offset == 0 or problem.classes[buffer] < 0:
         return False
     first, last = problem.firsts[buffer], problem.lasts[buffer]

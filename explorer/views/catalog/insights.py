@@ -1,4 +1,4 @@
-"""What stands out in a compilation, the largest first, with where to look.
+"""Findings about a compilation, the largest first, with where to look.
 
 1  7.8 MiB of 15.6 MiB   constantofshape3 lives in 131 of 132 steps, ...   memory: constantofshape3
 """

@@ -1,4 +1,4 @@
-"""Layers of a machine whose cycles are counted: predicted, simulated, and at their roofline.
+"""Layers of a machine with counted cycles: predicted, simulated, and at their roofline.
 
 Layers: 15,606 cycles on simulator of vta-16, predicted exactly; 17 % of the array used
   layer   kind                 predicted  simulated  array used    bytes  of its roof  roof

@@ -81,7 +81,7 @@ export async function accuracyView(app) {
       element("p", {class: "quiet-text heat-reference heat-grounds"}, words),
     ),
     mode === "float" ? floatLine() : referenceLine(app, accuracy),
-    element("div", {class: "heat-reference"}, drawParts(app, accuracy.costliest).nodes),
+    element("div", {class: "heat-costliest"}, drawParts(app, accuracy.costliest).nodes),
   );
   const map = heatMap(app, table, {
     host,

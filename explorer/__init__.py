@@ -22,7 +22,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # that of `typing`, which takes 5 ms to load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any, Literal
 
@@ -99,7 +99,6 @@ def inspect(
     """
     from explorer.compilation import inspect_model
 
-    _register_representations()
     return inspect_model(model, dimensions)
 
 
@@ -139,7 +138,6 @@ def compile(
     """
     from explorer.compilation import compile_model
 
-    _register_representations()
     if args is not None or kwargs is not None:
         model = load(model, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
     source = _loaded(model, inputs)
@@ -212,7 +210,6 @@ def calibrate(
     from explorer.tuning.block_weights import quantized_weights
     from explorer.tuning.correcting import calibrate_corrected
 
-    _register_representations()
     source = _loaded(model)
     if weights:
         options.pop("state", None)
@@ -247,7 +244,6 @@ def mixed(
     """
     from explorer.tuning.mixed import Wanted, mixed_precision
 
-    _register_representations()
     source = _loaded(model)
     wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
     return mixed_precision(source, table, data, wanted, labels, **options)
@@ -262,7 +258,6 @@ def tune(compilation: Compilation, budget: Any = None, **options: Any) -> Search
     """
     from explorer.tuning.search import tune as search
 
-    _register_representations()
     return search(compilation, budget, **options)
 
 
@@ -270,7 +265,6 @@ def open(path: str | Path) -> SavedCompilation:
     """Reads a trace (`.nnx`) that `Compilation.save` wrote. Needs no compiler and no device."""
     from explorer.compilation import open_trace
 
-    _register_representations()
     return open_trace(path)
 
 
@@ -337,7 +331,6 @@ def last_compilation() -> Compilation | None:
     part where some nodes were left to torch. None before the module was called."""
     from explorer.session.torch_backend import last_compilation as last
 
-    _register_representations()
     return last()
 
 
@@ -354,36 +347,6 @@ def _loaded(model: SourceModel | ModelPath, inputs: Mapping[str, Any] | None = N
     return model if isinstance(model, SourceModel) else load(model, inputs)
 
 
-def _register_representations() -> None:
-    """Gives results and compilations their rich forms: no layer below imports a view."""
-    from explorer.representations import register
-
-    register()
-
-
-def _register_when_needed(session: type[Session]) -> None:
-    """As above, with the first session that compiles or is shown: until then nothing of the
-    compiler is loaded."""
-    from explorer.results import ProgramLookup, SessionRecord
-    from explorer.runtime.cache import ProgramCache
-
-    session.on_compiling = (_register_representations,)
-    for kind in (session, SessionRecord, ProgramLookup, ProgramCache):
-        for name in ("__str__", "_repr_html_", "_repr_pretty_"):
-            if name not in vars(kind):
-                setattr(kind, name, _registering(name))
-
-
-def _registering(name: str) -> Callable[..., Any]:
-    """A method that gives its class the true one of that name, and calls it."""
-
-    def show(self: object, *arguments: object) -> Any:
-        _register_representations()
-        return getattr(type(self), name)(self, *arguments)
-
-    return show
-
-
 def __getattr__(name: str) -> object:
     if name == "ExplorerError":
         from explorer.errors import ExplorerError
@@ -392,6 +355,5 @@ def __getattr__(name: str) -> object:
     if name == "Session":
         from explorer.session import Session
 
-        _register_when_needed(Session)
         return Session
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")

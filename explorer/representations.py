@@ -1,8 +1,7 @@
 """Ties results to views: what a notebook shows of them, and how they become pages.
 
-Layers below know no view; `register()` gives their classes `_repr_html_`, and compilations the
-methods `view`, `explore` and `export_html`. Text forms come first: `str()` of everything is
-readable.
+Layers below know no view: their classes derive from `Displayed` or `Explorable`, which call the
+functions of this module by its name. Text forms come first: `str()` of everything is readable.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.compilation import (
     Accuracy,
@@ -44,12 +43,14 @@ from explorer.results import (
     SourceText,
     Trace,
 )
+from explorer.results.graph import GRAPHS
 from explorer.results.overlays import Overlay
 from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
 from explorer.traces.comparing import Comparison
+from explorer.traces.exploring import Explorable
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
 from explorer.traces.saving import SavedPass
 from explorer.views import register as register_of_views
@@ -64,10 +65,13 @@ from explorer.views.catalog.search import cost, kernel_search, search
 from explorer.views.catalog.sensitivity import searched
 from explorer.views.catalog.session import session
 from explorer.views.catalog.timeline import profile
-from explorer.views.renderers.html import html_of
-from explorer.views.renderers.text import text_of
+from explorer.views.renderers.html import html_of as specified_html
+from explorer.views.renderers.text import text_of as specified_text
 from explorer.views.specification import Specification
 from explorer.views.view import WIDTH, Shown
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
 
@@ -87,52 +91,51 @@ class _Views:
 static = _Views()
 
 
-def register() -> None:
-    """Sets the representations; calling it again changes nothing."""
-    specified = {kind: _drawn(of) for kind, of in _SPECIFICATIONS.items()}
-    for kind, (text, html) in (_REPRESENTATIONS | specified).items():
-        kind.__str__ = text  # pyright: ignore[reportAttributeAccessIssue]
-        kind._repr_html_ = html  # pyright: ignore[reportAttributeAccessIssue]
-        kind._repr_pretty_ = _pretty  # pyright: ignore[reportAttributeAccessIssue]
-    for kind in (Compilation, Inspection, SavedCompilation):
-        kind.explore = _explore  # pyright: ignore[reportAttributeAccessIssue]
-        kind.export_html = _export_html  # pyright: ignore[reportAttributeAccessIssue]
-        kind.view = _view  # pyright: ignore[reportAttributeAccessIssue]
-    SearchResult.to_frame = _search_frame  # pyright: ignore[reportAttributeAccessIssue]
+def text_of(shown: object) -> str:
+    """The whole text of what is shown."""
+    return _representation(shown)[0](shown)
+
+
+def html_of(shown: object) -> str:
+    """The whole HTML of what is shown."""
+    return _representation(shown)[1](shown)
+
+
+def _representation(shown: object) -> tuple[_Render, _Render]:
+    """Text and HTML for the first of its classes that has them."""
+    for kind in type(shown).__mro__:
+        if kind in _SPECIFICATIONS:
+            return _drawn(_SPECIFICATIONS[kind])
+        if kind in _REPRESENTATIONS:
+            return _REPRESENTATIONS[kind]
+    raise TypeError(f"{type(shown).__name__} has no representation")
 
 
 def _drawn(of: Callable[[Any], Specification]) -> tuple[_Render, _Render]:
     """Text and HTML of the specification of a result."""
-    return lambda shown: text_of(of(shown), WIDTH), lambda shown: html_of(of(shown))
+    return lambda shown: specified_text(of(shown), WIDTH), lambda shown: specified_html(of(shown))
 
 
-def _pretty(self: object, printer, cycle: bool) -> None:
-    """IPython's hook for the text form."""
-    printer.text("..." if cycle else str(self))
-
-
-def _explore(
-    self: Compilation | Inspection | SavedCompilation,
-    height: str = "720px",
-    overlay: OverlayLike | None = None,
-    at: Mapping[str, str] | None = None,
-):
-    """The interactive explorer in a notebook's output, without a server or a port.
-
-    overlay: own numbers for the graph, a mapping from names of operations or source nodes, or a CSV
-    or JSON file of these. at: where it opens, e.g. {"pass": "fuse-activation", "operation":
-    "conv8", "dock": "rewrites", "tab": "ir"}; InputError for a pass or a tab that there is not.
-    """
+def explore(
+    shown: Explorable,
+    height: str,
+    overlay: OverlayLike | None,
+    at: Mapping[str, str] | None,
+) -> AnyWidget:
+    """See `Explorable.explore`."""
     from explorer.runtime.assembly.asked import answer
-    from explorer.views.widget import explore
+    from explorer.views import widget
 
     # A saved trace may be a stranger's: its source is for reading.
-    trace = self.trace()
-    shown = _overlay(overlay, trace)
+    trace = shown.trace()
+    numbers = _overlay(overlay, trace)
     _check_place(trace, at or {})
-    if not isinstance(self, Compilation):
-        return explore(trace, height=height, overlay=shown, at=at)
-    return explore(trace, height=height, ask=answer, overlay=shown, branches=Branches(self), at=at)
+    if not isinstance(shown, Compilation):
+        return widget.explore(trace, height=height, overlay=numbers, at=at)
+    branches = Branches(shown)
+    return widget.explore(
+        trace, height=height, ask=answer, overlay=numbers, branches=branches, at=at
+    )
 
 
 def _check_place(trace: Trace, at: Mapping[str, str]) -> None:
@@ -146,19 +149,12 @@ def _check_place(trace: Trace, at: Mapping[str, str]) -> None:
             raise InputError(f"there is no {key} {value!r}", hint=near_name(value, known[key]))
 
 
-def _export_html(
-    self: Compilation | Inspection | SavedCompilation,
-    path: str | Path,
-    overlay: OverlayLike | None = None,
-) -> Path:
-    """Writes the explorer with this compilation as one HTML file that works offline.
-
-    overlay: own numbers for the graph, as `explore` takes them.
-    """
+def export_html(shown: Explorable, path: str | Path, overlay: OverlayLike | None) -> Path:
+    """See `Explorable.export_html`."""
     from explorer.views.page import export_page
 
     path = Path(path)
-    trace = self.trace()
+    trace = shown.trace()
     write_file(path, export_page(trace, overlay=_overlay(overlay, trace)))
     return path
 
@@ -167,23 +163,14 @@ def _overlay(given: OverlayLike | None, trace: Trace) -> Overlay | None:
     return None if given is None else read_overlay(given, trace)
 
 
-def _view(
-    self: Compilation | Inspection | SavedCompilation,
-    name: str,
-    pass_name: str | None = None,
-    overlay: OverlayLike | None = None,
+def view(
+    explored: Explorable, name: str, pass_name: str | None, overlay: OverlayLike | None
 ) -> Shown:
-    """One of the registered views, after a pass (the last one by default).
-
-    overlay: own numbers on the view `graph`, as `explore` takes them.
-
-    Raises:
-        InputError: for a name that no view or pass has, or where there is nothing to see.
-    """
+    """See `Explorable.view`."""
     views = {view.name: view for view in register_of_views.shown_views(register_of_views.VIEWS)}
     if name not in views:
         raise InputError(f"there is no view {name!r}", hint=near_name(name, list(views)))
-    trace = self.trace()
+    trace = explored.trace()
     names = [record.name for record in trace.passes]
     if pass_name is not None and pass_name not in names:
         raise InputError(f"there is no pass {pass_name!r}", hint=near_name(pass_name, names))
@@ -201,13 +188,6 @@ def _view(
     numbers = read_overlay(overlay, trace)
     faces = measured_graph(numbers.columns[0].title, operations_of(numbers, trace, index))
     return replace(shown, view=replace(shown.view, faces=lambda: faces))
-
-
-def _search_frame(self: SearchResult) -> Any:  # a pandas.DataFrame or a frames.Table
-    """One row per candidate; see `explorer.tuning.frames`."""
-    from explorer.tuning.frames import search_frame
-
-    return search_frame(self)
 
 
 def _pass_trace(result: PassResult | SavedPass) -> Trace:
@@ -275,6 +255,10 @@ _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {
     KernelRecord: (static.kernel_text, static.kernel_html),
     SourceText: (static.source_text, static.source_html),
     Graph: (static.graph_text, static.graph_html),
+    GraphDiff: (
+        static.diff_text,
+        lambda diff: static.diff_html(diff, getattr(diff, GRAPHS, None)),
+    ),
     Snapshot: (
         lambda s: static.source_text(s.text),
         lambda s: static.source_html(s.text),

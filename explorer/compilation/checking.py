@@ -33,6 +33,7 @@ from explorer.ir.rewriting.passes import RulePass, Working, run_pass
 from explorer.ir.top.data import WeightOp
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
+from explorer.results.displayed import Displayed
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
@@ -41,8 +42,8 @@ GOLDEN = "golden tensors"
 IMPORTED = "the imported program"
 
 
-@dataclass
-class Accuracy:
+@dataclass(repr=False)
+class Accuracy(Displayed):
     """The comparison of a compilation with its source model."""
 
     report: AccuracyReport
@@ -136,14 +137,6 @@ class Accuracy:
         if self.passed and exact:
             text += f"; {len(exact)} tensors as exact as the oracle, which is itself further off"
         return text
-
-    def __str__(self) -> str:
-        lines = [self.summary]
-        for accuracy in self.report.passes:
-            worst = accuracy.worst
-            text = f"{worst.max_relative:.1e}  {worst.tensor}" if worst else "nothing compared"
-            lines.append(f"  {accuracy.name:36} {len(accuracy.tensors):5} tensors   {text}")
-        return "\n".join(lines)
 
 
 def _quantized_words(report: AccuracyReport) -> str:

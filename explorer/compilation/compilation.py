@@ -63,6 +63,7 @@ from explorer.results.names import near_name
 from explorer.results.runs.interleaved import InterleavedTiming
 from explorer.targets import Target, load_target
 from explorer.traces.comparing import Comparison
+from explorer.traces.exploring import Explorable
 from explorer.traces.saving import save
 from explorer.traces.tables import CODE_KINDS, to_frame
 
@@ -166,7 +167,7 @@ def settings_for(
     return plain, changed(plain, changes, scope)
 
 
-class Compilation(Compiled):
+class Compilation(Compiled, Explorable):
     """A model compiled for a target. Made by `compile_model`, never changed: forks are others."""
 
     def __init__(self, model: SourceModel, run: Run, label: str = ""):
@@ -451,12 +452,3 @@ class Compilation(Compiled):
         if path is None:
             return onnx_model(self, at, weights)
         return write_model(self, Path(path), at, weights)
-
-    def __str__(self) -> str:
-        lines = [f"{self.model.name} for {self.target.name}"]
-        lines += [f"  nothing is decided by {address}" for address in self.unmet]
-        for result in self.passes:
-            changed = len([r for r in result.rewrites if r.applied])
-            note = f"{changed} rewrites" if result.changed else "unchanged"
-            lines.append(f"  {result.name:36} {result.after.operation_count:5} operations   {note}")
-        return "\n".join(lines)

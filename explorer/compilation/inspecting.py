@@ -20,6 +20,7 @@ from explorer.importers.model import symbolic_dimensions
 from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
 from explorer.results import TRACE_VERSION, OperatorRecord, Trace
+from explorer.traces.exploring import Explorable
 from explorer.traces.tables import to_frame
 
 
@@ -35,7 +36,7 @@ def inspect_model(
     return Inspection(source, examine(source, dimensions), bool(dimensions))
 
 
-class Inspection:
+class Inspection(Explorable):
     """A model as it is, with what of it cannot be imported. Made by `inspect_model`."""
 
     def __init__(self, model: SourceModel, examined: ExaminedModel, is_sized: bool = False):
@@ -99,18 +100,3 @@ class Inspection:
             operators=self.operators,
             problems=tuple(self.problems.items()),
         )
-
-    def __str__(self) -> str:
-        names = {node.name for node in self.model.nodes}
-        refused = sum(name in names for name in self.problems)
-        count = len(self.model.nodes)
-        if self.can_be_imported:
-            head = f"{self.model.name}: all {count} nodes can be imported"
-        elif refused:
-            head = f"{self.model.name}: {refused} of {count} nodes cannot be imported"
-        else:
-            head = f"{self.model.name}: cannot be imported"
-        lines = [f"  - {name}: {reason}" for name, reason in self.problems.items()]
-        if self.hint:
-            lines.append(f"  {self.hint}")
-        return "\n".join([head, *lines])

@@ -32,6 +32,7 @@ from explorer.ir.structure import (
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.ir.weights import Weights
 from explorer.results import Graph, SourceText
+from explorer.results.displayed import Displayed
 
 DO_NOTHING = ("top.weight", "top.return", "source.constant", "source.return")
 """Operations that only say where data comes from or goes to."""
@@ -41,8 +42,8 @@ Executor = Callable[
 ]
 
 
-@dataclass(eq=False)
-class Snapshot:
+@dataclass(eq=False, repr=False)
+class Snapshot(Displayed):
     """A module that nobody changes any more. `level` is one of `rewriting.passes.LEVELS`."""
 
     program: ModuleOp

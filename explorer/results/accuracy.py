@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
 from explorer.results.runs.quantization import QuantizationErrors
 
 AS_EXACT = 2.0
@@ -172,8 +173,8 @@ class TaskAccuracy:
         return f"{self.right} of {self.total} right, source {self.source_right} of {self.total}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AccuracyReport:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AccuracyReport(Displayed):
     target: str
     oracle: str
     """onnxruntime, golden outputs, or the imported program."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from explorer.results.displayed import Displayed
+
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
@@ -41,8 +43,8 @@ class GraphEdge:
     type: str
 
 
-@dataclass(frozen=True)
-class Graph:
+@dataclass(frozen=True, repr=False)
+class Graph(Displayed):
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 
@@ -57,8 +59,15 @@ class NodeChange:
     after: str
 
 
-@dataclass(frozen=True)
-class GraphDiff:
+GRAPHS = "graphs"
+"""Attribute of a difference with the graphs before and after the pass, for its picture. It is no
+field: neither JSON nor a comparison has it."""
+
+
+@dataclass(frozen=True, repr=False)
+class GraphDiff(Displayed):
+    """What a pass did to the graph, by identities of operations."""
+
     added: tuple[str, ...] = field(default_factory=tuple)
     removed: tuple[str, ...] = field(default_factory=tuple)
     changed: tuple[NodeChange, ...] = field(default_factory=tuple)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.results.displayed import Displayed
 from explorer.results.source import SourceText
 
 
@@ -42,8 +43,8 @@ class PhaseRecord:
     """Work-items of a launch where there are others than tasks: groups, whole ones; 0: `tasks`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KernelRecord(Displayed):
     name: str
     kind: str
     operations: tuple[str, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 
 @dataclass(frozen=True)
 class BufferPart:
@@ -68,8 +70,8 @@ class RefusedPlacement:
     """How much of both would have been the same bytes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MemoryPlan(Displayed):
     placements: tuple[PlacedBuffer, ...]
     peak_bytes: int
     bound_bytes: int

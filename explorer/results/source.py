@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
 
-@dataclass(frozen=True)
-class SourceText:
+
+@dataclass(frozen=True, repr=False)
+class SourceText(Displayed):
     """Lines of IR, C, OpenCL C or assembly.
 
     `owners[i]` holds the tags that line i (from 0) comes from; empty when it belongs to nothing.

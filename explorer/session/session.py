@@ -19,10 +19,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from explorer.backends.loading import load_saved
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
+from explorer.results.displayed import Displayed
 from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import sizes_of
 from explorer.runtime.cache.saved_programs import NEVER, Startable
@@ -88,11 +89,8 @@ class Known:
     """Of the signature, for the log."""
 
 
-class Session(Closing):
+class Session(Closing, Displayed):
     """Safe for threads; close it, or use it in a `with` statement."""
-
-    on_compiling: ClassVar[tuple[Callable[[], None], ...]] = ()
-    """Called before something is compiled; the public face prepares notebooks here."""
 
     def __init__(
         self,
@@ -386,8 +384,6 @@ class Session(Closing):
         from explorer.compilation.saving_programs import keep
         from explorer.ir.evaluation import entry_function, specialized_inputs
 
-        for prepare in self.on_compiling:
-            prepare()
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
         dimensions, ranges = self._dimensions(given)

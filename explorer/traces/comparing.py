@@ -21,6 +21,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.results import GraphDiff, KernelRecord, PassRecord, Trace
+from explorer.results.displayed import Displayed
 from explorer.results.names import near_name
 from explorer.results.trace import SnapshotRecord
 from explorer.traces.differences import (
@@ -55,8 +56,8 @@ class KernelComparison:
     """Per branch: whether its source text is that of the first branch."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Two or more compilations. `left` and `right` are the first two of `branches`."""
 
     left: Trace

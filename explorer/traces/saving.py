@@ -19,7 +19,7 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -43,9 +43,13 @@ from explorer.results import (
     RewriteEvent,
     Trace,
 )
+from explorer.results.deferring import Later, deferring
+from explorer.results.displayed import Displayed
 from explorer.results.encoding import from_json, to_json
+from explorer.results.graph import GRAPHS
 from explorer.results.trace import SnapshotRecord
 from explorer.results.weights import PART, WeightsRecord
+from explorer.traces.exploring import Explorable
 from explorer.traces.tables import to_frame
 
 FORMAT = "nn-compiler-explorer trace"
@@ -106,8 +110,8 @@ def save(
     return path
 
 
-@dataclass(frozen=True)
-class SavedPass:
+@dataclass(frozen=True, repr=False)
+class SavedPass(Displayed):
     """A pass result out of a file: all that `PassResult` shows, but for running."""
 
     record: PassRecord
@@ -136,7 +140,7 @@ class SavedPass:
         return self.record.events
 
 
-class SavedCompilation:
+class SavedCompilation(Explorable):
     """A compilation that was saved: everything but running it."""
 
     def __init__(self, trace: Trace, weights: Mapping[str, np.ndarray]):
@@ -144,7 +148,7 @@ class SavedCompilation:
         self.weights = weights
         before = [trace.source or trace.snapshots[0], *trace.snapshots[:-1]]
         self.passes = [
-            SavedPass(record, old, new, diff)
+            SavedPass(record, old, new, _with_graphs(diff, old, new))
             for record, old, new, diff in zip(
                 trace.passes, before, trace.snapshots, trace.diffs, strict=True
             )
@@ -202,14 +206,12 @@ class SavedCompilation:
         """As `Compilation.to_frame`."""
         return to_frame(self._trace, kind)
 
-    def __str__(self) -> str:
-        lines = [f"{self._trace.model.name} for {self._trace.target} (saved)"]
-        for result in self.passes:
-            count = sum(result.record.rules.values())
-            note = f"{count} rewrites" if result.changed else "unchanged"
-            operations = result.record.operations_after
-            lines.append(f"  {result.name:36} {operations:5} operations   {note}")
-        return "\n".join(lines)
+
+def _with_graphs(diff: GraphDiff, before: SnapshotRecord, after: SnapshotRecord) -> GraphDiff:
+    """The difference with what its picture is drawn of."""
+    graphs = Later(lambda: (before.graph, after.graph))
+    own = {field.name: getattr(diff, field.name) for field in fields(diff)}
+    return deferring(GraphDiff, **own, **{GRAPHS: graphs})
 
 
 def open_trace(path: str | Path) -> SavedCompilation:

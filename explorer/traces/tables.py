@@ -19,6 +19,7 @@ from typing import Any
 
 from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
+from explorer.results.displayed import Displayed
 from explorer.results.names import near_name
 
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -28,8 +29,8 @@ Row = Mapping[str, Any]
 """Column -> value. Columns have types of their own, hence Any."""
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Displayed):
     """Rows under named columns: what pandas would make of them, without pandas."""
 
     columns: tuple[str, ...]

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from explorer.results.displayed import Displayed
 from explorer.views.needs import LATE_PARTS, TracePart, part_named
 
 if TYPE_CHECKING:
@@ -142,24 +143,25 @@ class View:
         return next((part for part in parts if not part.is_in(trace)), None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shown:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Shown(Displayed):
     """A view of one compilation, for a notebook's output: text first, HTML where that is drawn."""
 
     view: View
-    trace: Trace = field(repr=False)
+    trace: Trace
     index: int
     """The pass that is looked at."""
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
         return self._faces.text(self.trace, self.index, WIDTH)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython's own printer
-        printer.text("..." if cycle else str(self))
+    def to_html(self) -> str:
+        """Empty where the view is text only."""
+        html = self._faces.html
+        return "" if html is None else html(self.trace, self.index)
 
     def _repr_html_(self) -> str | None:
-        html = self._faces.html
-        return None if html is None else html(self.trace, self.index)
+        return self.to_html() or None
 
     @property
     def _faces(self) -> Faces:

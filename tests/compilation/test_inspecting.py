@@ -119,7 +119,7 @@ def test_what_was_inspected_is_told_in_text_and_in_html(refused: Path):
     found = ex.inspect(refused)
     assert str(found).splitlines()[0] == "refused: 2 of 3 nodes cannot be imported"
     assert "⊘ first   unknown operator" in str(found)
-    assert "2 of 3 nodes cannot be imported" in found._repr_html_()  # pyright: ignore
+    assert "2 of 3 nodes cannot be imported" in found._repr_html_()
 
 
 def test_a_model_that_takes_strings_is_opened(tmp_path: Path):

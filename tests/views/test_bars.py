@@ -1,6 +1,5 @@
 """Measured numbers as bars, and rows where there is no pandas: text, HTML, and who shows them."""
 
-from explorer import representations
 from explorer.compilation.measurements.ladders import Bars, Ladder, Rung
 from explorer.traces.tables import Table
 from explorer.views.catalog.bars import MAX_ROWS, bars, frame, ladder
@@ -53,7 +52,6 @@ def test_a_long_table_says_what_it_leaves_out():
 
 
 def test_ladders_bars_and_tables_show_themselves():
-    representations.register()
     measured = Ladder("conv", 100, (Rung("lower", (), 4.0, 2.5, 0.0),))
     for shown, begin in (
         (measured, "lower  2.5 GFLOP/s  █"),

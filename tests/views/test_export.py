@@ -38,7 +38,7 @@ def digits_page(tmp_path_factory: pytest.TempPathFactory, sample_models: Path) -
     compilation = measured(sample_models / "digits_cnn.onnx")
     try:
         folder = tmp_path_factory.mktemp("page")
-        return compilation.export_html(folder / "digits.html")  # pyright: ignore
+        return compilation.export_html(folder / "digits.html")
     finally:
         compilation.close()
 
@@ -73,8 +73,8 @@ def test_a_small_models_page_is_small_and_has_everything(digits_page: Path):
 def test_nothing_is_left_of_a_page_that_could_not_be_written(tmp_path: Path, sample_models: Path):
     compilation = ex.compile(sample_models / "digits_mlp.onnx", dimensions={"batch": 1})
     with pytest.raises(InputError, match="its folder does not exist"):
-        compilation.export_html(tmp_path / "no such folder" / "page.html")  # pyright: ignore
-    path = compilation.export_html(tmp_path / "page.html")  # pyright: ignore
+        compilation.export_html(tmp_path / "no such folder" / "page.html")
+    path = compilation.export_html(tmp_path / "page.html")
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
     assert path == tmp_path / "page.html"
 
@@ -180,7 +180,7 @@ def test_the_page_of_a_resnet50_stays_below_8_megabytes(
     path = models_folder / "onnx" / "light_resnet50.onnx"
     compilation = measured(load_with_weights(str(path)))
     try:
-        exported = compilation.export_html(tmp_path / "resnet50.html")  # pyright: ignore
+        exported = compilation.export_html(tmp_path / "resnet50.html")
     finally:
         compilation.close()
     assert exported.stat().st_size < 8 * MEGABYTE

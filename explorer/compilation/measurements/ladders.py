@@ -34,6 +34,7 @@ from explorer.kernels.program.packing import pack_argument, pack_array
 from explorer.kernels.schedules import Pack, ScheduledKernel, Step
 from explorer.kernels.steps.pack import identity_pack, pack
 from explorer.results import Argument, KernelRecord, Launch, Port, Program
+from explorer.results.displayed import Displayed
 from explorer.runtime.native.program import NativeProgram
 
 ALIGNMENT_BYTES = 64
@@ -53,8 +54,8 @@ class Rung:
     """Largest error of a result against the first rung's, relative to its largest number."""
 
 
-@dataclass(frozen=True)
-class Ladder:
+@dataclass(frozen=True, repr=False)
+class Ladder(Displayed):
     """The rungs of one kernel, the first one the textbook's loops."""
 
     kernel: str
@@ -75,8 +76,8 @@ class Ladder:
         return {after.step: before.milliseconds / after.milliseconds for before, after in pairs}
 
 
-@dataclass(frozen=True)
-class Bars:
+@dataclass(frozen=True, repr=False)
+class Bars(Displayed):
     """Named numbers as bars, for a few measurements side by side."""
 
     values: tuple[tuple[str, float], ...]

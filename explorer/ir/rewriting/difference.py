@@ -21,6 +21,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.types import format_type
 from explorer.results import GraphDiff, NodeChange
 from explorer.results.deferring import Later, deferring
+from explorer.results.graph import GRAPHS
 
 DATA = (WeightOp.name, "source.constant")
 """Operations that are no nodes of the graph."""
@@ -41,6 +42,7 @@ def program_difference(
         removed=Later(lambda: found.removed),
         changed=Later(lambda: found.changed),
         fused=Later(lambda: found.fused),
+        **{GRAPHS: Later(lambda: (before.graph, after.graph))},
     )
 
 

@@ -46,6 +46,7 @@ from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights
 from explorer.results import GraphDiff, MemoryPlan, PassRecord, SourceText
 from explorer.results.deferring import Later, deferring
+from explorer.results.displayed import Displayed
 
 LEVELS = (
     "top", "kernels", "loops", "scheduled", "memory", "tiled", "addressed", "instructions",
@@ -186,8 +187,8 @@ class Working:
         )
 
 
-@dataclass(eq=False, kw_only=True)
-class PassResult:
+@dataclass(eq=False, kw_only=True, repr=False)
+class PassResult(Displayed):
     """What one pass did, as objects that can be looked at, executed and compared."""
 
     name: str

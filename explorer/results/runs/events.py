@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
 from explorer.results.runs.counted import CountedRun
 
 
@@ -57,8 +58,8 @@ class CachePeak:
     """What all threads read and write together while their data lies in this level."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProfileRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProfileRecord(Displayed):
     device: str
     threads: int
     repeats: int

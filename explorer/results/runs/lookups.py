@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 TIERS = ("memory", "folder", "shipped", "source")
 """Where a program is looked for, in this order; source: it was built."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramLookup:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProgramLookup(Displayed):
     """What became of one program that was asked for."""
 
     name: str

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
@@ -53,8 +55,8 @@ class MixedPoint:
     """Whether no other point is both cheaper and better: the Pareto front."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixedPrecision:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MixedPrecision(Displayed):
     """The sensitivity of all tensors, points between INT8 and float, and the chosen one."""
 
     model: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 
 @dataclass(frozen=True)
 class SessionCall:
@@ -38,8 +40,8 @@ class SessionProgram:
     """Why its binary was built."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SessionRecord(Displayed):
     """The log of a session."""
 
     model: str

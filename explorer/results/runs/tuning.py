@@ -10,6 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from explorer.results.displayed import Displayed
 
 ChoicePair = tuple[str, int | str]
 """A choice of a schedule by name, and its value."""
@@ -33,8 +37,8 @@ class CostTerm:
     """Of the terms that are not added only the longest counts: they overlap."""
 
 
-@dataclass(frozen=True)
-class CostEstimate:
+@dataclass(frozen=True, repr=False)
+class CostEstimate(Displayed):
     """The predicted time of a kernel under one schedule, explained."""
 
     kernel: str
@@ -86,8 +90,8 @@ class Candidate:
         return self.confirmed_us / default if default else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelSearch:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KernelSearch(Displayed):
     """All candidates of one kernel, in the order in which they were proposed."""
 
     kernel: str
@@ -147,8 +151,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SearchResult(Displayed):
     """What a search over the kernels of a model found."""
 
     model: str
@@ -167,6 +171,10 @@ class SearchResult:
             if search.kernel == kernel:
                 return search
         raise KeyError(f"{kernel}; searched were {', '.join(k.kernel for k in self.kernels)}")
+
+    def to_frame(self) -> Any:  # a pandas.DataFrame or a tables.Table
+        """One row per candidate; see `explorer.tuning.frames`."""
+        return import_module("explorer.tuning.frames").search_frame(self)
 
     @property
     def schedule(self) -> dict[str, dict[str, int | str]]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from explorer.errors import CacheWarning
 from explorer.files import UNFINISHED_PREFIX, write_whole
 from explorer.results import TIERS, ProgramLookup
+from explorer.results.displayed import Displayed
 from explorer.runtime.cache.entries import (
     MAGIC,
     MAX_HEAD_BYTES,
@@ -89,7 +90,7 @@ Trial = Callable[[Entry], str]
 """Tries a binary in a child process: why it is of no use, or nothing."""
 
 
-class ProgramCache:
+class ProgramCache(Displayed):
     """Safe for threads, and for processes that share the folder. `folder` None: memory only."""
 
     def __init__(

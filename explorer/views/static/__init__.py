@@ -17,9 +17,11 @@ from explorer.views.static.kernels import (
     source_text,
 )
 from explorer.views.static.operation import operation_html, operation_text
-from explorer.views.static.rewrites import pass_html, pass_text
+from explorer.views.static.rewrites import diff_html, diff_text, pass_html, pass_text
 
 __all__ = [
+    "diff_text",
+    "diff_html",
     "pass_text",
     "pass_html",
     "operation_text",

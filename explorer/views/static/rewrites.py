@@ -75,13 +75,9 @@ def pass_html(trace: Trace, index: int) -> str:
     """A card: summary of the difference, picture of what changed, events by rule."""
     record, diff = trace.passes[index], trace.diffs[index]
     body = paragraph(escape(record.description)) if record.description else ""
-    rows = [
-        [badge(look, look.name), quiet(format_exact(len(names))), code(_listed(names))]
-        for look, names in _differences(diff)
-    ]
-    if rows:
-        body += table(rows, align="nrl")
-        body += _picture(trace, index)
+    if _differences(diff):
+        before = trace.snapshots[index - 1].graph if index % len(trace.passes) else Graph((), ())
+        body += _difference(diff, before, trace.snapshots[index].graph, f"trace.diffs[{index}]")
     elif index % len(trace.passes) == 0:
         body += note("The first snapshot: graph_html(trace.snapshots[0].graph) shows it.")
     else:
@@ -118,10 +114,34 @@ def changed_neighbourhood(
     ), len(touched) - len(centres)
 
 
-def _picture(trace: Trace, index: int) -> str:
-    diff = trace.diffs[index]
-    after = trace.snapshots[index].graph
-    before = trace.snapshots[index - 1].graph if index % len(trace.passes) else Graph((), ())
+def diff_text(diff: GraphDiff) -> str:
+    """The operations by kind of change, all of them."""
+    rows = [
+        (look.glyph, look.name, format_exact(len(names)), ", ".join(names))
+        for look, names in _differences(diff)
+    ]
+    return "\n".join(columns(rows, align="llrl")) or "no difference"
+
+
+def diff_html(diff: GraphDiff, graphs: tuple[Graph, Graph] | None) -> str:
+    """A card of the same; with the graphs before and after, a picture of what changed."""
+    if not _differences(diff):
+        return card("Difference", note("The graph is the same as before."))
+    before, after = graphs or (None, None)
+    return card("Difference", _difference(diff, before, after, "diff.to_text()"))
+
+
+def _difference(diff: GraphDiff, before: Graph | None, after: Graph | None, rest: str) -> str:
+    """A table and a picture; `rest`: what has all of it."""
+    rows = [
+        [badge(look, look.name), quiet(format_exact(len(names))), code(_listed(names))]
+        for look, names in _differences(diff)
+    ]
+    html = table(rows, align="nrl")
+    return html if before is None or after is None else html + _picture(diff, before, after, rest)
+
+
+def _picture(diff: GraphDiff, before: Graph, after: Graph, rest: str) -> str:
     graph, left_out = changed_neighbourhood(before, after, diff)
     marks = graph_marks(diff)
     layout = placed(graph)
@@ -129,11 +149,10 @@ def _picture(trace: Trace, index: int) -> str:
         {name: look for name, look in marks.looks.items() if name in layout.positions},
         marks.remarks,
     )
-    words = f"what {trace.passes[index].name} changed, with neighbours"
-    body = picture(graph_svg(graph, layout, shown), layout.width, words)
+    body = picture(graph_svg(graph, layout, shown), layout.width, "what changed, with neighbours")
     body += legend(graph, shown)
     if left_out:
-        body += note(f"{format_count(left_out, 'more changed operation')}: trace.diffs[{index}]")
+        body += note(f"{format_count(left_out, 'more changed operation')}: {rest}")
     return body
 
 

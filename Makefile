@@ -32,9 +32,9 @@ JAVASCRIPT := explorer/views/js explorer/views/loader.js tests/javascript
 SWEEPS ?= build/sweeps.xml
 # Tests start hundreds of Python processes. Where the environment tells Python to keep no bytecode,
 # each of them would compile all of our source again, which takes longer than what most are for.
-test quick test-changed test-javascript sweeps test-notebooks: export PYTHONDONTWRITEBYTECODE :=
+test quick test-changed test-javascript sweeps test-notebooks docs: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help explore test quick test-changed test-javascript sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
+.PHONY: help explore docs test quick test-changed test-javascript sweeps lint lint-format lint-code lint-types lint-imports lint-javascript learn test-notebooks notebooks setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo 'make test-javascript  the tests of the page in Node.js, which `make test` runs too'
 	@echo 'make sweeps      the long tests: many real models, large pages'
 	@echo '                 EXPLORER_SWEEPS=1/4, the second of four shares of them'
+	@echo 'make docs        build the documentation and open it  ARGS=--no-serve'
 	@echo 'make lint        formatters, linter, type checkers, import contract'
 	@echo 'make test-notebooks  execute every notebook'
 	@echo 'make setup       repeat the set-up for make explore'
@@ -104,7 +105,15 @@ lint-javascript: .venv/.ready-javascript
 	$(NODE) $(NODE_MODULES)/typescript/bin/tsc --project .
 
 test-notebooks: .venv/.ready-test
-	$(BIN)/python scripts/run_notebooks.py notebooks
+	$(BIN)/python scripts/run_notebooks.py notebooks --into build/lessons
+	@touch build/lessons/.executed
+
+# Lessons that were executed since the last change are taken as they are.
+docs: .venv/.ready-docs build/lessons/.executed
+	$(BIN)/python scripts/make_docs.py $(ARGS)
+
+build/lessons/.executed: $(wildcard notebooks/*.ipynb) $(shell find explorer -name '*.py' -o -name '*.js' -o -name '*.css' -o -name '*.c')
+	@$(MAKE) --no-print-directory test-notebooks
 
 # The name that it had before.
 notebooks: test-notebooks
@@ -126,6 +135,9 @@ clean:
 
 .venv/.ready-lint: .venv/.ready-test requirements/lint.txt
 	@sh scripts/setup.sh lint
+
+.venv/.ready-docs: .venv/.ready-test requirements/docs.txt
+	@sh scripts/setup.sh docs
 
 .venv/.ready-javascript: .venv/.ready-lint requirements/javascript/package-lock.json
 	@sh scripts/setup.sh javascript

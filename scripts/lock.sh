@@ -38,6 +38,7 @@ printf 'hatchling\neditables\n' >"$scratch/build.in"
 printf 'ziglang\n' >"$scratch/compiler.in"
 lock lint pyproject.toml "$scratch/build.in" --extra dev
 upgrades=
+lock docs pyproject.toml "$scratch/build.in" --extra docs --constraint requirements/lint.txt
 lock test pyproject.toml "$scratch/build.in" --extra test --constraint requirements/lint.txt
 lock explore pyproject.toml "$scratch/build.in" --extra quick --constraint requirements/lint.txt
 upgrades=--upgrade
@@ -58,4 +59,5 @@ file.write_text("".join([comment, f"-r {earlier}\n", *(pin for pin in own if pin
 END
 }
 without lint test
+without docs test
 without test explore

@@ -1,17 +1,21 @@
 """Executes notebooks from top to bottom and says which cell of which notebook fails.
 
     python scripts/run_notebooks.py notebooks other/lesson.ipynb --limit-seconds 300
+    python scripts/run_notebooks.py notebooks --into build/lessons
 
 A folder stands for the notebooks in it. Each runs in a kernel of its own, in its own folder, as
-JupyterLab would run it, and as many at once as there are processors. The files on disk are only
-read: outputs are thrown away. A notebook whose metadata name a package that is not installed
-(`"explorer": {"needs": ["torch"]}`) is skipped.
+JupyterLab would run it, and as many at once as there are processors. The notebooks on disk are
+only read. With --into the executed ones are written to a folder, and the explorers in them as
+offline pages in its subfolder `pages`; without it outputs are thrown away. A notebook that names a
+package in its metadata (`"explorer": {"needs": ["torch"]}`) is skipped where it is not installed.
 """
 
 import argparse
 import asyncio
 import importlib.util
+import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -33,6 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Execute notebooks without changing them.")
     parser.add_argument("paths", nargs="+", type=Path, help="notebooks, or folders of them")
     parser.add_argument("--limit-seconds", type=float, default=600, help="for each notebook")
+    parser.add_argument("--into", type=Path, help="a folder for the executed notebooks")
     parser.add_argument("--jobs", type=int, default=core_count(), help="notebooks at a time")
     arguments = parser.parse_args()
 
@@ -41,14 +46,24 @@ def main() -> int:
         print("no notebooks in", *arguments.paths)
         return 0
 
-    failures = asyncio.run(execute_all(notebooks, arguments.jobs, arguments.limit_seconds))
+    if arguments.into is not None:
+        shutil.rmtree(arguments.into, ignore_errors=True)
+        (arguments.into / "pages").mkdir(parents=True)
+        os.environ["EXPLORER_PAGES"] = str((arguments.into / "pages").resolve())
+    limit = arguments.limit_seconds
+    failures = asyncio.run(execute_all(notebooks, arguments.jobs, limit, arguments.into))
     if failures:
         print(f"{failures} of {len(notebooks)} notebooks failed", file=sys.stderr)
     return 1 if failures else 0
 
 
-async def execute_all(notebooks: list[Path], jobs: int, limit_seconds: float) -> int:
-    """Runs `jobs` notebooks at a time; each tells how it went when it ends. How many failed."""
+async def execute_all(
+    notebooks: list[Path], jobs: int, limit_seconds: float, into: Path | None = None
+) -> int:
+    """Runs `jobs` notebooks at a time; each reports its end. The number of those that failed.
+
+    into: a folder for the executed notebooks, each under its name.
+    """
     free = asyncio.Semaphore(jobs)
 
     async def fails(path: Path) -> bool:
@@ -58,10 +73,13 @@ async def execute_all(notebooks: list[Path], jobs: int, limit_seconds: float) ->
         async with free:
             started = time.monotonic()
             try:
-                cells = await execute(path, limit_seconds)
+                executed = await execute(path, limit_seconds)
             except NotebookFailed as failure:
                 print(f"FAILED {failure}", file=sys.stderr, flush=True)
                 return True
+        if into is not None:
+            nbformat.write(executed, into / path.name)
+        cells = sum(cell.cell_type == "code" for cell in executed.cells)
         print(f"{path}: {cells} cells, {time.monotonic() - started:.1f} s", flush=True)
         return False
 
@@ -87,8 +105,8 @@ def missing_packages(path: Path) -> list[str]:
     return [name for name in needs if importlib.util.find_spec(name) is None]
 
 
-async def execute(path: Path, limit_seconds: float) -> int:
-    """Runs all cells of one notebook and returns how many of them hold code."""
+async def execute(path: Path, limit_seconds: float) -> nbformat.NotebookNode:
+    """Runs all cells of one notebook and returns it with their outputs."""
     notebook = nbformat.read(path, as_version=4)
     running = 0
 
@@ -120,7 +138,7 @@ async def execute(path: Path, limit_seconds: float) -> int:
             raise NotebookFailed(f"{where}: {reason} in\n{source}") from error
         finally:
             await kernel.shutdown_kernel(now=True)
-    return sum(cell.cell_type == "code" for cell in notebook.cells)
+    return notebook
 
 
 def without_colours(text: str) -> str:

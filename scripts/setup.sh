@@ -4,6 +4,7 @@
 #   explore     C compiler, OpenCL driver and Graphviz; virtual environment; the package; pytest
 #   test        the same, and what the tests need, Chromium among it
 #   lint        the same, and formatter, linter, type checker and import contract
+#   docs        what `test` installs, and what builds the documentation
 #   javascript  the same, and what checks the page's JavaScript, from npm's registry
 #
 # Each stage takes for granted that the one before it is done (the Makefile sees to that).
@@ -39,10 +40,13 @@ main() {
         lint)
             install_python_packages lint ".[dev]"
             ;;
+        docs)
+            install_python_packages docs ".[docs]"
+            ;;
         javascript)
             install_javascript_packages
             ;;
-        *) fail "unknown stage '$1': expected explore, test, lint or javascript" ;;
+        *) fail "unknown stage '$1': expected explore, test, lint, docs or javascript" ;;
     esac
     touch "$venv/.ready-$1"
 }

@@ -10,15 +10,14 @@ from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-EARLIER = {"explore": None, "test": "explore", "lint": "test"}
+EARLIER = {"explore": None, "test": "explore", "lint": "test", "docs": "test"}
 """The stages of scripts/setup.sh, each with the one before it."""
 
 
 def wanted(stage: str) -> list[Requirement]:
     extras = PROJECT["optional-dependencies"]
-    names = {"explore": ["quick"], "test": ["quick", "test"], "lint": ["quick", "test", "dev"]}[
-        stage
-    ]
+    own = {"explore": [], "test": ["test"], "lint": ["test", "dev"], "docs": ["test", "docs"]}
+    names = ["quick", *own[stage]]
     extra = [line for name in names for line in extras[name]]
     found = [Requirement(line) for line in [*PROJECT["dependencies"], *extra]]
     return [requirement for requirement in found if requirement.name != PROJECT["name"]]

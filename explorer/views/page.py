@@ -9,6 +9,7 @@ the element (HTML, 4.12.1.3, "Restrictions for contents of script elements").
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 from explorer.results import Trace
@@ -60,11 +61,18 @@ render({{
 
 
 def export_page(
-    trace: Trace, against: Trace | None = None, overlay: Overlay | None = None, place: str = ""
+    trace: Trace,
+    against: Trace | None = None,
+    overlay: Overlay | None = None,
+    place: str = "",
+    at: Mapping[str, str] | None = None,
 ) -> str:
     """A whole page; `against` is another compilation to compare with, `overlay` a person's own
-    numbers on the graph. `place`: what it shows first, as the part of an address behind `#`."""
+    numbers on the graph. `place`: what it shows first, as the part of an address after `#`; `at`:
+    the same in names, as `explore` takes them."""
     payload = trace_payload(trace, against, overlay=overlay)
+    if at:
+        payload.head["at"] = dict(at)
     data = {
         "head": payload.head,
         "chunks": payload.saved_chunks(),

@@ -11,8 +11,11 @@ module. Before the widget stands a picture (`saved_picture.py`): what a saved no
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +24,7 @@ from explorer.results.overlays import Overlay
 from explorer.views import register
 from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
+from explorer.views.page import export_page
 from explorer.views.payload.text import Json
 from explorer.views.saved_picture import saved_picture
 from explorer.views.trace_payload import (
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
 LOADER = Path(__file__).with_name("loader.js")
 
 
+PAGES = "EXPLORER_PAGES"
+"""Environment variable: a folder of offline pages. A cell then shows a frame with one of them,
+which works without a kernel; its address begins with the folder's name, so the folder lies next to
+what is made from the notebook."""
 ASKED = "asked/"
 """How the keys of questions begin that a trace has no answer to."""
 ASKS_NOTHING = "this page was made without a compiler: it shows what the trace holds"
@@ -82,7 +90,8 @@ def explore(
     payload = trace_payload(known, against, overlay=overlay)
     payload.head["at"] = dict(at or {})
     picture = partial(saved_picture, known, (at or {}).get("pass", ""))
-    widget = _widget(payload, height, ask, branches, picture)
+    page = partial(export_page, known, against, overlay, at=at)
+    widget = _widget(payload, height, ask, branches, picture, page)
     widget.branches = branches  # pyright: ignore[reportAttributeAccessIssue]
     return widget
 
@@ -122,6 +131,7 @@ def _widget(
     ask: Ask | None,
     branches: Changing | None,
     picture: Callable[[], dict[str, str]],
+    page: Callable[[], str],
 ) -> anywidget.AnyWidget:
     # Imported here: anywidget takes 0.4 s, and only notebooks need it.
     import anywidget
@@ -137,7 +147,13 @@ def _widget(
         head = traitlets.Dict().tag(sync=True)
 
         def _ipython_display_(self) -> None:
-            """Two outputs: the picture, hidden where the widget that follows is alive."""
+            """Two outputs: the picture, hidden where the widget that follows is alive.
+
+            With the variable EXPLORER_PAGES one output: a frame with an offline page.
+            """
+            if folder := os.environ.get(PAGES):
+                display(_frame(Path(folder), page(), height), raw=True)
+                return
             display(picture(), raw=True)
             bundle = self._repr_mimebundle_()
             data = {} if bundle is None else dict(bundle[0])
@@ -167,6 +183,19 @@ def _widget(
 
     widget.on_msg(reply)
     return widget
+
+
+def _frame(folder: Path, page: str, height: str) -> dict[str, str]:
+    """Writes the page into the folder, named by its content, and shows it from there."""
+    name = hashlib.sha256(page.encode()).hexdigest()[:16] + ".html"
+    (folder / name).write_text(page, encoding="utf-8")
+    address = escape(f"{folder.name}/{name}")
+    style = f"width: 100%; height: {escape(height)}; border: 1px solid #ccc"
+    return {
+        "text/plain": f"the explorer: {address}",
+        "text/html": f'<iframe src="{address}" title="the explorer" loading="lazy" '
+        f'style="{style}"></iframe>',
+    }
 
 
 def _head(payload: TracePayload, branches: Changing | None) -> Json:

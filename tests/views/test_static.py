@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
 
@@ -29,12 +30,14 @@ from explorer.views.catalog.memory import planned
 from explorer.views.catalog.passes import passes as passes_view
 from explorer.views.catalog.timeline import profile as profiled
 from explorer.views.catalog.timeline import timeline
+from explorer.views.page import export_page
 from explorer.views.parts.markup import escape, plain, shorten
 from explorer.views.parts.plain import columns
 from explorer.views.renderers.html import html_of
 from explorer.views.renderers.text import text_of
 from explorer.views.saved_picture import saved_picture
 from explorer.views.static.graph import graph_html
+from explorer.views.widget import explore
 
 HTML_VIEWS: dict[str, Callable[[Trace], str]] = {
     "passes": lambda t: html_of(passes_view(t)),
@@ -557,3 +560,18 @@ def test_the_picture_of_an_explorer_is_of_the_pass_that_it_opened_at(trace: Trac
     most = saved_picture(trace)["text/html"]
     assert "The graph after fold-batch-norm." in most
     assert saved_picture(trace, "no such pass")["text/html"] == most
+
+
+def test_with_a_folder_for_pages_a_cell_shows_a_frame_with_an_offline_page(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    monkeypatch.setenv("EXPLORER_PAGES", str(tmp_path))
+    explore(trace, height="400px", at={"pass": "fuse-add"})._ipython_display_()
+    (page,) = tmp_path.iterdir()
+    assert f'src="{tmp_path.name}/{page.name}"' in shown[0]["text/html"] and len(shown) == 1
+    assert "height: 400px" in shown[0]["text/html"]
+    text = page.read_text(encoding="utf-8")
+    assert text == export_page(trace, at={"pass": "fuse-add"})
+    assert text != export_page(trace)

@@ -19,6 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -51,18 +52,24 @@ def main() -> int:
         (arguments.into / "pages").mkdir(parents=True)
         os.environ["EXPLORER_PAGES"] = str((arguments.into / "pages").resolve())
     limit = arguments.limit_seconds
-    failures = asyncio.run(execute_all(notebooks, arguments.jobs, limit, arguments.into))
+    failures = asyncio.run(
+        execute_all(notebooks, arguments.jobs, limit, arguments.into, arguments.paths)
+    )
     if failures:
         print(f"{failures} of {len(notebooks)} notebooks failed", file=sys.stderr)
     return 1 if failures else 0
 
 
 async def execute_all(
-    notebooks: list[Path], jobs: int, limit_seconds: float, into: Path | None = None
+    notebooks: list[Path],
+    jobs: int,
+    limit_seconds: float,
+    into: Path | None = None,
+    given: Sequence[Path] = (),
 ) -> int:
     """Runs `jobs` notebooks at a time; each reports its end. The number of those that failed.
 
-    into: a folder for the executed notebooks, each under its name.
+    into: a folder for the executed notebooks, which lie in it as they do in the folders `given`.
     """
     free = asyncio.Semaphore(jobs)
 
@@ -78,7 +85,9 @@ async def execute_all(
                 print(f"FAILED {failure}", file=sys.stderr, flush=True)
                 return True
         if into is not None:
-            nbformat.write(executed, into / path.name)
+            place = into / place_of(path, given)
+            place.parent.mkdir(exist_ok=True)
+            nbformat.write(executed, place)
         cells = sum(cell.cell_type == "code" for cell in executed.cells)
         print(f"{path}: {cells} cells, {time.monotonic() - started:.1f} s", flush=True)
         return False
@@ -96,6 +105,11 @@ def find_notebooks(paths: list[Path]) -> list[Path]:
             inside = sorted(path.rglob("*.ipynb"))
             found.extend(p for p in inside if ".ipynb_checkpoints" not in p.parts)
     return found
+
+
+def place_of(path: Path, given: Sequence[Path]) -> Path:
+    """The path of a notebook in the folder that it was found in; its name, if it was named."""
+    return next((path.relative_to(root) for root in given if root in path.parents), Path(path.name))
 
 
 def missing_packages(path: Path) -> list[str]:

@@ -6,6 +6,7 @@ from runpy import run_path
 
 ROOT = Path(__file__).parents[1]
 durations = run_path(str(ROOT / "scripts" / "durations.py"))
+run_notebooks = run_path(str(ROOT / "scripts" / "run_notebooks.py"))
 mutate = run_path(str(ROOT / "scripts" / "mutate.py"))
 
 RECORD = """<testsuites><testsuite>
@@ -58,3 +59,10 @@ def test_a_seed_gives_the_same_changes_spread_over_folders():
     chosen = [list(mutate["chosen_changes"](3, random.Random(7))) for _ in range(2)]
     assert chosen[0] == chosen[1]
     assert len({change.file.split("/")[1] for change in chosen[0]}) == 3
+
+
+def test_executed_notebooks_lie_as_they_were_found():
+    given = [Path("notebooks"), Path("other/lesson.ipynb")]
+    found = [Path("notebooks/01.ipynb"), Path("notebooks/solutions/01.ipynb"), given[1]]
+    places = [str(run_notebooks["place_of"](path, given)) for path in found]
+    assert places == ["01.ipynb", "solutions/01.ipynb", "lesson.ipynb"]

@@ -134,7 +134,7 @@ def compile(
     Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
     schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
     quantization (a table of thresholds or its file), modes (INT8, INT16 or F32 by tensor),
-    progress.
+    states (["past.*=present.*"]: inputs and outputs that live from call to call), progress.
     """
     from explorer.compilation import compile_model
 

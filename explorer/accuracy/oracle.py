@@ -77,12 +77,12 @@ def random_inputs(
     Floats are normal (mean 0, deviation 1), integers of at most 16 bits cover their range, wider
     ones are indices: below the size of the table that they are looked up in where a weight tells
     it, else below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a
-    batch is 1 by default (`bind_dimensions`). States hold what they hold at first.
+    batch is 1 by default (`bind_dimensions`). States hold what the model says of their beginning.
     """
     sizes = bind_dimensions(model, dimensions or {})
     generator = np.random.default_rng(seed)
     limits = index_limits(model)
-    inputs = {state.input: state.initial for state in model.states}
+    inputs = {s.input: s.initial for s in model.states if s.initial is not None}
     for value in model.inputs:
         if value.name in inputs:
             continue

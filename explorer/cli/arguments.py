@@ -52,6 +52,18 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
     add_host(parser)
     add_decisions(parser)
     add_quantization(parser)
+    add_states(parser)
+
+
+def add_states(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="INPUT=OUTPUT",
+        help="an input and an output that are one state from call to call; * stands for the same "
+        "text in both (past.*=present.*)",
+    )
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +99,7 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "host": arguments.host,
         "decisions": decisions_of(arguments),
         **quantization_options(arguments),
+        "states": tuple(arguments.state),
     }
 
 

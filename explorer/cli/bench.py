@@ -103,7 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
                 )
             )
         # What a model remembers stays inside, as it does with everyone who is compared.
-        executable = with_states(started.executable, model.states)
+        states = [state for state in model.states if state.initial is not None]
+        executable = with_states(started.executable, states)
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         own = {port.name: inputs[port.name] for port in executable.program.inputs}
         ours = Calls(OURS, partial(executable.run, own))

@@ -50,6 +50,7 @@ from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_i
 from explorer.compilation.tracing import make_trace
 from explorer.errors import InputError
 from explorer.importers import SourceModel, is_host_value, program_inputs
+from explorer.importers.states import with_named_states
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.planners import Planner
@@ -88,6 +89,7 @@ def compile_model(
     host: bool = True,
     quantization: TableChoice = None,
     modes: ModesChoice = None,
+    states: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -95,11 +97,16 @@ def compile_model(
     `quantization`: a table of thresholds, or its file (`explorer calibrate` makes one); `modes`:
     INT8, INT16 or F32 by tensor, or the file of a quantization table.
 
+    `states`: inputs and outputs that are states, as `past.*=present.*`, besides those that the
+    model declares (docs/states.md).
+
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
 
     Raises ExplorerError where the model, an option or the target does not allow it.
     """
+    if states:
+        model = with_named_states(model, states)
     plain, settings = settings_for(
         model,
         target,
@@ -139,6 +146,7 @@ def settings_for(
     host: bool = True,
     quantization: TableChoice = None,
     modes: ModesChoice = None,
+    states: str | Sequence[str] = (),
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     if inputs and any(is_host_value(value) for value in inputs.values()):

@@ -57,7 +57,10 @@ class State:
 
     input: str
     output: str
-    initial: np.ndarray
+    initial: np.ndarray | None = None
+    """What it holds at first; None: zeros of the size that the program has."""
+    is_guessed: bool = False
+    """It was found by its names, and is none where the program says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)

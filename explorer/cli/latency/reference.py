@@ -40,7 +40,7 @@ class ReferenceSide(Closing):
         reference = reference_of(model)
         self.name = EXACT if is_exact else reference.name
         self._inputs = dict(inputs)
-        states = {state.output for state in model.states}
+        states = {state.output for state in model.states if state.initial is not None}
         self._shown = [v.name for v in model.outputs if v.name not in states]
         sizes = sizes_of_inputs(model, inputs)
         try:

@@ -14,14 +14,14 @@ make a node's results are called after it, others after what they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, OpResult, Region
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
-from explorer.errors import UnsupportedError
+from explorer.errors import InputError, UnsupportedError
 from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, all_plain, plain
 from explorer.importers.building.identifiers import argument_name, stem_of
@@ -29,7 +29,7 @@ from explorer.importers.building.knowledge import Knowledge
 from explorer.importers.building.limits import check_size
 from explorer.importers.building.quantized_types import as_stored, is_quantized
 from explorer.importers.building.specialize import specialize
-from explorer.importers.model import SourceModel, SourceValue, with_sizes
+from explorer.importers.model import SourceModel, SourceValue, State, with_sizes
 from explorer.ir.evaluation import INPUT_NAMES, OUTPUT_NAMES, SPECIALIZED
 from explorer.ir.operation import IDENTITY, TopOperation, set_identity
 from explorer.ir.origins import (
@@ -42,13 +42,17 @@ from explorer.ir.origins import (
 )
 from explorer.ir.rewriting import Names
 from explorer.ir.sizes.constraints import set_constraints
+from explorer.ir.states import StateRecord, set_states
 from explorer.ir.structure import DEVICE
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.top.requirements import requirements
 from explorer.ir.types import (
     ELEMENT_TYPES,
     QuantizedType,
+    element_type_of,
+    format_shape,
     numpy_dtype,
+    shape_of,
     tensor_type,
 )
 from explorer.ir.weights import Weights
@@ -175,6 +179,7 @@ class ProgramBuilder:
         function.attributes[DEVICE] = StringAttr("host")
         function.attributes[INPUT_NAMES] = _strings(v.name for v in self.model.inputs)
         function.attributes[OUTPUT_NAMES] = _strings(results)
+        set_states(function, self._states(results))
         specialize(block, self.build, self.names)
         if self.knowledge.specialized:
             function.attributes[SPECIALIZED] = _strings(sorted(self.knowledge.specialized))
@@ -183,6 +188,35 @@ class ProgramBuilder:
         module = ModuleOp([function])
         module.verify()
         return module
+
+    def _states(self, results: Mapping[str, Expr]) -> Iterator[StateRecord]:
+        """The states that the program has. InputError for one that it should have and has not."""
+        names = (value.name for value in self.model.inputs)
+        arguments = dict(zip(names, self.build.block.args, strict=True))
+        for state in self.model.states:
+            reason = _not_a_state(arguments[state.input], plain(results[state.output]))
+            if not reason:
+                yield _state_record(state)
+            elif not state.is_guessed:
+                raise InputError(
+                    f"{state.input!r} and {state.output!r} are no state: {reason}",
+                    node=state.output,
+                )
+
+
+def _not_a_state(before: SSAValue, after: SSAValue) -> str:
+    if isinstance(after, BlockArgument):
+        return "nothing writes it, what a call leaves of it is an input"
+    old, new = ((shape_of(v), element_type_of(v)) for v in (before, after))
+    if old != new:
+        texts = [f"{format_shape(shape)} {kind}" for shape, kind in (old, new)]
+        return f"it is {texts[0]}, and what a call leaves of it {texts[1]}"
+    return ""
+
+
+def _state_record(state: State) -> StateRecord:
+    is_zero = state.initial is None or not np.any(state.initial)
+    return StateRecord(state.input, state.output, "zeros" if is_zero else "given")
 
 
 def _set_origin(value: OpResult, origin: Origin | None) -> None:

@@ -39,6 +39,7 @@ DEFAULTS: Mapping[str, object] = {
     "host": True,
     "quantization": None,
     "modes": None,
+    "states": (),
 }
 """Of the options that can be asked for again. Others are not kept."""
 DECIDE_NOTHING = ("progress",)

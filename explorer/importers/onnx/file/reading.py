@@ -32,6 +32,7 @@ from explorer.importers.onnx.file.string_inputs import with_codes
 from explorer.importers.onnx.file.structured_inputs import with_tensors
 from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.file.text import node_text
+from explorer.importers.states import paired_states
 from explorer.ir.types import Dim
 
 LARGEST_FILE_BYTES = 2**31 - 1
@@ -128,6 +129,7 @@ def from_proto(
         content=OnnxContent(proto, weights, folder, problems),
         tensors=tuple(name for node in graph.node for name in node.output if name),
         constants=weights,
+        states=paired_states(values, outputs),
     )
 
 

@@ -14,6 +14,7 @@ from explorer.backends.records import Lowering
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting.passes import Pass
 from explorer.kernels.cost.gathering import GatheringCosts
+from explorer.kernels.in_place import WriteInPlace
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import LowerToLoops, ScheduleLoops
@@ -41,6 +42,7 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         *((FindRows(),) if lowering.is_open else ()),
         ScheduleLoops(machine, lowering.tuned),
         *((ClipLoops(),) if lowering.is_open else ()),
+        WriteInPlace(),
         PlanMemory(
             lowering.planner,
             budget_of(lowering),

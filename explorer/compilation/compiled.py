@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Literal, overload
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -34,6 +35,7 @@ from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError
 from explorer.importers import SourceModel
+from explorer.importers.model import State
 from explorer.ir.evaluation import entry_function, input_names, output_names
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.functions.host_functions import HostFunction
@@ -42,8 +44,10 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
 from explorer.ir.rewriting.passes import PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
+from explorer.ir.states import states_of
 from explorer.ir.structure import device_of, functions, host_reason_of, walk_inside
 from explorer.kernels.cost import estimate
+from explorer.kernels.in_place import FORMS, KernelForm
 from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
@@ -74,7 +78,7 @@ from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
-from explorer.runtime.stateful import with_states
+from explorer.runtime.stateful import StatefulProgram
 from explorer.targets import Target
 
 
@@ -204,8 +208,13 @@ class Compiled:
 
     @cached_property
     def schedule(self) -> dict[str, dict[str, int | str]]:
-        """What was decided for every kernel: tile sizes and the like. Each is a decision."""
-        return {name: dict(kernel.choices) for name, kernel in self._scheduled.items()}
+        """What was decided for every kernel: tile sizes and the like. Each is a decision.
+
+        A kernel that writes over an operand has the schedule of the one that it is made of.
+        """
+        forms = self._forms.items()
+        made = {name for name, form in forms if form.scheduled != name}
+        return {n: dict(k.choices) for n, k in self._scheduled.items() if n not in made}
 
     @property
     def kernels(self) -> dict[str, KernelRecord]:
@@ -238,9 +247,11 @@ class Compiled:
 
         A model of a processor: of GPUs it knows nothing.
         """
-        scheduled = self._scheduled_kernel(kernel)
+        function = self._scheduled_kernel(kernel).function
+        if kernel in self._forms:
+            function = self._forms[kernel].function
         lanes = machine_lanes(self.target, self.device)
-        return estimate(scheduled.function, cost_machine_for(self.target, lanes, threads))
+        return estimate(function, cost_machine_for(self.target, lanes, threads))
 
     def costs(self, threads: int = 1) -> tuple[CostEstimate, ...]:
         """`cost` of every kernel that has a schedule; none on a GPU, of which it knows nothing."""
@@ -334,7 +345,17 @@ class Compiled:
             return {}
         kernels = self._artifact(KERNELS)
         assert isinstance(kernels, dict)
-        return kernels
+        found = dict(kernels)
+        for name, form in self._forms.items():
+            found[name] = replace(kernels[form.scheduled], name=name)
+        return found
+
+    @property
+    def _forms(self) -> dict[str, KernelForm]:
+        """Kernels that write over an operand, by name."""
+        forms = next((r.artifacts[FORMS] for r in self.passes if FORMS in r.artifacts), {})
+        assert isinstance(forms, dict)
+        return forms
 
     def _artifact(self, name: str) -> object:
         for result in reversed(self.passes):
@@ -349,6 +370,28 @@ class Compiled:
         if self._executable is None:
             self._executable = self.open()
         return self._executable
+
+    @overload
+    def open(
+        self,
+        threads: int | None = ...,
+        isolated: bool = ...,
+        *,
+        affinity: Sequence[int] = ...,
+        cache: ProgramCache | None = ...,
+        remembers: Literal[True],
+    ) -> StatefulProgram: ...
+
+    @overload
+    def open(
+        self,
+        threads: int | None = ...,
+        isolated: bool = ...,
+        *,
+        affinity: Sequence[int] = ...,
+        cache: ProgramCache | None = ...,
+        remembers: Literal[False] = ...,
+    ) -> Executable: ...
 
     def open(
         self,
@@ -387,7 +430,13 @@ class Compiled:
         executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
-        return with_states(executable, self.model.states if remembers else ())
+        return StatefulProgram(executable, self._model_states) if remembers else executable
+
+    @property
+    def _model_states(self) -> list[State]:
+        """The model's states that the program has, too."""
+        kept = {state.input for state in states_of(entry_function(self.passes[0].after.program))}
+        return [state for state in self.model.states if state.input in kept]
 
     @property
     def counted(self) -> CountedRun | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, TensorType
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
@@ -37,6 +37,8 @@ MEMORY = "memory"
 """Name of the artifact that holds the plan, of all arenas side by side."""
 PLANS = "memory plans"
 """Name of the artifact that holds the plan of every device function by the function's name."""
+IN_PLACE = "in_place"
+"""Attribute of a device function: pairs of a written value and the argument that it replaces."""
 DEFAULT_ALIGNMENT_BYTES = 64
 """A cache line, and a vector of 512 bits."""
 
@@ -102,6 +104,7 @@ def plan_function(
     views: dict[str, str] = {}
     parts: list[Containment] = []
     outputs: list[str] = []
+    anew = made_anew(function)
     for argument in block.args:
         sizes[value_name(argument)] = buffer_bytes(argument)
     for op in block.ops:
@@ -112,6 +115,7 @@ def plan_function(
                     identity_of(op),
                     tuple(value_name(o) for o in activations(op.operands)),
                     tuple(value_name(r) for r in op.results),
+                    aliases_of(op, anew),
                     scratch_bytes=tuple(scratch_sizes(kernels[op.kernel.data])),
                 )
             )
@@ -161,6 +165,27 @@ def plan_as_written(
     again = plan_function(function, kernels, PinnedPlanner(pins), alignment_bytes)
     verify_plan(again)
     return again
+
+
+def aliases_of(op: LaunchOp, anew: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """(result, value) where the result is written over another value."""
+    over = op.overwritten
+    pairs = [] if over is None else [(value_name(op.output), value_name(over))]
+    pairs += [(name, anew[name]) for r in op.results if (name := value_name(r)) in anew]
+    return tuple(pairs)
+
+
+def made_anew(function: func.FuncOp) -> dict[str, str]:
+    """Values that are written where an argument lay that nobody reads any more, and those."""
+    attribute = function.attributes.get(IN_PLACE)
+    if not isinstance(attribute, ArrayAttr):
+        return {}
+    pairs = [pair.data for pair in attribute.data if isinstance(pair, ArrayAttr)]
+    return {
+        value.data: place.data
+        for value, place in pairs
+        if isinstance(value, StringAttr) and isinstance(place, StringAttr)
+    }
 
 
 def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:

@@ -304,7 +304,7 @@ class PackBackwards(ScheduleLoops):
 
 
 def test_a_fault_of_one_kernel_is_blamed_on_its_launch(right):
-    compilation = with_pass(right, PackBackwards(right.pipeline[-2].machine))
+    compilation = with_pass(right, PackBackwards(right.pipeline[-3].machine))
     fault = compilation.accuracy().bisect()
     assert fault is not None
     assert (fault.pass_name, fault.tensor) == ("schedule-loops", "y")

@@ -32,7 +32,8 @@ class LaunchOp(TopOperation):
 
     operation, label, macs: what the launch stands for, for people.
     offset: where the (first) result lies in the arena, in bytes, once memory is planned;
-    other_offsets: where the others lie, if there are several.
+    other_offsets: where the others lie, if there are several;
+    over: the operand in the place of which the only result is written.
     """
 
     name = "kernel.launch"
@@ -47,6 +48,7 @@ class LaunchOp(TopOperation):
     work = prop_def(IntegerAttr)
     offset = opt_prop_def(IntegerAttr)
     other_offsets = opt_prop_def(DenseArrayBase)
+    over = opt_prop_def(IntegerAttr)
     outputs = var_result_def(TensorType)
 
     @property
@@ -59,6 +61,12 @@ class LaunchOp(TopOperation):
         """Where the results lie, in bytes; None before memory is planned."""
         others = self.get("other_offsets") or (None,) * (len(self.results) - 1)
         return (self.get("offset"), *others)
+
+    @property
+    def overwritten(self) -> SSAValue | None:
+        """The operand in the buffer of which the result is written."""
+        place = self.get("over")
+        return None if place is None else self.operands[place]
 
     def infer_types(self) -> list[Attribute]:
         return [r.type for r in self.results]

@@ -3,27 +3,34 @@
     with StatefulProgram(executable, model.states) as program:
         program.run({"frame": first})             {"score": array}
         program.run({"frame": second})            goes on with what the first run has left
-        program.restart()                         the states are again what they were at first
+        program.state()                           {"h": array}
+        other = program.fork()                    goes on from here by itself
+        program.load({"h": array})                the next run finds this
+        program.reset()                           the states are again what they were at first
 
-Where the program is in this process states never become arrays: their bytes are kept beside the
-arena, whose plan may reuse the places of inputs, and are put back before the next run.
+Where the program is in this process states never become arrays: one that the program writes where
+it lies stays in the arena, and the others are kept beside it. Forks share the program and its
+arena; when another one's turn comes, its states take the place of those that lie there.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from explorer.closing import Closing
-from explorer.errors import InputError
+from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
+from explorer.renamed import warn_renamed
 from explorer.results.program import Port, Program
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_inputs
-from explorer.runtime.native.program import NativeProgram
+from explorer.runtime.native.direct import DirectCalls
 
 
 def with_states(executable: Executable, states: Sequence[State]) -> Executable:
@@ -31,84 +38,196 @@ def with_states(executable: Executable, states: Sequence[State]) -> Executable:
     return StatefulProgram(executable, states) if states else executable
 
 
+@runtime_checkable
+class Binding(Protocol):
+    """A program that may keep its states in its arena."""
+
+    def bind(self, program: Program, kept: Sequence[tuple[Port, Port]]) -> DirectCalls | None: ...
+
+
+@dataclass(eq=False)
+class _Shared:
+    """What a program and its forks have in common."""
+
+    executable: Executable
+    program: Program
+    """Without the ports of states."""
+    ports: list[tuple[Port, Port]]
+    first: list[np.ndarray]
+    """The states at first, in the order of the ports."""
+    calls: DirectCalls | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    lying: StatefulProgram | None = None
+    """Whose states lie in the arena."""
+    users: int = 0
+
+
 class StatefulProgram(Closing):
-    """An `Executable` whose inputs and outputs are those that are no states; it closes the one that
-    it is made of."""
+    """An `Executable` whose inputs and outputs are those that are no states; the last of its forks
+    that is closed closes the one that it is made of."""
 
     def __init__(self, executable: Executable, states: Sequence[State]) -> None:
-        """InputError where a state is no input and output of the program, of one shape and type."""
-        whole = executable.program
-        self._states = tuple(states)
-        self._ports = [_ports_of(whole, state) for state in self._states]
-        taken, given = {s.input for s in self._states}, {s.output for s in self._states}
-        self.program = replace(
-            whole,
-            inputs=tuple(port for port in whole.inputs if port.name not in taken),
-            outputs=tuple(port for port in whole.outputs if port.name not in given),
-        )
-        self._executable = executable
-        self._lock = threading.Lock()
-        self._calls = None
-        if isinstance(executable, NativeProgram) and not executable.isolated and whole.size is None:
-            self._calls = executable.bind(self.program, self._ports)
-        self._held: Arrays = {}
-        self.restart()
+        """InputError where a state is no input and output of the program, of one shape and type,
+        or where two states share one of them."""
+        shared = _share(executable, states)
+        self._begin(shared, shared.first)
+
+    def _begin(self, shared: _Shared, states: Sequence[np.ndarray]) -> None:
+        self._shared = shared
+        self._held = list(states)
+        """The states, where they do not lie in the arena; nobody writes into these arrays."""
+        self._is_closed = False
+        shared.users += 1
+        self.program = shared.program
+
+    # -- states ----------------------------------------------------------------------------------
+    def state(self) -> Arrays:
+        """What is remembered now, by the names of the inputs."""
+        with self._shared.lock:
+            self._check_open()
+            return self._now()
+
+    def reset(self) -> None:
+        """Goes back to what the model remembers at first. InputError while a call runs."""
+        with self._between_calls("reset"):
+            self._take(self._shared.first)
+
+    def load(self, states: Mapping[str, np.ndarray]) -> None:
+        """The next run goes on from these, by the names of the inputs: all states.
+
+        InputError for what is no state, lacks or has another type or shape, and while a call runs:
+        then the states stay as they are.
+        """
+        ports = replace(self.program, inputs=tuple(port for port, _ in self._shared.ports))
+        arrays = check_inputs(ports, states)
+        with self._between_calls("load"):
+            self._take([array.copy() for array in arrays])
+
+    def fork(self) -> StatefulProgram:
+        """Another program with these states, which goes on by itself. Its memory is that of its
+        states; InputError while a call runs."""
+        with self._between_calls("fork"):
+            made = StatefulProgram.__new__(StatefulProgram)
+            now = self._now()
+            made._begin(self._shared, [now[port.name] for port, _ in self._shared.ports])
+            return made
 
     @property
     def states(self) -> Arrays:
-        """What is remembered now, by the names of the inputs."""
-        with self._lock:
-            return self._now()
+        """As `state()`."""
+        return self.state()
 
     def restart(self, states: Mapping[str, np.ndarray] | None = None) -> None:
-        """Goes back to what the model remembers at first, or to these states."""
-        first = {state.input: state.initial for state in self._states}
-        given = first if states is None else states
-        arrays = check_inputs(replace(self.program, inputs=tuple(i for i, _ in self._ports)), given)
-        with self._lock:
-            if self._calls is not None:
-                self._calls.kept = [array.tobytes() for array in arrays]
-            else:
-                names = [port.name for port, _ in self._ports]
-                self._held = {n: a.copy() for n, a in zip(names, arrays, strict=True)}
+        """The former name of `reset`, and of `load` where states are given."""
+        warn_renamed("restart", "reset" if states is None else "load")
+        if states is None:
+            self.reset()
+        else:
+            self.load(states)
 
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of states that a call copies in this process."""
+        if self._shared.calls is not None:
+            return self._shared.calls.copied_bytes
+        return 2 * sum(port.size_bytes for port, _ in self._shared.ports)
+
+    # -- runs ------------------------------------------------------------------------------------
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        with self._lock:
-            if self._calls is not None:
-                return self._calls.run(inputs)
-            return self._kept(self._executable.run(self._all(inputs)))
+        with self._shared.lock:
+            self._check_open()
+            calls = self._shared.calls
+            if calls is None:
+                return self._kept(self._shared.executable.run(self._all(inputs)))
+            if self._shared.lying is not self:
+                self._lie_down(calls)
+            return calls.run(inputs)
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
     ) -> tuple[Arrays, Taps]:
-        with self._lock:
-            outputs, taps = self._executable.run_with_taps(self._all(inputs), fed)
+        with self._apart():
+            outputs, taps = self._shared.executable.run_with_taps(self._all(inputs), fed)
             return self._kept(outputs), taps
 
     def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
         """Every repeat begins with the present states, which stay."""
-        with self._lock:
-            return self._executable.profile(self._all(inputs), repeats)
+        with self._apart():
+            return self._shared.executable.profile(self._all(inputs), repeats)
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
         """As `profile`."""
-        with self._lock:
-            return self._executable.time(self._all(inputs), repeats)
+        with self._apart():
+            return self._shared.executable.time(self._all(inputs), repeats)
 
     def close(self) -> None:
-        with self._lock:
-            self._held = self._now()
-            self._calls = None
-            self._executable.close()
+        with self._shared.lock:
+            if self._is_closed:
+                return
+            self._pick_up()
+            self._is_closed = True
+            self._shared.users -= 1
+            if not self._shared.users:
+                self._shared.calls = None
+                self._shared.executable.close()
 
-    # -- states ----------------------------------------------------------------------------------
+    # -- where the states are --------------------------------------------------------------------
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DeviceError("the program was closed", hint="build it again")
+
+    @contextmanager
+    def _between_calls(self, what: str) -> Iterator[None]:
+        if not self._shared.lock.acquire(blocking=False):
+            raise InputError(
+                f"a call of the program runs: {what} would change its states in between",
+                hint="wait for the call",
+            )
+        try:
+            self._check_open()
+            yield
+        finally:
+            self._shared.lock.release()
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """With the states as arrays, while the arena is used in another way."""
+        with self._shared.lock:
+            self._check_open()
+            if self._shared.lying is not None:
+                self._shared.lying._pick_up()
+            yield
+
+    def _take(self, states: Sequence[np.ndarray]) -> None:
+        if self._shared.lying is self:
+            self._shared.lying = None
+        self._held = list(states)
+
+    def _lie_down(self, calls: DirectCalls) -> None:
+        """Puts the states into the arena, and takes out those that lie there."""
+        if self._shared.lying is not None:
+            self._shared.lying._pick_up()
+        calls.load_states([array.reshape(-1).view(np.uint8) for array in self._held])
+        self._shared.lying, self._held = self, []
+
+    def _pick_up(self) -> None:
+        """Takes the states out of the arena, if they lie there."""
+        if self._shared.lying is self:
+            self._held = self._arrays()
+            self._shared.lying = None
+
+    def _arrays(self) -> list[np.ndarray]:
+        calls = self._shared.calls
+        if calls is None or self._shared.lying is not self:
+            return self._held
+        return [
+            content.view(port.element_type).reshape(port.shape)
+            for (port, _), content in zip(self._shared.ports, calls.states(), strict=True)
+        ]
+
     def _now(self) -> Arrays:
-        if self._calls is None:
-            return dict(self._held)
-        return {
-            port.name: np.frombuffer(content, port.element_type).reshape(port.shape).copy()
-            for (port, _), content in zip(self._ports, self._calls.kept, strict=True)
-        }
+        names = [port.name for port, _ in self._shared.ports]
+        return {name: array.copy() for name, array in zip(names, self._arrays(), strict=True)}
 
     def _all(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """The caller's inputs and the states."""
@@ -118,12 +237,35 @@ class StatefulProgram(Closing):
 
     def _kept(self, outputs: Arrays) -> Arrays:
         """The caller's outputs; the others are held for the next run."""
-        held = {state.input: outputs.pop(state.output) for state in self._states}
-        if self._calls is None:
-            self._held = held
-        else:
-            self._calls.kept = [held[port.name].tobytes() for port, _ in self._ports]
+        self._held = [outputs.pop(port.name) for _, port in self._shared.ports]
         return outputs
+
+
+def _share(executable: Executable, states: Sequence[State]) -> _Shared:
+    whole = executable.program
+    ports = [_ports_of(whole, state) for state in states]
+    for names in ({before.name for before, _ in ports}, {after.name for _, after in ports}):
+        if len(names) < len(ports):
+            raise InputError("two states are one memory: they have an input or output in common")
+    taken, given = {s.input for s in states}, {s.output for s in states}
+    program = replace(
+        whole,
+        inputs=tuple(port for port in whole.inputs if port.name not in taken),
+        outputs=tuple(port for port in whole.outputs if port.name not in given),
+    )
+    first = check_inputs(
+        replace(program, inputs=tuple(port for port, _ in ports)),
+        {
+            port.name: np.zeros(port.shape, port.element_type)
+            if state.initial is None
+            else state.initial
+            for (port, _), state in zip(ports, states, strict=True)
+        },
+    )
+    calls = None
+    if isinstance(executable, Binding) and whole.size is None:
+        calls = executable.bind(program, ports)
+    return _Shared(executable, program, ports, [array.copy() for array in first], calls)
 
 
 def _ports_of(program: Program, state: State) -> tuple[Port, Port]:

@@ -1,5 +1,7 @@
 """Programs that remember: a run goes on with what the run before has left, as if it was given."""
 
+import threading
+
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -68,30 +70,83 @@ def test_a_run_goes_on_with_what_the_run_before_has_left(program):
 
     assert [list(one) for one in found] == [["y"]] * 5
     np.testing.assert_array_equal([one["y"] for one in found], outputs)
-    np.testing.assert_array_equal(program.states["last"], states["last"])
-    np.testing.assert_array_equal(program.states["sum"], states["sum"])
+    np.testing.assert_array_equal(program.state()["last"], states["last"])
+    np.testing.assert_array_equal(program.state()["sum"], states["sum"])
 
 
 def test_it_begins_anew_from_the_first_states_or_from_others(program):
     first = program.run({"x": frames(1)[0]})["y"]
-    left = program.states
+    left = program.state()
     second = program.run({"x": frames(2)[1]})["y"]
 
-    program.restart()
+    program.reset()
     np.testing.assert_array_equal(program.run({"x": frames(1)[0]})["y"], first)
-    program.restart(left)
+    program.load(left)
     np.testing.assert_array_equal(program.run({"x": frames(2)[1]})["y"], second)
-    with pytest.raises(InputError, match="`sum`: expected float32"):
-        program.restart({**left, "sum": np.zeros((3, 1), np.float32)})
+    after = program.state()
+    for wrong in ({**left, "sum": np.zeros((3, 1), np.float32)}, {"sum": left["sum"]}):
+        with pytest.raises(InputError, match=r"`sum`: expected float32|`last` is missing"):
+            program.load(wrong)
+        np.testing.assert_array_equal(program.state()["sum"], after["sum"])
+    with pytest.warns(DeprecationWarning, match="reset"):
+        program.restart()
+
+
+def test_a_fork_goes_on_by_itself(program):
+    outputs, _ = expected(4)
+    runs = [{"x": frame} for frame in frames(4)]
+    for each in runs[:2]:
+        program.run(each)
+
+    with program.fork() as other, other.fork() as third:
+        other.run({"x": frames(1)[0] * 100})
+        found = [program.run(runs[2])["y"], third.run(runs[2])["y"], program.run(runs[3])["y"]]
+        assert not np.array_equal(other.run(runs[3])["y"], outputs[3])
+        third.reset()
+        np.testing.assert_array_equal(third.run(runs[0])["y"], outputs[0])
+        program.close()
+        np.testing.assert_array_equal(third.run(runs[1])["y"], outputs[1])
+        with pytest.raises(DeviceError, match="closed"):
+            program.state()
+
+    np.testing.assert_array_equal(found, [outputs[2], outputs[2], outputs[3]])
+
+
+def test_states_do_not_change_during_a_call(compilation):
+    """A device that waits in the midst of a call, and another thread that asks for the states."""
+    started, go_on = threading.Event(), threading.Event()
+
+    class Waiting:
+        program = compilation.program
+
+        def run(self, inputs):
+            started.set()
+            assert go_on.wait(10)
+            return dict.fromkeys(("y", "last:next", "sum:next"), inputs["x"])
+
+        def close(self) -> None:
+            pass
+
+    program = StatefulProgram(Waiting(), STATES)  # pyright: ignore[reportArgumentType]
+    before = program.state()
+    thread = threading.Thread(target=program.run, args=({"x": frames(1)[0]},))
+    thread.start()
+    assert started.wait(10)
+    for change in (program.reset, program.fork, lambda: program.load(before)):
+        with pytest.raises(InputError, match="a call of the program runs"):
+            change()
+    go_on.set()
+    thread.join()
+    np.testing.assert_array_equal(program.state()["sum"], frames(1)[0])
 
 
 def test_a_run_with_taps_is_a_run_and_timing_is_none(program):
     outputs, _ = expected(2)
     one, two = ({"x": frame} for frame in frames(2))
-    before = program.states
+    before = program.state()
 
     program.time(one, 3)
-    np.testing.assert_array_equal(program.states["sum"], before["sum"])
+    np.testing.assert_array_equal(program.state()["sum"], before["sum"])
     found, taps = program.run_with_taps(one)
 
     assert list(found) == ["y"] and taps
@@ -118,3 +173,12 @@ def test_a_state_that_is_none_is_refused(compilation):
     with opened, pytest.raises(InputError, match="no state `z`"):
         StatefulProgram(opened, [State("z", "z:next", np.zeros(1))])
     assert with_states(opened, ()) is opened
+
+
+def test_two_states_of_one_memory_are_refused(compilation):
+    last, total = STATES
+    with compilation.open(isolated=False) as opened:
+        for other in (State("last", "sum:next"), State("sum", "last:next")):
+            with pytest.raises(InputError, match="two states are one memory"):
+                StatefulProgram(opened, [last, other])
+    assert total.initial is not None

@@ -5,7 +5,9 @@
 
     images ── one copy ──▶ arena ── explorer_run ──▶ arena ── one copy ──▶ scores
                               ▲                         │
-                              └────── kept bytes ◀──────┘      what a model remembers
+                              └────── kept bytes ◀──────┘      states that lie elsewhere afterwards
+
+A state that the program writes where it lies stays in the arena: nothing of it is copied.
 
 Everything that does not depend on the inputs' numbers is bound beforehand: places of inputs and
 outputs in the arena as arrays, the arguments of the library's function as C values. So a call is
@@ -49,6 +51,14 @@ class Bound:
     outputs: tuple[PortView, ...]
 
 
+class KeptState:
+    """A state that a call leaves elsewhere than where it finds it; `held` between the calls."""
+
+    def __init__(self, index: int, before: np.ndarray, after: np.ndarray) -> None:
+        self.index, self.before, self.after = index, before, after
+        self.held = np.empty_like(after)
+
+
 class Loaded(Protocol):
     """A program that is ready to run: `worker.LoadedProgram`, or one in shared memory of OpenCL."""
 
@@ -73,7 +83,7 @@ class DirectCalls:
         kept: Sequence[tuple[Port, Port]] = (),
     ) -> None:
         """kept: inputs with the outputs of which they are the bytes in the next call; neither are
-        among those of `program`, which has one size. Set the attribute before the first call."""
+        among those of `program`, which has one size. `load_states` comes before the first call."""
         self._program = program
         self._device = device
         self._bytes = np.frombuffer(loaded.arena, np.uint8)
@@ -84,10 +94,12 @@ class DirectCalls:
             self._size = self._bytes[start : start + program.size.size_bytes].view(np.int64)
         else:
             self._fixed = self._bind(0)
-        self._restored = [self._place_of_bytes(port) for port, _ in kept]
-        self._kept = [self._place_of_bytes(port) for _, port in kept]
-        self.kept: list[bytes] = []
-        """What goes into the next call, by state."""
+        self._states = [self._place_of_bytes(port) for port, _ in kept]
+        self._copied = [
+            KeptState(index, self._place_of_bytes(before), self._place_of_bytes(after))
+            for index, (before, after) in enumerate(kept)
+            if before.offset_bytes != after.offset_bytes
+        ]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """All outputs by name, in arrays of their own."""
@@ -97,18 +109,36 @@ class DirectCalls:
             arrays = check_inputs(self._program, inputs)
             for place, array in zip(bound.inputs, arrays, strict=True):
                 place.array[...] = array
-        if self._kept:
-            for place, content in zip(self._restored, self.kept, strict=True):
-                place[:] = content
+        for state in self._copied:
+            state.before[:] = state.held
         status = self._function(*self._arguments)
         if status:
             raise DeviceError(
                 f"explorer_run returned {status} instead of 0 ({os.strerror(status)})",
                 device=self._device,
             )
-        if self._kept:
-            self.kept = [place.tobytes() for place in self._kept]
+        for state in self._copied:
+            state.held[:] = state.after
         return {place.name: place.array.copy() for place in bound.outputs}
+
+    def states(self) -> list[np.ndarray]:
+        """The bytes of every state as it is now, in arrays of their own."""
+        found = [place.copy() for place in self._states]
+        for state in self._copied:
+            found[state.index] = state.held.copy()
+        return found
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of states that a call copies: into their places, and out of them."""
+        return sum(2 * state.held.nbytes for state in self._copied)
+
+    def load_states(self, contents: Sequence[np.ndarray]) -> None:
+        """What the next call finds, as `states` gives it."""
+        for place, content in zip(self._states, contents, strict=True):
+            place[:] = content
+        for state in self._copied:
+            state.held[:] = contents[state.index]
 
     def _at_size(self, inputs: Mapping[str, np.ndarray]) -> Bound:
         """The places at the size that the inputs have, which is written into the arena."""
@@ -127,8 +157,8 @@ class DirectCalls:
         inputs = tuple(self._place(port, size) for port in self._program.inputs)
         return Bound(inputs, tuple(self._place(port, size) for port in self._program.outputs))
 
-    def _place_of_bytes(self, port: Port) -> memoryview:
-        return self._bytes[port.offset_bytes : port.offset_bytes + port.size_bytes].data
+    def _place_of_bytes(self, port: Port) -> np.ndarray:
+        return self._bytes[port.offset_bytes : port.offset_bytes + port.size_bytes]
 
     def _place(self, port: Port, size: int) -> PortView:
         shape, dtype = shape_at(port, size), np.dtype(port.element_type)

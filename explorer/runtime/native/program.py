@@ -169,14 +169,17 @@ class NativeProgram(Closing):
         loaded = self._loaded
         return loaded.process_id if isinstance(loaded, WorkerProcess) and loaded.is_alive else None
 
-    def bind(self, program: Program, kept: Sequence[tuple[Port, Port]]) -> DirectCalls:
-        """Calls of a program in this process, some outputs of which are inputs of the next call.
+    def bind(self, program: Program, kept: Sequence[tuple[Port, Port]]) -> DirectCalls | None:
+        """Calls of a program in this process, some outputs of which are inputs of the next call;
+        None where it is in another process.
 
         `program`: this one without their ports. The caller makes no other calls meanwhile.
         """
+        if self.isolated:
+            return None
         with self._lock:
             loaded = self._load()
-            assert isinstance(loaded, LoadedProgram), "the program is in another process"
+            assert isinstance(loaded, LoadedProgram)
             return DirectCalls(program, loaded, kept=kept)
 
     def close(self) -> None:

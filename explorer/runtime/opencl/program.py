@@ -366,7 +366,13 @@ class OpenCLProgram(Closing):
             cl.enqueue_fill_buffer(self._queue, self._progress, zero, 0, self._progress.size)
         return 0
 
-    def _direct_calls(self) -> DirectCalls | None:
+    def bind(self, program: Program, kept: Sequence[tuple[Port, Port]]) -> DirectCalls | None:
+        """As `NativeProgram.bind`; None where the host does not see the arena."""
+        return self._direct_calls(program, kept)
+
+    def _direct_calls(
+        self, program: Program | None = None, kept: Sequence[tuple[Port, Port]] = ()
+    ) -> DirectCalls | None:
         """Calls at little cost, where the host sees the arena."""
         shared = self._arena.shared
         if shared is None:
@@ -381,7 +387,8 @@ class OpenCLProgram(Closing):
             self._queue.finish()
             return 0
 
-        return DirectCalls(self.program, SharedCall(shared, run), self.device.name)
+        call = SharedCall(shared, run)
+        return DirectCalls(program or self.program, call, self.device.name, kept)
 
     def _check_group(self, kernel: cl.Kernel, phase: PhaseRecord, launch: Launch) -> None:
         """The device may allow smaller groups, and have less local memory, than others have."""

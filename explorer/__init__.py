@@ -22,24 +22,45 @@ from __future__ import annotations
 TYPE_CHECKING = False  # that of `typing`, which takes 5 ms to load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeVar, Unpack
 
     import numpy as np
     from onnx import ModelProto
 
     from explorer.compilation import Compilation, Inspection, SavedCompilation
-    from explorer.errors import ExplorerError
+    from explorer.compilation.settings.quantizing import ModesChoice, TableChoice
+    from explorer.compilation.settings.settings import Progress
+    from explorer.errors import ExplorerError as ExplorerError
+    from explorer.exporters.onnx import IntegerForm, WeightType
     from explorer.files import ModelPath
-    from explorer.importers import SourceModel
+    from explorer.importers import InputValue, SourceModel
+    from explorer.importers.pytorch.live import TorchModel
+    from explorer.ir.rewriting.passes import Pass
+    from explorer.memory.choosing import PlannerName
+    from explorer.memory.planners import Planner
+    from explorer.quantization.block_numbers import BlockType
+    from explorer.quantization.corrections.record import CorrectionName
     from explorer.quantization.table import ThresholdTable
     from explorer.reducing import Condition, Reduced
+    from explorer.reducing.trials import Report
     from explorer.results import SearchResult
     from explorer.results.runs.sensitivity import MixedPrecision
-    from explorer.session import Session, Started
+    from explorer.runtime.cache import ProgramCache
+    from explorer.runtime.devices import DeviceRecord
+    from explorer.session import Session as Session
+    from explorer.session import Started
+    from explorer.session.options import CompileOptions
     from explorer.targets import Target
-    from explorer.tuning.examples import Data
+    from explorer.targets.names import TargetName
+    from explorer.tuning.block_weights import Rounding
+    from explorer.tuning.calibration import Arithmetic, Method
+    from explorer.tuning.examples import Chosen, Data
+    from explorer.tuning.search import Budget, Told
+
+    Function = TypeVar("Function", bound=Callable[..., Any])  # Any: functions of all kinds
+
 
 __version__ = "0.1.0"
 
@@ -64,14 +85,30 @@ __all__ = [
 ]
 
 
+def _named(function: Function) -> Function:
+    """`explorer.calling.named_arguments`, for functions of a module that loads nothing."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        from explorer.calling import parameters, require_known
+
+        require_known(function.__name__, named, parameters(function))
+        return function(*arguments, **named)
+
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        setattr(call, name, getattr(function, name))
+    call.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess]  inspect reads it
+    return call  # pyright: ignore[reportReturnType]
+
+
+@_named
 def load(
-    path: ModelPath | Any,  # or what torch has: a module, an exported program
-    inputs: Mapping[str, Any] | None = None,
+    path: ModelPath | TorchModel,
+    inputs: Mapping[str, InputValue] | None = None,
     *,
     weights: str | Path | None = None,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None,
 ) -> SourceModel:
     """Reads a model file (ONNX, TFLite, Caffe, PyTorch's .pt2). ModelError says why it cannot be
     read. Or takes a module of PyTorch, with example arguments, or a program of torch.export.
@@ -81,14 +118,21 @@ def load(
     that have not one name in one folder. args, kwargs, dynamic_shapes: of a module, as
     torch.export.export takes them.
     """
+    from os import PathLike
+
     from explorer import importers
+    from explorer.calling import refuse
+    from explorer.files import ModelFiles
     from explorer.importers.pytorch.exporting import is_live, read_live
 
+    if isinstance(path, str | PathLike | ModelFiles):
+        return importers.load(path, inputs, weights)
     if is_live(path):
         return read_live(path, args, kwargs, dynamic_shapes)
-    return importers.load(path, inputs, weights)
+    refuse("model", path, "a path, a module of PyTorch or an exported program")
 
 
+@_named
 def inspect(
     model: SourceModel | ModelPath, dimensions: Mapping[str, int] | None = None
 ) -> Inspection:
@@ -102,7 +146,10 @@ def inspect(
     return inspect_model(model, dimensions)
 
 
-def interpret(model: SourceModel | ModelPath, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+@_named
+def interpret(
+    model: SourceModel | ModelPath, inputs: Mapping[str, InputValue]
+) -> dict[str, np.ndarray]:
     """The model's outputs by name, computed in NumPy as the IR means it: nothing is compiled.
 
     inputs: arrays by name, whose shapes tell symbolic dimensions, or what `load` takes.
@@ -113,47 +160,76 @@ def interpret(model: SourceModel | ModelPath, inputs: Mapping[str, Any]) -> dict
     return interpret_model(source, inputs)
 
 
+@_named
 def compile(
-    model: SourceModel | ModelPath | Any,  # or what torch has, as `load` takes it
-    target: str | Path | Target = "cpu",
+    model: SourceModel | ModelPath | TorchModel,
+    target: TargetName | str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
+    decisions: Mapping[str, object] | None = None,
+    fuel: int | None = None,
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
-    inputs: Mapping[str, Any] | None = None,  # arrays, or what `load` takes
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None,
-    **options: Any,  # the fields of explorer.compilation.Settings
+    inputs: Mapping[str, InputValue] | None = None,
+    planner: Planner | PlannerName | str | None = None,
+    budget_bytes: int | None = None,
+    pipeline: Sequence[Pass] | None = None,
+    tuned: bool = True,
+    tuned_threads: int = 1,
+    host: bool = True,
+    quantization: TableChoice = None,
+    modes: ModesChoice = None,
+    states: str | Sequence[str] = (),
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None,
+    progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
-    shapes tell the sizes that dimensions leaves out; lists of them for sequences. args, kwargs,
-    dynamic_shapes: of a module of PyTorch.
-    Further options: decisions, fuel, planner, budget_bytes, pipeline, tuned (False: without the
-    schedules that `tune` kept), tuned_threads, host (False refuses what the host would run),
-    quantization (a table of thresholds or its file), modes (INT8, INT16 or F32 by tensor),
-    states (["past.*=present.*"]: inputs and outputs that live from call to call), progress.
+    shapes tell the sizes that dimensions leaves out; lists of them for sequences.
+
+    decisions: values by address, as `Compilation.knobs` has them. fuel: most rewrites of optional
+    passes. planner: of memory; budget_bytes: most bytes of the arena. pipeline: passes of one's
+    own. tuned: whether schedules that `tune` kept are used, measured with tuned_threads. host:
+    False refuses what the host would run. quantization: a table of thresholds or its file; modes:
+    INT8, INT16 or F32 by tensor. states: inputs and outputs that live from call to call,
+    ["past.*=present.*"]. args, kwargs, dynamic_shapes: of a module of PyTorch. progress: called
+    before every pass with its name, its number and how many there are.
     """
     from explorer.compilation import compile_model
 
-    if args is not None or kwargs is not None:
-        model = load(model, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
-    source = _loaded(model, inputs)
     return compile_model(
-        source, target, disable=disable, dimensions=dimensions, inputs=inputs, **options
+        _loaded(model, inputs, args, kwargs, dynamic_shapes),
+        target,
+        disable=disable,
+        decisions=decisions,
+        fuel=fuel,
+        dimensions=dimensions,
+        inputs=inputs,
+        planner=planner,
+        budget_bytes=budget_bytes,
+        pipeline=pipeline,
+        tuned=tuned,
+        tuned_threads=tuned_threads,
+        host=host,
+        quantization=quantization,
+        modes=modes,
+        states=states,
+        progress=progress,
     )
 
 
+@_named
 def convert(
     model: SourceModel | ModelPath,
     path: str | Path | None = None,
     *,
     dimensions: Mapping[str, int] | None = None,
-    weights: str = "uint8",
-    integers: Literal["pairs", "exact"] = "pairs",
-    progress: Any = None,
+    weights: WeightType = "uint8",
+    integers: IntegerForm = "pairs",
+    progress: Progress | None = None,
 ) -> ModelProto:
     """A model of any format as ONNX, opset 21, written where there is a path.
 
@@ -177,19 +253,21 @@ def convert(
     return made
 
 
+@_named
 def calibrate(
     model: SourceModel | ModelPath,
     data: Data | str | Path | None = None,
     *,
-    method: str = "best",
-    corrections: str | Sequence[str] | None = None,
+    method: Method = "best",
+    corrections: str | Sequence[CorrectionName] | None = None,
     dimensions: Mapping[str, int] | None = None,
-    progress: Any = None,
-    arithmetic: Literal["float", "integer"] = "float",
-    weights: str = "",
+    progress: Progress | None = None,
+    arithmetic: Arithmetic = "float",
+    weights: BlockType | Literal[""] = "",
     block: int = 32,
-    rounding: str = "",
-    **options: Any,  # chosen and state of explorer.tuning.calibration.calibrate
+    rounding: Rounding | Literal[""] = "",
+    chosen: Chosen | None = None,
+    state: Path | None = None,
 ) -> ThresholdTable:
     """Thresholds for quantizing a model, from data: arrays by input, whose first axis counts
     examples, or `.npz` files of them. `compile(model, quantization=table)` takes them.
@@ -203,6 +281,9 @@ def calibrate(
 
     weights: int4, uint4, int8 or uint8, where weights alone are to be quantized, with one scale
     for every `block` rows: by `rounding` nearest, which takes no data, or gptq.
+
+    chosen: how many examples, at random (`explorer.tuning.examples.Chosen`). state: a file from
+    which a calibration that was killed goes on.
     """
     from explorer.errors import InputError
     from explorer.quantization.block_numbers import BlockForm
@@ -212,55 +293,89 @@ def calibrate(
 
     source = _loaded(model)
     if weights:
-        options.pop("state", None)
         form = BlockForm(weights, block)
-        return quantized_weights(source, form, data, rounding, dimensions, progress, **options)
+        return quantized_weights(source, form, data, rounding, dimensions, progress, chosen)
     if rounding:
         raise InputError("rounding is one of weights in blocks", hint='weights="int4"')
     if data is None:
         raise InputError("thresholds come from data", hint="arrays by input, or weights alone")
     kinds = None if corrections is None else chosen_kinds(corrections)
     return calibrate_corrected(
-        source, data, method, kinds, dimensions, progress, arithmetic, **options
+        source, data, method, kinds, dimensions, progress, arithmetic, chosen, state
     )
 
 
+@_named
 def mixed(
     model: SourceModel | ModelPath,
-    data: Mapping[str, Any],  # arrays, or what explorer.tuning.examples.read_data reads
+    data: Data,
     *,
     table: ThresholdTable | str | Path,
     labels: np.ndarray | None = None,
     accuracy: float | None = None,
     sqnr: float | None = None,
     latency: float | None = None,
-    **options: Any,  # of explorer.tuning.mixed.mixed_precision
+    dimensions: Mapping[str, int] | None = None,
+    jobs: int | None = None,
+    backend: str | None = "threading",
+    progress: Progress | None = None,
+    chosen: Chosen | None = None,
 ) -> MixedPrecision:
     """Which tensors of a table are better INT16 or F32: how sensitive outputs are to each, and the
     cheapest modes that reach an accuracy (per cent, which takes labels), an SQNR (dB) or the best
     within a latency (ms). `compile(model, quantization=table, modes=point.modes)` takes them.
 
-    Further options: dimensions, jobs, backend, progress.
+    data: arrays, or what `explorer.tuning.examples.read_data` reads. jobs, backend: how joblib runs
+    the trials. chosen: how many of the examples, at random.
     """
     from explorer.tuning.mixed import Wanted, mixed_precision
 
     source = _loaded(model)
     wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
-    return mixed_precision(source, table, data, wanted, labels, **options)
+    return mixed_precision(
+        source, table, data, wanted, labels, dimensions, jobs, backend, progress, chosen
+    )
 
 
-def tune(compilation: Compilation, budget: Any = None, **options: Any) -> SearchResult:
+@_named
+def tune(
+    compilation: Compilation,
+    budget: Budget | int | None = None,
+    *,
+    seed: int = 0,
+    kernels: Sequence[str] | None = None,
+    jobs: int | None = None,
+    backend: str | None = "loky",
+    threads: int = 1,
+    keep: bool = True,
+    resume: bool = True,
+    progress: Progress | None = None,
+    told: Told | None = None,
+) -> SearchResult:
     """Searches faster schedules for a compilation's kernels, by measuring; keeps what it finds.
 
     budget: candidates of each kernel (24 by default), or `explorer.tuning.search.Budget` with
-    seconds. Further options: seed, kernels, jobs, backend, threads, keep, resume, progress; see
-    `explorer.tuning.search.tune`. Later compilations use what was kept.
+    seconds. kernels: only these. threads: what is tuned for. keep: whether later compilations use
+    what was found. The others: see `explorer.tuning.search.tune`.
     """
     from explorer.tuning.search import tune as search
 
-    return search(compilation, budget, **options)
+    return search(
+        compilation,
+        budget,
+        seed=seed,
+        kernels=kernels,
+        jobs=jobs,
+        backend=backend,
+        threads=threads,
+        keep=keep,
+        resume=resume,
+        progress=progress,
+        told=told,
+    )
 
 
+@_named
 def open(path: str | Path) -> SavedCompilation:
     """Reads a trace (`.nnx`) that `Compilation.save` wrote. Needs no compiler and no device."""
     from explorer.compilation import open_trace
@@ -270,21 +385,38 @@ def open(path: str | Path) -> SavedCompilation:
 
 def start(
     model: SourceModel | ModelPath,
-    target: str | Path = "cpu",
+    target: TargetName | str | Path = "cpu",
     *,
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,
-    **options: Any,  # of explorer.session.start, and the fields of explorer.compilation.Settings
+    threads: int | None = None,
+    isolated: bool = True,
+    affinity: Sequence[int] = (),
+    programs: Path | None = None,
+    cache: ProgramCache | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Started:
     """A program that is ready to run; one that was compiled before starts without compiling.
 
-    Further options: threads, isolated, affinity, programs (a file of `explorer cache export`),
-    cache, and those of `compile`. The result has `run(inputs)`, `why` and `close()`.
+    programs: a file of `explorer cache export`. threads, isolated, affinity: as in
+    `Compilation.open`. options: those of `compile`. The result has `run(inputs)`, `why` and
+    `close()`.
     """
     from explorer.session import start as start_program
 
-    return start_program(model, target, dimensions=dimensions, **options)
+    return start_program(
+        model,
+        target,
+        dimensions=dimensions,
+        threads=threads,
+        isolated=isolated,
+        affinity=affinity,
+        programs=programs,
+        cache=cache,
+        **options,
+    )
 
 
+@_named
 def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """A program's outputs as the model declares them: strings, sequences, and maps from labels.
 
@@ -296,30 +428,45 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
     return values_of(model, outputs)
 
 
+@_named
 def reduce(
     model: SourceModel | ModelPath,
     inputs: Mapping[str, np.ndarray],
     path: str | Path,
     *,
-    condition: str | Condition = "check",
-    target: str = "cpu",
-    **options: Any,  # tolerance, decisions, seconds, report of `reduce_files`
+    condition: Literal["check", "crash"] | str | Condition = "check",
+    target: TargetName | str = "cpu",
+    tolerance: float = 1e-4,
+    decisions: Mapping[str, object] | None = None,
+    seconds: float = 300.0,
+    report: Report | None = None,
 ) -> Reduced:
     """Writes the smallest model that still fails, its inputs (.npz) and a page (.md) next to it.
 
     condition: `check` (as `explorer check` judges), `crash`, a command with {model} and {input}, or
     a function of an `explorer.reducing.Candidate`. An interrupted call goes on when it is repeated.
-    InputError for what does not fail.
+    tolerance, decisions: as for `compile` and `accuracy`. seconds: of each trial. report: called
+    with what is done. InputError for what does not fail.
     """
     from pathlib import Path
 
     from explorer.reducing.files import reduce_files
 
     found = _loaded(model, inputs)
-    return reduce_files(found, inputs, Path(path), condition=condition, target=target, **options)
+    return reduce_files(
+        found,
+        inputs,
+        Path(path),
+        condition=condition,
+        target=target,
+        tolerance=tolerance,
+        decisions=decisions,
+        seconds=seconds,
+        report=report,
+    )
 
 
-def devices():
+def devices() -> list[DeviceRecord]:
     """The devices of this machine, and why something was refused (list of DeviceRecord)."""
     from explorer.backends import list_devices
 
@@ -341,10 +488,18 @@ def targets() -> list[str]:
     return list_targets()
 
 
-def _loaded(model: SourceModel | ModelPath, inputs: Mapping[str, Any] | None = None) -> SourceModel:
+def _loaded(
+    model: SourceModel | ModelPath | TorchModel,
+    inputs: Mapping[str, InputValue] | None = None,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
+    dynamic_shapes: object = None,
+) -> SourceModel:
     from explorer.importers import SourceModel
 
-    return model if isinstance(model, SourceModel) else load(model, inputs)
+    if isinstance(model, SourceModel):
+        return model
+    return load(model, inputs, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
 
 
 def __getattr__(name: str) -> object:
@@ -357,3 +512,7 @@ def __getattr__(name: str) -> object:
 
         return Session
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
+from explorer.calling import named_arguments, refuse
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.compiled import Compiled
@@ -53,6 +54,7 @@ from explorer.importers import SourceModel, is_host_value, program_inputs
 from explorer.importers.states import with_named_states
 from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
+from explorer.memory.choosing import PlannerName
 from explorer.memory.planners import Planner
 from explorer.results import (
     OutsideIndex,
@@ -63,25 +65,29 @@ from explorer.results import (
 from explorer.results.names import near_name
 from explorer.results.runs.interleaved import InterleavedTiming
 from explorer.targets import Target, load_target
+from explorer.targets.names import TargetName
 from explorer.traces.comparing import Comparison
 from explorer.traces.exploring import Explorable
 from explorer.traces.saving import save
-from explorer.traces.tables import CODE_KINDS, to_frame
+from explorer.traces.tables import CODE_KINDS, FrameKind, to_frame
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from explorer.exporters.onnx import WeightType
+    from explorer.importers import InputValue
+
 
 def compile_model(
     model: SourceModel,
-    target: str | Path | Target = "cpu",
+    target: TargetName | str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
-    inputs: Mapping[str, np.ndarray] | None = None,
-    planner: Planner | str | None = None,
+    inputs: Mapping[str, InputValue] | None = None,
+    planner: Planner | PlannerName | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
@@ -131,14 +137,14 @@ def compile_model(
 
 def settings_for(
     model: SourceModel,
-    target: str | Path | Target = "cpu",
+    target: TargetName | str | Path | Target = "cpu",
     *,
     disable: Sequence[str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
-    inputs: Mapping[str, np.ndarray] | None = None,
-    planner: Planner | str | None = None,
+    inputs: Mapping[str, InputValue] | None = None,
+    planner: Planner | PlannerName | str | None = None,
     budget_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
@@ -149,10 +155,11 @@ def settings_for(
     states: str | Sequence[str] = (),
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
-    if inputs and any(is_host_value(value) for value in inputs.values()):
+    arrays = cast(Mapping[str, np.ndarray], inputs or {})
+    if any(is_host_value(value) for value in arrays.values()):
         given = (dimensions or {}).items()
-        inputs = program_inputs(model, inputs, {n: s for n, s in given if isinstance(s, int)})
-    asked = sizes_with_inputs(model, dimensions or {}, inputs or {})
+        arrays = program_inputs(model, arrays, {n: s for n, s in given if isinstance(s, int)})
+    asked = sizes_with_inputs(model, dimensions or {}, arrays)
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
@@ -185,19 +192,29 @@ class Compilation(Compiled, Explorable):
         self._ports: PortsRecord | None = None
 
     # -- running -----------------------------------------------------------------------------
+    @named_arguments
     def run(
-        self, inputs: Mapping[str, np.ndarray], check_indices: bool = False
+        self, inputs: Mapping[str, InputValue], check_indices: bool = False
     ) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device.
 
         check_indices: InputError where an index that data decided lies outside of what it indexes;
         without it, such an index is clamped. The check runs the program once more, on the host.
         """
-        if any(is_host_value(value) for value in inputs.values()):
-            inputs = program_inputs(self.model, inputs, self.settings.dimensions)
+        arrays = self._arrays(inputs)
         if check_indices:
-            require_inside(self.outside_indices(inputs))
-        return self.executable.run(inputs)
+            require_inside(self.outside_indices(arrays))
+        return self.executable.run(arrays)
+
+    def _arrays(self, inputs: Mapping[str, InputValue]) -> Mapping[str, np.ndarray]:
+        """The inputs as the program takes them. InputError for what is no mapping."""
+        if not isinstance(inputs, Mapping):
+            example = ", ".join(f"{value.name!r}: ..." for value in self.model.inputs)
+            refuse("inputs", inputs, "arrays by the names of inputs", f"c.run({{{example}}})")
+        given = cast(Mapping[str, np.ndarray], inputs)
+        if any(is_host_value(value) for value in given.values()):
+            return program_inputs(self.model, given, self.settings.dimensions)
+        return given
 
     def outside_indices(
         self, inputs: Mapping[str, np.ndarray] | None = None
@@ -215,6 +232,7 @@ class Compilation(Compiled, Explorable):
             return outside_indices(imported, imported.run(chosen))
         return outside_indices(top, self.final.run(chosen))
 
+    @named_arguments
     def profile(
         self,
         inputs: Mapping[str, np.ndarray] | None = None,
@@ -237,6 +255,7 @@ class Compilation(Compiled, Explorable):
         self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
 
+    @named_arguments
     def ports(self, core: str = "") -> PortsRecord:
         """What limits every hot loop, by llvm-mca, beside what the cost model says of it.
 
@@ -259,6 +278,7 @@ class Compilation(Compiled, Explorable):
         return self._ports
 
     # -- trusting ----------------------------------------------------------------------------
+    @named_arguments
     def accuracy(
         self,
         inputs: Mapping[str, np.ndarray] | None = None,
@@ -276,6 +296,7 @@ class Compilation(Compiled, Explorable):
         return self._accuracy
 
     # -- changing ----------------------------------------------------------------------------
+    @named_arguments
     def fork(
         self,
         *,
@@ -287,14 +308,13 @@ class Compilation(Compiled, Explorable):
         decisions: Mapping[str, object] | None = None,
         schedule: Schedules | None = None,
         layout: Layouts | Keep = KEEP,
-        planner: Planner | str | None = None,
+        planner: Planner | PlannerName | str | None = None,
         budget_bytes: int | Keep | None = KEEP,
         dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
         host: bool | None = None,
         label: str = "",
         progress: Progress | None = None,
-        **unknown: object,
     ) -> Compilation:
         """Another compilation of the same model in which something is decided otherwise.
 
@@ -314,10 +334,6 @@ class Compilation(Compiled, Explorable):
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
-        if unknown:
-            name = next(iter(unknown))
-            options = list(Changes.__dataclass_fields__)
-            raise InputError(f"fork has no option {name!r}", hint=near_name(name, options))
         changes = Changes(
             target=target,
             enable=enable,
@@ -345,6 +361,7 @@ class Compilation(Compiled, Explorable):
         made = run(self.model, settings, self._run, progress)
         return Compilation(self.model, made, label or describe(self.settings, settings))
 
+    @named_arguments
     def insert(
         self,
         what: Insertable,
@@ -365,6 +382,7 @@ class Compilation(Compiled, Explorable):
         settings = replace(self.settings, edits=(*self.settings.edits, insertion))
         return self.branch(settings, label, progress)
 
+    @named_arguments
     def continue_from(
         self,
         result: PassResult | str,
@@ -413,7 +431,7 @@ class Compilation(Compiled, Explorable):
         report = self._accuracy.report if self._accuracy else None
         return make_trace(self, report, self._profile, with_code, self._ports)
 
-    def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
+    def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table
         """A table of `operators`, `passes`, `events`, `errors`, `knobs`, `layers`, `buffers` or
         `kernels`.
 
@@ -421,6 +439,7 @@ class Compilation(Compiled, Explorable):
         """
         return to_frame(self.trace(with_code=kind in CODE_KINDS), kind)
 
+    @named_arguments
     def compare(self, *others: Compilation) -> Comparison:
         """This branch and others side by side; see `Comparison`."""
         if not others:
@@ -435,6 +454,7 @@ class Compilation(Compiled, Explorable):
         ]
         return Comparison(traces[0], traces[1], tuple(traces[2:]))
 
+    @named_arguments
     def time_against(
         self, *others: Compilation, rounds: int = ROUNDS, threads: int | None = None
     ) -> InterleavedTiming:
@@ -446,8 +466,9 @@ class Compilation(Compiled, Explorable):
         snapshots = [result.after for result in self.passes]
         return save(self.trace(), snapshots, self.source, path)
 
+    @named_arguments
     def to_onnx(
-        self, path: str | Path | None = None, at: str = "", weights: str = "uint8"
+        self, path: str | Path | None = None, at: str = "", weights: WeightType = "uint8"
     ) -> ModelProto:
         """The program as ONNX, opset 21, written where there is a path.
 

@@ -20,6 +20,7 @@ from explorer.accuracy.oracle import random_inputs
 from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
+from explorer.calling import named_arguments
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
@@ -242,6 +243,7 @@ class Compiled:
             for k in self.program.kernels
         }
 
+    @named_arguments
     def cost(self, kernel: str, threads: int = 1) -> CostEstimate:
         """The time of one launch that the cost model predicts, with the terms that it is made of.
 
@@ -253,6 +255,7 @@ class Compiled:
         lanes = machine_lanes(self.target, self.device)
         return estimate(function, cost_machine_for(self.target, lanes, threads))
 
+    @named_arguments
     def costs(self, threads: int = 1) -> tuple[CostEstimate, ...]:
         """`cost` of every kernel that has a schedule; none on a GPU, of which it knows nothing."""
         if self.device is not None and self.device.processor != "cpu":
@@ -262,6 +265,7 @@ class Compiled:
             self._costs[threads] = tuple(self.cost(name, threads) for name in names)
         return self._costs[threads]
 
+    @named_arguments
     def measure_ladder(self, kernel: str, repeats: int = 5) -> Ladder:
         """Speed of a kernel after every step of its schedule, each step built as C and timed.
 
@@ -519,6 +523,7 @@ class Compiled:
         """Keeps what a search found, so that a trace of this compilation shows it."""
         self._searches[search.kernel] = search
 
+    @named_arguments
     def example_inputs(
         self, seed: int = 0, dimensions: Mapping[str, int] | None = None
     ) -> dict[str, np.ndarray]:

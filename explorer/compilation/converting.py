@@ -26,6 +26,8 @@ from explorer.passes.sizes.bind_dimensions import BindDimensions
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from explorer.exporters.onnx import IntegerForm, WeightType
+
 KINDS = (*DECOMPOSITION, *SIMPLIFICATION, *RECOGNITION, PushTransposes, EliminateDeadCode)
 
 WRITTEN = (".onnx",)
@@ -34,8 +36,8 @@ WRITTEN = (".onnx",)
 def convert(
     model: SourceModel,
     dimensions: Mapping[str, int] | None = None,
-    weights: str = "uint8",
-    integers: str = "pairs",
+    weights: WeightType = "uint8",
+    integers: IntegerForm = "pairs",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> ModelProto:
     """The model as ONNX, opset 21; see `Compilation.to_onnx` for `weights`.

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from explorer.compilation.compiled import Compiled
+    from explorer.exporters.onnx import IntegerForm, WeightType
 
 
 def onnx_model(
-    c: Compiled, at: str = "", weights: str = "uint8", integers: str = "pairs"
+    c: Compiled, at: str = "", weights: WeightType = "uint8", integers: IntegerForm = "pairs"
 ) -> ModelProto:
     """The program after a pass as an ONNX model; see `Compilation.to_onnx`."""
     from explorer.exporters.onnx import model_of
@@ -34,7 +35,7 @@ def onnx_model(
     return model_of(snapshot, c.model.name, told, weights, integers)
 
 
-def write_model(c: Compiled, path: Path, at: str = "", weights: str = "uint8") -> ModelProto:
+def write_model(c: Compiled, path: Path, at: str = "", weights: WeightType = "uint8") -> ModelProto:
     """The same, written into a file."""
     from explorer.exporters.onnx import write_onnx
     from explorer.files import check_output

@@ -21,7 +21,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.weights import Weights
 from explorer.results import TRACE_VERSION, OperatorRecord, Trace
 from explorer.traces.exploring import Explorable
-from explorer.traces.tables import to_frame
+from explorer.traces.tables import FrameKind, to_frame
 
 
 def inspect_model(
@@ -75,7 +75,7 @@ class Inspection(Explorable):
             self.source, examined.rewrites, examined.problems, examined.explanations
         )
 
-    def to_frame(self, kind: str = "operators") -> Any:  # a pandas.DataFrame or a frames.Table
+    def to_frame(self, kind: FrameKind = "operators") -> Any:  # a DataFrame or a Table
         """The table of operators."""
         return to_frame(self.trace(), kind)
 

@@ -25,9 +25,14 @@ from explorer.importers.model import (
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import ArrayLike
     from xdsl.dialects.builtin import ModuleOp
 
     from explorer.ir.weights import Weights
+
+    InputValue = ArrayLike | None
+    """What an input can be: an array, a list of arrays for a sequence, None for an empty optional,
+    a list or an array of strings."""
 
 
 def load(

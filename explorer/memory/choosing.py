@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from explorer.errors import InputError
 from explorer.memory.exact.planner import ExactPlanner
 from explorer.memory.planners import GreedyPlanner, NoSharingPlanner, Planner
 from explorer.results.names import near_name
+
+PlannerName = Literal["greedy", "exact", "no-sharing"]
 
 
 def default_planners() -> dict[str, Planner]:

@@ -16,6 +16,7 @@ Reference: ONNX operators, DequantizeLinear-21.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import ml_dtypes
 import numpy as np
@@ -26,6 +27,7 @@ from explorer.ir.requantization import integer_limits
 from explorer.ir.types import QuantizedType, element_type_from_numpy
 from explorer.results.names import near_name
 
+BlockType = Literal["int4", "uint4", "int8", "uint8"]
 DTYPES: dict[str, np.dtype] = {
     "int4": np.dtype(ml_dtypes.int4),
     "uint4": np.dtype(ml_dtypes.uint4),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import Sizes, sizes_of
 from explorer.runtime.cache.saved_programs import Startable
 from explorer.runtime.executable import Executable
+from explorer.session.options import CompileOptions, require_options
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from explorer.importers import SourceModel
 
 FROM_KEPT = "started from the kept program"
+START_OPTIONS = ("dimensions", "threads", "isolated", "affinity", "programs", "cache")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -84,7 +86,7 @@ def start(
     programs: Path | None = None,
     cache: ProgramCache | None = None,
     source: ModelSource | None = None,
-    **options: Any,  # as `explorer.compile` takes them
+    **options: Unpack[CompileOptions],
 ) -> Started:
     """Opens the program of a model; nothing is compiled where it is kept.
 
@@ -93,6 +95,7 @@ def start(
     model, target and options, where the caller has looked at it already.
     """
     begin = time.perf_counter()
+    require_options("start", options, START_OPTIONS)
     cache = cache_with(cache, programs) if source is None else source.kept.cache
     source = ModelSource(model, target, options, cache) if source is None else source
     missed = source.undigested

@@ -22,12 +22,13 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args, overload
 
 import numpy as np
 
 from explorer.backends import backend_named
 from explorer.backends.loading import load_saved
+from explorer.calling import parameters
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
@@ -39,6 +40,7 @@ from explorer.runtime.executable import Executable
 from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
+from explorer.session.options import CompileOptions, require_options
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
@@ -108,7 +110,7 @@ class Session(Closing, Displayed):
         isolated: bool = True,
         programs: Path | None = None,
         cache: ProgramCache | None = None,
-        **options: Any,  # the fields of explorer.compilation.Settings
+        **options: Unpack[CompileOptions],
     ) -> None:
         """Reads the model, unless a program of it is kept; compiles nothing before the first call.
 
@@ -119,6 +121,7 @@ class Session(Closing, Displayed):
         instead of a hundred, and a fault in a program ends this process. InputError for a mode
         that does not exist and for buckets that overlap.
         """
+        require_options("Session", options, parameters(Session.__init__))
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
         self._cache = cache_with(cache, programs)
@@ -159,7 +162,13 @@ class Session(Closing, Displayed):
         """The model, read when first asked for. ModelError where its file changed since."""
         return self._source.model
 
-    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> dict[str, np.ndarray]:
+    @overload
+    def __call__(self, inputs: Inputs, /) -> dict[str, np.ndarray]: ...
+
+    @overload
+    def __call__(self, *arrays: np.ndarray, **named: np.ndarray) -> dict[str, np.ndarray]: ...
+
+    def __call__(self, *arrays: Any, **named: np.ndarray) -> dict[str, np.ndarray]:
         """Inputs in the model's order, or by name; one mapping also does."""
         if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not named:
             return self.run(arrays[0])

@@ -10,11 +10,13 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 
 from explorer.errors import InputError
 from explorer.files import reading_file
@@ -109,3 +111,14 @@ def parse_target(data: bytes, file: str) -> Target:
         hint="docs/adding-a-target.md says what a target's file holds",
     ):
         return read_record(Target, tomllib.loads(data.decode()), FieldLocation(file))
+
+
+class _TargetsModule(ModuleType):
+    """This module. Python sets it as the attribute `targets` of the package, in the place of the
+    function `explorer.targets`, so that it answers calls as that does."""
+
+    def __call__(self) -> list[str]:
+        return list_targets()
+
+
+sys.modules[__name__].__class__ = _TargetsModule

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 from explorer.errors import InputError
 from explorer.results import GraphDiff, KernelRecord, PassRecord, Trace
@@ -32,6 +32,9 @@ from explorer.traces.differences import (
     graph_difference,
 )
 from explorer.traces.tables import Row, as_frame
+
+ComparisonKind = Literal["totals", "passes", "kernels", "decisions"]
+"""The tables of a comparison."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Comparison(Displayed):
         return tuple(found)
 
     # -- tables --------------------------------------------------------------------------------
-    def to_frame(self, kind: str = "totals") -> Any:  # a DataFrame or a Table
+    def to_frame(self, kind: ComparisonKind = "totals") -> Any:  # a DataFrame or a Table
         """A table of `totals`, `passes`, `kernels` or `decisions`, one row per branch or pair.
 
         A pandas.DataFrame where pandas is installed, else a `frames.Table`.

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from explorer.calling import named_arguments
 from explorer.results import Trace
 from explorer.results.displayed import Displayed
 from explorer.traces.overlays import OverlayLike
@@ -55,6 +56,7 @@ class Explorable(Displayed, ABC):
     def trace(self) -> Trace:
         """Everything that is known, as plain data."""
 
+    @named_arguments
     def view(
         self,
         name: ViewName,
@@ -70,6 +72,7 @@ class Explorable(Displayed, ABC):
         """
         return _exploring().view(self, name, pass_name, overlay)
 
+    @named_arguments
     def explore(
         self,
         height: str = "720px",
@@ -84,6 +87,7 @@ class Explorable(Displayed, ABC):
         """
         return _exploring().explore(self, height, overlay, at)
 
+    @named_arguments
     def export_html(self, path: str | Path, overlay: OverlayLike | None = None) -> Path:
         """Writes the explorer with this compilation as one HTML file that works offline.
 

@@ -50,7 +50,7 @@ from explorer.results.graph import GRAPHS
 from explorer.results.trace import SnapshotRecord
 from explorer.results.weights import PART, WeightsRecord
 from explorer.traces.exploring import Explorable
-from explorer.traces.tables import to_frame
+from explorer.traces.tables import FrameKind, to_frame
 
 FORMAT = "nn-compiler-explorer trace"
 MANIFEST = "manifest.json"
@@ -202,7 +202,7 @@ class SavedCompilation(Explorable):
             hint="compile the model again, from its own file",
         )
 
-    def to_frame(self, kind: str) -> Any:  # a pandas.DataFrame or a frames.Table
+    def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table
         """As `Compilation.to_frame`."""
         return to_frame(self._trace, kind)
 

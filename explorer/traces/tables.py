@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from explorer.errors import InputError
 from explorer.results import AccuracyReport, KernelRecord, PassAccuracy, Trace
@@ -25,6 +25,18 @@ from explorer.results.names import near_name
 FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """With these a cell's text is a formula in spreadsheets (OWASP, "CSV Injection")."""
 NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|nan)", re.ASCII)
+FrameKind = Literal[
+    "passes",
+    "events",
+    "errors",
+    "constraints",
+    "knobs",
+    "operators",
+    "layers",
+    "buffers",
+    "kernels",
+]
+"""The tables of a compilation."""
 Row = Mapping[str, Any]
 """Column -> value. Columns have types of their own, hence Any."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects import func
@@ -46,6 +47,8 @@ from explorer.tuning.calibration import calibration_program
 from explorer.tuning.correcting import sampled
 from explorer.tuning.examples import Chosen, Data, examples_of, read_data
 
+Rounding = Literal["nearest", "gptq"]
+"""How weights of blocks become integers."""
 JUDGING = 4
 """One of so many rows judges what the others found."""
 MAX_ROWS = 8192

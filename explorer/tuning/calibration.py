@@ -55,7 +55,10 @@ Arithmetic = Literal["float", "integer"]
 """Of the target that the table is for."""
 ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
 BEST, MIN_MAX = "best", "min-max"
-METHODS = (BEST, *RANGES)
+Method = Literal[
+    "best", "min-max", "moving-average", "percentile", "kl", "mse", "aciq-gauss", "aciq-laplace"
+]
+METHODS: tuple[Method, ...] = get_args(Method)
 BITS = 8
 KEPT_BYTES = 256 << 20
 """Of examples that `best` measures errors with; the first is always kept."""

@@ -8,6 +8,6 @@ elementwise.py   movement.py   linear.py   reductions.py   selection.py   quanti
 """
 
 from explorer.exporters.onnx.file import write_onnx
-from explorer.exporters.onnx.model import model_of
+from explorer.exporters.onnx.model import IntegerForm, WeightType, model_of
 
-__all__ = ["model_of", "write_onnx"]
+__all__ = ["IntegerForm", "WeightType", "model_of", "write_onnx"]

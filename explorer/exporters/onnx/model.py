@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from typing import Literal, get_args
 
 import numpy as np
 import onnx
@@ -51,11 +52,13 @@ FAMILIES = (
 )
 
 
-WEIGHTS = ("uint8", "int8")
+WeightType = Literal["uint8", "int8"]
+WEIGHTS: tuple[WeightType, ...] = get_args(WeightType)
 """How constant bytes that stand for numbers are stored. Those with a sign are what accelerators
 want; without one onnxruntime multiplies them exactly on every processor
 (`explorer/references/saturation.py`)."""
-INTEGERS = ("pairs", "exact")
+IntegerForm = Literal["pairs", "exact"]
+INTEGERS: tuple[IntegerForm, ...] = get_args(IntegerForm)
 """How arithmetic on integers is written: as pairs of QuantizeLinear and DequantizeLinear around
 floats, which runtimes fuse and round in their own way, or in whole numbers, to the bit."""
 
@@ -64,8 +67,8 @@ def model_of(
     snapshot: Snapshot,
     name: str,
     metadata: Mapping[str, str] | None = None,
-    weights: str = WEIGHTS[0],
-    integers: str = INTEGERS[0],
+    weights: WeightType = WEIGHTS[0],
+    integers: IntegerForm = INTEGERS[0],
 ) -> onnx.ModelProto:
     """The program as a model of opset `OPSET`, its constants inside; see `WEIGHTS`, `INTEGERS`.
 

@@ -44,7 +44,7 @@ from explorer.ir.rewriting.difference import program_difference
 from explorer.ir.structure import kernel_functions
 from explorer.ir.verification import Verifier
 from explorer.ir.weights import Weights
-from explorer.results import GraphDiff, MemoryPlan, PassRecord, SourceText
+from explorer.results import GraphDiff, MemoryPlan, PassRecord, RewriteEvent, SourceText
 from explorer.results.deferring import Later, deferring
 from explorer.results.displayed import Displayed
 
@@ -212,7 +212,7 @@ class PassResult(Displayed):
         return self.after is not self.before
 
     @property
-    def events(self):
+    def events(self) -> tuple[RewriteEvent, ...]:
         """All events as records, applied and declined (`results.RewriteEvent`)."""
         return tuple(r.to_record() for r in self.rewrites)
 

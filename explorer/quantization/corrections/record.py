@@ -16,6 +16,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -24,9 +25,10 @@ from explorer.errors import InputError
 from explorer.files import reading_file, write_file
 from explorer.quantization.block_numbers import BlockForm, BlockNumbers
 
-CLE, SMOOTH, ADAROUND, BIAS = "cle", "smooth", "adaround", "bias"
-KINDS = (CLE, SMOOTH, ADAROUND, BIAS)
+CorrectionName = Literal["cle", "smooth", "adaround", "bias"]
+KINDS: tuple[CorrectionName, ...] = get_args(CorrectionName)
 """In the order in which they are applied: each is found for a program with those before it."""
+CLE, SMOOTH, ADAROUND, BIAS = KINDS
 GPTQ = "gptq"
 """Of weights in blocks, which nothing else corrects."""
 DEFAULT = (ADAROUND,)

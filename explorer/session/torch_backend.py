@@ -191,13 +191,15 @@ class _Compiled:
             )
             return self._graph
         shared = {index for index, *_ in _sharing(inputs)}  # torch 2.13 exports no such inputs
-        bound = _bound(self._graph, inputs, set(self._fixed))
+        bound = _bound(self._graph, inputs, set(self._fixed), shared)
         free = [
             value.clone() if index in shared else value
             for index, value in enumerate(inputs)
             if index not in self._fixed and isinstance(value, torch.Tensor)
         ]
-        program = torch.export.export(bound, tuple(free)).run_decompositions({})
+        program = _exported(bound, free)
+        if program is None:
+            return self._graph
         if not self._is_functional and (_writes(program) or _returns_views(self._graph, inputs)):
             return self._written_back(program, inputs)
         try:
@@ -210,10 +212,26 @@ class _Compiled:
 
     def _written_back(self, program: Any, inputs: Sequence[Any]) -> Run:
         written = {int(name.removeprefix("fixed_")) for name in _written_buffers(program)}
+        # What shares memory with another input changes when that is written into.
+        written |= {index for index, *_ in _sharing(inputs)}
         self._fixed = [index for index in self._fixed if index not in written]
         self._writes = True
         constants = {_address(inputs[index]) for index in self._fixed} - {0}
         return _with_write_back(self._graph, inputs, constants, self._options)
+
+
+def _exported(bound: Any, free: Sequence[Any]) -> Any:
+    """The graph as a program of ATen; None, with a warning, where torch cannot export it."""
+    import torch
+
+    try:
+        return torch.export.export(bound, tuple(free)).run_decompositions({})
+    except Exception as error:  # torch's own have no base class in common
+        said = " ".join(str(error).split())[:200]
+        warnings.warn(
+            f"torch cannot export this graph, which stays PyTorch's: {said}", stacklevel=2
+        )
+        return None
 
 
 def _address(value: Any) -> int:
@@ -273,8 +291,11 @@ def _is_outdated(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
     )
 
 
-def _bound(graph: Any, inputs: Sequence[Any], fixed: set[int]) -> Any:
-    """A module of the graph that takes tensors only; parameters are its own, numbers constants."""
+def _bound(graph: Any, inputs: Sequence[Any], fixed: set[int], shared: set[int]) -> Any:
+    """A module of the graph that takes tensors only; parameters are its own, numbers constants.
+
+    shared: inputs that have their memory in common, of which it gets copies.
+    """
     import torch
     from torch.fx.traceback import preserve_node_meta
 
@@ -284,7 +305,9 @@ def _bound(graph: Any, inputs: Sequence[Any], fixed: set[int]) -> Any:
             self.numbers = {i: v for i, v in enumerate(inputs) if not isinstance(v, torch.Tensor)}
             for index in fixed:
                 if isinstance(inputs[index], torch.Tensor):
-                    self.register_buffer(f"fixed_{index}", inputs[index].detach())
+                    own = inputs[index].detach()
+                    own = own.clone() if index in shared else own
+                    self.register_buffer(f"fixed_{index}", own)
 
         def forward(self, *free: Any) -> Any:
             rest = iter(free)

@@ -43,7 +43,11 @@ OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil"
 
 @dataclass(frozen=True)
 class CLanguage(Language):
+    """`marks_unused`: a parameter that a phase does not use is named in a statement of its own, so
+    that compilers do not warn of it."""
+
     index: str = "long"
+    marks_unused: bool = False
     prelude_files = (
         "c/base.c",
         "c/vectors.c",
@@ -127,6 +131,17 @@ class CPrinter(KernelPrinter):
         sizes = [f"long {self.size_parameter}"] if self.size else []
         self.parameter_list(1, [*declared, *sizes, "long lo", "long hi"])
         self.line(0, "{")
+        for name in self._unused(parameters):
+            self.line(1, f"(void){name};")
+
+    def _unused(self, parameters: Sequence[Parameter]) -> list[str]:
+        """Parameters that the phase that begins does not read, where they are to be marked."""
+        assert isinstance(self.language, CLanguage)
+        if not self.language.marks_unused:
+            return []
+        bounds = [] if self.loops_over_tasks else ["lo", "hi"]
+        sizes = [self.size_parameter] if self.size and not self.is_clipped else []
+        return [*(p.name for p in parameters if not self.is_used(p)), *sizes, *bounds]
 
     def end_phase(self, function: str, parameters: Sequence[Parameter]) -> None:
         pass
@@ -150,9 +165,10 @@ class CPrinter(KernelPrinter):
         return f"{constant}{self.language.memory_name(parameter.element)} *"
 
 
-def print_c(function: func.FuncOp, name: str) -> PrintedKernel:
+def print_c(function: func.FuncOp, name: str, marks_unused: bool = False) -> PrintedKernel:
     """A kernel of loop nests as C; `name` begins the names of its functions.
 
-    Raises UnsupportedError naming an operation or type that has no form in C.
+    `marks_unused` as in `CLanguage`. Raises UnsupportedError naming an operation or type that has
+    no form in C.
     """
-    return CPrinter(function, name, CLanguage()).print_kernel()
+    return CPrinter(function, name, CLanguage(marks_unused=marks_unused)).print_kernel()

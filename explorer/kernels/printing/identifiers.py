@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-C_KEYWORDS = _words(
+C_KEYWORDS = words_of(
     """
     auto break case char const continue default do double else enum extern float for goto if inline
     int long register restrict return short signed sizeof static struct switch typedef union
@@ -21,7 +21,7 @@ C_KEYWORDS = _words(
     static_assert thread_local atomic main unix linux i386 NULL EOF errno complex imaginary I
     """
 )
-OPENCL_KEYWORDS = _words(
+OPENCL_KEYWORDS = words_of(
     """
     kernel global local constant private generic read_only write_only read_write uniform pipe half
     uchar ushort uint ulong size_t ptrdiff_t intptr_t uintptr_t event_t sampler_t image1d_t
@@ -30,7 +30,7 @@ OPENCL_KEYWORDS = _words(
 )
 # Functions that C's or OpenCL C's compilers know by name. The Bessel functions (j0, j1, y1 ...)
 # are left out: split loops are often called so, and shadowing them in a function is harmless.
-BUILTIN_FUNCTIONS = _words(
+BUILTIN_FUNCTIONS = words_of(
     """
     abs acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier
     bitselect calloc cbrt ceil clamp clz copysign cos cosh cospi cross ctz degrees distance dot
@@ -44,7 +44,7 @@ BUILTIN_FUNCTIONS = _words(
     """
 )
 # What the printer itself puts into every function.
-OWN_NAMES = _words("task lo hi arena weights offsets sections section kernels")
+OWN_NAMES = words_of("task lo hi arena weights offsets sections section kernels")
 TAKEN = C_KEYWORDS | OPENCL_KEYWORDS | BUILTIN_FUNCTIONS | OWN_NAMES
 ELEMENT = "(?:u?(?:char|short|int|long)|half|float|double|bool)"
 OWN_PATTERN = re.compile(

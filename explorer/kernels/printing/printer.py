@@ -103,6 +103,8 @@ class KernelPrinter(ABC):
         arguments = function.body.block.args
         self._values = dict(zip(self.parameters, arguments, strict=True))
         self._phase_operations: list[Operation] = []
+        self.loops_over_tasks = False
+        """Whether the phase that is printed has a loop over its tasks."""
 
     def print_kernel(self) -> PrintedKernel:
         found = phases(self.function)
@@ -188,6 +190,15 @@ class KernelPrinter(ABC):
             for value in (*op.operands, *op.results)
         )
 
+    @property
+    def is_clipped(self) -> bool:
+        """Whether a loop of this phase ends with the size of the open dimension."""
+        return any(
+            isinstance(op, affine.ForOp) and clip_of(op) is not None
+            for top in self._phase_operations
+            for op in walk_inside(top)
+        )
+
     def is_used(self, parameter: Parameter) -> bool:
         """Whether this phase accesses the buffer."""
         value = self._values[parameter]
@@ -215,19 +226,20 @@ class KernelPrinter(ABC):
         over = f" ({comment_text(loops)})" if loops else ""
         title = f"// {comment_text(self.name)}, phase {number + 1} of {count}: {tasks}{over}"
         self.line(0, title)
+        self.loops_over_tasks = phase.tasks != 1 or bool(phase.nests[0].parallel)
         self.begin_phase(function, self.parameters)
         self.names.open_block()
         buffers: dict[SSAValue, str] = {value: p.name for p, value in self._values.items()}
         body = self.body_printer(buffers)
         for array in self._arrays_of(tops):
             body.operation(array, 1)
-        if phase.tasks == 1 and not phase.nests[0].parallel:
-            body.comment(tops[0], 1)
-            body.operation(tops[0], 1)
-        else:
+        if self.loops_over_tasks:
             self.begin_tasks(1)
             self._print_tasks(phase, body, 1 + self.tasks_depth)
             self.end_tasks(1)
+        else:
+            body.comment(tops[0], 1)
+            body.operation(tops[0], 1)
         self.names.close_block()
         self.line(0, "}")
         self.end_phase(function, self.parameters)
@@ -235,6 +247,7 @@ class KernelPrinter(ABC):
     def _print_nothing(self, function: str) -> PhaseRecord:
         """A kernel over tensors without elements: one task, so that it can be launched."""
         self._phase_operations, self._phase_tags = [], ()
+        self.loops_over_tasks = False
         self.line(0, f"// {comment_text(self.name)}: its tensors have no elements")
         self.begin_phase(function, self.parameters)
         self.line(0, "}")

@@ -4,11 +4,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __GNUC__
 // How wide vectors are passed matters to nobody: every function that takes them is inlined.
 #pragma GCC diagnostic ignored "-Wpsabi"
-#define INLINE static inline __attribute__((always_inline, unused))
+#define ATTRIBUTE(...) __attribute__((__VA_ARGS__))
 #define PRAGMA(text) _Pragma(#text)
-#ifdef __clang__
+#else
+#define ATTRIBUTE(...)
+#endif
+#ifdef SMALL_CODE  // the compiler decides what is inlined, and unrolls nothing
+#define INLINE static inline ATTRIBUTE(unused)
+#else
+#define INLINE static inline ATTRIBUTE(always_inline, unused)
+#endif
+#if defined(SMALL_CODE) || !defined(__GNUC__)
+#define UNROLL(count)
+#define VECTORIZE_LOOPS
+#elif defined(__clang__)
 #define UNROLL(count) PRAGMA(unroll count)
 #define VECTORIZE_LOOPS
 #else
@@ -16,10 +28,10 @@
 // For plain loops: the compiler may find vectors where the schedule made none. Where zeros had no
 // sign, gcc (12) would make c ? x * y : 0 of x * (c ? y : 0), which is another number for infinite x.
 #define VECTORIZE_LOOPS \
-    __attribute__((optimize("tree-vectorize", "vect-cost-model=dynamic", "signed-zeros")))
-#ifdef __SSE__
-#define GCC_INSTRUCTIONS  // gcc's names of the instructions
+    ATTRIBUTE(optimize("tree-vectorize", "vect-cost-model=dynamic", "signed-zeros"))
 #endif
+#if defined(__SSE__) && defined(__GNUC__) && !defined(__clang__)
+#define GCC_INSTRUCTIONS  // gcc's names of the instructions
 #endif
 
 //! prefetch

@@ -91,9 +91,16 @@ class CBackend(Backend):
         machine = processor_machine(self.name, core, lanes)
         return replace(
             machine,
+            optimize=target.optimize,
             byte_tiles=_tiles(BYTE_TILES, core, lanes),
             pair_tiles=_tiles(PAIR_TILES, core, lanes),
         )
+
+    @property
+    def vector_widths(self) -> tuple[int, ...]:
+        from explorer.targets import VECTOR_FLOATS
+
+        return VECTOR_FLOATS
 
     def core(self, target: Target) -> KnownCore:
         from explorer.backends.cores import known_core
@@ -161,9 +168,16 @@ def _tiles(known: Mapping[str, tuple[int, str]], core: KnownCore, lanes: int) ->
 
 
 def _features(target: Target) -> frozenset[str]:
-    """What its code may use, by the compiler; where there is none, by what the system lists."""
+    """What its code may use, by the compiler; where there is none, by what the system lists.
+
+    Of a target that is another machine, what its family of cores has.
+    """
     from explorer.runtime.features import features_of
 
+    if target.package.triple:
+        from explorer.targets.core_families import core_family
+
+        return frozenset(core_family(target.core.family).features)
     try:
         compiler = compiler_for(target.processor)
     except BuildError:

@@ -101,7 +101,7 @@ class Backend(Protocol):
         """Legal numbers of float32 in a vector."""
         from explorer.targets import VECTOR_FLOATS
 
-        return VECTOR_FLOATS
+        return tuple(width for width in VECTOR_FLOATS if width > 1)
 
     # -- compiling ---------------------------------------------------------------------------
     def before_placement(self) -> tuple[Pass, ...]:

@@ -71,6 +71,9 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
             _including(("auto", *backend_of(target).vector_widths), target.vector_floats),
             f"{lanes} float32 per vector" + (" on the device at hand" * _is_auto(settings)),
         )
+        if backend_of(target).name == "c":
+            why = "size: schedules without tiles come first, and nothing is unrolled"
+            yield Knob(f"{TARGET}/optimize", target.optimize, ("speed", "size"), why)
         blocks = ("vector", 1, *(b for b in LEGAL_BLOCKS if b))
         yield Knob(
             f"{TARGET}/layout.channel_block",

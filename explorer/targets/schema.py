@@ -148,8 +148,28 @@ class Cache:
     scope: Literal["core", "device"] | None = None
 
 
-VECTOR_FLOATS = (4, 8, 16)
-"""Widths of vectors, in float32, for which C and OpenCL C are generated."""
+VECTOR_FLOATS = (1, 4, 8, 16)
+"""Widths of vectors, in float32, for which C is generated; 1: no vectors, and no extension of C."""
+
+
+@dataclass(frozen=True)
+class PackageRules:
+    """How packages for the target are compiled, and what runs them where it is not at hand."""
+
+    flags: tuple[str, ...] = ()
+    """Of the C compiler, in the place of `-march=PROCESSOR`."""
+    triple: str = ""
+    """The machine as zig calls it (`aarch64-linux-musl`); empty: the one at hand."""
+    compiler: str = ""
+    """A cross compiler that goes before zig (`arm-none-eabi-gcc`)."""
+    link_flags: tuple[str, ...] = ()
+    """Of the self-test's program alone."""
+    board: str = ""
+    """Files of `explorer/packaging/boards` that start a program where no system does."""
+    runner: tuple[str, ...] = ()
+    """The command that runs a program of the target (`qemu-aarch64`); empty: it runs by itself."""
+    flash_bytes: Bytes | None = None
+    """Room for code and weights."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +210,9 @@ class Target:
     costs: Costs = Costs()
     core: CoreOverrides = CoreOverrides()
     caches: tuple[Cache, ...] = ()
+    optimize: Literal["speed", "size"] = "speed"
+    """size: schedules that make small code, for memories that are small."""
+    package: PackageRules = PackageRules()
 
     def memory(self, name: str) -> Memory:
         """The memory of that name, or an `InputError` with those that there are."""

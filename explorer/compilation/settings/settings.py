@@ -208,7 +208,8 @@ def machine_lanes(target: Target, device: DeviceRecord | None) -> int:
 def channel_block(target: Target, lanes: int) -> int:
     """Channels per block that the target asks for; 0 where it wants plain tensors."""
     preferred = target.layout.channel_block
-    block = lanes if preferred == "vector" else preferred if preferred > 1 else 0
+    wanted = lanes if preferred == "vector" else preferred
+    block = wanted if wanted > 1 else 0
     if block not in LEGAL_BLOCKS:
         raise InputError(
             f"target {target.name}: layout.channel_block is {preferred}",

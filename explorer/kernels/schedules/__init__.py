@@ -209,6 +209,7 @@ def schedule_kernel(
     predicted = why_convolution(schedule.nest, packs, machine) if best in FORMS else ""
     reason = {**WHY_OTHERS, **{kind.name: kind.why for kind in KINDS}}[best]
     why = f"{reason}; {predicted}" if predicted else reason
+    why = _why_plain(machine) if best == PLAIN and len(offered) == len(fitting) else why
     name = asked.word("schedule", best, offered, "; ".join(reasons) or why)
     offered[name](schedule, machine, packs, asked)
     schedule.choices = asked.finish()
@@ -250,10 +251,28 @@ def preferred_schedule(
     return next(name for name in found if name not in refused)
 
 
+def _why_plain(machine: Machine) -> str:
+    """Why it is the first that is offered."""
+    if not machine.has_vectors:
+        return "the target has no vectors, and other schedules tile for them"
+    return "no tiles: small code" if machine.optimize == "size" else WHY_OTHERS[PLAIN]
+
+
 def _schedulers(
     nest: LoopNest, packs: Mapping[str, Pack], machine: Machine
 ) -> dict[str, Scheduler]:
     """The schedules that fit a kernel, the best first; the plain one always does."""
+    if not machine.has_vectors:
+        return {PLAIN: schedule_plain}
+    if machine.optimize == "size":
+        return {PLAIN: schedule_plain} | _fast_schedulers(nest, packs, machine)
+    return _fast_schedulers(nest, packs, machine) | {PLAIN: schedule_plain}
+
+
+def _fast_schedulers(
+    nest: LoopNest, packs: Mapping[str, Pack], machine: Machine
+) -> dict[str, Scheduler]:
+    """Those that tile for registers."""
     kind = nest.function.attributes.get("kernel.kind")
     family = kind.data if isinstance(kind, StringAttr) else "plain"
     offered: dict[str, Scheduler] = gpu_schedulers(nest, packs, family, machine)
@@ -262,7 +281,6 @@ def _schedulers(
     for kind in KINDS:
         if family in kind.families and kind.fits(nest, packs, machine):
             offered[kind.name] = kind.use
-    offered[PLAIN] = schedule_plain
     return offered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from explorer.kernels.cost.machine import CacheLevel, CostMachine
-from explorer.targets.schema import Core
+from explorer.targets.schema import VECTOR_FLOATS, Core
 
 USUAL_CACHES = (
     CacheLevel("l1", 32 << 10, 32),
@@ -37,6 +37,9 @@ class Machine:
     pair_tiles: str = ""
     """The same of bfloat16: amx, bfmmla, or empty."""
 
+    optimize: str = "speed"
+    """speed, or size: schedules that make small code come first."""
+
     core: Core = field(default_factory=Core)
     caches: tuple[CacheLevel, ...] = USUAL_CACHES
 
@@ -47,14 +50,21 @@ class Machine:
         return self.processor == "cpu"
 
     @property
+    def has_vectors(self) -> bool:
+        return self.vector_floats > 1
+
+    @property
     def costs(self) -> CostMachine:
         """What the cost model asks that chooses tiles: cycles, for there is no clock in it."""
         core = replace(self.core, vector_registers=self.registers)
         return CostMachine(self.vector_floats, core=core, caches=self.caches)
 
     def __post_init__(self) -> None:
-        if self.vector_floats not in (4, 8, 16):
-            raise ValueError(f"vector_floats is {self.vector_floats}; expected 4, 8 or 16")
+        if self.vector_floats not in VECTOR_FLOATS:
+            expected = ", ".join(map(str, VECTOR_FLOATS))
+            raise ValueError(f"vector_floats is {self.vector_floats}; expected one of {expected}")
+        if self.optimize not in ("speed", "size"):
+            raise ValueError(f"optimize is {self.optimize!r}; expected 'speed' or 'size'")
         if self.precision not in ("float32", "mixed"):
             raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'mixed'")
         if self.byte_tiles not in ("", "amx", "i8mm"):

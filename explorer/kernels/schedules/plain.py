@@ -73,6 +73,7 @@ VECTOR_TYPES = {"f32", "f16", "bf16", "i32", "i8", "ui8"}
 """Element types of kernels that compute in vectors of 32-bit numbers."""
 
 WHY_VECTORS = "innermost contiguous loops, where there are any, run in whole vectors"
+WHY_NO_VECTORS = "the target has no vectors"
 
 
 def schedule_plain(
@@ -81,12 +82,12 @@ def schedule_plain(
     """Any kernel: elementwise, pooling, reductions, copies, explicit nests."""
     pack_arguments(schedule, packs)
     _put_neighbours_inside(schedule)
-    has_vectors = choices.word("vectorize", "yes", ("yes", "no"), WHY_VECTORS) == "yes"
+    has_vectors = choose_vectors(machine, choices)
     rows = find_row_reduction(schedule.nest) if has_vectors else None
     if rows is not None:
         schedule_rows(schedule, machine, rows)
     elif schedule.nest.statements("main"):
-        _schedule_reduction(schedule)
+        _schedule_reduction(schedule, machine.optimize == "speed" and machine.has_vectors)
     else:
         _merge_rows(schedule, schedule.nest.statements())
     if has_vectors:
@@ -94,7 +95,15 @@ def schedule_plain(
         transpose_tiles(schedule, machine)
         _vectorize_statements(schedule, machine)
     contract_scratch(schedule)
-    _mark_tasks(schedule, machine)
+    if machine.optimize == "speed":
+        _mark_tasks(schedule, machine)
+
+
+def choose_vectors(machine: Machine, choices: Choices) -> bool:
+    """The choice `vectorize`: not where the machine has no vectors."""
+    if not machine.has_vectors:
+        return choices.word("vectorize", "no", ("no",), WHY_NO_VECTORS) == "yes"
+    return choices.word("vectorize", "yes", ("yes", "no"), WHY_VECTORS) == "yes"
 
 
 def contract_scratch(schedule: Schedule) -> None:
@@ -212,7 +221,7 @@ def _are_neighbours(loop: affine.ForOp, accesses: Sequence[Access]) -> bool:
     return True
 
 
-def _schedule_reduction(schedule: Schedule) -> None:
+def _schedule_reduction(schedule: Schedule, unrolls: bool) -> None:
     """init, main, epilogue: the sum in registers, the other statements fused into the main one."""
     nest = schedule.nest
     mains = nest.statements("main")
@@ -236,7 +245,7 @@ def _schedule_reduction(schedule: Schedule) -> None:
         return
     if schedule.attempt(accumulate, at=name_of(reduced[0]), buffer=buffer):
         return
-    if kept_inside and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED:
+    if unrolls and kept_inside and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED:
         schedule.apply(unroll, loops=" ".join(name_of(loop) for loop in reduced))
     if nest.statements("init"):
         schedule.attempt(fuse_producer, statement="init", buffer=buffer)

@@ -29,12 +29,15 @@ def workload_text(function: func.FuncOp, packs: Mapping[str, Pack], machine: Mac
     anonymous.properties["sym_name"] = StringAttr("kernel")
     stream = io.StringIO()
     Printer(stream).print_op(anonymous)
+    facts = asdict(machine)
+    if machine.optimize == "speed":
+        del facts["optimize"]  # digests of schedules that were kept before there was a choice
     layouts = {name: list(map(list, p)) for name, p in sorted(packs.items()) if not is_identity(p)}
     return "\n".join(
         [
             stream.getvalue(),
             f"layouts {json.dumps(layouts)}",
-            f"machine {json.dumps(asdict(machine), sort_keys=True)}",
+            f"machine {json.dumps(facts, sort_keys=True)}",
         ]
     )
 

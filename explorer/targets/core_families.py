@@ -26,7 +26,7 @@ from explorer.results.names import suggestion
 from explorer.targets.reading import FieldLocation, read_record
 from explorer.targets.schema import Cache, Core, CoreOverrides, Name
 
-Architecture = Literal["x86_64", "aarch64"]
+Architecture = Literal["x86_64", "aarch64", "other"]
 Feature = Literal[
     "sse2", "avx2", "fma", "avx512", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
     "amx_int8", "amx_bf16", "neon", "dotprod", "i8mm", "bf16", "sve",

@@ -1,0 +1,187 @@
+"""include/NAME.h and src/NAME.c: the interface, and a loop over the table of launches.
+
+No threads, no memory of its own, nothing that is written but the arena and the caller's structure;
+no header of an operating system. All names that a linker sees begin with the package's.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+from explorer.kernels.printing.identifiers import comment_text
+from explorer.packaging.kernels import PARAMETERS, runner_name, without_comments
+from explorer.packaging.source import PackagePort, PackageSource
+from explorer.packaging.text import comment_block, string_literal
+
+TYPES = (
+    "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+    "bfloat16", "float32", "float64",
+)  # fmt: skip
+
+
+def template(name: str) -> str:
+    """A file of the folder `templates`; what stands between two `@` is filled in."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="ascii")
+
+
+def fill(text: str, values: dict[str, str]) -> str:
+    """The text with `@key@` replaced; a line that only held an empty value is left out."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        key = line.strip().strip("@")
+        if line.startswith("@") and key in values and line == f"@{key}@":
+            lines += values[key].split("\n") if values[key] else []
+            continue
+        for name, value in values.items():
+            line = line.replace(f"@{name}@", value)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def header_text(source: PackageSource) -> str:
+    return _finish(source, fill(template("header.h"), _values(source)))
+
+
+def driver_text(source: PackageSource) -> str:
+    return _finish(source, fill(template("driver.c"), _values(source)))
+
+
+def _finish(source: PackageSource, text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
+
+
+def _values(source: PackageSource) -> dict[str, str]:
+    program, size = source.program, source.program.size
+    ports = [p.port for p in (*source.inputs, *source.outputs)]
+    is_file = source.storage == "file"
+    init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
+    init += ["const void *weights", "size_t weights_bytes"] if is_file else []
+    run = ["const struct @name@ *model", *(["int64_t size"] if size else [])]
+    known = {
+        "title": comment_text(f"{source.name}: the model {source.model} for {source.target.name}"),
+        "version": string_literal(source.version),
+        "arena_bytes": str(program.arena_bytes),
+        "alignment": str(source.alignment_bytes),
+        "weights_bytes": str(program.weights_bytes),
+        "weights_macros": _weights_macros(source),
+        "input_count": str(len(source.inputs)),
+        "output_count": str(len(source.outputs)),
+        "one_input": "" if source.inputs else " + 1",
+        "one_output": "" if source.outputs else " + 1",
+        "rank": str(max([len(port.shape) for port in ports] + [1])),
+        "size_macros": "",
+        "types": ",\n".join(f"    @NAME@_{name.upper()}" for name in TYPES),
+        "init_note": "`weights` are the\n// bytes of the file @name@.weights, the caller's."
+        if is_file
+        else "With\n// @NAME@_STATIC_ARENA, `arena` may be NULL.",
+        "init_parameters": ", ".join(init),
+        "run_parameters": ", ".join(run),
+        "run_note": "",
+        "weights_include": "" if is_file else '#include "@name@_weights.h"',
+        "parameters": PARAMETERS,
+        "launch_count": str(len(program.launches)),
+        "offsets": "\n".join(_offset_lines(source)),
+        "arena_map": "\n".join(_arena_map(source)),
+        "launches": "\n".join(_launch_lines(source)),
+        "inputs": "\n".join(_port_lines(source, source.inputs, "in")),
+        "outputs": "\n".join(_port_lines(source, source.outputs, "out")),
+        "weights_check": _weights_check(source),
+        "size_check": "",
+    }
+    if size is not None:
+        known["size_macros"] = (
+            f"\n// The dimension that every run gives.\n"
+            f"#define @NAME@_MIN_SIZE {size.lowest}\n#define @NAME@_MAX_SIZE {size.highest}\n"
+        )
+        known["run_note"] = (
+            " `size`: of the open dimension; inputs and outputs have\n"
+            "// their first rows then, which lie where those of the largest size lie."
+        )
+        known["size_check"] = (
+            "    if (size < @NAME@_MIN_SIZE || size > @NAME@_MAX_SIZE)\n"
+            "        return @NAME@_BAD_SIZE;\n"
+            f"    *(int64_t *)(model->arena + {size.offset_bytes}) = size;"
+        )
+    names = {"name": source.name, "NAME": source.macro}
+    return {**{key: fill(text, names) for key, text in known.items()}, **names}
+
+
+def _weights_macros(source: PackageSource) -> str:
+    if source.storage == "array":
+        return ""
+    return f"#define @NAME@_WEIGHTS_ALIGNMENT {source.element_alignment_bytes}u"
+
+
+def _weights_check(source: PackageSource) -> str:
+    if source.storage == "array":
+        return f"    model->weights = (const unsigned char *)&{source.name}_weights;"
+    return (
+        "    if (weights == NULL || weights_bytes < @NAME@_WEIGHTS_BYTES\n"
+        "        || (uintptr_t)weights % @NAME@_WEIGHTS_ALIGNMENT != 0)\n"
+        "        return @NAME@_BAD_WEIGHTS;\n"
+        "    model->weights = (const unsigned char *)weights;"
+    )
+
+
+def _offset_lines(source: PackageSource) -> list[str]:
+    lines: list[str] = []
+    for launch in source.program.launches:
+        text = f"    // {comment_text(launch.operation)}: {comment_text(launch.kernel)}"
+        lines.append(text)
+        for argument in launch.arguments:
+            place = f"{argument.space} {comment_text(argument.name)}"
+            lines.append(f"    {argument.offset_bytes},  // {place}")
+    return lines
+
+
+def _launch_lines(source: PackageSource) -> list[str]:
+    lines: list[str] = []
+    first = 0
+    for launch in source.program.launches:
+        nodes = ", ".join(launch.sources)
+        note = comment_text(f"{launch.operation}: {nodes}" if nodes else launch.operation)
+        lines.append(f"    {{{runner_name(launch.kernel)}, &offsets[{first}]}},  // {note}")
+        first += len(launch.arguments)
+    return lines
+
+
+def _arena_map(source: PackageSource) -> list[str]:
+    """Where every buffer lies and from which launch to which, by its first byte."""
+    plan = source.plan
+    heading = (
+        f"The arena, {source.program.arena_bytes:,} bytes; "
+        f"{plan.bound_bytes:,} are live at once"
+        f"{', so that no plan is smaller' if plan.optimal else ''}."
+    )
+    rows = [("bytes", "launches", "values")]
+    for place in sorted(plan.placements, key=lambda p: (p.offset_bytes, p.buffer.first)):
+        buffer = place.buffer
+        end = place.offset_bytes + buffer.size_bytes
+        span = f"{buffer.first}..{max(buffer.last - 1, buffer.first)}"
+        rows.append((f"{place.offset_bytes}..{end - 1}", span, ", ".join(buffer.values)))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    table = [f"  {a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows]
+    return comment_block([heading, *table])
+
+
+def _port_lines(source: PackageSource, ports: tuple[PackagePort, ...], letter: str) -> list[str]:
+    lines: list[str] = []
+    for number, found in enumerate(ports):
+        port = found.port
+        name = f"{letter}{number}" if source.is_stripped else port.name
+        shape = ", ".join(map(str, port.shape)) or "0"
+        lines += [
+            f"    {{{string_literal(name)}, {source.macro}_{port.element_type.upper()}, "
+            f"{len(port.shape)}, {{{shape}}},",
+            f"     {port.offset_bytes}u, {port.size_bytes}u, {float(found.scale)!r}f, "
+            f"{found.zero_point}}},",
+        ]
+    return lines or ["    {0}"]
+
+
+def elements_of(port: PackagePort) -> str:
+    """`1 x 49 x 10 x 1, 490 elements of int8`, for people."""
+    shape = " x ".join(map(str, port.port.shape)) or "scalar"
+    return f"{shape}: {prod(port.port.shape):,} of {port.port.element_type}"

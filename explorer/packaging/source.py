@@ -1,0 +1,123 @@
+"""What a package is made of, collected from a compilation; nothing here compiles."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.kernels.printing.printer import PrintedKernel
+from explorer.results import KernelRecord, MemoryPlan, Port, Program, WeightSlot
+from explorer.targets import Target
+
+Storage = Literal["array", "file"]
+STORAGES: tuple[Storage, ...] = ("array", "file")
+DEFAULT_ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackagePort:
+    """An input or output: where it lies in the arena, and what its integers stand for."""
+
+    port: Port
+    scale: float = 0.0
+    """real = (stored - zero_point) * scale; 0: the numbers are what they are."""
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Inputs of one run and the outputs that the just-in-time program computed, in port order."""
+
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageSource:
+    """All that the files of a package are made of."""
+
+    name: str
+    """Begins the names of all files, functions and macros: a C identifier."""
+    model: str
+    model_digest: str | None
+    """SHA-256 of the model's file; None for a model that was made in memory."""
+    target: Target
+    program: Program
+    weights: np.ndarray
+    """The block of bytes."""
+    weight_types: Mapping[str, np.dtype]
+    """Of the elements of every weight, by the slot's name."""
+    kernels: tuple[PrintedKernel, ...]
+    records: Mapping[str, KernelRecord]
+    """By the kernel's name."""
+    plan: MemoryPlan
+    inputs: tuple[PackagePort, ...]
+    outputs: tuple[PackagePort, ...]
+    vectors: tuple[Vector, ...]
+    settings: Mapping[str, Any]  # JSON values
+    """Decisions and options that replay the compilation."""
+    accuracy: Mapping[str, Any] | None = None  # JSON values
+    """Of the vectors' outputs against the source model; None where no reference computed them."""
+    storage: Storage = "array"
+    is_stripped: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the target prefers small code to fast code."""
+        return self.target.optimize == "size"
+
+    @property
+    def alignment_bytes(self) -> int:
+        """Of the arena and of the weights: the target's, and no less than that of an element."""
+        found = [m.alignment_bytes for m in self.target.memories if m.kind == "arena"]
+        return max(max(found, default=DEFAULT_ALIGNMENT_BYTES), self.element_alignment_bytes)
+
+    @property
+    def element_alignment_bytes(self) -> int:
+        parameters = (p for kernel in self.kernels for p in kernel.parameters)
+        return max((p.element.size_bytes for p in parameters), default=1)
+
+    @property
+    def version(self) -> str:
+        """Of the content: twelve digits that are others where the model or its numbers are."""
+        digest = hashlib.sha256((self.model_digest or "").encode() + self.weights.tobytes())
+        return digest.hexdigest()[:12]
+
+    @property
+    def macro(self) -> str:
+        """What begins the names of macros."""
+        return self.name.upper()
+
+
+def with_weights_packed(source: PackageSource) -> PackageSource:
+    """The same with weights at the target's alignment, which takes less room than cache lines."""
+    alignment = source.alignment_bytes
+    moved: dict[int, int] = {}
+    slots: list[WeightSlot] = []
+    end = 0
+    for slot in source.program.weights:
+        moved[slot.offset_bytes] = end
+        slots.append(replace(slot, offset_bytes=end))
+        end += -(-slot.size_bytes // alignment) * alignment
+    block = np.zeros(max(end, alignment), np.uint8)
+    for old, new in zip(source.program.weights, slots, strict=True):
+        part = source.weights[old.offset_bytes : old.offset_bytes + old.size_bytes]
+        block[new.offset_bytes : new.offset_bytes + new.size_bytes] = part
+    launches = tuple(
+        replace(
+            launch,
+            arguments=tuple(
+                replace(a, offset_bytes=moved[a.offset_bytes]) if a.space == "weights" else a
+                for a in launch.arguments
+            ),
+        )
+        for launch in source.program.launches
+    )
+    program = replace(
+        source.program, launches=launches, weights=tuple(slots), weights_bytes=len(block)
+    )
+    return replace(source, program=program, weights=block)

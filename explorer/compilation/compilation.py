@@ -467,6 +467,39 @@ class Compilation(Compiled, Explorable):
         return save(self.trace(), snapshots, self.source, path)
 
     @named_arguments
+    def package(
+        self,
+        folder: str | Path,
+        *,
+        name: str | None = None,
+        weights: str = "array",
+        strip: bool = False,
+        force: bool = False,
+        flash_bytes: int | None = None,
+    ) -> Path:
+        """Writes the program as C99 with its weights, an interface and a test of itself.
+
+        folder: new; with `force` it may be a package, which is replaced. name: begins all names
+        of the C interface, by default made of the model's. weights: constant `array`s, or a
+        `file` to read or map. strip: without names and comments of the model. flash_bytes: most
+        bytes of weights and code, by default those of the target.
+
+        Raises InputError for what cannot be written, and for a target that is not programmed in
+        C; UnsupportedError for operations that only the host runs. See docs/packages.md.
+        """
+        from explorer.compilation.packaging import package_source
+        from explorer.packaging.writing import (
+            check_package_folder,
+            package_files,
+            write_package,
+        )
+
+        check_package_folder(Path(folder), force)
+        source = package_source(self, name, weights, strip)
+        write_package(package_files(source, flash_bytes), Path(folder), force)
+        return Path(folder)
+
+    @named_arguments
     def to_onnx(
         self, path: str | Path | None = None, at: str = "", weights: WeightType = "uint8"
     ) -> ModelProto:

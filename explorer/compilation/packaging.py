@@ -1,0 +1,247 @@
+"""What a package is made of, collected from a compilation: `Compilation.package`.
+
+The vectors of the self-test are run by the just-in-time program; their outputs are compared with
+the source model's where its reference is at hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from explorer.accuracy.oracle import reference
+from explorer.compilation.compiled import Compiled
+from explorer.errors import ExplorerError, InputError, UnsupportedError
+from explorer.importers import SourceModel
+from explorer.ir.evaluation import entry_function
+from explorer.ir.functions.calls import only_device_function
+from explorer.ir.structure import operations
+from explorer.ir.top.casting import BitcastOp
+from explorer.ir.top.data import ReturnOp
+from explorer.ir.types import QuantizedType, element_type_of
+from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.printer import PrintedKernel
+from explorer.kernels.program.build import KernelText, ProgramText, build_program
+from explorer.memory.planning import value_offsets
+from explorer.packaging.names import package_name
+from explorer.packaging.source import STORAGES, PackagePort, PackageSource, Storage, Vector
+from explorer.results import Launch, Port, SourceText
+from explorer.results.names import near_name
+
+MAX_VECTORS = 2
+MAX_VECTOR_BYTES = 1 << 16
+"""Of all numbers of the vectors together; a larger model has one."""
+
+
+def package_source(
+    compiled: Compiled,
+    name: str | None = None,
+    weights: str = "array",
+    strip: bool = False,
+) -> PackageSource:
+    """All that the package of a compilation is made of; nothing is written.
+
+    Raises InputError for a name or a storage that is not legal and for a target whose code is no
+    C, UnsupportedError for operations that only the host can run.
+    """
+    if weights not in STORAGES:
+        raise InputError(
+            f"weights cannot be stored as {weights!r}", hint=near_name(weights, STORAGES)
+        )
+    storage: Storage = "file" if weights == "file" else "array"
+    own_name = package_name(name, compiled.model.name, strip)
+    _require_c(compiled)
+    function = only_device_function(compiled.final.program)
+    printed: list[PrintedKernel] = []
+    names: dict[str, str] = {}
+
+    def make_text(
+        kernels: Mapping[str, FuncOp], launches: Sequence[Launch], size_offset: int | None
+    ) -> ProgramText:
+        names.update({name: f"k{i}" if strip else name for i, name in enumerate(kernels)})
+        printed.extend(print_c(k, names[name], marks_unused=True) for name, k in kernels.items())
+        texts = [KernelText(p.source, p.phases) for p in printed]
+        return ProgramText(SourceText("c", (), ()), dict(zip(kernels, texts, strict=True)))
+
+    plan = compiled.plans[function.sym_name.data]
+    built = build_program(
+        compiled.final,
+        value_offsets(plan),
+        plan.peak_bytes,
+        compiled.target.name,
+        make_text,
+        *compiled.port_names,
+        function=function,
+    )
+    program = replace(
+        built.program,
+        launches=tuple(replace(n, kernel=names[n.kernel]) for n in built.program.launches),
+    )
+    records = {
+        names[record.name]: replace(
+            record,
+            name=names[record.name],
+            phases=own.phases,
+            calls=compiled.kernels[record.name].calls,
+        )
+        for record, own in zip(built.program.kernels, printed, strict=True)
+    }
+    vectors = _vectors(compiled)
+    inputs, outputs = _quantizations(compiled)
+    return PackageSource(
+        name=own_name,
+        model=compiled.model.name,
+        model_digest=_digest(compiled.model),
+        target=compiled.target,
+        program=program,
+        weights=built.weights,
+        weight_types={
+            slot.name: compiled.final.weights.form(slot.name).dtype
+            for slot in built.program.weights
+        },
+        kernels=tuple(printed),
+        records=records,
+        plan=plan,
+        inputs=_ports(built.program.inputs, inputs),
+        outputs=_ports(built.program.outputs, outputs),
+        vectors=vectors,
+        settings=_settings(compiled),
+        accuracy=_accuracy(compiled, vectors, strip),
+        storage=storage,
+        is_stripped=strip,
+    )
+
+
+def _require_c(compiled: Compiled) -> None:
+    """The program has to be one table of C functions."""
+    if compiled.backend.name != "c":
+        raise InputError(
+            f"a package is C, and the target {compiled.target.name} is not programmed in C",
+            hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
+        )
+    found = compiled.host_operations
+    if found:
+        named = "; ".join(f"{operation}: {reason}" for operation, reason in found[:3])
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        raise UnsupportedError(
+            f"a package has no host that runs what has no form in C: {named}{more}",
+            node=next(iter(found))[0],
+            hint="docs/host-parts.md says which operations the host runs",
+        )
+
+
+def _digest(model: SourceModel) -> str | None:
+    """SHA-256 of the file; of several its own."""
+    path = model.path
+    if path is None or not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _settings(compiled: Compiled) -> dict[str, Any]:
+    """What replays the compilation: `explorer.compile(model, target, **settings)`."""
+    settings = compiled.settings
+    return {
+        "decisions": compiled.decisions(),
+        "dimensions": dict(settings.dimensions),
+        "disable": list(settings.disable),
+        "budget_bytes": settings.budget_bytes,
+        "is_quantized_by_table": settings.quantization is not None,
+    }
+
+
+# -- ports ---------------------------------------------------------------------------------------
+
+
+def _ports(
+    ports: Sequence[Port], quantized: Sequence[QuantizedType | None]
+) -> tuple[PackagePort, ...]:
+    found = []
+    for port, kind in zip(ports, quantized, strict=True):
+        if kind is None or not kind.is_per_tensor:
+            found.append(PackagePort(port=port))
+            continue
+        scale, zero_point = float(kind.scale_array[0]), int(kind.zero_point_array[0])
+        found.append(PackagePort(port=port, scale=scale, zero_point=zero_point))
+    return tuple(found)
+
+
+def _quantizations(
+    compiled: Compiled,
+) -> tuple[list[QuantizedType | None], list[QuantizedType | None]]:
+    """What the integers of inputs and outputs stand for, where the model's file says it."""
+    entry = entry_function(compiled.passes[0].after.program)
+    read_as: dict[object, QuantizedType] = {}
+    for op in operations(compiled.passes[0].after.module):
+        if isinstance(op, BitcastOp):
+            kind = element_type_of(op.results[0])
+            if isinstance(kind, QuantizedType):
+                read_as.setdefault(op.operands[0], kind)
+    inputs = [read_as.get(argument) for argument in entry.body.block.args]
+    outputs: list[QuantizedType | None] = []
+    last = entry.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    for value in last.operands:
+        owner = value.owner
+        kind = element_type_of(owner.operands[0]) if isinstance(owner, BitcastOp) else None
+        outputs.append(kind if isinstance(kind, QuantizedType) else None)
+    return inputs, outputs
+
+
+# -- vectors -------------------------------------------------------------------------------------
+
+
+def _vectors(compiled: Compiled) -> tuple[Vector, ...]:
+    """Seeded random inputs, and what the just-in-time program computes of them."""
+    vectors: list[Vector] = []
+    size = 0
+    for seed in range(MAX_VECTORS):
+        given = compiled.example_inputs(seed)
+        computed = compiled.executable.run(given)
+        program = compiled.program
+        inputs = tuple(np.asarray(given[port.name]) for port in program.inputs)
+        outputs = tuple(np.asarray(computed[port.name]) for port in program.outputs)
+        size += sum(array.nbytes for array in (*inputs, *outputs))
+        if vectors and size > MAX_VECTOR_BYTES:
+            break
+        vectors.append(Vector(inputs, outputs))
+    return tuple(vectors)
+
+
+def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dict[str, Any] | None:
+    """The largest differences between the vectors' outputs and the source model's."""
+    program = compiled.program
+    names = [port.name for port in program.outputs]
+    worst: dict[str, dict[str, Any]] = {}
+    try:
+        for vector in vectors:
+            given = {
+                port.name: array for port, array in zip(program.inputs, vector.inputs, strict=True)
+            }
+            wanted = reference(compiled.model, given, names)
+            for number, (name, found) in enumerate(zip(names, vector.outputs, strict=True)):
+                entry = _difference(found, np.asarray(wanted[name]))
+                shown = f"out{number}" if strip else name
+                before = worst.get(shown, entry)
+                worst[shown] = {key: max(before[key], entry[key]) for key in entry}
+    except ExplorerError:
+        return None
+    return {"against": "the source model's reference", "outputs": worst}
+
+
+def _difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:
+    a, b = found.astype(np.float64).reshape(-1), wanted.astype(np.float64).reshape(-1)
+    both = np.isfinite(a) & np.isfinite(b)
+    differences = np.abs(a[both] - b[both])
+    return {
+        "largest_difference": float(differences.max(initial=0.0)),
+        "largest_number": float(np.abs(b[both]).max(initial=0.0)),
+        "unequal": int(np.count_nonzero((a != b) & ~(np.isnan(a) & np.isnan(b)))),
+    }

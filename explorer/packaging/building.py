@@ -1,0 +1,103 @@
+"""Makefile, CMakeLists.txt and README.md: how the package is built, and what its reader finds."""
+
+from __future__ import annotations
+
+from explorer.packaging.driver import elements_of, fill, template
+from explorer.packaging.source import PackageSource
+from explorer.targets import Target
+
+REQUIRED_FLAGS = ("-std=c99", "-fwrapv")
+"""Integers wrap around where they overflow, as the models' formats say."""
+FAST_FLAGS = ("-O2", "-fno-tree-vectorize")
+SMALL_FLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
+ARITHMETIC_FLAGS = (
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+)
+GCC_FLAGS = (
+    "-mprefer-vector-width=512", "-fira-region=one", "-fno-ipa-modref", "-fno-ipa-pure-const"
+)  # fmt: skip
+"""Each is used where the compiler knows it; the just-in-time program is compiled with the same."""
+
+
+def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(flags that are always given, flags where the compiler knows them)."""
+    is_small = target.optimize == "size"
+    speed = SMALL_FLAGS if is_small else FAST_FLAGS
+    chosen = [*speed, *ARITHMETIC_FLAGS, *target.package.flags]
+    optional = [] if is_small else [*GCC_FLAGS]
+    if target.package.triple or target.package.flags:
+        return tuple(chosen), tuple(optional)
+    if target.processor == "native":
+        optional.append("-march=native")
+    else:
+        chosen.append(f"-march={target.processor}")
+    return tuple(chosen), tuple(optional)
+
+
+def makefile_text(source: PackageSource) -> str:
+    chosen, optional = flags_of(source.target)
+    part = "" if source.storage == "file" else f" src/{source.name}_weights.h"
+    return _filled(
+        source,
+        template("Makefile"),
+        required=" ".join(REQUIRED_FLAGS),
+        chosen=" ".join(chosen),
+        optional=" ".join(optional),
+        pedantic="" if has_vectors(source) else " -pedantic-errors",
+        weights_part=part,
+    )
+
+
+def has_vectors(source: PackageSource) -> bool:
+    """Whether its C has vector types, which are an extension of compilers."""
+    return source.target.vector_floats != 1
+
+
+def cmake_text(source: PackageSource) -> str:
+    chosen, optional = flags_of(source.target)
+    flags = " ".join((*REQUIRED_FLAGS[1:], *chosen, *optional))
+    return _filled(source, template("CMakeLists.txt"), flags=flags)
+
+
+def readme_text(source: PackageSource) -> str:
+    name, macro = source.name, source.macro
+    is_file = source.storage == "file"
+    ports = [
+        f"| {kind} {number} | {elements_of(port)}{_scale_text(port.scale, port.zero_point)} |"
+        for kind, group in (("input", source.inputs), ("output", source.outputs))
+        for number, port in enumerate(group)
+    ]
+    own = "a neural network" if source.is_stripped else f"the model `{name}`"
+    arguments = f"arena, {macro}_ARENA_BYTES"
+    arguments += f", weights, {macro}_WEIGHTS_BYTES" if is_file else ""
+    return _filled(
+        source,
+        template("README.md"),
+        title=f"{own} on {source.target.name}",
+        arena_bytes=f"{source.program.arena_bytes:,}",
+        weights_bytes=f"{source.program.weights_bytes:,}",
+        alignment=str(source.alignment_bytes),
+        ports="\n".join(ports),
+        arguments=arguments,
+        size=", size" if source.program.size else "",
+        static=""
+        if is_file
+        else f" Compiled with `-D{macro}_STATIC_ARENA`, the library has one of its own, which a "
+        "`NULL` chooses.",
+        weights=f" The weights are the file `{name}.weights`, to be read or mapped; its numbers "
+        "have their least significant byte first."
+        if is_file
+        else f" Weights are constant arrays in `src/{name}_weights.h`.",
+    )
+
+
+def _scale_text(scale: float, zero_point: int) -> str:
+    return f", real = (stored - {zero_point}) * {scale!r}" if scale else ""
+
+
+def _filled(source: PackageSource, template: str, **values: str) -> str:
+    own = {**values, "name": source.name, "NAME": source.macro}
+    return fill(template, own).rstrip() + "\n"

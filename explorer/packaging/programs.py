@@ -1,0 +1,114 @@
+"""selftest.c and example/main.c: programs that a person builds with the package.
+
+The self-test runs vectors that were computed where the package was made. Integers have to be equal;
+floats may differ by `TOLERANCE` times the largest expected number of an output, for another
+processor rounds sums of products elsewhere; built with -DEXACT they have to be equal, too. The sum
+of the weights' bytes is compared first, because a changed weight need not change these outputs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.packaging.driver import fill, template
+from explorer.packaging.kernels import without_comments
+from explorer.packaging.source import PackageSource
+from explorer.packaging.text import c_type, number_literals, wrapped
+
+TOLERANCE = 1e-4
+"""Single precision has 6e-8; deep models add up some hundred roundings of their largest numbers."""
+FNV_OFFSET = 14695981039346656037
+FNV_PRIME = 1099511628211
+"""Of the 64-bit FNV-1a hash (Fowler, Noll, Vo: draft-eastlake-fnv)."""
+
+WEIGHTS_MEMORY = """\
+static union {
+    double alignment;
+    unsigned char bytes[@NAME@_WEIGHTS_BYTES];
+} weights;
+"""
+
+INIT = """\
+    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES) != @NAME@_OK) {
+        printf("the model cannot be initialized\\n");
+        return 1;
+    }"""
+
+INIT_FILE = """\
+    FILE *file = fopen("@name@.weights", "rb");
+    if (file == NULL
+        || fread(weights.bytes, 1, sizeof weights.bytes, file) != @NAME@_WEIGHTS_BYTES) {
+        printf("@name@.weights cannot be read: run this in the package's folder\\n");
+        return 1;
+    }
+    fclose(file);
+    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES, weights.bytes, sizeof weights.bytes)
+        != @NAME@_OK) {
+        printf("the model cannot be initialized\\n");
+        return 1;
+    }"""
+
+
+def checksum(data: bytes) -> int:
+    """FNV-1a of 64 bits."""
+    value = FNV_OFFSET
+    for byte in data:
+        value = ((value ^ byte) * FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def selftest_text(source: PackageSource) -> str:
+    arrays: list[str] = []
+    inputs: list[str] = []
+    expected: list[str] = []
+    for number, vector in enumerate(source.vectors):
+        inputs.append(_rows(source, arrays, vector.inputs, f"in{number}"))
+        expected.append(_rows(source, arrays, vector.outputs, f"out{number}"))
+    return _finish(
+        source,
+        template("selftest.c"),
+        {
+            "vectors": str(len(source.vectors)),
+            "tolerance": repr(TOLERANCE),
+            "arrays": "\n".join(arrays),
+            "inputs": "\n".join(inputs),
+            "expected": "\n".join(expected),
+            "file_headers": "",
+            "fnv_offset": str(FNV_OFFSET),
+            "fnv_prime": str(FNV_PRIME),
+            "checksum": str(checksum(source.weights.tobytes())),
+        },
+    )
+
+
+def example_text(source: PackageSource) -> str:
+    return _finish(source, template("example.c"), {})
+
+
+def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
+    is_file = source.storage == "file"
+    size = source.program.size
+    values = {
+        **own,
+        "weights_memory": WEIGHTS_MEMORY if is_file else "",
+        "init": INIT_FILE if is_file else INIT,
+        "size": f", {source.macro}_MAX_SIZE" if size is not None else "",
+    }
+    names = {"name": source.name, "NAME": source.macro}
+    filled = {key: fill(text, names) if key[0] in "wi" else text for key, text in values.items()}
+    lines = fill(template, {**filled, **names}).split("\n")
+    return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
+
+
+def _rows(
+    source: PackageSource, arrays: list[str], numbers: tuple[np.ndarray, ...], name: str
+) -> str:
+    """One row of pointers; the arrays that they point to are added."""
+    names = []
+    for position, array in enumerate(numbers):
+        own = f"{name}_{position}"
+        kind = c_type(array.dtype.name)
+        arrays.append(f"static const {kind} {own}[{max(array.size, 1)}] = {{")
+        arrays += [*wrapped(number_literals(array) or ["0"]), "};"]
+        names.append(own)
+    return f"    {{{', '.join([*names, 'NULL'])}}},"

@@ -1,0 +1,122 @@
+// The self-test of @name@: status 0 when all outputs are as they were where the package was made.
+#include <math.h>
+#include <stdio.h>
+@file_headers@
+#include "@name@.h"
+
+#define VECTORS @vectors@
+#define TOLERANCE @tolerance@
+
+@arrays@
+
+static union {
+    double alignment;
+    unsigned char bytes[@NAME@_ARENA_BYTES + @NAME@_ARENA_ALIGNMENT];
+} memory;
+@weights_memory@
+static const void *const inputs[VECTORS + 1][@NAME@_INPUTS + 1] = {
+@inputs@
+    {NULL}
+};
+static const void *const expected[VECTORS + 1][@NAME@_OUTPUTS + 1] = {
+@expected@
+    {NULL}
+};
+
+static void copy(void *to, const void *from, uint32_t size)
+{
+    for (uint32_t i = 0; i < size; i++)
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
+}
+
+#ifndef EXACT
+// Whether a number is the expected one but for rounding.
+static int is_near(double found, double wanted, double largest)
+{
+    if (found != found || wanted != wanted)
+        return found != found && wanted != wanted;
+    if (found == wanted)
+        return 1;
+    return fabs(found - wanted) <= TOLERANCE * largest;
+}
+
+static double float_of(const struct @name@_tensor *tensor, const void *numbers, uint32_t i)
+{
+    if (tensor->type == @NAME@_FLOAT64)
+        return ((const double *)numbers)[i];
+    return ((const float *)numbers)[i];
+}
+
+static int are_floats_near(
+    const struct @name@_tensor *tensor, const void *found, const void *wanted)
+{
+    const uint32_t count = tensor->size_bytes / (tensor->type == @NAME@_FLOAT64 ? 8 : 4);
+    double largest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const double size = fabs(float_of(tensor, wanted, i));
+        if (size > largest && size <= 1.7976931348623157e308)
+            largest = size;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_near(float_of(tensor, found, i), float_of(tensor, wanted, i), largest))
+            return 0;
+    return 1;
+}
+#endif
+
+static int is_right(const struct @name@_tensor *tensor, const void *found, const void *wanted)
+{
+    uint32_t i = 0;
+    while (i < tensor->size_bytes
+        && ((const unsigned char *)found)[i] == ((const unsigned char *)wanted)[i])
+        i++;
+    if (i == tensor->size_bytes)
+        return 1;
+#ifndef EXACT
+    if (tensor->type == @NAME@_FLOAT32 || tensor->type == @NAME@_FLOAT64)
+        return are_floats_near(tensor, found, wanted);
+#endif
+    return 0;
+}
+
+// The sum of all bytes in order; where numbers have their highest byte first, it is another one.
+static int are_weights_right(const unsigned char *weights)
+{
+    const uint16_t one = 1;
+    uint64_t sum = @fnv_offset@u;
+    if (*(const unsigned char *)&one == 0)
+        return 1;
+    for (uint32_t i = 0; i < @NAME@_WEIGHTS_BYTES; i++)
+        sum = (sum ^ weights[i]) * @fnv_prime@u;
+    return sum == @checksum@u;
+}
+
+int main(void)
+{
+    struct @name@ model;
+    unsigned char *arena = memory.bytes;
+    int wrong = 0;
+    while ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT)
+        arena++;
+@init@
+    if (!are_weights_right(model.weights)) {
+        printf("the weights are not those of the package\n");
+        wrong++;
+    }
+    for (int vector = 0; vector < VECTORS; vector++) {
+        for (int i = 0; i < @NAME@_INPUTS; i++)
+            copy(@name@_input(&model, i), inputs[vector][i], @name@_inputs[i].size_bytes);
+        if (@name@_run(&model@size@) != @NAME@_OK) {
+            printf("vector %d does not run\n", vector);
+            return 1;
+        }
+        for (int i = 0; i < @NAME@_OUTPUTS; i++) {
+            if (!is_right(&@name@_outputs[i], @name@_output(&model, i), expected[vector][i])) {
+                printf("vector %d: output %d is wrong\n", vector, i);
+                wrong++;
+            }
+        }
+    }
+    printf("%d vectors, %s\n", VECTORS, wrong ? "WRONG" : "ok");
+    return wrong != 0;
+}

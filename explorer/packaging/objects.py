@@ -25,7 +25,7 @@ HIGHEST_SECTION = 0xFF00
 GLOBAL = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ObjectFile:
     code_bytes: int
     """Of instructions."""
@@ -43,7 +43,7 @@ class ObjectFile:
     """What it takes from other files, sorted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Section:
     name: str
     kind: int
@@ -87,9 +87,14 @@ def _parse(data: bytes) -> ObjectFile:
         if kind == OBJECT:
             constants[name] = size
     return ObjectFile(
-        code, constant, written, functions, constants, tuple(sorted(defined)),
-        tuple(sorted(undefined)),
-    )  # fmt: skip
+        code_bytes=code,
+        constant_bytes=constant,
+        written_bytes=written,
+        functions=functions,
+        constants=constants,
+        defined=tuple(sorted(defined)),
+        undefined=tuple(sorted(undefined)),
+    )
 
 
 def _is_constant(name: str) -> bool:
@@ -108,7 +113,15 @@ def _sections(data: bytes, is_64: bool, order: str) -> list[_Section]:
     rows = [struct.unpack_from(form, data, table + i * size) for i in range(count)]
     texts = rows[names][4]
     return [
-        _Section(_text(data, texts + row[0]), row[1], row[2], row[4], row[5], row[6], row[9])
+        _Section(
+            name=_text(data, texts + row[0]),
+            kind=row[1],
+            flags=row[2],
+            offset=row[4],
+            size=row[5],
+            link=row[6],
+            entry=row[9],
+        )
         for row in rows
     ]
 

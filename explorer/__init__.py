@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from explorer.reducing import Condition, Reduced
     from explorer.reducing.trials import Report
     from explorer.results import SearchResult
+    from explorer.results.model_comparison import ModelComparison
     from explorer.results.runs.sensitivity import MixedPrecision
     from explorer.runtime.cache import ProgramCache
     from explorer.runtime.devices import DeviceRecord
@@ -68,6 +69,7 @@ __all__ = [
     "ExplorerError",
     "Session",
     "calibrate",
+    "compare_models",
     "compile",
     "convert",
     "devices",
@@ -158,6 +160,40 @@ def interpret(
 
     source = _loaded(model, inputs)
     return interpret_model(source, inputs)
+
+
+@_named
+def compare_models(
+    a: SourceModel | ModelPath,
+    b: SourceModel | ModelPath,
+    inputs: Mapping[str, np.ndarray] | None = None,
+    *,
+    dimensions: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tolerance: float = 1e-4,
+) -> ModelComparison:
+    """Two models of any formats on the same data: tensors that belong together, their errors, and
+    the first one that differs by more than rounding explains.
+
+    inputs: arrays by the names of the inputs of one model, seeded random numbers by default; axes,
+    names and element types of the other model's inputs may differ. dimensions: sizes of symbolic
+    dimensions by name. tolerance: of two tensors of floats, root mean square in parts of the
+    first one's.
+
+    Raises:
+        InputError: where the inputs of one model cannot be made of the other's.
+        ModelError: where nothing runs one of the models.
+    """
+    from explorer.accuracy.two_models import compare_models as compare
+
+    return compare(
+        _loaded(a),
+        _loaded(b),
+        inputs,
+        dimensions=dimensions,
+        seed=seed,
+        tolerance=tolerance,
+    )
 
 
 @_named

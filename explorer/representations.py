@@ -44,6 +44,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.graph import GRAPHS
+from explorer.results.model_comparison import ModelComparison
 from explorer.results.overlays import Overlay
 from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.results.trace import SnapshotRecord
@@ -58,6 +59,7 @@ from explorer.views.catalog.accuracy import compared
 from explorer.views.catalog.bars import bars, frame, ladder
 from explorer.views.catalog.comparison import comparison
 from explorer.views.catalog.memory import planned
+from explorer.views.catalog.models import models
 from explorer.views.catalog.operators import operators
 from explorer.views.catalog.passes import passes
 from explorer.views.catalog.program import programs
@@ -238,6 +240,7 @@ _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     SessionRecord: session,
     Session: lambda live: session(live.record()),
     MixedPrecision: searched,
+    ModelComparison: models,
     Ladder: lambda found: ladder(_rungs(found)),
     Bars: lambda found: bars(found.values, found.unit),
     Table: lambda table: frame(table.columns, table.rows),

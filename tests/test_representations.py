@@ -1,5 +1,6 @@
 """What notebooks and terminals show of results: text first, HTML second, names escaped."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from runpy import run_path
@@ -16,6 +17,7 @@ from explorer.representations import _REPRESENTATIONS, _SPECIFICATIONS
 from explorer.results import Candidate, KernelSearch, SearchResult
 from explorer.results.displayed import Displayed
 from explorer.results.graph import GraphDiff
+from explorer.results.model_comparison import ComparedModel
 from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, Quality
 from explorer.runtime.cache import ProgramCache
 from explorer.traces.exploring import Explorable
@@ -52,6 +54,8 @@ SEARCH = KernelSearch(
     seconds=1.0,
     why=HOSTILE,
 )
+
+COMPARED = ComparedModel(name=HOSTILE, format=HOSTILE, nodes=1, judge=HOSTILE, inputs=HOSTILE)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,7 @@ def shown(tmp_path_factory) -> dict[type, object]:
             kernels=(SEARCH,),
             seconds=1.0,
         ),
+        replace(explorer.compare_models(path, path), a=replace(COMPARED, name=HOSTILE), b=COMPARED),
         MixedPrecision(
             model=HOSTILE,
             wanted=HOSTILE,

@@ -29,6 +29,7 @@ from explorer.cli import (
     cache,
     calibrate,
     check,
+    compare,
     compile,
     convert,
     devices,
@@ -55,6 +56,7 @@ from explorer.errors import CacheWarning, ExplorerError, ModelError
 COMMANDS: dict[str, ModuleType | Command] = {
     "compile": compile,
     "check": check,
+    "compare": compare,
     "reduce": reduce,
     "run": run,
     "show": show,

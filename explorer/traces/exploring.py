@@ -29,6 +29,7 @@ ViewName = Literal[
     "graph",
     "passes",
     "operators",
+    "models",
     "rewrites",
     "memory",
     "accuracy",

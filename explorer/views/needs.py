@@ -78,6 +78,11 @@ PARTS: Mapping[str, TracePart] = {
     "operators": TracePart(
         is_in=lambda trace: bool(trace.operators), noun="table of operators", advice=_AGAIN
     ),
+    "model_comparison": TracePart(
+        is_in=lambda trace: "model_comparison" in trace.parts,
+        noun="comparison with another model",
+        advice="explorer compare A B -o FILE.html",
+    ),
     "kernel": TracePart(
         is_in=lambda trace: False,  # a widget is told whether there is one
         noun="kernel that compiles",

@@ -17,6 +17,7 @@ from explorer.views.catalog import (
     kernels,
     layers,
     memory,
+    models,
     operators,
     passes,
     ports,
@@ -63,6 +64,7 @@ VIEWS: tuple[View, ...] = (
     ),
     passes.VIEW,
     operators.VIEW,
+    models.VIEW,
     View(
         name="rewrites",
         title="every rewrite of every pass, with the program before and after it",

@@ -22,7 +22,7 @@ from inventing import (
     passes,
 )
 from synthetic_counts import with_counts
-from synthetic_records import kernels_of, memory_of, profile_of, program_of
+from synthetic_records import kernels_of, memory_of, profile_of, program_of, two_models
 
 from explorer.results import (
     TRACE_VERSION,
@@ -37,7 +37,7 @@ from explorer.results import (
 )
 from explorer.results.trace import SnapshotRecord
 
-__all__ = ["HOSTILE", "make_trace", "with_counts", "with_fault"]
+__all__ = ["HOSTILE", "make_trace", "two_models", "with_counts", "with_fault"]
 
 HOSTILE = "<script>alert('x')</script>\"&"
 """What a model file may hold as a name."""

@@ -21,6 +21,12 @@ from explorer.results import (
     SourceText,
     TimedEvent,
 )
+from explorer.results.model_comparison import (
+    ComparedModel,
+    ModelComparison,
+    TensorMatch,
+    UnmatchedNode,
+)
 
 
 def _launched(operations: Operations) -> list[Operation]:
@@ -217,4 +223,36 @@ def profile_of(operations: Operations) -> ProfileRecord:
         events=events,
         peak_gflops=92.0,
         peak_gbytes_per_second=21.0,
+    )
+
+
+def two_models(mark: str) -> ModelComparison:
+    """Two models with one tensor in common, which differs, and a node each alone."""
+    model = ComparedModel(name=mark, format=mark, nodes=2, judge=mark, inputs=mark)
+    match = TensorMatch(
+        tensor_a=mark,
+        tensor_b=mark,
+        node_a=mark,
+        node_b=mark,
+        operator_a=mark,
+        operator_b=mark,
+        how="values",
+        shape_a=(1, 2),
+        shape_b=(2, 1),
+        axes=(0,),
+        max_relative=1.0,
+        sqnr_db=3.0,
+        error=0.7,
+        expected=1e-4,
+        clipped=0.1,
+    )
+    alone = UnmatchedNode(node=mark, operator=mark, tensors=(mark,), reason=mark)
+    return ModelComparison(
+        a=model,
+        b=model,
+        matched=(match,),
+        unmatched_a=(alone,),
+        unmatched_b=(alone,),
+        first_difference=match,
+        outputs=((mark, mark),),
     )

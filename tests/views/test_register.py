@@ -24,6 +24,7 @@ from explorer.results import (
     Trace,
     ValueHistogram,
 )
+from explorer.results.model_comparison import PART as MODELS
 from explorer.results.runs.sensitivity import (
     MixedPoint,
     MixedPrecision,
@@ -99,7 +100,10 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         operators=(operator,),
         quantization=quantization,
         ports=ports,
-        parts={PART: WeightsRecord.of([(mark, mark, np.ones((2, 3)))])},
+        parts={
+            PART: WeightsRecord.of([(mark, mark, np.ones((2, 3)))]),
+            MODELS: synthetic.two_models(mark),
+        },
     )
     assert view.missing(hostile) is None
     shown = Shown(view=view, trace=hostile, index=len(hostile.passes) - 1)

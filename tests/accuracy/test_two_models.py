@@ -1,0 +1,265 @@
+"""Two models side by side: onnxruntime computes the tensors, the test plants the differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, helper, numpy_helper
+
+import explorer
+from explorer.accuracy.two_models.inputs import same_data
+from explorer.accuracy.two_models.matching import distance, orders
+from explorer.errors import InputError
+from explorer.results.encoding import from_json, to_json
+from explorer.results.model_comparison import ModelComparison
+
+SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
+Plant = Callable[[ModelProto], str]
+
+
+def digits() -> ModelProto:
+    return onnx.load(SAMPLES / "digits_cnn.onnx")
+
+
+def compared(a: ModelProto, b: ModelProto, tmp_path: Path, **options: object) -> ModelComparison:
+    paths = []
+    for name, model in (("a", a), ("b", b)):
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, paths[-1])
+    return explorer.compare_models(*paths, **options)  # pyright: ignore[reportArgumentType]
+
+
+def node(model: ModelProto, operator: str, index: int = 0) -> onnx.NodeProto:
+    return [n for n in model.graph.node if n.op_type == operator][index]
+
+
+def change_weight(model: ModelProto, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    (held,) = (tensor for tensor in model.graph.initializer if tensor.name == name)
+    held.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(held)), name))
+
+
+def renamed(model: ModelProto) -> ModelProto:
+    """The same with other names of all nodes and tensors but the weights."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    for i, n in enumerate(model.graph.node):
+        n.name = f"n{i}"
+        n.input[:] = [x if x in held or not x else f"t_{x}" for x in n.input]
+        n.output[:] = [f"t_{x}" for x in n.output]
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = f"t_{value.name}"
+    del model.graph.value_info[:]
+    return model
+
+
+def channels_last(model: ModelProto) -> ModelProto:
+    """The same with an input of another order of axes."""
+    (image,) = model.graph.input
+    first = helper.make_node("Transpose", ["nhwc"], [image.name], perm=[0, 3, 1, 2])
+    nodes = [first, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    sizes = [d.dim_param or d.dim_value for d in image.type.tensor_type.shape.dim]
+    image.CopyFrom(
+        helper.make_tensor_value_info("nhwc", 1, [sizes[0], sizes[2], sizes[3], sizes[1]])
+    )
+    return model
+
+
+def test_a_model_agrees_with_itself_under_other_names(tmp_path):
+    found = compared(digits(), renamed(digits()), tmp_path)
+    assert found.agrees and found.first_difference is None
+    assert {match.error for match in found.matched} == {0.0}
+    assert {match.how for match in found.matched} == {"values"}
+    assert (found.unmatched_a, found.unmatched_b) == ((), ())
+    assert [b.removeprefix("t_") for _, b in found.outputs] == [a for a, _ in found.outputs]
+
+
+def test_axes_of_an_input_in_another_order_hold_the_same_data(tmp_path):
+    found = compared(digits(), channels_last(digits()), tmp_path)
+    assert found.agrees
+    assert [unmatched.operator for unmatched in found.unmatched_b] in (["Transpose"], [])
+
+
+def test_a_fused_model_agrees_and_its_missing_nodes_are_named(tmp_path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    onnxruntime.InferenceSession(SAMPLES / "digits_cnn.onnx", options)
+    found = compared(digits(), onnx.load(tmp_path / "fused.onnx"), tmp_path)
+    assert found.agrees and len(found.matched) > 6
+    alone = {unmatched.operator for unmatched in found.unmatched_a}
+    assert "Conv" in alone | {match.operator_a for match in found.matched}
+    assert all(unmatched.reason for unmatched in found.unmatched_a)
+
+
+def scaled(model: ModelProto) -> str:
+    changed = node(model, "Conv", 1)
+    change_weight(model, changed.input[1], lambda w: w * np.float32(1.01))
+    return changed.name
+
+
+def one_number(model: ModelProto) -> str:
+    changed = node(model, "Conv", 2)
+
+    def change(w: np.ndarray) -> np.ndarray:
+        w = w.copy()
+        w.reshape(-1)[5] += 1
+        return w
+
+    change_weight(model, changed.input[1], change)
+    return changed.name
+
+
+def rolled(model: ModelProto) -> str:
+    changed = node(model, "Conv")
+    change_weight(model, changed.input[1], lambda w: np.roll(w, 1, axis=0))
+    return changed.name
+
+
+def other_activation(model: ModelProto) -> str:
+    changed = node(model, "Relu", 1)
+    changed.op_type = "Sigmoid"
+    return changed.name
+
+
+def other_epsilon(model: ModelProto) -> str:
+    changed = node(model, "BatchNormalization", 1)
+    del changed.attribute[:]
+    changed.attribute.append(helper.make_attribute("epsilon", 0.5))
+    return changed.name
+
+
+def last_layer(model: ModelProto) -> str:
+    changed = node(model, "Gemm", -1)
+    change_weight(model, changed.input[1], np.negative)
+    return changed.name
+
+
+@pytest.mark.parametrize(
+    "plant", [scaled, one_number, rolled, other_activation, other_epsilon, last_layer]
+)
+def test_a_planted_difference_is_the_first_one(plant: Plant, tmp_path):
+    model = digits()
+    name = plant(model)
+    found = compared(digits(), renamed(model), tmp_path)
+    assert not found.agrees
+    assert found.first_difference is not None
+    assert found.first_difference.node_a == name
+    assert len(found.matched) > 10
+
+
+def test_errors_are_those_that_onnxruntime_s_tensors_have(tmp_path):
+    model = digits()
+    last_layer(model)
+    image = np.random.default_rng(3).normal(size=(1, 1, 8, 8)).astype(np.float32)
+    found = compared(digits(), model, tmp_path, inputs={"image": image})
+    ran = [
+        onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"image": image})[0]
+        for m in (digits(), model)
+    ]
+    difference = ran[0].astype(np.float64) - ran[1]
+    (match,) = [m for m in found.matched if m.tensor_a == found.outputs[0][0]]
+    assert match.error == pytest.approx(
+        np.linalg.norm(difference) / np.linalg.norm(ran[0]), rel=1e-3
+    )
+    assert match.max_relative == pytest.approx(
+        np.abs(difference).max() / np.abs(ran[0]).max(), rel=1e-3
+    )
+
+
+def small(operator: str, *inputs: tuple[str, list[int]], kind: int = 1) -> ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node(operator, [name for name, _ in inputs], ["y"])],
+        "small",
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info("y", kind, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_models_with_nothing_in_common_say_so(tmp_path):
+    a, b = small("Sin", ("x", [2, 3])), small("ReduceSum", ("x", [2, 3]))
+    found = compared(a, b, tmp_path)
+    assert not found.agrees and found.matched == ()
+    assert "nothing in common" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("b", "options", "words"),
+    [
+        (small("Add", ("x", [2, 3]), ("z", [2, 3])), {}, "has 1 inputs, .* has 2"),
+        (small("Sin", ("x", [7])), {}, "no input of .* fits 'x'"),
+        (small("Sin", ("x", [2, 3])), {"inputs": {"q": np.zeros((2, 3), "f")}}, "input 'q'"),
+        (small("Sin", ("x", [2, 3])), {"inputs": {"x": np.zeros((9, 9), "f")}}, "expected 2"),
+        (small("Sin", ("x", [2, 3])), {"tolerance": -1.0}, "tolerance"),
+        (small("Abs", ("x", [2, 3]), kind=6), {}, "no scale is known"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(b: ModelProto, options: dict, words: str, tmp_path):
+    with pytest.raises(InputError, match=words):
+        compared(small("Cos", ("x", [2, 3])), b, tmp_path, **options)
+
+
+def test_nan_and_infinities_in_the_same_places_are_no_difference(tmp_path):
+    x = np.array([[np.nan, np.inf, -np.inf], [0, -0.0, 1]], np.float32)
+    same = compared(small("Abs", ("x", [2, 3])), small("Abs", ("x", [2, 3])), tmp_path)
+    assert same.agrees
+    given = compared(
+        small("Neg", ("x", [2, 3])), small("Abs", ("x", [2, 3])), tmp_path, inputs={"x": x}
+    )
+    assert not given.agrees
+
+
+def test_empty_tensors_are_compared(tmp_path):
+    found = compared(small("Sin", ("x", [0, 3])), small("Sin", ("x", [0, 3])), tmp_path)
+    assert found.agrees and found.matched[0].error == 0
+
+
+def test_inputs_of_the_second_model_are_taken_by_their_names():
+    a, b = small("Sin", ("x", [2, 3])), small("Sin", ("z", [3, 2]))
+    z = np.arange(6, dtype=np.float32).reshape(3, 2)
+    data = same_data(*(load(model) for model in (a, b)), {"z": z}, {}, 0)
+    np.testing.assert_array_equal(data.arrays_a["x"], z.T)
+    assert data.pairs == (("x", "z"),)
+
+
+def load(model: ModelProto) -> explorer.importers.SourceModel:  # pyright: ignore
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        file.write(model.SerializeToString())
+        file.flush()
+        return explorer.load(file.name)
+
+
+def test_a_byte_input_gets_the_quantized_numbers_of_a_float_input(tmp_path):
+    """roundings_int8.tflite is judged by LiteRT, its dequantized form by onnxruntime."""
+    quantized = SAMPLES / "roundings_int8.tflite"
+    explorer.convert(quantized, tmp_path / "twin.onnx")
+    found = explorer.compare_models(tmp_path / "twin.onnx", quantized)
+    assert found.agrees
+    assert "random" in found.b.inputs or "random" in found.a.inputs
+
+
+def test_orders_of_axes_ignore_those_of_size_one():
+    assert list(orders((1, 3, 8, 8), (1, 8, 8, 3))) == [(2, 0, 1), (2, 1, 0)]
+    assert list(orders((1, 64), (1, 64, 1, 1))) == [(0,)]
+    assert list(orders((6,), (2, 3))) == [()]
+    assert list(orders((), ())) == [()]
+
+
+def test_a_distance_is_infinite_where_nan_is_elsewhere():
+    a = np.array([1.0, np.nan], np.float32)
+    assert distance(a, a, (0,)).error == 0
+    assert distance(a, a[::-1], (0,)).error == np.inf
+    assert distance(np.zeros(2), np.ones(2), (0,)).error == np.inf
+
+
+def test_a_record_survives_json(tmp_path):
+    found = compared(digits(), digits(), tmp_path)
+    assert from_json(ModelComparison, to_json(found)) == found

@@ -40,6 +40,8 @@ SPLITTING_LANES = 8
 """AVX2 has absolute values of bytes; others are printed for that multiply 16 bits as fast."""
 WIDE_LANES = 16
 """Vectors of 512 bits are printed without pairs: processors with them mostly have VNNI."""
+SMALL_TILE_REGISTERS = 8
+"""Vector registers that tiles are made for where code has to be small: a tile is written out."""
 DOT_PRODUCTS = frozenset({"avx512_vnni", "avx_vnni", "dotprod", "i8mm"})
 """Features that add four products of bytes to a sum of 32 bits at once."""
 
@@ -92,6 +94,9 @@ class CBackend(Backend):
         return replace(
             machine,
             optimize=target.optimize,
+            registers=min(machine.registers, SMALL_TILE_REGISTERS)
+            if target.optimize == "size"
+            else machine.registers,
             byte_tiles=_tiles(BYTE_TILES, core, lanes),
             pair_tiles=_tiles(PAIR_TILES, core, lanes),
         )

@@ -98,7 +98,9 @@ def told(record: PackageRecord, table: dict[str, Any]) -> list[str]:
         f"arena {record.arena_bytes:,} bytes, weights {record.weights_bytes:,} bytes, code {code}"
         + (f" ({build.note})" if build.note else ""),
     ]
-    for name, found in ((table["accuracy"] or {}).get("outputs") or {}).items():
+    if note := table["accuracy"]["note"]:
+        lines.append(f"nothing was compared with the source model: {note}")
+    for name, found in table["accuracy"]["outputs"].items():
         lines.append(
             f"{name}: differs from the source model's by {found['largest_difference']:.3g} at "
             f"most, of {found['largest_number']:.3g}"

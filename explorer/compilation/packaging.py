@@ -215,7 +215,7 @@ def _vectors(compiled: Compiled) -> tuple[Vector, ...]:
     return tuple(vectors)
 
 
-def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dict[str, Any] | None:
+def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dict[str, Any]:
     """The largest differences between the vectors' outputs and the source model's."""
     program = compiled.program
     names = [port.name for port in program.outputs]
@@ -231,9 +231,10 @@ def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dic
                 shown = f"out{number}" if strip else name
                 before = worst.get(shown, entry)
                 worst[shown] = {key: max(before[key], entry[key]) for key in entry}
-    except ExplorerError:
-        return None
-    return {"against": "the source model's reference", "outputs": worst}
+    except ExplorerError as error:
+        why = "no reference computed them" if strip else error.message  # names tensors
+        return {"against": "", "outputs": {}, "note": why}
+    return {"against": "the source model's reference", "outputs": worst, "note": ""}
 
 
 def _difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:

@@ -46,14 +46,9 @@ def makefile_text(source: PackageSource) -> str:
         required=" ".join(REQUIRED_FLAGS),
         chosen=" ".join(chosen),
         optional=" ".join(optional),
-        pedantic="" if has_vectors(source) else " -pedantic-errors",
+        pedantic="" if source.has_vectors else " -pedantic-errors",
         weights_part=part,
     )
-
-
-def has_vectors(source: PackageSource) -> bool:
-    """Whether its C has vector types, which are an extension of compilers."""
-    return source.target.vector_floats != 1
 
 
 def cmake_text(source: PackageSource) -> str:

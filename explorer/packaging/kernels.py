@@ -38,7 +38,7 @@ def kernels_text(source: PackageSource) -> str:
     """The file; without comments where the package is stripped."""
     lines: list[str] = []
     if source.is_small:
-        lines += ["#define SMALL_CODE", ""]
+        lines += [f"#define SMALL_CODE {1 if source.has_vectors else 2}", ""]
     needs = [need for kernel in source.kernels for need in kernel.needs]
     lines += prelude_lines(CLanguage(), needs)
     for kernel in source.kernels:

@@ -60,8 +60,8 @@ class PackageSource:
     vectors: tuple[Vector, ...]
     settings: Mapping[str, Any]  # JSON values
     """Decisions and options that replay the compilation."""
-    accuracy: Mapping[str, Any] | None = None  # JSON values
-    """Of the vectors' outputs against the source model; None where no reference computed them."""
+    accuracy: Mapping[str, Any]  # JSON values
+    """Of the vectors' outputs against the source model, or why no reference computed them."""
     storage: Storage = "array"
     is_stripped: bool = False
 
@@ -69,6 +69,11 @@ class PackageSource:
     def is_small(self) -> bool:
         """Whether the target prefers small code to fast code."""
         return self.target.optimize == "size"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether its C has vector types, which are an extension of compilers."""
+        return self.target.vector_floats != 1
 
     @property
     def alignment_bytes(self) -> int:

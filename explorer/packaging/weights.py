@@ -20,6 +20,9 @@ from explorer.packaging.text import c_type, comment_block, number_literals, wrap
 
 MAX_BLOCK_BYTES = 2**32 - 1
 """Offsets are numbers of 32 bits."""
+MAX_ARRAY_BYTES = 1 << 26
+"""Of weights that are written as arrays: their text is three times as long, and compilers take a
+minute for it."""
 
 
 def check_sizes(source: PackageSource) -> None:
@@ -30,6 +33,12 @@ def check_sizes(source: PackageSource) -> None:
     ):
         if size > MAX_BLOCK_BYTES:
             raise InputError(f"a package has 32-bit offsets, and the {what} takes {size:,} bytes")
+    if source.storage == "array" and source.program.weights_bytes > MAX_ARRAY_BYTES:
+        raise InputError(
+            f"{source.program.weights_bytes:,} bytes of weights are too many for arrays in C: at "
+            f"most {MAX_ARRAY_BYTES:,}",
+            hint="keep them in a file: --weights-as file (weights='file')",
+        )
 
 
 def weights_text(source: PackageSource) -> str:

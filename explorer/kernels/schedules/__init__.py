@@ -52,9 +52,10 @@ from explorer.kernels.steps.pack import Pack
 
 PLAIN = "plain"
 """The schedule that every kernel can have."""
+WHY_NO_VECTORS = "the target has no vectors, and other schedules tile for them"
 
 FORMS = ("direct", "winograd2", "winograd4")
-"""Schedules of convolutions between which a cost model chooses."""
+"""Schedules of convolutions between which a cost model chooses; the smallest code first."""
 
 Scheduler = Callable[[Schedule, Machine, Mapping[str, Pack], Choices], None]
 
@@ -209,7 +210,7 @@ def schedule_kernel(
     predicted = why_convolution(schedule.nest, packs, machine) if best in FORMS else ""
     reason = {**WHY_OTHERS, **{kind.name: kind.why for kind in KINDS}}[best]
     why = f"{reason}; {predicted}" if predicted else reason
-    why = _why_plain(machine) if best == PLAIN and len(offered) == len(fitting) else why
+    why = WHY_NO_VECTORS if not machine.has_vectors else why
     name = asked.word("schedule", best, offered, "; ".join(reasons) or why)
     offered[name](schedule, machine, packs, asked)
     schedule.choices = asked.finish()
@@ -251,21 +252,12 @@ def preferred_schedule(
     return next(name for name in found if name not in refused)
 
 
-def _why_plain(machine: Machine) -> str:
-    """Why it is the first that is offered."""
-    if not machine.has_vectors:
-        return "the target has no vectors, and other schedules tile for them"
-    return "no tiles: small code" if machine.optimize == "size" else WHY_OTHERS[PLAIN]
-
-
 def _schedulers(
     nest: LoopNest, packs: Mapping[str, Pack], machine: Machine
 ) -> dict[str, Scheduler]:
     """The schedules that fit a kernel, the best first; the plain one always does."""
     if not machine.has_vectors:
         return {PLAIN: schedule_plain}
-    if machine.optimize == "size":
-        return {PLAIN: schedule_plain} | _fast_schedulers(nest, packs, machine)
     return _fast_schedulers(nest, packs, machine) | {PLAIN: schedule_plain}
 
 
@@ -277,7 +269,9 @@ def _fast_schedulers(
     family = kind.data if isinstance(kind, StringAttr) else "plain"
     offered: dict[str, Scheduler] = gpu_schedulers(nest, packs, family, machine)
     if family == "convolution" and is_blocked_convolution(nest, packs, "n o i j c p q"):
-        offered |= convolution_schedulers(nest, packs, machine)
+        forms = convolution_schedulers(nest, packs, machine)
+        small = sorted(forms, key=FORMS.index) if machine.optimize == "size" else forms
+        offered |= {name: forms[name] for name in small}
     for kind in KINDS:
         if family in kind.families and kind.fits(nest, packs, machine):
             offered[kind.name] = kind.use

@@ -38,7 +38,7 @@ class Machine:
     """The same of bfloat16: amx, bfmmla, or empty."""
 
     optimize: str = "speed"
-    """speed, or size: schedules that make small code come first."""
+    """speed, or size: small tiles, and forms that need little code."""
 
     core: Core = field(default_factory=Core)
     caches: tuple[CacheLevel, ...] = USUAL_CACHES

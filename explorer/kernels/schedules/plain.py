@@ -87,7 +87,7 @@ def schedule_plain(
     if rows is not None:
         schedule_rows(schedule, machine, rows)
     elif schedule.nest.statements("main"):
-        _schedule_reduction(schedule, machine.optimize == "speed" and machine.has_vectors)
+        _schedule_reduction(schedule, machine.has_vectors)
     else:
         _merge_rows(schedule, schedule.nest.statements())
     if has_vectors:

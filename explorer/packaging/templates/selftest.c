@@ -79,16 +79,19 @@ static int is_right(const struct @name@_tensor *tensor, const void *found, const
     return 0;
 }
 
-// The sum of all bytes in order; where numbers have their highest byte first, it is another one.
+// CRC-32 (ISO 3309) of all bytes; where numbers have their highest byte first, it is another one.
 static int are_weights_right(const unsigned char *weights)
 {
     const uint16_t one = 1;
-    uint64_t sum = @fnv_offset@u;
+    uint32_t sum = 0xFFFFFFFFu;
     if (*(const unsigned char *)&one == 0)
         return 1;
-    for (uint32_t i = 0; i < @NAME@_WEIGHTS_BYTES; i++)
-        sum = (sum ^ weights[i]) * @fnv_prime@u;
-    return sum == @checksum@u;
+    for (uint32_t i = 0; i < @NAME@_WEIGHTS_BYTES; i++) {
+        sum ^= weights[i];
+        for (int bit = 0; bit < 8; bit++)
+            sum = sum & 1 ? sum >> 1 ^ 0xEDB88320u : sum >> 1;
+    }
+    return (sum ^ 0xFFFFFFFFu) == @checksum@u;
 }
 
 int main(void)

@@ -12,19 +12,23 @@
 #else
 #define ATTRIBUTE(...)
 #endif
-#ifdef SMALL_CODE  // the compiler decides what is inlined, and unrolls nothing
+// SMALL_CODE is 1 where no loop of scalars is to become vectors, and 2 where there are no vectors:
+// then the compiler decides what is inlined.
+#if defined(SMALL_CODE) && SMALL_CODE > 1
 #define INLINE static inline ATTRIBUTE(unused)
 #else
 #define INLINE static inline ATTRIBUTE(always_inline, unused)
 #endif
-#if defined(SMALL_CODE) || !defined(__GNUC__)
+#if !defined(__GNUC__)
 #define UNROLL(count)
-#define VECTORIZE_LOOPS
 #elif defined(__clang__)
 #define UNROLL(count) PRAGMA(unroll count)
-#define VECTORIZE_LOOPS
 #else
 #define UNROLL(count) PRAGMA(GCC unroll count)
+#endif
+#if defined(SMALL_CODE) || !defined(__GNUC__) || defined(__clang__)
+#define VECTORIZE_LOOPS
+#else
 // For plain loops: the compiler may find vectors where the schedule made none. Where zeros had no
 // sign, gcc (12) would make c ? x * y : 0 of x * (c ? y : 0), which is another number for infinite x.
 #define VECTORIZE_LOOPS \

@@ -23,9 +23,12 @@ from explorer.runtime.loading import lookup_of
 from explorer.runtime.native.program import NativeProgram
 
 if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+
+    from explorer.ir.program import Snapshot
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine
-    from explorer.results import Program
+    from explorer.results import MemoryPlan, Program
     from explorer.runtime.assembly.functions import Disassembly
     from explorer.runtime.cache import ProgramKey
     from explorer.runtime.cache.saved_programs import Startable
@@ -114,6 +117,26 @@ class CBackend(Backend):
 
     def vector_floats(self, device: DeviceRecord | None, target: Target) -> int:
         return lanes_of(_features(target))
+
+    def build(
+        self,
+        snapshot: Snapshot,
+        function: FuncOp,
+        plan: MemoryPlan,
+        target: Target,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> BuiltProgram:
+        """Of a target without vectors, functions of the prelude replace those of the C library."""
+        from explorer.backends.kernel_path import build_planned
+        from explorer.kernels.printing.c import CLanguage, print_c
+        from explorer.kernels.program.build import printed_in
+
+        if target.vector_floats != 1:
+            return super().build(snapshot, function, plan, target, inputs, outputs)
+        own_math = CLanguage(has_own_math=True)
+        text = printed_in("c", print_one=lambda _, k, name, chained: print_c(k, name, own_math))
+        return build_planned(snapshot, function, plan, target.name, text, inputs, outputs)
 
     def open(
         self, built: BuiltProgram, device: DeviceRecord | None, opening: Opening

@@ -25,7 +25,7 @@ from explorer.ir.structure import operations
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import QuantizedType, element_type_of
-from explorer.kernels.printing.c import print_c
+from explorer.kernels.printing.c import CLanguage, print_c
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.build import KernelText, ProgramText, build_program
 from explorer.memory.planning import value_offsets
@@ -58,6 +58,7 @@ def package_source(
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
     function = only_device_function(compiled.final.program)
+    language = CLanguage(marks_unused=True, has_own_math=compiled.target.vector_floats == 1)
     printed: list[PrintedKernel] = []
     names: dict[str, str] = {}
 
@@ -65,7 +66,7 @@ def package_source(
         kernels: Mapping[str, FuncOp], launches: Sequence[Launch], size_offset: int | None
     ) -> ProgramText:
         names.update({name: f"k{i}" if strip else name for i, name in enumerate(kernels)})
-        printed.extend(print_c(k, names[name], marks_unused=True) for name, k in kernels.items())
+        printed.extend(print_c(k, names[name], language) for name, k in kernels.items())
         texts = [KernelText(p.source, p.phases) for p in printed]
         return ProgramText(SourceText("c", (), ()), dict(zip(kernels, texts, strict=True)))
 

@@ -18,7 +18,7 @@ import explorer
 
 MIN_NORMAL = float(np.finfo(np.float32).tiny)
 MIN_SUBNORMAL = 2.0**-149
-FORMS = ["scalar", "vectors", pytest.param("opencl", marks=pytest.mark.opencl)]
+FORMS = ["scalar", "own scalar", "vectors", pytest.param("opencl", marks=pytest.mark.opencl)]
 
 
 def each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
@@ -110,6 +110,8 @@ def found(tmp_path_factory) -> Callable[[str], dict[str, np.ndarray]]:
         if form not in known:
             target = "opencl" if form == "opencl" else "cpu"
             c = explorer.compile(path, target, tuned=False)
+            if form == "own scalar":  # of a target without vectors, which calls no library
+                c = c.fork(target={"vector_floats": 1})
             if form == "scalar":
                 addresses = [k.address for k in c.knobs if k.address.endswith("/vectorize")]
                 c = explorer.compile(path, tuned=False, decisions=dict.fromkeys(addresses, "no"))
@@ -119,7 +121,7 @@ def found(tmp_path_factory) -> Callable[[str], dict[str, np.ndarray]]:
     return results
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_right_to_a_few_units_in_the_last_place(found, form, name):

@@ -44,10 +44,12 @@ OWN_VECTOR_FUNCTIONS = PRELUDE_MATH | frozenset(("fabs", "rint", "floor", "ceil"
 @dataclass(frozen=True)
 class CLanguage(Language):
     """`marks_unused`: a parameter that a phase does not use is named in a statement of its own, so
-    that compilers do not warn of it."""
+    that compilers do not warn of it. `has_own_math`: exp, log, tanh and the like of single floats
+    are the prelude's, too, in the place of the C library's."""
 
     index: str = "long"
     marks_unused: bool = False
+    has_own_math: bool = False
     prelude_files = (
         "c/base.c",
         "c/vectors.c",
@@ -113,7 +115,8 @@ class CLanguage(Language):
         self, function: str, element: ScalarType, lanes: int, operands: int
     ) -> FunctionCall:
         name = f"{function}_{vector_name(element, lanes)}"
-        if function in NO_LIBRARY_FUNCTIONS:
+        is_own = self.has_own_math and element == FLOAT and function in PRELUDE_MATH
+        if function in NO_LIBRARY_FUNCTIONS or (is_own and not lanes):
             return FunctionCall(name, (Requirement(function, element.name, lanes),))
         if not lanes:
             return FunctionCall(function + "f" if element == FLOAT else function)
@@ -165,10 +168,9 @@ class CPrinter(KernelPrinter):
         return f"{constant}{self.language.memory_name(parameter.element)} *"
 
 
-def print_c(function: func.FuncOp, name: str, marks_unused: bool = False) -> PrintedKernel:
+def print_c(function: func.FuncOp, name: str, language: CLanguage | None = None) -> PrintedKernel:
     """A kernel of loop nests as C; `name` begins the names of its functions.
 
-    `marks_unused` as in `CLanguage`. Raises UnsupportedError naming an operation or type that has
-    no form in C.
+    Raises UnsupportedError naming an operation or type that has no form in C.
     """
-    return CPrinter(function, name, CLanguage(marks_unused=marks_unused)).print_kernel()
+    return CPrinter(function, name, language or CLanguage()).print_kernel()

@@ -35,6 +35,7 @@ from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_sh
 from explorer.ir.weights import Weights
 from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.printing.languages import print_kernel
+from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.translation_unit import emit_program
 from explorer.results import (
     Argument,
@@ -90,6 +91,9 @@ MakeText = Callable[[Mapping[str, func.FuncOp], Sequence[Launch], int | None], P
 """From kernels of loops by name, in order, and the launches; the number is where in the arena the
 size of an open dimension lies."""
 
+PrintOne = Callable[[str, func.FuncOp, str, bool], PrintedKernel]
+"""From a language, a kernel of loops, its name and whether it may be chained."""
+
 
 def build_program(
     snapshot: Snapshot,
@@ -144,13 +148,15 @@ def build_program(
     return BuiltProgram(program, packed)
 
 
-def printed_in(language: str, is_chained: bool = True) -> MakeText:
+def printed_in(
+    language: str, is_chained: bool = True, print_one: PrintOne = print_kernel
+) -> MakeText:
     """All kernels in one translation unit of a printed language; `is_chained` as in printing."""
 
     def make(
         kernels: Mapping[str, func.FuncOp], launches: Sequence[Launch], size_offset: int | None
     ) -> ProgramText:
-        printed = [print_kernel(language, k, name, is_chained) for name, k in kernels.items()]
+        printed = [print_one(language, k, name, is_chained) for name, k in kernels.items()]
         emitted = emit_program(language, printed, launches, size_offset=size_offset)
         texts = {p.name: KernelText(p.source, p.phases) for p in printed}
         return ProgramText(emitted.source, texts, emitted.chain)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from statistics import median
 
 from explorer.results import Trace
@@ -22,7 +23,7 @@ from explorer.results.accuracy import AccuracyReport, PassAccuracy, TensorError
 from explorer.views.catalog.tensor_detail import detail_parts
 from explorer.views.numbers import format_error
 from explorer.views.parts import svg
-from explorer.views.parts.plain import columns
+from explorer.views.parts.plain import WIDTH, columns
 from explorer.views.specification import (
     Cell,
     ChartSpec,
@@ -236,12 +237,8 @@ def _map(report: AccuracyReport, words: str) -> Iterator[Part]:
     chosen = set(sorted(tensors, key=lambda t: -worst_of[t])[:MAX_DRAWN_LAYERS])
     drawn = [t for t in tensors if t in chosen]
     chart = _chart(report, drawn_passes, drawn, f"errors by pass and layer: {words}")
-    rows = [
-        (p.name, format_error(worst.max_relative), worst.tensor)
-        for p in passes
-        if (worst := _worst_tensor(p)) is not None
-    ]
-    yield replace(chart, lines=tuple(columns(rows, ("pass", "worst", "at"), "lrl", indent=0)))
+    lines = columns(_folded(passes), ("pass", "worst", "at"), "lrl", indent=0, width=WIDTH - 2)
+    yield replace(chart, lines=tuple(lines))
     left_out = []
     if len(drawn) < len(tensors):
         left_out.append(f"the {len(drawn)} worst of {len(tensors)} layers")
@@ -249,6 +246,18 @@ def _map(report: AccuracyReport, words: str) -> Iterator[Part]:
         left_out.append(f"the last {len(drawn_passes)} of {len(passes)} passes")
     if left_out:
         yield Text(text=f"The map shows {' and '.join(left_out)}: report.passes holds all.")
+
+
+def _folded(passes: Sequence[PassAccuracy]) -> list[tuple[str, str, str]]:
+    """The worst tensor after every pass; passes in a row after which it is the same are one row."""
+    worst = [(p.name, _worst_tensor(p)) for p in passes]
+    found = [(name, format_error(w.max_relative), w.tensor) for name, w in worst if w is not None]
+    rows = []
+    for (error, tensor), group in groupby(found, lambda row: row[1:]):
+        names = [name for name, *_ in group]
+        more = f" to {names[-1]} ({len(names)} passes)" if len(names) > 1 else ""
+        rows.append((f"{names[0]}{more}", error, tensor))
+    return rows
 
 
 def _chart(

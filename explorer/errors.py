@@ -123,6 +123,12 @@ class InputError(ExplorerError):
     """An input array or an argument that does not fit: its name, what was expected, what came."""
 
 
+class UnknownNameError(InputError, KeyError):
+    """A name that a mapping does not have: a KeyError whose text is a sentence."""
+
+    __str__ = ExplorerError.__str__
+
+
 class RangeError(InputError):
     """One program for a range of sizes is not possible: the operations that ask for one size."""
 

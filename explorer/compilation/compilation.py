@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
-from explorer.calling import named_arguments, refuse
+from explorer.calling import named_arguments, refuse, require_arrays
 from explorer.compilation.at_sizes import is_smaller
 from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.compiled import Compiled
@@ -38,6 +38,7 @@ from explorer.compilation.settings.forking import (
     TargetChoice,
     changed,
     describe,
+    own_pipeline,
 )
 from explorer.compilation.settings.quantizing import ModesChoice, TableChoice, chosen_table
 from explorer.compilation.settings.settings import (
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
 
     from explorer.exporters.onnx import WeightType
     from explorer.importers import InputValue
+
+    Inputs = Mapping[str, InputValue]
 
 
 def compile_model(
@@ -165,7 +168,7 @@ def settings_for(
         target if isinstance(target, Target) else load_target(target),
         dimensions=sizes,
         open_range=open_range,
-        pipeline=None if pipeline is None else tuple(pipeline),
+        pipeline=None if pipeline is None else own_pipeline(pipeline),
         tuned=tuned,
         tuned_threads=tuned_threads,
         host=host,
@@ -193,9 +196,7 @@ class Compilation(Compiled, Explorable):
 
     # -- running -----------------------------------------------------------------------------
     @named_arguments
-    def run(
-        self, inputs: Mapping[str, InputValue], check_indices: bool = False
-    ) -> dict[str, np.ndarray]:
+    def run(self, inputs: Inputs, check_indices: bool = False) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device.
 
         check_indices: InputError where an index that data decided lies outside of what it indexes;
@@ -206,11 +207,9 @@ class Compilation(Compiled, Explorable):
             require_inside(self.outside_indices(arrays))
         return self.executable.run(arrays)
 
-    def _arrays(self, inputs: Mapping[str, InputValue]) -> Mapping[str, np.ndarray]:
+    def _arrays(self, inputs: Inputs) -> Mapping[str, np.ndarray]:
         """The inputs as the program takes them. InputError for what is no mapping."""
-        if not isinstance(inputs, Mapping):
-            example = ", ".join(f"{value.name!r}: ..." for value in self.model.inputs)
-            refuse("inputs", inputs, "arrays by the names of inputs", f"c.run({{{example}}})")
+        require_arrays(inputs, (value.name for value in self.model.inputs), "c.run")
         given = cast(Mapping[str, np.ndarray], inputs)
         if any(is_host_value(value) for value in given.values()):
             return program_inputs(self.model, given, self.settings.dimensions)
@@ -444,6 +443,7 @@ class Compilation(Compiled, Explorable):
         """This branch and others side by side; see `Comparison`."""
         if not others:
             raise InputError("compare needs another compilation", hint="c.compare(d)")
+        _require_compilations(others)
         traces = [
             replace(
                 branch.trace(with_code=False),
@@ -459,6 +459,7 @@ class Compilation(Compiled, Explorable):
         self, *others: Compilation, rounds: int = ROUNDS, threads: int | None = None
     ) -> InterleavedTiming:
         """Latency and kernels of this branch and others, timed in turns; this one is the base."""
+        _require_compilations(others)
         return time_interleaved((self, *others), rounds=rounds, threads=threads)
 
     def save(self, path: str | Path) -> Path:
@@ -514,3 +515,9 @@ class Compilation(Compiled, Explorable):
         if path is None:
             return onnx_model(self, at, weights)
         return write_model(self, Path(path), at, weights)
+
+
+def _require_compilations(others: Sequence[object]) -> None:
+    for other in others:
+        if not isinstance(other, Compilation):
+            refuse("another branch", other, "a compilation", "c.fork(...) makes one")

@@ -8,10 +8,10 @@ compiled.open()                      the program on its device
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, NoReturn, overload
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -30,6 +30,7 @@ from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
 from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import (
+    Settings,
     machine_lanes,
 )
 from explorer.compilation.sized import run_for_sizes
@@ -43,7 +44,7 @@ from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
-from explorer.ir.rewriting.passes import PassResult, RulePass
+from explorer.ir.rewriting.passes import Pass, PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
 from explorer.ir.states import states_of
 from explorer.ir.structure import device_of, functions, host_reason_of, walk_inside
@@ -65,7 +66,6 @@ from explorer.results import (
     CostEstimate,
     KernelRecord,
     KernelSearch,
-    Knob,
     MemoryPlan,
     OperatorRecord,
     Program,
@@ -77,10 +77,12 @@ from explorer.results import (
 from explorer.results.names import near_name
 from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
+from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
 from explorer.runtime.parts import open_parts
 from explorer.runtime.stateful import StatefulProgram
 from explorer.targets import Target
+from explorer.traces.collections import Kernels, Knobs, Passes, pass_of
 
 
 class Compiled:
@@ -90,12 +92,24 @@ class Compiled:
     compilation takes one of these.
     """
 
+    model: SourceModel
+    settings: Settings
+    """All that decided how the model was compiled."""
+    device: DeviceRecord | None
+    """What runs the program; None where this machine has no such device."""
+    pipeline: tuple[Pass, ...]
+    """The passes that ran, without the import."""
+    passes: Passes[PassResult]
+    """What every pass did, the import first."""
+    label: str
+    """What a fork does otherwise, in words."""
+
     def __init__(self, model: SourceModel, run: Run, label: str = ""):
         self.model = model
         self.settings = run.settings
         self.device = run.device
         self.pipeline = run.pipeline
-        self.passes = list(run.results)
+        self.passes = Passes(run.results)
         self.label = label
         self._run = run
         self._executable: Executable | None = None
@@ -121,15 +135,19 @@ class Compiled:
 
     def __getitem__(self, key: str | int) -> PassResult:
         """A pass result by name or index."""
-        if isinstance(key, int):
-            return self.passes[key]
-        for result in self.passes:
-            if result.name == key:
-                return result
-        raise InputError(f"there is no pass {key!r}", hint=near_name(key, self.names))
+        return pass_of(self.passes, key)
+
+    def __iter__(self) -> Iterator[PassResult]:
+        return iter(self.passes)
 
     def __len__(self) -> int:
         return len(self.passes)
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a compilation holds what a process owns, and cannot be pickled or copied",
+            hint="c.save(path) and explorer.open(path) keep everything but running it",
+        )
 
     @property
     def source(self) -> Snapshot:
@@ -172,13 +190,13 @@ class Compiled:
         return None
 
     @cached_property
-    def knobs(self) -> tuple[Knob, ...]:
+    def knobs(self) -> Knobs:
         """What may be decided otherwise: address, value, legal values and the reason.
 
         `fork(decisions={knob.address: value})` takes each. Single rewrites have addresses, too:
         see `decisions()` and the events of the passes.
         """
-        return knobs_of(self._run)
+        return Knobs(knobs_of(self._run))
 
     @cached_property
     def constraints(self) -> tuple[ConstraintRecord, ...]:
@@ -218,12 +236,12 @@ class Compiled:
         return {n: dict(k.choices) for n, k in self._scheduled.items() if n not in made}
 
     @property
-    def kernels(self) -> dict[str, KernelRecord]:
+    def kernels(self) -> Kernels:
         """Kernel records by name: the steps of the schedule, source with line map, phases.
 
         Their assembly is there once `assembly()` was called.
         """
-        return self._printed if self._assembled is None else self._assembled
+        return Kernels(self._printed if self._assembled is None else self._assembled)
 
     def assembly(self) -> dict[str, KernelRecord]:
         """The kernels with what the device's compiler makes of them, line by line.

@@ -39,6 +39,8 @@ def inspect_model(
 class Inspection(Explorable):
     """A model as it is, with what of it cannot be imported. Made by `inspect_model`."""
 
+    model: SourceModel
+
     def __init__(self, model: SourceModel, examined: ExaminedModel, is_sized: bool = False):
         self.model = model
         self._is_sized = is_sized

@@ -64,7 +64,7 @@ def make_trace(
         program=compiled.program if with_code else None,
         accuracy=accuracy,
         profile=profile,
-        knobs=compiled.knobs,
+        knobs=tuple(compiled.knobs),
         rules=compiled.rule_records,
         source=snapshot_record(compiled.source),
         operators=compiled.operators,

@@ -9,9 +9,11 @@ Both leave it to the importer of the file's format (`format.py`). Nothing in a f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.calling import refuse
 from explorer.errors import ModelError
 from explorer.files import ModelFiles, ModelPath, reading_file
 from explorer.importers.format import FORMATS, format_of, importer_for, importer_of
@@ -59,6 +61,8 @@ def load_to_examine(path: ModelPath) -> SourceModel:
 def _files(path: ModelPath, weights: str | Path | None = None) -> Path | ModelFiles:
     if isinstance(path, ModelFiles):
         return path
+    if not isinstance(path, str | PathLike):
+        refuse("model", path, "a path, a module of PyTorch or what load returns")
     return Path(path) if weights is None else ModelFiles(Path(path), Path(weights))
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,6 +15,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp, StringAttr, TensorType
 from xdsl.ir import BlockArgument, SSAValue
 
+from explorer.errors import InputError
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.functions.calls import device_functions, only_device_function
 from explorer.ir.layout import physical_shape
@@ -137,7 +139,14 @@ def plan_function(
         parts=parts,
         alignment_bytes=alignment_bytes,
     )
-    return planner(buffers, [u.operation for u in uses])
+    plan = planner(buffers, [u.operation for u in uses])
+    if not isinstance(plan, MemoryPlan):
+        name = getattr(planner, "__name__", type(planner).__name__)
+        raise InputError(
+            f"the planner {name} returned {reprlib.repr(plan)}: expected a MemoryPlan",
+            hint="`explorer.memory.planners.Planner` says what a planner takes and returns",
+        )
+    return plan
 
 
 def plan_as_written(

@@ -5,13 +5,13 @@
     snapshot.text       not made yet, and never where nobody looks
 
 Such a record is one of its kind in every other way: it equals one that was made at once, has the
-same JSON, and `dataclasses.replace` gives a plain one, for which it makes all fields.
+same JSON, and `dataclasses.replace` and pickles give a plain one, for which all fields are made.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -72,8 +72,13 @@ def _deferring(kind: type) -> type:
         names = [f.name for f in dataclasses.fields(cast("Any", kind))]
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
+    def __reduce__(self: Any) -> tuple[object, ...]:
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(cast("Any", kind))}
+        return _made, (kind, fields)
+
     made = {
         "__getattr__": __getattr__,
+        "__reduce__": __reduce__,
         "__eq__": __eq__,
         "__hash__": kind.__hash__,
         "__doc__": kind.__doc__,
@@ -81,3 +86,10 @@ def _deferring(kind: type) -> type:
         "__qualname__": kind.__qualname__,
     }
     return type(kind.__name__, (kind,), made)
+
+
+def _made(kind: type[Record], fields: Mapping[str, Any]) -> Record:  # Any: what the fields hold
+    """What a pickle holds: a plain record, for which all fields were made."""
+    record = object.__new__(kind)
+    record.__dict__.update(fields)
+    return record

@@ -7,11 +7,13 @@ suggestion("arhc", fields)            " (did you mean 'arch'?)", to be put behin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 MAX_LISTED = 24
 """Names that a message lists where none is near."""
+_WORD = re.compile(r"[^0-9a-z]+")
 SIMILAR = 0.6
 """The ratio from which on names are similar; `difflib`'s own."""
 
@@ -19,8 +21,12 @@ SIMILAR = 0.6
 def nearest(
     name: str, known: Iterable[str], count: int = 1, *, similar: float = SIMILAR
 ) -> Sequence[str]:
-    """Up to `count` of the known names that are similar, the most similar one first."""
-    return get_close_matches(name, list(known), count, similar)
+    """Up to `count` of the known names that are similar, the most similar one first: those with
+    the name as one of their words (`gpu`: `opencl_gpu`), then those with similar letters."""
+    names = list(known)
+    holding = [n for n in names if name.casefold() in _WORD.split(n.casefold())]
+    alike = get_close_matches(name, names, count, similar)
+    return list(dict.fromkeys([*holding, *alike]))[:count]
 
 
 def near_name(name: str, known: Iterable[str], otherwise: str | None = None) -> str:

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from explorer.backends.loading import load_saved
+from explorer.calling import require_arrays
 from explorer.closing import Closing
+from explorer.results.displayed import Displayed
 from explorer.results.program import Program
 from explorer.results.runs.saved_program import ModelInterface
 from explorer.runtime.cache import ProgramCache
@@ -38,8 +40,8 @@ FROM_KEPT = "started from the kept program"
 START_OPTIONS = ("dimensions", "threads", "isolated", "affinity", "programs", "cache")
 
 
-@dataclass(eq=False, kw_only=True)
-class Started(Closing):
+@dataclass(eq=False, kw_only=True, repr=False)
+class Started(Closing, Displayed):
     """A program on its device; close it, or use it in a `with` statement."""
 
     executable: Executable
@@ -67,6 +69,7 @@ class Started(Closing):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device."""
+        require_arrays(inputs, (value.name for value in self.model.inputs), "started.run")
         return self.executable.run(inputs)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from explorer.backends import backend_named
 from explorer.backends.loading import load_saved
-from explorer.calling import parameters
+from explorer.calling import parameters, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
@@ -183,6 +183,7 @@ class Session(Closing, Displayed):
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Outputs by name. InputError for inputs that the model cannot have."""
         started = time.perf_counter()
+        require_arrays(inputs, self._names, "session.run")
         form = self._form(inputs)
         with self._lock:
             known = None if self._pending else self._known.get(form)

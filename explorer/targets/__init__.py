@@ -18,9 +18,10 @@ from importlib import resources
 from pathlib import Path
 from types import ModuleType
 
+from explorer.calling import refuse
 from explorer.errors import InputError
 from explorer.files import reading_file
-from explorer.results.names import suggestion
+from explorer.results.names import listed, suggestion
 from explorer.targets.parts import (
     DmaEngine,
     Engine,
@@ -80,6 +81,8 @@ def load_target(name_or_path: str | Path, overrides: Mapping[str, Value] | None 
 
 
 def read_target(name_or_path: str | Path) -> Target:
+    if not isinstance(name_or_path, str | Path):
+        refuse("target", name_or_path, "a name or the path of a .toml file", listed(list_targets()))
     if isinstance(name_or_path, Path) or name_or_path.endswith(".toml"):
         return parse_target(read_file(Path(name_or_path)), str(name_or_path))
     known = list_targets()

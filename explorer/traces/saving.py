@@ -18,7 +18,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.errors import DeviceError, InputError, ModelError
+from explorer.errors import DeviceError, ModelError
 from explorer.files import reading_file, write_file
 from explorer.ir import program
 from explorer.results import (
@@ -35,8 +35,6 @@ from explorer.results import (
     AccuracyReport,
     ConstraintRecord,
     GraphDiff,
-    KernelRecord,
-    Knob,
     MemoryPlan,
     PassRecord,
     ProfileRecord,
@@ -49,6 +47,7 @@ from explorer.results.encoding import from_json, to_json
 from explorer.results.graph import GRAPHS
 from explorer.results.trace import SnapshotRecord
 from explorer.results.weights import PART, WeightsRecord
+from explorer.traces.collections import Kernels, Knobs, Passes, pass_of
 from explorer.traces.exploring import Explorable
 from explorer.traces.tables import FrameKind, to_frame
 
@@ -143,16 +142,21 @@ class SavedPass(Displayed):
 class SavedCompilation(Explorable):
     """A compilation that was saved: everything but running it."""
 
+    weights: Mapping[str, np.ndarray]
+    """By name; none where they were too large to be saved."""
+    passes: Passes[SavedPass]
+    """What every pass did, the import first."""
+
     def __init__(self, trace: Trace, weights: Mapping[str, np.ndarray]):
         self._trace = trace
         self.weights = weights
         before = [trace.source or trace.snapshots[0], *trace.snapshots[:-1]]
-        self.passes = [
+        self.passes = Passes(
             SavedPass(record, old, new, _with_graphs(diff, old, new))
             for record, old, new, diff in zip(
                 trace.passes, before, trace.snapshots, trace.diffs, strict=True
             )
-        ]
+        )
 
     def trace(self) -> Trace:
         return self._trace
@@ -162,21 +166,22 @@ class SavedCompilation(Explorable):
         return [p.name for p in self.passes]
 
     def __getitem__(self, key: str | int) -> SavedPass:
-        if isinstance(key, int):
-            return self.passes[key]
-        for result in self.passes:
-            if result.name == key:
-                return result
-        raise InputError(f"there is no pass {key!r}", hint=f"there are {', '.join(self.names)}")
+        return pass_of(self.passes, key)
+
+    def __iter__(self) -> Iterator[SavedPass]:
+        return iter(self.passes)
+
+    def __len__(self) -> int:
+        return len(self.passes)
 
     @property
     def memory(self) -> MemoryPlan | None:
         return self._trace.memory
 
     @property
-    def knobs(self) -> tuple[Knob, ...]:
+    def knobs(self) -> Knobs:
         """What might have been decided otherwise, with the legal values."""
-        return self._trace.knobs
+        return Knobs(self._trace.knobs)
 
     @property
     def constraints(self) -> tuple[ConstraintRecord, ...]:
@@ -184,8 +189,9 @@ class SavedCompilation(Explorable):
         return self._trace.constraints
 
     @cached_property
-    def kernels(self) -> dict[str, KernelRecord]:
-        return {k.name: k for k in self._trace.kernels}
+    def kernels(self) -> Kernels:
+        """Kernel records by name."""
+        return Kernels({k.name: k for k in self._trace.kernels})
 
     @property
     def accuracy(self) -> AccuracyReport | None:

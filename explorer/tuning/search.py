@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from explorer.calling import refuse
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.settings.tuned import tuned_store
 from explorer.errors import InputError
@@ -83,7 +84,9 @@ def tune(
     ended. told: gets the candidates as they come. InputError names a kernel that is not there.
     """
     begin = time.monotonic()
-    allowed = budget if isinstance(budget, Budget) else Budget(budget or Budget.candidates)
+    if not isinstance(compilation, Compilation):
+        refuse("compilation", compilation, "a compilation", "ex.compile(...) makes one")
+    allowed = _allowed(budget)
     workloads = _chosen(workloads_of(compilation, threads), kernels)
     store = tuned_store()
     found = []
@@ -106,6 +109,14 @@ def tune(
         seconds=time.monotonic() - begin,
         kept_in=str(store.folder) if keep and store.folder else "",
     )
+
+
+def _allowed(budget: Budget | int | None) -> Budget:
+    if budget is None or isinstance(budget, Budget):
+        return budget or Budget()
+    if not isinstance(budget, int):
+        refuse("budget", budget, "a number of candidates or a Budget", "ex.tune(c, 24)")
+    return Budget(budget)
 
 
 def _chosen(workloads: list[Workload], names: Sequence[str] | None) -> list[Workload]:

@@ -23,6 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from explorer.calling import refuse
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion, Order
 from explorer.compilation.settings.settings import Settings, rule_names
 from explorer.compilation.settings.sizes import Size, as_sizes, chosen_sizes, parse_size
@@ -236,7 +237,11 @@ def chosen_target(present: Target, choice: TargetChoice) -> Target:
 
 
 def chosen_planner(choice: Planner | str) -> Planner:
-    return choose_planner(choice, default_planners()) if isinstance(choice, str) else choice
+    if isinstance(choice, str):
+        return choose_planner(choice, default_planners())
+    if not callable(choice):
+        refuse("planner", choice, "a name or a function of buffers", ", ".join(default_planners()))
+    return choice
 
 
 def planner_name(planner: Planner) -> str:
@@ -304,6 +309,16 @@ def _steps_text(kernel: str, asked: object) -> str:
             f"kernel {kernel} cannot be scheduled as asked: {error.reason}",
             hint='choices as {"pixels": 7}, or a list like compilation.kernels[name].schedule',
         ) from error
+
+
+def own_pipeline(passes: Sequence[Pass]) -> tuple[Pass, ...]:
+    """Passes of a person's own; InputError for anything else."""
+    if isinstance(passes, str) or not all(isinstance(p, Pass) for p in passes):
+        raise InputError(
+            "a pipeline of a new compilation is a list of passes",
+            hint="c.pipeline has those of a compilation; c.fork(pipeline=[...]) takes names, too",
+        )
+    return tuple(passes)
 
 
 def _with_pipeline(

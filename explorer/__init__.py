@@ -1,7 +1,7 @@
 """A compiler for neural networks that explains itself.
 
     import explorer as ex
-    model = ex.load("sample_models/digits_cnn.onnx")
+    model = ex.load(ex.sample("digits_cnn"))  of one's own: ex.load("net.onnx")
     ex.inspect(model)                         its nodes, and whether they can be imported
     c = ex.compile(model, target="cpu")
     c.passes                                  what every pass did
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from explorer.files import ModelPath
     from explorer.importers import InputValue, SourceModel
     from explorer.importers.pytorch.live import TorchModel
+    from explorer.importers.samples import SampleName
     from explorer.ir.rewriting.passes import Pass
     from explorer.memory.choosing import PlannerName
     from explorer.memory.planners import Planner
@@ -81,6 +82,7 @@ __all__ = [
     "mixed",
     "open",
     "reduce",
+    "sample",
     "start",
     "targets",
     "tune",
@@ -91,9 +93,9 @@ def _named(function: Function) -> Function:
     """`explorer.calling.named_arguments`, for functions of a module that loads nothing."""
 
     def call(*arguments: Any, **named: Any) -> Any:
-        from explorer.calling import parameters, require_known
+        from explorer.calling import check_call
 
-        require_known(function.__name__, named, parameters(function))
+        check_call(function, arguments, named)
         return function(*arguments, **named)
 
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -120,18 +122,12 @@ def load(
     that have not one name in one folder. args, kwargs, dynamic_shapes: of a module, as
     torch.export.export takes them.
     """
-    from os import PathLike
-
     from explorer import importers
-    from explorer.calling import refuse
-    from explorer.files import ModelFiles
     from explorer.importers.pytorch.exporting import is_live, read_live
 
-    if isinstance(path, str | PathLike | ModelFiles):
-        return importers.load(path, inputs, weights)
     if is_live(path):
         return read_live(path, args, kwargs, dynamic_shapes)
-    refuse("model", path, "a path, a module of PyTorch or an exported program")
+    return importers.load(path, inputs, weights)  # pyright: ignore[reportArgumentType]  or refused
 
 
 @_named
@@ -500,6 +496,18 @@ def reduce(
         seconds=seconds,
         report=report,
     )
+
+
+@_named
+def sample(name: SampleName) -> Path:
+    """The path of a model that comes with the package: digits_cnn, digits_mlp, digits_mobilenet,
+    digits_resnet, digits_transformer, roundings_int8; or of `digits_test`, images and labels.
+
+    `load`, `compile` and the others take it. InputError with the names there are.
+    """
+    from explorer.importers.samples import sample as sample_file
+
+    return sample_file(name)
 
 
 def devices() -> list[DeviceRecord]:

@@ -6,10 +6,11 @@ functions of this module by its name. Text forms come first: `str()` of everythi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import reprlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.compilation import (
     Accuracy,
@@ -43,6 +44,7 @@ from explorer.results import (
     SourceText,
     Trace,
 )
+from explorer.results.displayed import Displayed
 from explorer.results.graph import GRAPHS
 from explorer.results.model_comparison import ModelComparison
 from explorer.results.overlays import Overlay
@@ -50,6 +52,7 @@ from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
+from explorer.traces.collections import Kernels, Knobs, Passes
 from explorer.traces.comparing import Comparison
 from explorer.traces.exploring import Explorable
 from explorer.traces.overlays import OverlayLike, operations_of, read_overlay
@@ -67,13 +70,26 @@ from explorer.views.catalog.search import cost, kernel_search, search
 from explorer.views.catalog.sensitivity import searched
 from explorer.views.catalog.session import session
 from explorer.views.catalog.timeline import profile
+from explorer.views.parts.markup import plain
+from explorer.views.renderers.fitting import (
+    cut,
+    html_fits,
+    preformatted,
+    shorter,
+    text_fits,
+)
 from explorer.views.renderers.html import html_of as specified_html
 from explorer.views.renderers.text import text_of as specified_text
-from explorer.views.specification import Specification
+from explorer.views.specification import Facts, Specification
 from explorer.views.view import WIDTH, Shown
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+
+_Found = TypeVar("_Found")
+MAX_VALUES = 6
+MAX_TEXT = 60
+"""Of a field of a record that has no view."""
 
 _Render = Callable[[Any], str]  # of the class that it stands beside
 
@@ -93,29 +109,78 @@ class _Views:
 static = _Views()
 
 
-def text_of(shown: object) -> str:
+def text_of(shown: Displayed) -> str:
     """The whole text of what is shown."""
-    return _representation(shown)[0](shown)
+    if (of := _of_kind(shown, _SPECIFICATIONS)) is not None:
+        return specified_text(of(shown), WIDTH)
+    if _has_fields_only(shown):
+        return specified_text(_fields(shown, repr), WIDTH)
+    return _drawn(shown)[0](shown)
 
 
-def html_of(shown: object) -> str:
+def html_of(shown: Displayed) -> str:
     """The whole HTML of what is shown."""
-    return _representation(shown)[1](shown)
+    if (of := _of_kind(shown, _SPECIFICATIONS)) is not None:
+        return specified_html(of(shown))
+    if _has_fields_only(shown):
+        return specified_html(_fields(shown, repr))
+    return _drawn(shown)[1](shown)
 
 
-def _representation(shown: object) -> tuple[_Render, _Render]:
-    """Text and HTML for the first of its classes that has them."""
-    for kind in type(shown).__mro__:
-        if kind in _SPECIFICATIONS:
-            return _drawn(_SPECIFICATIONS[kind])
-        if kind in _REPRESENTATIONS:
-            return _REPRESENTATIONS[kind]
-    raise TypeError(f"{type(shown).__name__} has no representation")
+def short_text_of(shown: Displayed) -> str:
+    """A text that fits a screen; its last line says where the rest is."""
+    if _has_fields_only(shown):
+        return specified_text(_fields(shown, _in_a_line), WIDTH)
+    whole = shown.to_text()
+    of = _specification_of(shown)
+    if of is None or text_fits(whole):
+        return cut(whole)
+
+    def render(specification: Specification) -> str:
+        rest = "  … .to_text() has all rows"
+        return f"{specified_text(specification, WIDTH)}\n{rest}"
+
+    return shorter(of(shown), render, text_fits) or cut(whole)
 
 
-def _drawn(of: Callable[[Any], Specification]) -> tuple[_Render, _Render]:
-    """Text and HTML of the specification of a result."""
-    return lambda shown: specified_text(of(shown), WIDTH), lambda shown: specified_html(of(shown))
+def short_html_of(shown: Displayed) -> str:
+    """HTML that fits a screen; where its own forms do not, the short text."""
+    if _has_fields_only(shown):
+        return specified_html(_fields(shown, _in_a_line))
+    whole = shown.to_html()
+    if html_fits(whole):
+        return whole
+    of = _specification_of(shown)
+    short = None if of is None else shorter(of(shown), specified_html, html_fits)
+    return short or preformatted(short_text_of(shown))
+
+
+def _of_kind(shown: object, known: Mapping[type, _Found]) -> _Found | None:
+    """What is known of the first of its classes."""
+    return next((known[kind] for kind in type(shown).__mro__ if kind in known), None)
+
+
+def _specification_of(shown: Displayed) -> Callable[[Any], Specification] | None:
+    """What is shortened to make it fit; None of what something draws."""
+    if isinstance(shown, Shown):
+        of = shown.view.specification
+        return None if of is None else lambda view: of(view.trace, view.index)
+    return _of_kind(shown, _SPECIFICATIONS)
+
+
+def _has_fields_only(shown: Displayed) -> bool:
+    """Whether it is a record that has no view."""
+    known = (_SPECIFICATIONS, _REPRESENTATIONS)
+    draws_itself = type(shown).to_text is not Displayed.to_text
+    return is_dataclass(shown) and not draws_itself and not any(_of_kind(shown, k) for k in known)
+
+
+def _drawn(shown: object) -> tuple[_Render, _Render]:
+    """What draws text and HTML."""
+    drawn = _of_kind(shown, _REPRESENTATIONS)
+    if drawn is None:
+        raise TypeError(f"{type(shown).__name__} has no representation")
+    return drawn
 
 
 def explore(
@@ -223,6 +288,48 @@ def _rungs(ladder: Ladder) -> list[tuple[str, float, float]]:
     return [(rung.step, rung.milliseconds, rung.gflops) for rung in ladder.rungs]
 
 
+def _passes(listed: Passes[Any]) -> Specification:
+    columns = ("pass", "level", "operations", "rewrites", "declined", "milliseconds")
+    rows = []
+    for record in (result.record for result in listed):
+        fired = sum(event.applied for event in record.events)
+        numbers = (record.operations_after, fired, len(record.events) - fired)
+        rows.append((record.name, record.level, *numbers, round(record.seconds * 1e3, 1)))
+    return frame(columns, rows)
+
+
+def _fields(record: Any, write: Callable[[object], str]) -> Specification:
+    """The fields of a record that has no view of its own."""
+    rows = tuple((f.name, plain(write(getattr(record, f.name)))) for f in fields(record))
+    return Specification(title=type(record).__name__, parts=(Facts(rows=rows),))
+
+
+def _in_a_line(value: object) -> str:
+    """A value in 60 characters; of records their kind, of many their number."""
+    if isinstance(value, Displayed):
+        return type(value).__name__
+    if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        kinds = {type(item).__name__ for item in value if is_dataclass(item)}
+        if kinds or len(value) > MAX_VALUES:
+            return f"{len(value)} × {' or '.join(sorted(kinds)) or 'value'}"
+    text = " ".join(reprlib.repr(value).split())
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def _kernels(kernels: Kernels) -> Specification:
+    columns = ("kernel", "kind", "flops", "bytes_moved", "tasks", "lines")
+    rows = []
+    for k in kernels.values():
+        tasks = sum(phase.tasks for phase in k.phases)
+        rows.append((k.name, k.kind, k.flops, k.bytes_moved, tasks, len(k.source.lines)))
+    return frame(columns, rows)
+
+
+def _knobs(knobs: Knobs) -> Specification:
+    rows = [(knob.address, knob.value, ", ".join(map(str, knob.choices))) for knob in knobs]
+    return frame(("address", "value", "choices"), rows)
+
+
 _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     Compilation: lambda c: passes(c.trace(with_code=False)),
     SavedCompilation: lambda c: passes(c.trace()),
@@ -244,6 +351,9 @@ _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     Ladder: lambda found: ladder(_rungs(found)),
     Bars: lambda found: bars(found.values, found.unit),
     Table: lambda table: frame(table.columns, table.rows),
+    Passes: _passes,
+    Kernels: _kernels,
+    Knobs: _knobs,
 }
 
 _REPRESENTATIONS: dict[type, tuple[_Render, _Render]] = {

@@ -1,6 +1,6 @@
 """What notebooks and terminals show of results: text first, HTML second, names escaped."""
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from runpy import run_path
@@ -92,6 +92,9 @@ def shown(tmp_path_factory) -> dict[type, object]:
         compilation.program.source,
         compilation.final.graph,
         compilation.final,
+        compilation.passes,
+        compilation.kernels,
+        compilation.knobs,
         explorer.inspect(path),
         compilation.cost(next(iter(compilation.kernels))),
         SEARCH,
@@ -228,10 +231,10 @@ def test_the_difference_of_a_pass_has_a_picture(shown):
 
 
 def test_everything_that_is_displayed_has_a_representation():
-    """Classes that draw themselves have a `to_text` of their own."""
+    """Classes that draw themselves have a `to_text` of their own; of records all fields show."""
     drawn = {*_REPRESENTATIONS, *_SPECIFICATIONS}
     for kind in displayed_classes(Displayed):
-        draws_itself = kind.to_text is not Displayed.to_text
+        draws_itself = kind.to_text is not Displayed.to_text or is_dataclass(kind)
         assert draws_itself or kind is Explorable or drawn.intersection(kind.__mro__), kind
 
 

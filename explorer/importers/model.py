@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.errors import InputError
+from explorer.results.displayed import Displayed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +64,8 @@ class State:
     """It was found by its names, and is none where the program says otherwise."""
 
 
-@dataclass(frozen=True, eq=False)
-class SourceModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceModel(Displayed):
     """A model file that was read and checked, but not converted."""
 
     name: str

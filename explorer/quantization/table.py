@@ -37,6 +37,7 @@ from explorer.quantization.corrections.record import (
     read_corrections,
     write_corrections,
 )
+from explorer.results.displayed import Displayed
 from explorer.results.names import near_name
 from explorer.results.runs.quantization import ObservedTensor
 from explorer.results.runs.sensitivity import MixedPrecision
@@ -83,8 +84,8 @@ class Threshold:
         return max(self.low, -self.threshold), min(self.high, self.threshold)
 
 
-@dataclass(frozen=True)
-class ThresholdTable:
+@dataclass(frozen=True, repr=False)
+class ThresholdTable(Displayed):
     """Thresholds by tensor; `model` is a digest of the file that they were made for, or empty."""
 
     thresholds: Mapping[str, Threshold]

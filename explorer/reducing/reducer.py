@@ -20,6 +20,7 @@ from explorer.reducing.steps.numbers import simplify_numbers
 from explorer.reducing.steps.operations import drop_operations, drop_outputs, pass_by_operations
 from explorer.reducing.steps.sizes import shrink_sizes
 from explorer.reducing.trials import Folder, Report, Trials
+from explorer.results.displayed import Displayed
 
 STEPS = (
     isolate,
@@ -33,8 +34,8 @@ STEPS = (
 MAX_ROUNDS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reduced:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reduced(Displayed):
     """What is left, and how it was found."""
 
     candidate: Candidate

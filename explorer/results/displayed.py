@@ -2,6 +2,9 @@
 
     class MemoryPlan(Displayed): ...      str, repr, _repr_html_, to_text() and to_html()
 
+`str`, `repr` and a notebook show at most 40 lines and 4,000 characters; `to_text` and `to_html` are
+the whole content.
+
 A class here says only that it is shown. `explorer.representations` knows how, and is loaded when
 something is shown for the first time: no layer below the views imports one.
 """
@@ -32,13 +35,13 @@ class Displayed:
         return _presenter().html_of(self)
 
     def __str__(self) -> str:
-        return self.to_text()
+        return _presenter().short_text_of(self)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str | None:
-        return self.to_html()
+        return _presenter().short_html_of(self) or None
 
     def _repr_pretty_(self, printer: TextPrinter, cycle: bool) -> None:
         """IPython's hook for the text form."""
@@ -48,6 +51,8 @@ class Displayed:
 class _Presenter(Protocol):
     def text_of(self, shown: Displayed) -> str: ...
     def html_of(self, shown: Displayed) -> str: ...
+    def short_text_of(self, shown: Displayed) -> str: ...
+    def short_html_of(self, shown: Displayed) -> str: ...
 
 
 def _presenter() -> _Presenter:

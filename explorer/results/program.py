@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
 from explorer.results.kernels import KernelRecord
 from explorer.results.source import SourceText
 
@@ -142,8 +143,8 @@ class Transfer:
     """0 where it is known at run time only."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Program:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Program(Displayed):
     """Everything that building and running needs, and nothing of the compiler."""
 
     target: str

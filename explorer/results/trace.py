@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from explorer.results.accuracy import AccuracyReport
 from explorer.results.constraints import ConstraintRecord
+from explorer.results.displayed import Displayed
 from explorer.results.encoding import from_json, to_json
 from explorer.results.graph import Graph, GraphDiff
 from explorer.results.kernels import KernelRecord
@@ -57,8 +58,8 @@ class SnapshotRecord:
     graph: Graph
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trace:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Trace(Displayed):
     version: int
     model: ModelRecord
     target: str

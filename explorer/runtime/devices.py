@@ -25,6 +25,7 @@ from typing import Any  # Any: values of JSON
 
 from explorer.errors import BuildError, DeviceError
 from explorer.processor import core_count, lanes_of, memory_bytes, processor_name
+from explorer.results.displayed import Displayed
 from explorer.runtime import opencl_probe
 from explorer.runtime.compilers import compile_shared_library, find_compiler
 from explorer.runtime.driver_caches import pocl_refusal, use_writable_caches
@@ -46,8 +47,8 @@ HINTS_OF_DRIVERS = {"opencl": "remove the cause that is named, or install anothe
 NO_DRIVER = "no OpenCL driver is installed"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeviceRecord(Displayed):
     kind: str
     """cpu (C through a compiler) or opencl."""
     name: str

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from explorer.ir import requantization
+from explorer.results.displayed import Displayed
 from explorer.results.names import suggestion
 from explorer.targets.npu.problems import machine_problems
 from explorer.targets.overrides import overridden
@@ -172,8 +173,8 @@ class PackageRules:
     """Room for code and weights."""
 
 
-@dataclass(frozen=True)
-class Target:
+@dataclass(frozen=True, repr=False)
+class Target(Displayed):
     """A device that code is made for."""
 
     name: TargetName

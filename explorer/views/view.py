@@ -160,9 +160,6 @@ class Shown(Displayed):
         html = self._faces.html
         return "" if html is None else html(self.trace, self.index)
 
-    def _repr_html_(self) -> str | None:
-        return self.to_html() or None
-
     @property
     def _faces(self) -> Faces:
         return self.view.made_faces()

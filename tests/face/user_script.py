@@ -11,7 +11,7 @@ import explorer as ex
 
 
 def main(folder: Path) -> None:
-    model = ex.load("digits_cnn.onnx")
+    model = ex.load(ex.sample("digits_cnn"))
     found = ex.inspect(model, {"batch": 1})
     print(found.problems, found.to_frame("operators"))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 
 @dataclass(frozen=True, kw_only=True)
 class SideTimes:
@@ -42,8 +44,8 @@ class TimedSide:
     """(name, all its launches of one inference); ratios where the first side has the kernel."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InterleavedTiming:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class InterleavedTiming(Displayed):
     """The first side is the base of the others."""
 
     device: str

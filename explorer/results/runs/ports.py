@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
+
 KINDS = ("multiply-add", "arithmetic", "load", "store", "shuffle", "spill", "integer", "branch")
 """Of instructions. shuffle: what moves elements within or between vector registers; spill: a move
 to the stack or back, of what had no register; integer: addresses, counters and masks."""
@@ -65,8 +67,8 @@ class LoopPorts:
         return self.peak_cycles > 0 and self.limit != KINDS[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PortsRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PortsRecord(Displayed):
     """All hot loops of a program on one core."""
 
     core: str

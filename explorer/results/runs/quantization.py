@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.displayed import Displayed
 from explorer.results.runs.sensitivity import MixedPrecision
 
 MAX_CHANNELS = 256
@@ -113,8 +114,8 @@ class BlockedWeights:
     where GPTQ did not round them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuantizationRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QuantizationRecord(Displayed):
     """How a float model was quantized."""
 
     method: str

@@ -42,6 +42,7 @@ ViewName = Literal[
     "program",
     "kernels",
     "weights",
+    "models",
     "ports",
     "insights",
     "report",

@@ -20,6 +20,7 @@ from explorer.ir.rewriting.passes import PassResult
 from explorer.quantization.table import ThresholdTable
 from explorer.reducing import Reduced
 from explorer.results import SearchResult
+from explorer.results.model_comparison import ModelComparison
 from explorer.results.runs.sensitivity import MixedPrecision
 from explorer.runtime.devices import DeviceRecord
 from explorer.session import Session, Started
@@ -40,6 +41,7 @@ CLASSES = (
     Kernels,
     Knobs,
     MixedPrecision,
+    ModelComparison,
     PassResult,
     Reduced,
     SavedCompilation,

@@ -29,6 +29,8 @@ from explorer.targets import Target
 
 BUILD_SECONDS = 300.0
 RUN_SECONDS = 120.0
+MAX_LINES = 5
+"""Of what a self-test that fails has printed."""
 HERE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
@@ -140,9 +142,8 @@ def _tested(
     target: Target,
 ) -> PackageBuild:
     program = built / "selftest"
-    links = (*target.package.link_flags, "-lm")
     words = (*base, "-o", str(program), str(folder / "selftest.c"), str(library))
-    words += (*_board_sources(target), *links)
+    words += (*_board_sources(target), *_link_flags(target))
     try:
         finished = _run(words, BUILD_SECONDS)
         if finished.status != 0:
@@ -155,8 +156,13 @@ def _tested(
         finished = _run((*runner, str(program)), RUN_SECONDS, folder)
     except BuildError as error:
         return replace(found, note=error.message)
-    note = "" if finished.status == 0 else f"the self-test: {first_error_line(finished.output)}"
+    said = "; ".join(finished.output.splitlines()[:MAX_LINES]) or "it printed nothing"
+    note = "" if finished.status == 0 else f"the self-test: {said}"
     return replace(found, passed=finished.status == 0, note=note)
+
+
+def _link_flags(target: Target) -> tuple[str, ...]:
+    return (*target.package.link_flags, "-lm")
 
 
 def _board_sources(target: Target) -> tuple[str, ...]:

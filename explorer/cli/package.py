@@ -116,6 +116,7 @@ def described(record: PackageRecord, folder: Path) -> dict[str, Any]:
         "code_bytes": build.code_bytes,
         "static_bytes": build.static_bytes,
         "undefined_symbols": build.undefined_symbols,
+        "instructions": build.instructions,
         "selftest": {"passed": build.passed, "note": build.note, "compiler": build.compiler},
     }
 
@@ -131,6 +132,8 @@ def told(record: PackageRecord, folder: Path) -> list[str]:
         lines.append(f"{build.code_bytes:,} bytes of code, {build.static_bytes:,} written")
     if build.compiler:
         result = {True: "passed", False: "FAILED", None: "was not run"}[build.passed]
+        if build.instructions is not None:
+            lines.append(f"{build.instructions:,} instructions in a run")
         lines.append(f"the self-test {result}" + (f": {build.note}" if build.note else ""))
     elif build.note and build.code_bytes is None:
         lines.append(f"not compiled here: {build.note}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from explorer.targets import Target
 
 BUILD_SECONDS = 300.0
 RUN_SECONDS = 120.0
+INSTRUCTIONS_PER_TICK = 40
 MAX_LINES = 5
 """Of what a self-test that fails has printed."""
 HERE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -59,7 +61,7 @@ def build_package(folder: Path, name: str, target: Target, runs: bool = True) ->
         found = replace(found, compiler=_shown(command))
         if not runs:
             return replace(found, note="the self-test was not run")
-        return _tested(found, base, library, folder, Path(built), target)
+        return _tested(found, base, library, folder, name, target)
 
 
 def compiler_command(target: Target) -> tuple[str, ...] | None:
@@ -134,16 +136,12 @@ def _sizes(library: Path, name: str) -> PackageBuild:
 
 
 def _tested(
-    found: PackageBuild,
-    base: Sequence[str],
-    library: Path,
-    folder: Path,
-    built: Path,
-    target: Target,
+    found: PackageBuild, base: Sequence[str], library: Path, folder: Path, name: str, target: Target
 ) -> PackageBuild:
-    program = built / "selftest"
+    """With the self-test linked next to the library, and run."""
+    program = library.parent / "selftest"
     words = (*base, "-o", str(program), str(folder / "selftest.c"), str(library))
-    words += (*_board_sources(target), *_link_flags(target))
+    words += (*_board_sources(target, f"{name}_run"), *_link_flags(target))
     try:
         finished = _run(words, BUILD_SECONDS)
         if finished.status != 0:
@@ -157,20 +155,32 @@ def _tested(
     except BuildError as error:
         return replace(found, note=error.message)
     said = "; ".join(finished.output.splitlines()[:MAX_LINES]) or "it printed nothing"
-    note = "" if finished.status == 0 else f"the self-test: {said}"
-    return replace(found, passed=finished.status == 0, note=note)
+    return replace(
+        found,
+        passed=finished.status == 0,
+        instructions=_instructions(finished.output),
+        note="" if finished.status == 0 else f"the self-test: {said}",
+    )
+
+
+def _instructions(output: str) -> int | None:
+    """Of a run, from the ticks that a board's program prints (`boards/cortex_m.c`)."""
+    ticks = re.search(r"^ticks (\d+)$", output, re.MULTILINE)
+    return None if ticks is None else int(ticks.group(1)) * INSTRUCTIONS_PER_TICK
 
 
 def _link_flags(target: Target) -> tuple[str, ...]:
     return (*target.package.link_flags, "-lm")
 
 
-def _board_sources(target: Target) -> tuple[str, ...]:
+def _board_sources(target: Target, function: str) -> tuple[str, ...]:
+    """What starts a program, and counts the instructions of the function."""
     board = target.package.board
     if not board:
         return ()
     files = Path(__file__).parent / "boards"
-    return (str(files / f"{board}.c"), "-T", str(files / f"{board}.ld"), "-nostartfiles")
+    wraps = (f"-DRUN={function}", f"-Wl,--wrap={function}")
+    return (*wraps, str(files / f"{board}.c"), "-T", str(files / f"{board}.ld"), "-nostartfiles")
 
 
 def runner_command(target: Target) -> tuple[str, ...] | None:

@@ -30,7 +30,7 @@ class PackageBuild:
     passed: bool | None = None
     """Whether the self-test ended with status 0; None where it was not run."""
     instructions: int | None = None
-    """That the self-test executed, where an emulator counts them."""
+    """Of a run, to 40 of them, where an emulator counts them."""
     note: str = ""
     """Why something is None, or what the self-test printed where it failed."""
 

@@ -40,6 +40,8 @@ def test_a_microcontroller_runs_a_package(packaged, target):
     assert build.passed, build.note
     assert build.code_bytes is not None and build.code_bytes < 12 * 1024
     assert build.static_bytes == 0
+    # 26,000 multiply-adds, and what surrounds each of them
+    assert build.instructions is not None and 26_000 < build.instructions < 26_000 * 400
 
 
 def test_what_no_emulator_runs_is_none_with_the_reason(packaged, monkeypatch):
@@ -47,7 +49,7 @@ def test_what_no_emulator_runs_is_none_with_the_reason(packaged, monkeypatch):
     monkeypatch.setattr("explorer.packaging.toolchains.compiler_command", lambda target: ("cc",))
     monkeypatch.setattr("explorer.packaging.toolchains.runner_command", lambda target: None)
     monkeypatch.setattr("explorer.packaging.toolchains._flags", lambda *given: ("-std=c99",))
-    monkeypatch.setattr("explorer.packaging.toolchains._board_sources", lambda target: ())
+    monkeypatch.setattr("explorer.packaging.toolchains._board_sources", lambda *given: ())
     monkeypatch.setattr("explorer.packaging.toolchains._link_flags", lambda target: ())
     build = build_package(packaged("digits_mlp", "cortex-m4"), "digits_mlp", chosen)
     assert build.passed is None and build.code_bytes

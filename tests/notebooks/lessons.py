@@ -14,6 +14,7 @@ import ast
 import io
 import json
 import linecache
+import re
 from collections.abc import Collection, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ class Lesson:
 
     def execute(self, name: str, answers: Mapping[str, object]) -> Any:
         source = self.cells[name].source
+        if re.search(r"^check\(", source, re.MULTILINE):  # the answer has a cell of its own
+            self.names.update(answers)
         file = f"<{name} of {self.names['__name__']}>"
         # Rules show their own text, as out of a notebook's cell.
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

@@ -85,7 +85,7 @@ def test_fusing_an_activation_saves_memory_in_one_network_and_costs_it_in_anothe
     target = lesson["core"].with_(vector_floats=lanes)
     peaks = {}
     for name in ("digits_cnn", "digits_resnet"):
-        c = ex.compile(lessons.MODELS / f"{name}.onnx", target)
+        c = ex.compile(lessons.MODELS / f"{name}.onnx", target, disable=["write-in-place"])
         peaks[name] = c.memory.peak_bytes, c.fork(disable=["fuse-activation"]).memory.peak_bytes
     assert peaks["digits_cnn"][0] < peaks["digits_cnn"][1]
     assert peaks["digits_resnet"] == (19_200, 16_896)
@@ -115,7 +115,7 @@ def test_exercise_1_wants_addresses(lesson):
 def test_exercise_2_has_the_answer_of_its_solution(lesson):
     lesson.run("cell-23")
     assert lesson.shown["cell-23"].state == "not answered yet"
-    wrong = {0: "it is not 0", 384: "it is not 384", "128": "a number, without quotes"}
+    wrong = {0: "it is not 0", 384: "that is all that it takes", "128": "a number, without quotes"}
     lessons.numbers_refused(lesson, "cell-23", wrong)
     assert lesson.execute("cell-23", {"answer": 128}).is_right
     assert lesson["first_come"](lesson["puzzle"]).peak_bytes - max(lesson["live"]) == 128

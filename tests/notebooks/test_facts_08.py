@@ -89,15 +89,22 @@ def test_exercise_1_wants_half_of_the_error_by_thresholds(lesson):
     c = lesson["c"]
     judge = exercises.nearer_by(c, {"image": lesson["tested"][:4]}, 6.0)
     modes = {f"quantize-tensors/mode/{lesson['culprit']}": "INT16"}
+    slightly = f"quantize-tensors/threshold/{c.quantization.tensors[0].name}"
     lessons.refusals(
         judge,
         {
             "a compilation, such as c.fork(...)": 6,
-            "at least": c,
+            "at least": c.fork(decisions={slightly: 1.01}),
+            "no threshold was decided": c,
             "change thresholds only": c.fork(decisions=modes),
+            "no threshold was decided otherwise": lesson["saved"],
         },
     )
-    assert check(lesson["saved"], judge).is_right
+    thresholds = {
+        f"quantize-tensors/threshold/{tensor.name}": tensor.threshold
+        for tensor in lesson["saved"].quantization.tensors
+    }
+    assert check(c.fork(decisions=thresholds), judge).is_right
 
 
 def test_exercise_2_wants_a_byte(lesson):

@@ -20,6 +20,8 @@ FOLDER = REPOSITORY / "notebooks"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 SOLUTIONS = sorted(FOLDER.glob("solutions/*.ipynb"))
 EXPLORE = "-explore"
+ANSWER = "-answer"
+TAGS = ("answer", "grader")
 OPTIONAL = {"ai_edge_litert", "cv2", "torch"}
 REFERENCES = {"explorer.references.lite_rt": "ai_edge_litert"}
 """What modules of ours run in a process of its own."""
@@ -56,11 +58,12 @@ def test_a_notebook_is_stored_without_outputs_and_with_stable_names(path):
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     assert notebook.metadata.kernelspec.name == "python3"
-    # A cell that opens the explorer is named for the one before it.
-    names = [c.id for c in notebook.cells if not c.id.endswith(EXPLORE)]
+    # A cell that opens the explorer or takes an answer is named for the one before it.
+    names = [c.id for c in notebook.cells if not c.id.endswith((EXPLORE, ANSWER))]
     assert names == [f"cell-{n:02}" for n in range(len(names))]
     for before, cell in pairwise(notebook.cells):
-        assert not cell.id.endswith(EXPLORE) or cell.id == before.id + EXPLORE
+        for suffix in (EXPLORE, ANSWER):
+            assert not cell.id.endswith(suffix) or cell.id == before.id + suffix
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.outputs == []
@@ -116,3 +119,26 @@ def test_every_exercise_has_a_solution_apart(path):
     assert len(exercises) >= 3
     assert solved == exercises
     assert code_of(solution).count("assert verdict.is_right") == len(solved)
+
+
+@pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
+def test_an_answer_has_a_cell_of_its_own_before_its_grader(path):
+    """And no cell of the lesson contains it: truths are computed by the package."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    tagged = {kind: [c for c in cells if kind in c["metadata"].get("tags", [])] for kind in TAGS}
+    assert len(tagged["answer"]) == len(tagged["grader"]) >= 3
+    lesson = int(path.name[:2])
+    for number, (answer, grader) in enumerate(zip(*tagged.values(), strict=True), 1):
+        assert cells.index(grader) == cells.index(answer) + 1
+        for cell in (answer, grader):
+            assert cell["metadata"]["explorer"]["exercise"] == f"{lesson}.{number}"
+        (given,) = ast.parse("".join(answer["source"])).body
+        assert isinstance(given, ast.Assign) and isinstance(given.value, ast.Constant)
+        assert given.value.value is ...
+        (call,) = (
+            node
+            for node in ast.walk(ast.parse("".join(grader["source"])))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check"
+        )
+        judge = call.args[1]
+        assert isinstance(judge, ast.Call) and ast.unparse(judge.func).startswith("exercises.")

@@ -1,32 +1,29 @@
-"""The judges of the course's exercises: what is wrong with an answer, never what is right.
-
-    check(answer, exercises.least_fuel(c, "fold-batch-norm"))
-        ✗ with 11 of fuel only 7 of the 11 rewrites of fold-batch-norm are done
-
-Each function makes a judge: it takes the lesson's objects, and gives a function of the answer that
-says True or a sentence. Judges ask for what an answer *does* (rewrites that fired, numbers that are
-right, bytes, registers), never for time, which differs from run to run.
-"""
+"""Judges of compilations, plans and searches: what an answer does, on hidden networks, too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from explorer.compilation.compilation import Compilation, compile_model
+from explorer.compilation.custom_passes.pipelines import Insertion
 from explorer.compilation.measurements.ladders import Ladder
+from explorer.course.exercises import lookalikes
 from explorer.course.predictions import Judge, why_unfit
 from explorer.errors import ExplorerError
-from explorer.importers import load
+from explorer.importers import SourceModel, load
 from explorer.memory.bounds import live_bytes
 from explorer.memory.planners import make_plan, name_steps
 from explorer.memory.verify import verify_plan
 from explorer.results import BufferLifetime, RewriteEvent, SearchResult
 
 A_COMPILATION = "a compilation, such as c.fork(...) or c.insert(...) gives,"
+THRESHOLDS = "quantize-tensors/threshold/"
+"""How the addresses of thresholds begin."""
 SHARE_TOLERANCE = 0.01
 """Relative: a quotient that was typed with two or three digits counts."""
 
@@ -100,11 +97,15 @@ def has_launches(count: int) -> Judge:
 
 
 def replaces_divisions(c: Compilation) -> Judge:
-    """A branch in which an inserted rule has replaced every division of the source model."""
+    """A branch in which an inserted rule has replaced every division of the source model.
+
+    The rule has to do the same to a network that is not shown: divisions by a number and by
+    several numbers become products; one of a constant and one of two inputs stay.
+    """
     divisions = _divisions(c, "import")
 
     def judge(mine: Compilation) -> bool | str:
-        inserted = [name for name in mine.names if name not in c.names]
+        inserted = _inserted(mine)
         if not inserted:
             return "no rule of yours is in it"
         fired = _fired(mine, inserted)
@@ -113,10 +114,32 @@ def replaces_divisions(c: Compilation) -> Judge:
             return f"{told} {divisions} divisions"
         left = _divisions(mine, inserted[-1])
         if left:
-            return f"{left} divisions are left behind {inserted[-1]}"
-        return _numbers_are_right(mine)
+            return f"{left} divisions are left after {inserted[-1]}"
+        if (right := _numbers_are_right(mine)) is not True:
+            return right
+        hidden = _same_rules(mine, lookalikes.divisions())
+        left = _divisions(hidden, _inserted(hidden)[-1])
+        if left > lookalikes.OTHER_DIVISIONS:
+            return "on another network it leaves a division by a constant as it is"
+        if left < lookalikes.OTHER_DIVISIONS:
+            return "on another network it changes a division that is not by a constant"
+        right = _numbers_are_right(hidden)
+        return right is True or f"on another network {right}"
 
     return _of_compilation(judge)
+
+
+def _inserted(mine: Compilation) -> list[str]:
+    """The passes of one's own, in the order in which they run."""
+    own = {edit.pass_.name for edit in mine.settings.edits if isinstance(edit, Insertion)}
+    return [name for name in mine.names if name in own]
+
+
+def _same_rules(mine: Compilation, model: SourceModel) -> Compilation:
+    """Another model, compiled with the same passes."""
+    plain = compile_model(model)
+    settings = replace(plain.settings, edits=mine.settings.edits, disable=mine.settings.disable)
+    return plain.branch(settings, "another network")
 
 
 def _divisions(c: Compilation, name: str) -> int:
@@ -262,24 +285,39 @@ def smallest_variance(variances: np.ndarray) -> Judge:
 
 
 def folds_norms_rightly(inputs: Mapping[str, np.ndarray]) -> Judge:
-    """A branch in which a rule of one's own folds the norms, with right numbers."""
+    """A branch in which a rule of one's own folds all norms, with right numbers, on a network with
+    small variances, too."""
 
     def judge(mine: Compilation) -> bool | str:
         if "fold-batch-norm" in mine.names:
             return "the compiler's own pass does the work here; leave it out"
-        if not any("norm" in rule for p in mine.passes for rule in p.record.rules):
-            return "no rule with norm in its name has fired"
+        inserted = _inserted(mine)
+        if not inserted:
+            return "no rule of yours is in it"
+        left = _norms(mine, inserted[-1])
+        if left:
+            return f"{left} of {_norms(mine, 'import')} norms are left after {inserted[-1]}"
         again = mine.accuracy(inputs)
-        return again.passed or f"still wrong: {again.bisect()}"
+        if not again.passed:
+            return f"still wrong: {again.bisect()}"
+        hidden = _same_rules(mine, lookalikes.small_variances())
+        if _norms(hidden, _inserted(hidden)[-1]):
+            return "on another network it leaves a norm as it is"
+        right = _numbers_are_right(hidden)
+        return right is True or f"on another network {right}"
 
     return _of_compilation(judge)
+
+
+def _norms(c: Compilation, name: str) -> int:
+    return sum(op.operation == "top.batch_norm" for op in c[name].after.graph.nodes)
 
 
 # -- quantization ----------------------------------------------------------------------------------
 
 
 def nearer_by(c: Compilation, inputs: Mapping[str, np.ndarray], decibels: float) -> Judge:
-    """A quantized branch whose outputs lie by so many dB nearer to the float model's than `c`'s.
+    """A branch with other thresholds, with outputs by so many dB nearer to the float model's.
 
     inputs: (N, ...) by name. Every tensor stays quantized as it was.
     """
@@ -290,6 +328,8 @@ def nearer_by(c: Compilation, inputs: Mapping[str, np.ndarray], decibels: float)
     def judge(mine: Compilation) -> bool | str:
         if _modes(mine) != modes:
             return "other tensors are quantized than before, or otherwise; change thresholds only"
+        if not any(address.startswith(THRESHOLDS) for address in mine.settings.decisions):
+            return "no threshold was decided otherwise"
         found = _signal_to_noise(_outputs(mine, inputs), exact)
         return found >= needed or f"{found:.1f} dB; at least {needed:.1f} are wanted"
 

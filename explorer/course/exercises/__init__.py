@@ -1,0 +1,75 @@
+"""The judges of the course's exercises: what is wrong with an answer, never what is right.
+
+    check(answer, exercises.least_fuel(c, "fold-batch-norm"))
+        ✗ with 11 of fuel only 7 of the 11 rewrites of fold-batch-norm are done
+
+Each function makes a judge: it takes the lesson's objects, and gives a function of the answer that
+says True or a sentence. Judges ask for what an answer *does* (rewrites that fired, numbers that are
+right, bytes, registers), never for a name or for time.
+"""
+
+from explorer.course.exercises.compiling import (
+    accumulators,
+    address_of_rewrite,
+    folds_norms_rightly,
+    has_accumulators,
+    has_launches,
+    heals,
+    is_another_search,
+    keeps_float,
+    least_fuel,
+    nearer_by,
+    places_tightly,
+    reaches_bounds,
+    replaces_divisions,
+    share_of_speed,
+    smallest_variance,
+    spills,
+    stored_byte,
+    tells_steps_otherwise,
+)
+from explorer.course.exercises.counting import (
+    above_the_bound,
+    busiest_layer,
+    cycles_of_array,
+    folded_bias,
+    nodes_in_kernel,
+    requantized,
+    rewrites_of,
+    rule_at,
+    steps_between,
+    takes_fewer_cycles,
+    way_without_errors,
+)
+
+__all__ = [
+    "above_the_bound",
+    "accumulators",
+    "address_of_rewrite",
+    "busiest_layer",
+    "cycles_of_array",
+    "folded_bias",
+    "folds_norms_rightly",
+    "has_accumulators",
+    "has_launches",
+    "heals",
+    "is_another_search",
+    "keeps_float",
+    "least_fuel",
+    "nearer_by",
+    "nodes_in_kernel",
+    "places_tightly",
+    "reaches_bounds",
+    "replaces_divisions",
+    "requantized",
+    "rewrites_of",
+    "rule_at",
+    "share_of_speed",
+    "smallest_variance",
+    "spills",
+    "steps_between",
+    "stored_byte",
+    "takes_fewer_cycles",
+    "tells_steps_otherwise",
+    "way_without_errors",
+]

@@ -1,0 +1,164 @@
+"""Judges of one number or one name, which is counted or computed where it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from explorer.compilation.compilation import Compilation
+from explorer.course.predictions import Judge, why_unfit
+from explorer.errors import ExplorerError
+from explorer.ir.requantization import Requantization, requantize
+from explorer.memory.bounds import live_bytes
+from explorer.memory.planners import name_steps
+from explorer.results import BufferLifetime, MemoryPlan
+from explorer.results.runs.counted import CountedRun
+
+NUMBER_TOLERANCE = 1e-6
+"""Relative."""
+
+
+class Array(Protocol):
+    """What multiplies on an NPU."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+
+
+def _number(truth: float, near: Mapping[float, str] | None = None) -> Judge:
+    """One number; `near` says of some wrong ones what they are."""
+
+    def judge(answer: object) -> bool | str:
+        if wrong := why_unfit(answer, truth):
+            return wrong
+        assert isinstance(answer, int | float | np.number)
+        if np.isclose(float(answer), truth, rtol=NUMBER_TOLERANCE, atol=0):
+            return True
+        return (near or {}).get(float(answer), f"it is not {answer}")
+
+    return judge
+
+
+def _name(truths: Sequence[str], known: Sequence[str]) -> Judge:
+    """One of some names."""
+
+    def judge(answer: object) -> bool | str:
+        if not isinstance(answer, str):
+            return "a name is asked for, in quotes"
+        if answer not in known:
+            return f"{answer!r} is none of {', '.join(map(repr, known))}"
+        return answer in truths or f"it is not {answer!r}"
+
+    return judge
+
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+def rewrites_of(c: Compilation, name: str) -> Judge:
+    """How many rewrites a pass did."""
+    events = c[name].events
+    applied = sum(event.applied for event in events)
+    declined = {float(len(events)): "that counts the declined ones, too"}
+    return _number(applied, {} if applied == len(events) else declined)
+
+
+def rule_at(c: Compilation, name: str, site: str) -> Judge:
+    """The rule of the rewrite that a pass did at an operation; `site` is how its name begins."""
+    events = [event for event in c[name].events if event.applied]
+    known = [event.rule for result in c.passes for event in result.events]
+    truths = [event.rule for event in events if event.site.startswith(site)]
+    return _name(truths, list(dict.fromkeys(known)))
+
+
+def nodes_in_kernel(c: Compilation, kernel: str) -> Judge:
+    """How many nodes of the model a kernel computes."""
+    sources = {op.id: op.sources for op in c.trace(with_code=False).snapshots[-1].graph.nodes}
+    operations = c.kernels[kernel].operations
+    return _number(sum(len(sources[operation]) for operation in operations))
+
+
+def folded_bias(weights: Sequence[Sequence[float]], bias: Sequence[float], shift: float) -> Judge:
+    """The bias of a linear layer of one output that reads an input to which `shift` was added."""
+    (truth,) = np.asarray(weights, float) @ np.full(len(weights[0]), shift) + np.asarray(bias)
+    return _number(float(truth), {float(bias[0]): "that is the bias as it was"})
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def above_the_bound(
+    planner: Callable[[Sequence[BufferLifetime]], MemoryPlan], buffers: Sequence[BufferLifetime]
+) -> Judge:
+    """How many bytes a planner takes above the bound."""
+    bound = max(live_bytes(buffers, len(name_steps(buffers, ()))))
+    peak = planner(buffers).peak_bytes
+    return _number(peak - bound, {float(peak): "that is all that it takes"})
+
+
+# -- rounding --------------------------------------------------------------------------------------
+
+
+def steps_between(
+    rounded: Callable[[np.ndarray, np.ndarray, str], np.ndarray], ways: Sequence[str]
+) -> Judge:
+    """By how many steps ways of rounding differ at most, over many sums and ratios."""
+    generator = np.random.default_rng(0)
+    sums = generator.integers(-40_000, 40_000, 20_000)
+    ratios = generator.uniform(1e-4, 5e-3, 8)
+    found = [[rounded(sums, np.array(ratio), way) for way in ways] for ratio in ratios]
+    most = max(int(np.ptp(np.stack(each).astype(int), axis=0).max()) for each in found)
+    return _number(most)
+
+
+def requantized(total: int, ratio: float, how: Requantization) -> Judge:
+    """What a sum becomes."""
+    truth = int(requantize(np.array([total]), np.array(ratio), 0, (-(1 << 31), 1 << 31), how)[0])
+    halfway = float(total // 2 + total % 2)
+    return _number(truth, {halfway: "that is h, the result of the first rounding"})
+
+
+def way_without_errors(errors: Mapping[str, int]) -> Judge:
+    """The way of rounding by which nothing differs."""
+    return _name([way for way, count in errors.items() if not count], list(errors))
+
+
+# -- NPUs ------------------------------------------------------------------------------------------
+
+
+def cycles_of_array(machine: Array, multiplications: int) -> Judge:
+    """The cycles of a matrix engine that never waits."""
+    at_once = machine.batch * machine.rows * machine.columns
+    one_position = float(-(-multiplications // (machine.rows * machine.columns)))
+    near = {one_position: "the array takes several positions at once"}
+    return _number(-(-multiplications // at_once), near)
+
+
+def takes_fewer_cycles(cycles_of: Callable[[Sequence[int]], int], than: int) -> Judge:
+    """Sizes of a tile with which a layer takes fewer cycles."""
+
+    def judge(sizes: object) -> bool | str:
+        if not isinstance(sizes, tuple | list) or [type(size) for size in sizes] != [int] * 4:
+            return "four whole numbers are asked for, in brackets"
+        if min(sizes) < 1:
+            return "a tile has at least one of each"
+        try:
+            cycles = cycles_of(sizes)
+        except ExplorerError as error:
+            return str(error)
+        return cycles < than or f"these take {cycles:,} cycles"
+
+    return judge
+
+
+def busiest_layer(run: CountedRun) -> Judge:
+    """The place of the layer that does most multiplications in a cycle."""
+    rates = [layer.macs / layer.cycles for layer in run.layers]
+    truth = rates.index(max(rates))
+    return _number(truth, {truth + 1.0: "the first layer is number 0"})

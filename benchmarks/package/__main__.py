@@ -13,14 +13,13 @@ not made again.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,9 @@ from explorer.errors import ExplorerError
 from explorer.packaging.toolchains import build_package, is_at_hand
 
 TARGETS = "x86-64,x86-64-v3,aarch64-linux,armv7-linux,riscv64-linux,wasm32-wasi,cortex-m4,cortex-m0"
-ROUNDS = 15
-ROUND_SECONDS = 0.02
+ROUNDS = 7
+REPEATS = 101
+"""Runs of the just-in-time program in a round, of which its median counts."""
 EXAMPLES = 8
 """Of each input, for a calibration."""
 Finding = dict[str, Any]
@@ -119,41 +119,29 @@ def _table(model: Path) -> Any:  # a ThresholdTable
 
 def _times(compilation: Compilation, folder: Path) -> Finding:
     """Microseconds of a run of the package and of the just-in-time program, in turns."""
-    flags = "CFLAGS=-fPIC -DNET_STATIC_ARENA"
-    subprocess.run(["make", "-s", "net.o", flags], cwd=folder, check=True)
-    subprocess.run(["cc", "-shared", "-o", "library.so", "net.o", "-lm"], cwd=folder, check=True)
-    library = ctypes.CDLL(str(folder / "library.so"))
-    model = (ctypes.c_void_p * 2)()
-    library.net_init(model, None, ctypes.c_size_t(0))
-    library.net_input.restype = ctypes.c_void_p
+    program = compilation.program
     given = compilation.example_inputs()
-    for number, port in enumerate(compilation.program.inputs):
-        array = np.ascontiguousarray(given[port.name])
-        ctypes.memmove(library.net_input(model, number), array.ctypes.data, array.nbytes)
+    numbers = b"".join(np.ascontiguousarray(given[port.name]).tobytes() for port in program.inputs)
+    (folder / "inputs").write_bytes(numbers)
+    flags = "CFLAGS=-DNET_STATIC_ARENA"
+    subprocess.run(["make", "-s", "net.o", flags], cwd=folder, check=True)
+    source = Path(__file__).with_name("timed.c")
+    words = ["cc", "-O2", "-Iinclude", str(source), "net.o", "-lm", "-o", "timed"]
+    subprocess.run(words, cwd=folder, check=True)
     package: list[float] = []
-    program: list[float] = []
+    compared: list[float] = []
     with compilation.open(1, isolated=False) as executable:
         for _ in range(ROUNDS):
-            package.append(_seconds(lambda: library.net_run(model)))
-            profile = executable.profile(given, 20)
-            program.append(profile.milliseconds * 1e-3)
-    spread = max(_spread(package), _spread(program))
+            found = subprocess.run(
+                ["./timed", "inputs"], cwd=folder, check=True, capture_output=True, text=True
+            )
+            package.append(float(found.stdout) * 1e-3)
+            compared.append(executable.profile(given, REPEATS).milliseconds * 1e3)
     return {
-        "package_us": statistics.median(package) * 1e6,
-        "program_us": statistics.median(program) * 1e6,
-        "spread": spread,
+        "package_us": round(statistics.median(package), 3),
+        "program_us": round(statistics.median(compared), 3),
+        "spread": round(max(_spread(package), _spread(compared)), 3),
     }
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """Of one call, the mean of a round."""
-    started = time.perf_counter()
-    call()
-    count = max(1, int(ROUND_SECONDS / (time.perf_counter() - started)))
-    started = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - started) / count
 
 
 def _spread(times: Sequence[float]) -> float:

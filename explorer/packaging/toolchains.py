@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from explorer.errors import BuildError, InputError
@@ -100,14 +101,15 @@ def _wanted(target: Target) -> str:
     return f"install {own or 'a C compiler'}, or `pip install ziglang`"
 
 
-def _flags(command: Sequence[str], target: Target) -> tuple[str, ...]:
+def _flags(command: tuple[str, ...], target: Target) -> tuple[str, ...]:
     """The Makefile's; of those that not all compilers know, the ones that this one knows."""
     chosen, optional = flags_of(target)
     known = [flag for flag in optional if _accepts(command, flag)]
     return (*REQUIRED_FLAGS, *chosen, *known)
 
 
-def _accepts(command: Sequence[str], flag: str) -> bool:
+@lru_cache(maxsize=256)
+def _accepts(command: tuple[str, ...], flag: str) -> bool:
     try:
         words = (*command, "-Werror", flag, "-S", "-o", "-", "-x", "c", os.devnull)
         return _run(words, BUILD_SECONDS).status == 0

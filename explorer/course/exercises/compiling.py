@@ -93,6 +93,18 @@ def has_launches(count: int) -> Judge:
     return _of_compilation(judge)
 
 
+def fits_into(arena_bytes: int, target: str) -> Judge:
+    """A compilation for that target with an arena of at most so many bytes."""
+
+    def judge(mine: Compilation) -> bool | str:
+        if mine.target.name != target:
+            return f"it is compiled for {mine.target.name}"
+        taken = mine.program.arena_bytes
+        return taken <= arena_bytes or f"its arena takes {taken:,} bytes"
+
+    return _of_compilation(judge)
+
+
 # -- a rule of one's own ---------------------------------------------------------------------------
 
 

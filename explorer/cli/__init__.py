@@ -20,6 +20,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -49,9 +50,11 @@ from explorer.cli import (
     targets,
     tune,
 )
+from explorer.cli.defaults import apply_defaults
 from explorer.cli.repository import Command, repository_command
 from explorer.cli.terminal import STANDARD_OUTPUT, print_error, print_note, printing
 from explorer.errors import CacheWarning, ExplorerError, ModelError
+from explorer.logs import configure
 
 COMMANDS: dict[str, ModuleType | Command] = {
     "compile": compile,
@@ -81,6 +84,8 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "rules": rules,
 }
 A_MISTAKE = 2
+LOG_LEVELS = ("", "info", "debug")
+"""By how often --verbose is given."""
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 """What a shell reports for a program that SIGPIPE ended."""
@@ -93,11 +98,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     parser = make_parser()
+    try:
+        apply_defaults(commands_of(parser), Path.cwd())
+    except ExplorerError as error:
+        print_error(error)
+        return A_MISTAKE
     parsed = parser.parse_args(arguments)
     if parsed.command is None:
         parser.print_help(sys.stderr)
         return A_MISTAKE
     try:
+        configure(LOG_LEVELS[min(parsed.verbose, 2)])
         with cache_warnings_as_notes():
             status = COMMANDS[parsed.command].run(parsed)
         with printing():
@@ -173,6 +184,12 @@ def name_model(error: ExplorerError, model: str) -> None:
         error.file = f"{error.file}, which belongs to {model}"
 
 
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of all commands by name."""
+    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="explorer", description="A compiler for neural networks that explains itself."
@@ -182,4 +199,11 @@ def make_parser() -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(subparser)
+        subparser.add_argument(
+            "-v",
+            "--verbose",
+            action="count",
+            default=0,
+            help="log what takes long to stderr; twice: every pass and command of a compiler",
+        )
     return parser

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**to_json(compared), "agrees": compared.agrees})
     else:
-        print_lines(str(compared).splitlines())
+        print_lines(compared.to_text().splitlines())
     if arguments.output is not None:
         write_page(first, compared, arguments.output)
         print_note(f"wrote {arguments.output}")

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from explorer.cli import arguments as options
-from explorer.cli.terminal import print_json, print_lines
+from explorer.cli.terminal import Progress, print_json, print_lines
 from explorer.files import check_output, write_file
 
 SUMMARY = "run an emitted program of instructions in the simulator"
@@ -37,7 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_output(arguments.output)
     emitted = read_emitted(arguments.folder, arguments.target)
-    outputs, found = emitted.run(read_arrays(arguments.input))
+    inputs = read_arrays(arguments.input)
+    with Progress("simulating") as progress:
+        progress(arguments.folder.name, 0, 1)
+        outputs, found = emitted.run(inputs)
     if arguments.output is not None:
         named = {quote_name(name): array for name, array in outputs.items()}
         write_file(arguments.output, arrays_as_npz(named))

@@ -29,6 +29,8 @@ from explorer.results.encoding import to_json
 
 WIDTH = 100
 STANDARD_OUTPUT = "standard output"
+TIMED_SECONDS = 2.0
+"""Progress that takes longer says how long."""
 LOG_LINES = 20
 """The last lines of what a compiler or driver said."""
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -106,32 +108,51 @@ def _way_out(error: ExplorerError) -> str:
     return "explorer --help"
 
 
+def spent_and_left(seconds: float, done: int, total: int) -> str:
+    """`  0:12, 0:40 left`; nothing for what has just begun, no rest where nothing is done yet, or
+    where the total is only the next one."""
+    if seconds < TIMED_SECONDS:
+        return ""
+    left = f", {clock(seconds / done * (total - done))} left" if 0 < done < total - 1 else ""
+    return f"  {clock(seconds)}{left}"
+
+
+def clock(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 class Progress:
     """One line on a terminal's stderr that says what is being done.
 
     with Progress("compiling") as progress:
-        explorer.compile(model, progress=progress)       # compiling 3/20 fuse-activation
+        explorer.compile(model, progress=progress)   # compiling 3/20 fuse-bias  0:12, 0:40 left
 
-    every_seconds: where stderr is no terminal, there is a line of its own so often, for what takes
-    hours; else nothing.
+    Times follow what takes longer than `TIMED_SECONDS`. Where stderr is no terminal, there is a
+    line of its own every `every_seconds`.
     """
 
-    def __init__(self, activity: str, every_seconds: float | None = None):
+    def __init__(self, activity: str, every_seconds: float = 5.0):
         self.activity = activity
         self.is_shown = sys.stderr.isatty()
         self.every_seconds = every_seconds
-        self._told = time.monotonic()
+        self._begin = self._told = time.monotonic()
+        self._last = -1
 
     def __call__(self, name: str, number: int, total: int) -> None:
+        now = time.monotonic()
+        if number < self._last:  # the next of several rounds
+            self._begin = now
+        self._last = number
+        text = f"{self.activity} {number + 1}/{total} {printable(name)}"
+        text += spent_and_left(now - self._begin, number, total)
         if self.is_shown:
             # \x1b[K clears what the line before left behind.
-            text = f"\r{self.activity} {number + 1}/{total} {printable(name)}\x1b[K"
-            print(text, end="", file=sys.stderr, flush=True)
-            return
-        now = time.monotonic()
-        if self.every_seconds is not None and now - self._told >= self.every_seconds:
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+        elif now - self._told >= self.every_seconds:
             self._told = now
-            text = f"{self.activity} {number + 1}/{total} {printable(name)}"
             print(text, file=sys.stderr, flush=True)
 
     def __enter__(self) -> Progress:

@@ -88,5 +88,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(result)
     else:
-        print_lines(str(result).split("\n"))
+        print_lines(result.to_text().split("\n"))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,12 +32,15 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import RulePass, Working, run_pass
 from explorer.ir.top.data import WeightOp
+from explorer.logs import logger
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
 from explorer.results.displayed import Displayed
 
 if TYPE_CHECKING:
     from explorer.compilation.compiled import Compiled
+
+LOG = logger(__name__)
 
 GOLDEN = "golden tensors"
 IMPORTED = "the imported program"
@@ -171,6 +175,7 @@ def check(
     imported program computes, which tells whether passes and code keep its meaning. These are also
     what a model is compared with that the oracle does not run: the report's `oracle_note` says so.
     """
+    begin = time.perf_counter()
     chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
     wanted = sorted(
         {o.tensor for r in compilation.passes for o in r.after.origins.values()}
@@ -245,6 +250,8 @@ def check(
         if runner is not None:
             runner.close()
     report = replace(report, oracle_note=compared_with.note)
+    seconds = time.perf_counter() - begin
+    LOG.info("checked %d passes against %s in %.2f s", len(report.passes), oracle, seconds)
     if inputs is None and golden is None:
         golden_too = {} if compared_with.note else None
 

@@ -32,8 +32,11 @@ from explorer.importers import OpenedProgram, SourceModel, open_program
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
 from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
+from explorer.logs import logger
 from explorer.passes.sizes.bind_dimensions import BindDimensions
 from explorer.runtime.devices import DeviceRecord
+
+LOG = logger(__name__)
 
 IMPORTED_AT = "imported at"
 """Artifact of the import: the dimensions without which the model could not be imported."""
@@ -89,6 +92,7 @@ def continued(
 ) -> Run:
     """The run that is wanted, of which the first results are there: the import at least."""
     settings, pipeline, results = wanted.settings, wanted.pipeline, list(shared)
+    begin = time.perf_counter()
     working = Working.at(results[-1].after, results[-1].names)
     own = backend_of(settings.target).executor(settings.target)
     working.execute_compiled = own or execute_compiled
@@ -105,6 +109,12 @@ def continued(
         if isinstance(pass_, BindDimensions) and IMPORTED_AT in results[0].artifacts:
             pass_ = replace(pass_, sizes={})  # they were bound while importing
         results.append(_run_guarded(pass_, working, options, settings))
+        found = results[-1]
+        count = len(found.rewrites)
+        LOG.debug("%s: %d events, %.1f ms", found.name, count, found.seconds * 1e3)
+    seconds = time.perf_counter() - begin
+    done = len(results) - len(shared)
+    LOG.info("compiled for %s: %d passes in %.2f s", settings.target.name, done, seconds)
     return replace(wanted, results=tuple(results))
 
 

@@ -8,6 +8,7 @@ Both leave it to the importer of the file's format (`format.py`). Nothing in a f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -24,6 +25,7 @@ from explorer.importers.model import (
     SourceNode,
     SourceValue,
 )
+from explorer.logs import logger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     """What an input can be: an array, a list of arrays for a sequence, None for an empty optional,
     a list or an array of strings."""
 
+LOG = logger(__name__)
+
 
 def load(
     path: ModelPath,
@@ -47,7 +51,11 @@ def load(
     inputs: values of inputs: those that are no tensors but sequences or optionals (lists of arrays,
     None) become the tensors that they hold. weights: their file, of a model that is two files.
     """
-    return _load(_files(path, weights), inputs=inputs)
+    begin = time.perf_counter()
+    model = _load(_files(path, weights), inputs=inputs)
+    seconds, nodes = time.perf_counter() - begin, len(model.nodes)
+    LOG.info("read %s: %s, %d nodes, %.2f s", path, model.format, nodes, seconds)
+    return model
 
 
 def load_to_examine(path: ModelPath) -> SourceModel:

@@ -26,9 +26,12 @@ from pathlib import Path
 
 from explorer.errors import BuildError
 from explorer.files import temporary_files
+from explorer.logs import logger
 from explorer.runtime.core_at_hand import FLAGS_WITHOUT, restrictions_at_hand
 from explorer.runtime.processes import run_command
 from explorer.runtime.scratch import own_folder
+
+LOG = logger(__name__)
 
 REQUIRED_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-fwrapv")
 """Without these, what the code generator prints has no meaning or no speed."""
@@ -226,6 +229,7 @@ def _compile_parts(
 def _compile(
     compiler: Compiler, command: tuple[str, ...], folder: Path, time_limit_seconds: float
 ) -> None:
+    LOG.debug("%s", shlex.join(command))
     try:
         finished = run_command(
             command,

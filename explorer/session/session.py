@@ -31,6 +31,7 @@ from explorer.backends.loading import load_saved
 from explorer.calling import parameters, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError
+from explorer.logs import logger
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
 from explorer.runtime.cache import ProgramCache
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from explorer.compilation import Compilation
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
+
+LOG = logger(__name__)
 
 Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -412,6 +415,7 @@ class Session(Closing, Displayed):
             cache=self._cache,
         )
         seconds = time.perf_counter() - started
+        LOG.info("compiled %s in %.2f s", signature, seconds)
         lookup = next(reversed(compilation.lookups), None)
         if self._source.request is not None:
             keep(compilation, self._source.request, self._cache, given, seconds)

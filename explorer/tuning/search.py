@@ -21,6 +21,7 @@ from explorer.calling import refuse
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.settings.tuned import tuned_store
 from explorer.errors import InputError
+from explorer.logs import logger
 from explorer.results import Candidate, KernelSearch, SearchResult
 from explorer.results.names import near_name
 from explorer.runtime.cache.tuned import TunedEntry, TunedStore
@@ -29,6 +30,8 @@ from explorer.tuning.journal import FOLDER, Journal
 from explorer.tuning.measuring import ROUNDS, Bench, Measurement
 from explorer.tuning.proposals import Proposal, Proposals
 from explorer.tuning.workloads import Workload, workloads_of
+
+LOG = logger(__name__)
 
 BATCH = 4
 """Candidates that are proposed, compiled and measured together."""
@@ -185,6 +188,10 @@ class KernelSearcher:
         self.journal.begin()
         with Bench(self.workload, self.seed, self.threads) as bench:
             chosen, why = self._search(bench, most, self._begin + seconds)
+        took = time.monotonic() - self._begin
+        LOG.info(
+            "%s: %d candidates in %.1f s, %s", self.workload.kernel, len(self.results), took, why
+        )
         return self._found(chosen, why)
 
     def _found(self, chosen: int, why: str) -> KernelSearch:

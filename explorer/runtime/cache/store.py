@@ -25,6 +25,7 @@ from pathlib import Path
 
 from explorer.errors import CacheWarning
 from explorer.files import UNFINISHED_PREFIX, write_whole
+from explorer.logs import logger
 from explorer.results import TIERS, ProgramLookup
 from explorer.results.displayed import Displayed
 from explorer.runtime.cache.entries import (
@@ -40,6 +41,8 @@ from explorer.runtime.cache.entries import (
 )
 from explorer.runtime.cache.files import Listed, listed, open_private, read_private
 from explorer.runtime.cache.keys import ProgramKey, changed_header
+
+LOG = logger(__name__)
 
 LIMIT_BYTES = 1 << 30
 """Of a folder; when a new program exceeds it, those that were not used for longest go."""
@@ -122,6 +125,8 @@ class ProgramCache(Displayed):
         return self._memory.get(digest)
 
     def note(self, key: ProgramKey, tier: str, seconds: float, reason: str = "") -> None:
+        why = f" ({reason})" if reason else ""
+        LOG.info("program %s from %s%s, %.2f s", key.name, tier, why, seconds)
         self.looked.append(
             ProgramLookup(
                 name=key.name,

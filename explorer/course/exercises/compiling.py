@@ -81,11 +81,11 @@ def least_fuel(c: Compilation, name: str) -> Judge:
     return judge
 
 
-def has_launches(count: int) -> Judge:
-    """A compilation of so many launches in which every pass is still there."""
+def has_launches(count: int, start: Compilation) -> Judge:
+    """A compilation of so many launches in which every pass of `start` is still there."""
 
     def judge(mine: Compilation) -> bool | str:
-        if mine.settings.disable:
+        if set(mine.settings.disable) - set(start.settings.disable):
             return "a whole pass is left out"
         launches = len(mine.program.launches)
         return launches == count or f"it has {launches} launches"

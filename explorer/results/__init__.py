@@ -66,78 +66,6 @@ if TYPE_CHECKING:
     from explorer.results.source import SourceLine, SourcePlace, SourceText
     from explorer.results.trace import TRACE_VERSION, ModelRecord, Trace
 
-__all__ = [
-    "TIERS",
-    "TRACE_VERSION",
-    "AccuracyReport",
-    "Argument",
-    "BlockedWeights",
-    "BufferLifetime",
-    "BufferPart",
-    "Candidate",
-    "SessionCall",
-    "ConstraintRecord",
-    "CostEstimate",
-    "CostliestLayer",
-    "CostTerm",
-    "Delta",
-    "Fault",
-    "Graph",
-    "GraphDiff",
-    "GraphEdge",
-    "GraphNode",
-    "KernelRecord",
-    "KernelSearch",
-    "Knob",
-    "KnobValue",
-    "Launch",
-    "LayerErrors",
-    "LoopPorts",
-    "MemoryPlan",
-    "ModelRecord",
-    "NearTie",
-    "NodeChange",
-    "ObservedTensor",
-    "OpenDimension",
-    "OperatorRecord",
-    "OutsideIndex",
-    "PassAccuracy",
-    "PassRecord",
-    "PhaseRecord",
-    "PlacedBuffer",
-    "PlanAttempt",
-    "Port",
-    "PortsRecord",
-    "ProfileRecord",
-    "Program",
-    "QuantizationErrors",
-    "QuantizationRecord",
-    "QuantizedTensor",
-    "RangeCandidate",
-    "ProgramLookup",
-    "RefusedPlacement",
-    "RewriteEvent",
-    "RuleRecord",
-    "Saturation",
-    "ScheduleCall",
-    "ScheduleStep",
-    "SessionProgram",
-    "SessionRecord",
-    "SearchResult",
-    "SourceLine",
-    "SourcePlace",
-    "SourceText",
-    "TensorDetail",
-    "TensorError",
-    "ThreadShare",
-    "TimedEvent",
-    "Trace",
-    "ValueHistogram",
-    "WeightRanges",
-    "WeightSlot",
-    "WorstElement",
-]
-
 _HOMES = {
     "accuracy": "AccuracyReport Fault NearTie PassAccuracy TensorDetail TensorError WorstElement",
     "constraints": "ConstraintRecord",
@@ -161,7 +89,7 @@ _HOMES = {
     "trace": "TRACE_VERSION ModelRecord Trace",
     "runs.tuning": "Candidate CostEstimate CostTerm KernelSearch SearchResult",
 }
-"""Names by the file that they are defined in."""
+"""Names by the file that they are defined in: those that type checkers see above."""
 
 
 def __getattr__(name: str) -> object:
@@ -173,4 +101,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted(name for names in _HOMES.values() for name in names.split())

@@ -69,7 +69,8 @@ class Started(Closing, Displayed):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs by name, computed on the device."""
-        require_arrays(inputs, (value.name for value in self.model.inputs), "started.run")
+        if type(inputs) is not dict:
+            require_arrays(inputs, (value.name for value in self.model.inputs), "started.run")
         return self.executable.run(inputs)
 
     def close(self) -> None:

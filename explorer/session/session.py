@@ -186,7 +186,8 @@ class Session(Closing, Displayed):
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Outputs by name. InputError for inputs that the model cannot have."""
         started = time.perf_counter()
-        require_arrays(inputs, self._names, "session.run")
+        if type(inputs) is not dict:
+            require_arrays(inputs, self._names, "session.run")
         form = self._form(inputs)
         with self._lock:
             known = None if self._pending else self._known.get(form)

@@ -1,17 +1,25 @@
 """The package of records: every name of it leads to its file."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import explorer.results as results
 
 
-def test_every_public_name_is_there():
-    assert [name for name in results.__all__ if not hasattr(results, name)] == []
+def test_every_name_leads_to_its_file_and_type_checkers_see_it():
     listed = [name for names in results._HOMES.values() for name in names.split()]
-    assert sorted(listed) == sorted(results.__all__)
+    assert [name for name in listed if not hasattr(results, name)] == []
+    tree = ast.parse(Path(results.__file__).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {f"{node.module}.{a.name}" for node in imports for a in node.names}
+    homes = results._HOMES.items()
+    assert seen >= {f"explorer.results.{home}.{n}" for home, names in homes for n in names.split()}
+    assert len(listed) == len(set(listed)) == len([n for n in seen if "results" in n])
+    assert dir(results) == sorted(listed)
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from explorer.reducing.trials import Report
     from explorer.results import SearchResult
     from explorer.results.model_comparison import ModelComparison
+    from explorer.results.pass_names import PassName
     from explorer.results.runs.sensitivity import MixedPrecision
     from explorer.runtime.cache import ProgramCache
     from explorer.runtime.devices import DeviceRecord
@@ -197,7 +198,7 @@ def compile(
     model: SourceModel | ModelPath | TorchModel,
     target: TargetName | str | Path | Target = "cpu",
     *,
-    disable: Sequence[str] = (),
+    disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, int | tuple[int, int]] | None = None,

@@ -64,6 +64,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.names import near_name
+from explorer.results.pass_names import PassName
 from explorer.results.runs.interleaved import InterleavedTiming
 from explorer.targets import Target, load_target
 from explorer.targets.names import TargetName
@@ -85,7 +86,7 @@ def compile_model(
     model: SourceModel,
     target: TargetName | str | Path | Target = "cpu",
     *,
-    disable: Sequence[str] = (),
+    disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
@@ -142,7 +143,7 @@ def settings_for(
     model: SourceModel,
     target: TargetName | str | Path | Target = "cpu",
     *,
-    disable: Sequence[str] = (),
+    disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
     fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
@@ -300,8 +301,8 @@ class Compilation(Compiled, Explorable):
         self,
         *,
         target: TargetChoice | None = None,
-        enable: Sequence[str] = (),
-        disable: Sequence[str] = (),
+        enable: Sequence[PassName | str] = (),
+        disable: Sequence[PassName | str] = (),
         order: Sequence[str] = (),
         pipeline: Sequence[Pass | str] | Keep | None = KEEP,
         decisions: Mapping[str, object] | None = None,
@@ -364,7 +365,7 @@ class Compilation(Compiled, Explorable):
     def insert(
         self,
         what: Insertable,
-        after: str,
+        after: PassName | str,
         *,
         name: str = "",
         label: str = "",
@@ -384,7 +385,7 @@ class Compilation(Compiled, Explorable):
     @named_arguments
     def continue_from(
         self,
-        result: PassResult | str,
+        result: PassResult | PassName | str,
         text: str,
         label: str = "",
         progress: Progress | None = None,

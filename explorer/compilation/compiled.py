@@ -75,6 +75,7 @@ from explorer.results import (
     SourceText,
 )
 from explorer.results.names import near_name
+from explorer.results.pass_names import PassName
 from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.devices import DeviceRecord
@@ -133,9 +134,12 @@ class Compiled:
         """Names of the passes in order."""
         return [p.name for p in self.passes]
 
-    def __getitem__(self, key: str | int) -> PassResult:
+    def __getitem__(self, key: PassName | str | int) -> PassResult:
         """A pass result by name or index."""
         return pass_of(self.passes, key)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.names
 
     def __iter__(self) -> Iterator[PassResult]:
         return iter(self.passes)

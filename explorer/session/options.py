@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from explorer.ir.rewriting.passes import Pass
     from explorer.memory.choosing import PlannerName
     from explorer.memory.planners import Planner
+    from explorer.results.pass_names import PassName
 
 
 class CompileOptions(TypedDict, total=False):
     """The options of `explorer.compile`, less those of the model and its sizes."""
 
-    disable: Sequence[str]
+    disable: Sequence[PassName | str]
     decisions: Mapping[str, object] | None
     fuel: int | None
     planner: Planner | PlannerName | str | None

@@ -15,6 +15,7 @@ from explorer.errors import InputError, UnknownNameError
 from explorer.results import KernelRecord, Knob
 from explorer.results.displayed import Displayed
 from explorer.results.names import near_name
+from explorer.results.pass_names import PassName
 
 
 class NamedPass(Protocol):
@@ -45,7 +46,7 @@ class Passes(list[P], Displayed):
     """The passes in order; by name, too."""
 
     @overload
-    def __getitem__(self, key: SupportsIndex | str) -> P: ...
+    def __getitem__(self, key: SupportsIndex | PassName | str) -> P: ...
     @overload
     def __getitem__(self, key: slice) -> list[P]: ...
     def __getitem__(self, key: SupportsIndex | str | slice) -> P | list[P]:
@@ -55,6 +56,9 @@ class Passes(list[P], Displayed):
 
     __str__ = Displayed.__str__
     __repr__ = Displayed.__repr__
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [result.name for result in self]
 
 
 class Kernels(dict[str, KernelRecord], Displayed):

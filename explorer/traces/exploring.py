@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from explorer.calling import named_arguments
 from explorer.results import Trace
 from explorer.results.displayed import Displayed
+from explorer.results.pass_names import PassName
 from explorer.traces.overlays import OverlayLike
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Explorable(Displayed, ABC):
     def view(
         self,
         name: ViewName,
-        pass_name: str | None = None,
+        pass_name: PassName | str | None = None,
         overlay: OverlayLike | None = None,
     ) -> Displayed:
         """One of the registered views, after a pass (the last one by default).

@@ -45,6 +45,7 @@ from explorer.results.deferring import Later, deferring
 from explorer.results.displayed import Displayed
 from explorer.results.encoding import from_json, to_json
 from explorer.results.graph import GRAPHS
+from explorer.results.pass_names import PassName
 from explorer.results.trace import SnapshotRecord
 from explorer.results.weights import PART, WeightsRecord
 from explorer.traces.collections import Kernels, Knobs, Passes, pass_of
@@ -165,8 +166,11 @@ class SavedCompilation(Explorable):
     def names(self) -> list[str]:
         return [p.name for p in self.passes]
 
-    def __getitem__(self, key: str | int) -> SavedPass:
+    def __getitem__(self, key: PassName | str | int) -> SavedPass:
         return pass_of(self.passes, key)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.names
 
     def __iter__(self) -> Iterator[SavedPass]:
         return iter(self.passes)

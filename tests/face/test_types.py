@@ -9,10 +9,13 @@ from typing import get_args
 import pytest
 
 import explorer
+from explorer import passes
+from explorer.ir.rewriting.passes import Pass
 from explorer.memory.choosing import PlannerName, default_planners
 from explorer.quantization.block_numbers import DTYPES, BlockType
 from explorer.quantization.methods import RANGES
 from explorer.quantization.quantize_weights import ROUNDINGS
+from explorer.results.pass_names import PassName
 from explorer.targets.names import TargetName
 from explorer.traces.exploring import ViewName
 from explorer.traces.tables import FRAMES, FrameKind
@@ -96,6 +99,19 @@ def test_nothing_else_is_an_error(errors):
 )
 def test_a_literal_type_has_the_names_that_are_known(names, known):
     assert sorted(get_args(names)) == sorted(known)
+
+
+def test_names_of_passes_are_completed():
+    compiled = explorer.compile(explorer.sample("digits_mlp"))
+    assert set(compiled.names) <= set(get_args(PassName))
+    assert compiled._ipython_key_completions_() == compiled.names
+    assert compiled.passes._ipython_key_completions_() == compiled.names
+    of_top = {kind.name for kind in vars(passes).values() if is_pass(kind)}
+    assert of_top <= set(get_args(PassName))
+
+
+def is_pass(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Pass) and hasattr(kind, "name")
 
 
 def test_the_types_are_in_the_package():

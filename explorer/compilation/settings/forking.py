@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from explorer.calling import refuse
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion, Order
@@ -58,7 +59,7 @@ BLOCKED = f"{AssignLayouts.name}/blocked"
 TargetChoice = str | Path | Target | Mapping[str, object]
 """A name, a file, a target, or fields of the present one by dotted path with other values."""
 
-LayoutChoice = str | int | None
+LayoutChoice = Literal["plain", "vector"] | str | int | None
 """`plain`, `vector` (what the target asks for), or channels per block."""
 
 Layouts = LayoutChoice | Mapping[str, LayoutChoice]

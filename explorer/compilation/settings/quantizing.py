@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from explorer.errors import InputError
 from explorer.importers import SourceModel
@@ -19,7 +20,8 @@ DIGITS = 16
 """Of a model's digest in a table."""
 
 TableChoice = ThresholdTable | str | Path | None
-ModesChoice = Mapping[str, str] | MixedPrecision | str | Path | None
+ModeName = Literal["INT8", "INT16", "F32"]
+ModesChoice = Mapping[str, ModeName] | Mapping[str, str] | MixedPrecision | str | Path | None
 
 
 def chosen_table(

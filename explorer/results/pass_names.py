@@ -1,0 +1,58 @@
+"""Names of the passes of this package, as a type with which editors complete them.
+
+A pass of a person's own has another name, so that parameters take texts, too.
+"""
+
+from typing import Literal
+
+PassName = Literal[
+    "import",
+    "bind-dimensions",
+    "keep-range",
+    "infer-shapes",
+    "fold-constants",
+    "remove-no-ops",
+    "simplify-arithmetic",
+    "simplify-movement",
+    "eliminate-common-subexpressions",
+    "recognize-normalization",
+    "recognize-activations",
+    "recognize-attention",
+    "compute-in-integers",
+    "split-attention",
+    "push-transposes",
+    "fold-batch-norm",
+    "narrow-transposes",
+    "fuse-bias",
+    "fuse-residual",
+    "fuse-activation",
+    "fuse-quantization",
+    "legalize",
+    "eliminate-dead-code",
+    "quantize-tensors",
+    "quantize-weights",
+    "compute-without-floats",
+    "convolutions-of-one-window",
+    "equalize-layers",
+    "smooth-activations",
+    "round-weights",
+    "correct-bias",
+    "round-scales",
+    "place-on-device",
+    "assign-layouts",
+    "gather-pixels",
+    "join-in-place",
+    "lower-to-kernels",
+    "lower-to-loops",
+    "schedule-loops",
+    "write-in-place",
+    "plan-memory",
+    "reshape-floats",
+    "stack-matrices",
+    "widen-floats",
+    "tile-layers",
+    "lay-out-constants",
+    "assign-addresses",
+    "emit-instructions",
+]
+"""In the order of the pipelines: import, top level, quantization, placement, kernels, NPUs."""

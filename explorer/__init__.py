@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from explorer.compilation import Compilation, Inspection, SavedCompilation
     from explorer.compilation.settings.quantizing import ModesChoice, TableChoice
-    from explorer.compilation.settings.settings import Progress
+    from explorer.compilation.settings.settings import Progress as OnProgress
     from explorer.errors import ExplorerError as ExplorerError
     from explorer.exporters.onnx import IntegerForm, WeightType
     from explorer.files import ModelPath
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from explorer.ir.rewriting.passes import Pass
     from explorer.memory.choosing import PlannerName
     from explorer.memory.planners import Planner
+    from explorer.progress import Progress as Progress
     from explorer.quantization.block_numbers import BlockType
     from explorer.quantization.corrections.record import CorrectionName
     from explorer.quantization.table import ThresholdTable
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ExplorerError",
+    "Progress",
     "Session",
     "calibrate",
     "compare_models",
@@ -215,7 +217,7 @@ def compile(
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Compilation:
     """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
 
@@ -262,7 +264,7 @@ def convert(
     dimensions: Mapping[str, int] | None = None,
     weights: WeightType = "uint8",
     integers: IntegerForm = "pairs",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> ModelProto:
     """A model of any format as ONNX, opset 21, written where there is a path.
 
@@ -294,7 +296,7 @@ def calibrate(
     method: Method = "best",
     corrections: str | Sequence[CorrectionName] | None = None,
     dimensions: Mapping[str, int] | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     arithmetic: Arithmetic = "float",
     weights: BlockType | Literal[""] = "",
     block: int = 32,
@@ -351,7 +353,7 @@ def mixed(
     dimensions: Mapping[str, int] | None = None,
     jobs: int | None = None,
     backend: str | None = "threading",
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     chosen: Chosen | None = None,
 ) -> MixedPrecision:
     """Which tensors of a table are better INT16 or F32: how sensitive outputs are to each, and the
@@ -382,7 +384,7 @@ def tune(
     threads: int = 1,
     keep: bool = True,
     resume: bool = True,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     told: Told | None = None,
 ) -> SearchResult:
     """Searches faster schedules for a compilation's kernels, by measuring; keeps what it finds.
@@ -552,6 +554,10 @@ def __getattr__(name: str) -> object:
         from explorer.errors import ExplorerError
 
         return ExplorerError
+    if name == "Progress":
+        from explorer.progress import Progress
+
+        return Progress
     if name == "Session":
         from explorer.session import Session
 

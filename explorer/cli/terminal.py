@@ -10,11 +10,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from explorer.errors import (
     BuildError,
@@ -25,24 +22,14 @@ from explorer.errors import (
     UnsupportedError,
     grouped,
 )
+from explorer.progress import Progress as Progress
 from explorer.results.encoding import to_json
+from explorer.results.names import printable
 
 WIDTH = 100
 STANDARD_OUTPUT = "standard output"
-TIMED_SECONDS = 2.0
-"""Progress that takes longer says how long."""
 LOG_LINES = 20
 """The last lines of what a compiler or driver said."""
-_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories that a terminal acts upon, or shows as nothing at all."""
-
-
-def printable(text: object) -> str:
-    """Text on one line; control and other invisible characters as `\\x1b` or `\\u202e`."""
-    return "".join(
-        c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _INVISIBLE else c
-        for c in str(text)
-    )
 
 
 def terminal_width() -> int:
@@ -106,63 +93,3 @@ def _way_out(error: ExplorerError) -> str:
     if isinstance(error, BuildError | DeviceError):
         return "explorer devices"
     return "explorer --help"
-
-
-def spent_and_left(seconds: float, done: int, total: int) -> str:
-    """`  0:12, 0:40 left`; nothing for what has just begun, no rest where nothing is done yet, or
-    where the total is only the next one."""
-    if seconds < TIMED_SECONDS:
-        return ""
-    left = f", {clock(seconds / done * (total - done))} left" if 0 < done < total - 1 else ""
-    return f"  {clock(seconds)}{left}"
-
-
-def clock(seconds: float) -> str:
-    """`1:02:03`, or `2:03` below an hour."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-class Progress:
-    """One line on a terminal's stderr that says what is being done.
-
-    with Progress("compiling") as progress:
-        explorer.compile(model, progress=progress)   # compiling 3/20 fuse-bias  0:12, 0:40 left
-
-    Times follow what takes longer than `TIMED_SECONDS`. Where stderr is no terminal, there is a
-    line of its own every `every_seconds`.
-    """
-
-    def __init__(self, activity: str, every_seconds: float = 5.0):
-        self.activity = activity
-        self.is_shown = sys.stderr.isatty()
-        self.every_seconds = every_seconds
-        self._begin = self._told = time.monotonic()
-        self._last = -1
-
-    def __call__(self, name: str, number: int, total: int) -> None:
-        now = time.monotonic()
-        if number < self._last:  # the next of several rounds
-            self._begin = now
-        self._last = number
-        text = f"{self.activity} {number + 1}/{total} {printable(name)}"
-        text += spent_and_left(now - self._begin, number, total)
-        if self.is_shown:
-            # \x1b[K clears what the line before left behind.
-            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
-        elif now - self._told >= self.every_seconds:
-            self._told = now
-            print(text, file=sys.stderr, flush=True)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self.is_shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -8,12 +8,15 @@ suggestion("arhc", fields)            " (did you mean 'arch'?)", to be put behin
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 MAX_LISTED = 24
 """Names that a message lists where none is near."""
 _WORD = re.compile(r"[^0-9a-z]+")
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Unicode categories that a terminal acts upon, or shows as nothing at all."""
 SIMILAR = 0.6
 """The ratio from which on names are similar; `difflib`'s own."""
 
@@ -49,3 +52,11 @@ def listed(names: Sequence[str]) -> str:
     """The names one behind the other, `and others` where there are many; `none` of nothing."""
     text = ", ".join(names[:MAX_LISTED]) or "none"
     return text + " and others" * (len(names) > MAX_LISTED)
+
+
+def printable(text: object) -> str:
+    """Text on one line; control and other invisible characters as `\\x1b` or `\\u202e`."""
+    return "".join(
+        c.encode("unicode_escape").decode("ascii") if unicodedata.category(c) in _INVISIBLE else c
+        for c in str(text)
+    )

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 import explorer as ex
-from explorer.cli import terminal
-from explorer.cli.terminal import Progress, clock, spent_and_left
+from explorer import progress as module
 from explorer.errors import InputError
 from explorer.logs import configure, logger
+from explorer.progress import Progress, clock, is_notebook, spent_and_left
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_times_follow_what_takes_long():
 
 def test_without_a_terminal_a_line_comes_every_few_seconds(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     with Progress("tuning") as progress:
         for number in range(12):
             now[0] = float(number)
@@ -90,7 +90,7 @@ def test_without_a_terminal_a_line_comes_every_few_seconds(monkeypatch, capsys):
 
 def test_a_second_round_begins_its_own_time(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     with Progress("timing", every_seconds=0) as progress:
         for moment, number in ((0.0, 0), (8.0, 4), (10.0, 0), (13.0, 3)):
             now[0] = moment
@@ -98,3 +98,22 @@ def test_a_second_round_begins_its_own_time(monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].endswith("0:08, 0:10 left") and lines[2] == "timing 1/9 a"
     assert lines[3].endswith("0:03, 0:06 left")
+
+
+def test_a_line_is_written_over_where_that_is_possible(monkeypatch, capsys):
+    monkeypatch.setattr(module, "is_notebook", lambda: True)
+    with ex.Progress("compiling") as progress:
+        progress("a-long-name", 0, 2)
+        progress("b", 1, 2)
+    first, second, last = capsys.readouterr().err.removeprefix("\r").split("\r")[:3]
+    assert first == "compiling 1/2 a-long-name"
+    assert second == "compiling 2/2 b" + " " * 10 and set(last) == {" "}
+    assert not is_notebook()
+
+
+def test_progress_of_python_calls_names_every_pass(capsys):
+    seen: list[str] = []
+    compiled = ex.compile(
+        ex.sample("digits_mlp"), progress=lambda name, number, total: seen.append(name)
+    )
+    assert seen == compiled.names[1:]

@@ -95,11 +95,15 @@ def _record(folder: Path, compilation: Compilation, builds: bool) -> PackageReco
 
     from explorer.packaging.inspecting import inspect_package
     from explorer.packaging.toolchains import build_package
+    from explorer.targets import load_target
 
     record = inspect_package(folder, builds=False)
     if not builds:
         return record
-    return replace(record, build=build_package(folder, record.name, compilation.target))
+    companion = compilation.companion  # an NPU's functions in C are its companion's
+    target = (companion or compilation).target
+    target = target if "c" in target.languages else load_target("cpu")
+    return replace(record, build=build_package(folder, record.name, target))
 
 
 def described(record: PackageRecord, folder: Path) -> dict[str, Any]:

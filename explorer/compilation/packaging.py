@@ -8,31 +8,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.func import FuncOp
 
 from explorer.accuracy.oracle import reference
 from explorer.compilation.compiled import Compiled
+from explorer.compilation.packaged_parts import PackageBuilder, npu_files
 from explorer.errors import ExplorerError, InputError, UnsupportedError
 from explorer.importers import SourceModel
 from explorer.ir.evaluation import entry_function
-from explorer.ir.functions.calls import only_device_function
-from explorer.ir.structure import operations
+from explorer.ir.structure import HOST, operations
 from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import QuantizedType, element_type_of
-from explorer.kernels.printing.c import CLanguage, print_c
-from explorer.kernels.printing.printer import PrintedKernel
-from explorer.kernels.program.build import KernelText, ProgramText, build_program
-from explorer.memory.planning import value_offsets
 from explorer.packaging.names import package_name
 from explorer.packaging.source import STORAGES, PackagePort, PackageSource, Storage, Vector
-from explorer.results import Launch, Port, SourceText
+from explorer.results import Port
 from explorer.results.names import near_name
+from explorer.runtime.parts import PartsProgram
+from explorer.targets import Target, load_target
 
 MAX_VECTORS = 2
 MAX_VECTOR_BYTES = 1 << 16
@@ -57,58 +53,30 @@ def package_source(
     storage: Storage = "file" if weights == "file" else "array"
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
-    function = only_device_function(compiled.final.program)
-    language = CLanguage(marks_unused=True, has_own_math=compiled.target.vector_floats == 1)
-    printed: list[PrintedKernel] = []
-    names: dict[str, str] = {}
-
-    def make_text(
-        kernels: Mapping[str, FuncOp], launches: Sequence[Launch], size_offset: int | None
-    ) -> ProgramText:
-        names.update({name: f"k{i}" if strip else name for i, name in enumerate(kernels)})
-        printed.extend(print_c(k, names[name], language) for name, k in kernels.items())
-        texts = [KernelText(p.source, p.phases) for p in printed]
-        return ProgramText(SourceText("c", (), ()), dict(zip(kernels, texts, strict=True)))
-
-    plan = compiled.plans[function.sym_name.data]
-    built = build_program(
-        compiled.final,
-        value_offsets(plan),
-        plan.peak_bytes,
-        compiled.target.name,
-        make_text,
-        *compiled.port_names,
-        function=function,
-    )
-    program = replace(
-        built.program,
-        launches=tuple(replace(n, kernel=names[n.kernel]) for n in built.program.launches),
-    )
-    records = {
-        names[record.name]: replace(
-            record,
-            name=names[record.name],
-            phases=own.phases,
-            calls=compiled.kernels[record.name].calls,
+    if strip and compiled.backend.name != "c":
+        raise InputError(
+            f"the files of {compiled.target.name} have names of the model",
+            hint="leave --strip out (strip=False)",
         )
-        for record, own in zip(built.program.kernels, printed, strict=True)
-    }
+    builder = PackageBuilder(compiled, strip)
+    built = builder.build()
+    parts = builder.parts(built.program)
     vectors = _vectors(compiled)
     inputs, outputs = _quantizations(compiled)
     return PackageSource(
         name=own_name,
         model=compiled.model.name,
         model_digest=_digest(compiled.model),
-        target=compiled.target,
-        program=program,
+        device=compiled.target.name,
+        target=_c_target(builder.c_compiled.target),
+        program=built.program,
         weights=built.weights,
-        weight_types={
-            slot.name: compiled.final.weights.form(slot.name).dtype
-            for slot in built.program.weights
-        },
-        kernels=tuple(printed),
-        records=records,
-        plan=plan,
+        weight_types=builder.types,
+        kernels=tuple(builder.printed.values()),
+        records=builder.records,
+        plan=builder.plan(built.program),
+        parts=parts,
+        npu_files=npu_files(compiled, parts),
         inputs=_ports(built.program.inputs, inputs),
         outputs=_ports(built.program.outputs, outputs),
         vectors=vectors,
@@ -119,20 +87,29 @@ def package_source(
     )
 
 
+def _c_target(target: Target) -> Target:
+    """The target of the functions in C; this processor's where an NPU runs all of the model."""
+    return target if "c" in target.languages else load_target("cpu")
+
+
 def _require_c(compiled: Compiled) -> None:
-    """The program has to be one table of C functions."""
-    if compiled.backend.name != "c":
+    """Every part has to be C, or instructions of an NPU."""
+    if compiled.backend.name != "c" and not compiled.target.queues:
         raise InputError(
             f"a package is C, and the target {compiled.target.name} is not programmed in C",
             hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
         )
-    found = compiled.host_operations
+    found = [
+        (operation, reason)
+        for operation, device, reason in compiled.placed_elsewhere
+        if device == HOST
+    ]
     if found:
         named = "; ".join(f"{operation}: {reason}" for operation, reason in found[:3])
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise UnsupportedError(
             f"a package has no host that runs what has no form in C: {named}{more}",
-            node=next(iter(found))[0],
+            node=found[0][0],
             hint="docs/host-parts.md says which operations the host runs",
         )
 
@@ -204,16 +181,36 @@ def _vectors(compiled: Compiled) -> tuple[Vector, ...]:
     vectors: list[Vector] = []
     size = 0
     for seed in range(MAX_VECTORS):
-        given = compiled.example_inputs(seed)
-        computed = compiled.executable.run(given)
-        program = compiled.program
-        inputs = tuple(np.asarray(given[port.name]) for port in program.inputs)
-        outputs = tuple(np.asarray(computed[port.name]) for port in program.outputs)
-        size += sum(array.nbytes for array in (*inputs, *outputs))
+        vector = _vector(compiled, compiled.example_inputs(seed))
+        arrays = [*vector.inputs, *vector.outputs]
+        arrays += [a for group in (*vector.npu_inputs, *vector.npu_outputs) for a in group]
+        size += sum(array.nbytes for array in arrays)
         if vectors and size > MAX_VECTOR_BYTES:
             break
-        vectors.append(Vector(inputs, outputs))
+        vectors.append(vector)
     return tuple(vectors)
+
+
+def _vector(compiled: Compiled, given: Mapping[str, np.ndarray]) -> Vector:
+    """One run; of a program with an NPU's parts also what goes into them and comes out."""
+    executable, program = compiled.executable, compiled.program
+    npu: tuple[tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]], ...] = ()
+    if isinstance(executable, PartsProgram):
+        steps = executable.run_by_part(given)
+        computed = steps.outputs
+        devices = {part.function: part.device for part in program.parts}
+        npu = tuple(
+            (step.inputs, step.outputs)
+            for step in steps.parts
+            if devices[step.function] == compiled.target.name
+        )
+    else:
+        computed = executable.run(given)
+    inputs = tuple(np.asarray(given[port.name]) for port in program.inputs)
+    outputs = tuple(np.asarray(computed[port.name]) for port in program.outputs)
+    if compiled.target.queues and not npu:
+        npu = ((inputs, outputs),)
+    return Vector(inputs, outputs, tuple(i for i, _ in npu), tuple(o for _, o in npu))
 
 
 def _accuracy(compiled: Compiled, vectors: Sequence[Vector], strip: bool) -> dict[str, Any]:

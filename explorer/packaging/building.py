@@ -71,7 +71,7 @@ def readme_text(source: PackageSource) -> str:
     return _filled(
         source,
         template("README.md"),
-        title=f"{own} on {source.target.name}",
+        title=f"{own} on {source.device}",
         arena_bytes=f"{source.program.arena_bytes:,}",
         weights_bytes=f"{source.program.weights_bytes:,}",
         alignment=str(source.alignment_bytes),

@@ -6,13 +6,15 @@ no header of an operating system. All names that a linker sees begin with the pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from explorer.kernels.printing.identifiers import comment_text
+from explorer.kernels.printing.identifiers import comment_text, identifier
 from explorer.packaging.kernels import PARAMETERS, runner_name, without_comments
-from explorer.packaging.source import PackagePort, PackageSource
+from explorer.packaging.source import NpuPart, PackagePort, PackageSource
 from explorer.packaging.text import comment_block, string_literal
+from explorer.results import Port
 
 TYPES = (
     "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
@@ -58,9 +60,10 @@ def _values(source: PackageSource) -> dict[str, str]:
     is_file = source.storage == "file"
     init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
     init += ["const void *weights", "size_t weights_bytes"] if is_file else []
+    init += ["@name@_npu run_npu", "void *user"] if source.npu_parts else []
     run = ["const struct @name@ *model", *(["int64_t size"] if size else [])]
     known = {
-        "title": comment_text(f"{source.name}: the model {source.model} for {source.target.name}"),
+        "title": comment_text(f"{source.name}: the model {source.model} for {source.device}"),
         "version": string_literal(source.version),
         "arena_bytes": str(program.arena_bytes),
         "alignment": str(source.alignment_bytes),
@@ -80,11 +83,9 @@ def _values(source: PackageSource) -> dict[str, str]:
         "run_parameters": ", ".join(run),
         "run_note": "",
         "weights_include": "" if is_file else '#include "@name@_weights.h"',
-        "parameters": PARAMETERS,
-        "launch_count": str(len(program.launches)),
-        "offsets": "\n".join(_offset_lines(source)),
-        "arena_map": "\n".join(_arena_map(source)),
-        "launches": "\n".join(_launch_lines(source)),
+        "table": _table(source),
+        "calls": "\n".join(_calls(source)),
+        **_npu_values(source),
         "inputs": "\n".join(_port_lines(source, source.inputs, "in")),
         "outputs": "\n".join(_port_lines(source, source.outputs, "out")),
         "weights_check": _weights_check(source),
@@ -106,6 +107,78 @@ def _values(source: PackageSource) -> dict[str, str]:
         )
     names = {"name": source.name, "NAME": source.macro}
     return {**{key: fill(text, names) for key, text in known.items()}, **names}
+
+
+def _table(source: PackageSource) -> str:
+    """The launches and what runs them; empty where an NPU runs all of the model."""
+    if not source.program.launches and source.npu_parts:
+        return ""
+    values = {
+        "parameters": PARAMETERS,
+        "launch_count": str(len(source.program.launches)),
+        "offsets": "\n".join(_offset_lines(source)),
+        "arena_map": "\n".join(_arena_map(source)),
+        "launches": "\n".join(_launch_lines(source)),
+    }
+    return fill(template("table.c"), values).rstrip() + "\n"
+
+
+def _calls(source: PackageSource) -> list[str]:
+    """What a run does, part by part."""
+    if not source.npu_parts:
+        return ["    run_launches(model, 0, LAUNCHES);"]
+    lines: list[str] = []
+    for part in source.parts:
+        for copy in part.copies:
+            lines += [f"    // {comment_text(copy.value)}"]
+            lines += _copy(copy.destination_bytes, copy.source_bytes, copy.size_bytes)
+        device = part.npu.device if part.npu else source.target.name
+        lines.append(f"    // {comment_text(f'{part.function} on {device}')}")
+        if part.npu is not None:
+            lines += _npu_call(part.function, part.npu)
+        elif part.launches[0] < part.launches[1]:
+            lines.append(f"    run_launches(model, {part.launches[0]}, {part.launches[1]});")
+    return lines
+
+
+def _copy(to: int, source: int, size: int) -> list[str]:
+    return [
+        f"    for (uint32_t i = 0; i < {size}u; i++)",
+        f"        model->arena[{to}u + i] = model->arena[{source}u + i];",
+    ]
+
+
+def _npu_call(function: str, npu: NpuPart) -> list[str]:
+    def pointers(ports: Sequence[Port]) -> str:
+        return ", ".join([*(f"model->arena + {p.offset_bytes}u" for p in ports), "NULL"])
+
+    return [
+        "    {",
+        f"        const void *const inputs[] = {{{pointers(npu.inputs)}}};",
+        f"        void *const outputs[] = {{{pointers(npu.outputs)}}};",
+        f"        if (model->run_npu(model->user, {part_macro(function)}, inputs, outputs) != 0)",
+        "            return @NAME@_NPU_FAILED;",
+        "    }",
+    ]
+
+
+def part_macro(function: str) -> str:
+    """The enumerator of a part that an NPU runs."""
+    return f"@NAME@_PART_{identifier(function).upper()}"
+
+
+def _npu_values(source: PackageSource) -> dict[str, str]:
+    """What the interface has where an NPU runs parts."""
+    if not source.npu_parts:
+        return {"npu_types": "", "npu_fields": "", "npu_assignments": ""}
+    names = ",\n".join(f"    {part_macro(p.function)} = {n.number}" for p, n in source.npu_parts)
+    values = {"device": source.device, "part_names": names}
+    return {
+        "npu_types": fill(template("npu_types.h"), values),
+        "npu_fields": "    @name@_npu run_npu;\n    void *user;",
+        "npu_assignments": "    model->run_npu = run_npu;\n    model->user = user;\n"
+        "    if (run_npu == NULL)\n        return @NAME@_NPU_FAILED;",
+    }
 
 
 def _weights_macros(source: PackageSource) -> str:

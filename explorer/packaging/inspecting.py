@@ -29,7 +29,7 @@ def inspect_package(folder: Path, builds: bool = True, runs: bool = False) -> Pa
     with reading_file(folder / MANIFEST, "manifest", hint=HINT, kind=InputError):
         files = _files(table["files"])
         changed = tuple(text for file in files if (text := _change_of(folder, file)))
-        target = _known_target(str(table["target"]))
+        target = _known_target(str(table["c_target"]))
         name = str(table["name"])
         build = _build(folder, name, target, changed, builds, runs)
         return PackageRecord(

@@ -29,7 +29,8 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
         "name": source.name,
         "model": None if source.is_stripped else source.model,
         "model_sha256": source.model_digest,
-        "target": source.target.name,
+        "target": source.device,
+        "c_target": source.target.name,
         "target_fields": write_record(source.target),
         "options": {
             "optimize": source.target.optimize,
@@ -44,6 +45,14 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
         "inputs": [_port(p, f"in{i}", source) for i, p in enumerate(source.inputs)],
         "outputs": [_port(p, f"out{i}", source) for i, p in enumerate(source.outputs)],
         "memory": _memory(source),
+        "parts": [
+            {
+                "function": part.function,
+                "device": part.npu.device if part.npu else source.target.name,
+                "launches": list(part.launches),
+            }
+            for part in source.parts
+        ],
         "layers": _layers(source),
         "vectors": len(source.vectors),
         "accuracy": source.accuracy,

@@ -28,7 +28,7 @@ static union {
 """
 
 INIT = """\
-    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES) != @NAME@_OK) {
+    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES@npu_arguments@) != @NAME@_OK) {
         printf("the model cannot be initialized\\n");
         return 1;
     }"""
@@ -41,7 +41,8 @@ INIT_FILE = """\
         return 1;
     }
     fclose(file);
-    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES, weights.bytes, sizeof weights.bytes)
+    const size_t size = sizeof weights.bytes;
+    if (@name@_init(&model, arena, @NAME@_ARENA_BYTES, weights.bytes, size@npu_arguments@)
         != @NAME@_OK) {
         printf("the model cannot be initialized\\n");
         return 1;
@@ -55,23 +56,25 @@ def selftest_text(source: PackageSource) -> str:
     for number, vector in enumerate(source.vectors):
         inputs.append(_rows(source, arrays, vector.inputs, f"in{number}"))
         expected.append(_rows(source, arrays, vector.outputs, f"out{number}"))
+    npu = _recorded_npu(source, arrays)
     return _finish(
         source,
         template("selftest.c"),
         {
+            "npu": npu,
             "vectors": str(len(source.vectors)),
             "tolerance": repr(TOLERANCE),
             "arrays": "\n".join(arrays),
             "inputs": "\n".join(inputs),
             "expected": "\n".join(expected),
-            "file_headers": "",
             "checksum": f"0x{zlib.crc32(source.weights.tobytes()):08X}",
         },
     )
 
 
 def example_text(source: PackageSource) -> str:
-    return _finish(source, template("example.c"), {})
+    npu = template("npu_example.c") if source.npu_parts else ""
+    return _finish(source, template("example.c"), {"npu": npu})
 
 
 def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
@@ -84,9 +87,39 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
         "size": f", {source.macro}_MAX_SIZE" if size is not None else "",
     }
     names = {"name": source.name, "NAME": source.macro}
-    filled = {key: fill(text, names) if key[0] in "wi" else text for key, text in values.items()}
+    npu_arguments = ", run_npu, &vector" if "vectors" in own else ", run_npu, NULL"
+    names["npu_arguments"] = npu_arguments if source.npu_parts else ""
+    filled = {key: fill(text, names) if key[0] in "win" else text for key, text in values.items()}
     lines = fill(template, {**filled, **names}).split("\n")
     return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
+
+
+def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
+    """A `run_npu` that returns what was recorded; empty where no NPU runs a part."""
+    if not source.npu_parts:
+        return ""
+    rows: dict[str, list[str]] = {"npu_inputs": [], "npu_outputs": []}
+    sizes: list[str] = []
+    for number, vector in enumerate(source.vectors):
+        for part, (given, made) in enumerate(
+            zip(vector.npu_inputs, vector.npu_outputs, strict=True)
+        ):
+            rows["npu_inputs"].append(_rows(source, arrays, given, f"npu_in{number}_{part}"))
+            rows["npu_outputs"].append(_rows(source, arrays, made, f"npu_out{number}_{part}"))
+    for _, npu in source.npu_parts:
+        for ports in (npu.inputs, npu.outputs):
+            sizes.append(f"    {{{', '.join([*(f'{p.size_bytes}u' for p in ports), '0'])}}},")
+    most = max(len(ports) for _, n in source.npu_parts for ports in (n.inputs, n.outputs))
+    return fill(
+        template("npu_selftest.c"),
+        {
+            "parts": str(len(source.npu_parts)),
+            "ports": str(most + 1),
+            "sizes": "\n".join(sizes),
+            "npu_inputs": "\n".join(rows["npu_inputs"]),
+            "npu_outputs": "\n".join(rows["npu_outputs"]),
+        },
+    )
 
 
 def _rows(

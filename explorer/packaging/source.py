@@ -29,11 +29,45 @@ class PackagePort:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """A value on its way to another part, by its places in the arena."""
+
+    value: str
+    source_bytes: int
+    destination_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class NpuPart:
+    """What the user's `run_npu` is called for, with places in the arena."""
+
+    number: int
+    device: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackagePart:
+    """A function of the program: launches [first, end) of the table, or an NPU's."""
+
+    function: str
+    launches: tuple[int, int]
+    copies: tuple[Copy, ...] = ()
+    """Before it runs."""
+    npu: NpuPart | None = None
+
+
+@dataclass(frozen=True)
 class Vector:
     """Inputs of one run and the outputs that the just-in-time program computed, in port order."""
 
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
+    npu_inputs: tuple[tuple[np.ndarray, ...], ...] = ()
+    """Of every part that an NPU runs, by its number."""
+    npu_outputs: tuple[tuple[np.ndarray, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +79,10 @@ class PackageSource:
     model: str
     model_digest: str | None
     """SHA-256 of the model's file; None for a model that was made in memory."""
+    device: str
+    """The name of the target that the model was compiled for."""
     target: Target
+    """Of the functions in C: that target, or an NPU's companion."""
     program: Program
     weights: np.ndarray
     """The block of bytes."""
@@ -55,6 +92,9 @@ class PackageSource:
     records: Mapping[str, KernelRecord]
     """By the kernel's name."""
     plan: MemoryPlan
+    parts: tuple[PackagePart, ...]
+    npu_files: Mapping[str, bytes]
+    """By their paths in the package."""
     inputs: tuple[PackagePort, ...]
     outputs: tuple[PackagePort, ...]
     vectors: tuple[Vector, ...]
@@ -64,6 +104,11 @@ class PackageSource:
     """Of the vectors' outputs against the source model, or why no reference computed them."""
     storage: Storage = "array"
     is_stripped: bool = False
+
+    @property
+    def npu_parts(self) -> list[tuple[PackagePart, NpuPart]]:
+        """Those that the user's `run_npu` runs, in order."""
+        return [(part, part.npu) for part in self.parts if part.npu is not None]
 
     @property
     def is_small(self) -> bool:

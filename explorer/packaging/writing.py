@@ -51,6 +51,7 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
     if source.storage == "array":
         texts[f"src/{name}_weights.h"] = weights_text(source)
     files = {path: text.encode("ascii") for path, text in texts.items()}
+    files |= source.npu_files
     if source.storage == "file":
         files[f"{name}.weights"] = weights_file(source)
     files[MANIFEST] = manifest_text(source, files).encode("ascii")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -60,6 +60,23 @@ def open_parts(
     return PartsProgram(built.program, opened)
 
 
+@dataclass(frozen=True)
+class PartRun:
+    """What went into a part, and what came out of it."""
+
+    function: str
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class RunByPart:
+    outputs: Arrays
+    """The program's, by name."""
+    parts: tuple[PartRun, ...]
+    """In the order in which they ran."""
+
+
 class PartsProgram(Closing):
     """An `Executable` of a program with parts; it closes those that it is made of."""
 
@@ -76,6 +93,19 @@ class PartsProgram(Closing):
                 found = self.executables[part.function].run(self._given(part, values))
                 self._take(part, found, values)
             return self._outputs(values)
+
+    def run_by_part(self, inputs: Mapping[str, np.ndarray]) -> RunByPart:
+        """The same with the inputs and outputs of every part, in the order of its ports."""
+        with self._lock:
+            values = self._checked(inputs)
+            steps: list[PartRun] = []
+            for part in self.program.parts:
+                found = self.executables[part.function].run(self._given(part, values))
+                self._take(part, found, values)
+                given = tuple(values[name] for name in part.inputs)
+                made = tuple(values[name] for name in part.outputs)
+                steps.append(PartRun(part.function, given, made))
+            return RunByPart(self._outputs(values), tuple(steps))
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None

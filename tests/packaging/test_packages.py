@@ -336,8 +336,9 @@ def test_what_only_the_host_runs_is_named(tmp_path):
     assert not (tmp_path / "package").exists()
 
 
-def test_a_target_without_c_is_refused(tmp_path):
-    c = explorer.compile(MODELS / "roundings_int8.tflite", target="vta-16")
+@pytest.mark.opencl
+def test_a_target_without_c_is_refused(tmp_path, opencl_device):
+    c = explorer.compile(MODELS / "digits_mlp.onnx", target="opencl")
     with pytest.raises(InputError, match="not programmed in C"):
         c.package(tmp_path / "package")
 

@@ -203,7 +203,7 @@ def sum_of(
     shifted = [
         _shifted(program, arena, weights)
         for program, arena, weights in zip(
-            programs, _arena_bases(parts), weight_bases(parts), strict=True
+            programs, arena_bases(parts), weight_bases(parts), strict=True
         )
     ]
     made: dict[str, Port] = {}
@@ -279,7 +279,8 @@ def _shifted(program: Program, arena: int, weights: int) -> Program:
     )
 
 
-def _arena_bases(parts: Sequence[ProgramPart]) -> list[int]:
+def arena_bases(parts: Sequence[ProgramPart]) -> list[int]:
+    """Where the arena of every part begins in that of the whole."""
     return _bases([p.program.arena_bytes for p in parts if p.program is not None])
 
 

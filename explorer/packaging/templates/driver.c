@@ -2,25 +2,7 @@
 #include "@name@.h"
 #include "@name@_kernels.h"
 @weights_include@
-#define LAUNCHES @launch_count@
-
-struct launch {
-    void (*run)(@parameters@);
-    const uint32_t *offsets;
-};
-
-// Where the arguments of every launch lie, in bytes from the arena or the weights.
-static const uint32_t offsets[] = {
-@offsets@
-    0
-};
-
-@arena_map@
-static const struct launch launches[LAUNCHES + 1] = {
-@launches@
-    {0, offsets}
-};
-
+@table@
 const struct @name@_tensor @name@_inputs[@NAME@_INPUTS@one_input@] = {
 @inputs@
 };
@@ -47,6 +29,7 @@ int @name@_init(@init_parameters@)
         return @NAME@_NO_ARENA;
     model->arena = NULL;
     model->weights = NULL;
+@npu_assignments@
     if (arena == NULL)
         return @NAME@_NO_ARENA;
     if (arena_bytes < @NAME@_ARENA_BYTES)
@@ -77,11 +60,6 @@ int @name@_run(@run_parameters@)
     if (model == NULL || model->arena == NULL)
         return @NAME@_NOT_INITIALIZED;
 @size_check@
-    for (int number = 0; number < LAUNCHES; number++) {
-        // Volatile: compilers that know which function it is may move its loads and stores past
-        // those of a kernel that has the same memory for numbers of another type.
-        void (*volatile run)(@parameters@) = launches[number].run;
-        run(model->arena, model->weights, launches[number].offsets);
-    }
+@calls@
     return @NAME@_OK;
 }

@@ -38,6 +38,7 @@ static double number_of(const struct @name@_tensor *tensor, const void *numbers,
     return tensor->scale != 0 ? (stored - tensor->zero_point) * tensor->scale : stored;
 }
 
+@npu@
 int main(void)
 {
     struct @name@ model;

@@ -34,7 +34,8 @@ enum @name@_status {
     @NAME@_ARENA_UNALIGNED,  // it begins at no multiple of @NAME@_ARENA_ALIGNMENT
     @NAME@_BAD_WEIGHTS,      // they are missing, too few, or unaligned
     @NAME@_BAD_SIZE,         // of the dimension that is given at run time
-    @NAME@_NOT_INITIALIZED
+    @NAME@_NOT_INITIALIZED,
+    @NAME@_NPU_FAILED        // what the user's function for the NPU returned was not 0
 };
 
 struct @name@_tensor {
@@ -51,9 +52,11 @@ struct @name@_tensor {
 extern const struct @name@_tensor @name@_inputs[@NAME@_INPUTS@one_input@];
 extern const struct @name@_tensor @name@_outputs[@NAME@_OUTPUTS@one_output@];
 
+@npu_types@
 struct @name@ {
     unsigned char *arena;
     const unsigned char *weights;
+@npu_fields@
 };
 
 // Takes the memory of the runs; checks its size and alignment. @init_note@

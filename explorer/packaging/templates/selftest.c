@@ -1,7 +1,7 @@
 // The self-test of @name@: status 0 when all outputs are as they were where the package was made.
 #include <math.h>
 #include <stdio.h>
-@file_headers@
+
 #include "@name@.h"
 
 #define VECTORS @vectors@
@@ -29,6 +29,8 @@ static void copy(void *to, const void *from, uint32_t size)
         ((unsigned char *)to)[i] = ((const unsigned char *)from)[i];
 }
 
+static int wrong;
+@npu@
 #ifndef EXACT
 // Whether a number is the expected one but for rounding.
 static int is_near(double found, double wanted, double largest)
@@ -98,7 +100,7 @@ int main(void)
 {
     struct @name@ model;
     unsigned char *arena = memory.bytes;
-    int wrong = 0;
+    int vector = 0;
     while ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT)
         arena++;
 @init@
@@ -106,7 +108,7 @@ int main(void)
         printf("the weights are not those of the package\n");
         wrong++;
     }
-    for (int vector = 0; vector < VECTORS; vector++) {
+    for (; vector < VECTORS; vector++) {
         for (int i = 0; i < @NAME@_INPUTS; i++)
             copy(@name@_input(&model, i), inputs[vector][i], @name@_inputs[i].size_bytes);
         if (@name@_run(&model@size@) != @NAME@_OK) {

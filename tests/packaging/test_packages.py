@@ -337,7 +337,7 @@ def test_what_only_the_host_runs_is_named(tmp_path):
 
 
 @pytest.mark.opencl
-def test_a_target_without_c_is_refused(tmp_path, opencl_device):
+def test_a_target_without_c_is_refused(tmp_path, opencl_device_record):
     c = explorer.compile(MODELS / "digits_mlp.onnx", target="opencl")
     with pytest.raises(InputError, match="not programmed in C"):
         c.package(tmp_path / "package")

@@ -214,6 +214,7 @@ def compile(
     quantization: TableChoice = None,
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
+    capacity: int | None = None,
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
@@ -230,8 +231,9 @@ def compile(
     own. tuned: whether schedules that `tune` kept are used, measured with tuned_threads. host:
     False refuses what the host would run. quantization: a table of thresholds or its file; modes:
     INT8, INT16 or F32 by tensor. states: inputs and outputs that live from call to call,
-    ["past.*=present.*"]. args, kwargs, dynamic_shapes: of a module of PyTorch. progress: called
-    before every pass with its name, its number and how many there are.
+    ["past.*=present.*"]; capacity: rows of those that would grow with each call. args, kwargs,
+    dynamic_shapes: of a module of PyTorch. progress: called before every pass with its name, its
+    number and how many there are.
     """
     from explorer.compilation import compile_model
 
@@ -252,6 +254,7 @@ def compile(
         quantization=quantization,
         modes=modes,
         states=states,
+        capacity=capacity,
         progress=progress,
     )
 

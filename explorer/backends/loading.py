@@ -17,6 +17,7 @@ from explorer.runtime.cache.saved_programs import SavedPrograms, Startable
 from explorer.runtime.cache.store import ProgramCache
 from explorer.runtime.element_types import know_element_types
 from explorer.runtime.executable import Executable
+from explorer.runtime.growing import with_length
 
 if TYPE_CHECKING:
     from explorer.runtime.host import CompileFor
@@ -51,7 +52,7 @@ def load_saved(
     )
     backend = backend_named(kept.language)
     if not kept.parts:
-        return backend.load_saved(found, opening)
+        return with_length(backend.load_saved(found, opening))
     from explorer.backends.saved_parts import load_saved_parts
 
     return load_saved_parts(found, lambda part: backend.load_saved(part, opening), compile_for)

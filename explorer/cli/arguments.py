@@ -64,6 +64,12 @@ def add_states(parser: argparse.ArgumentParser) -> None:
         help="an input and an output that are one state from call to call; * stands for the same "
         "text in both (past.*=present.*)",
     )
+    parser.add_argument(
+        "--capacity",
+        type=count,
+        metavar="ROWS",
+        help="rows of states that would grow with each call (a past of keys and values)",
+    )
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +106,7 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "decisions": decisions_of(arguments),
         **quantization_options(arguments),
         "states": tuple(arguments.state),
+        "capacity": arguments.capacity,
     }
 
 

@@ -150,7 +150,7 @@ def check_one(arguments: argparse.Namespace) -> int:
     if arguments.input is not None:
         inputs, sizes = read_inputs(model, arguments.input, sizes)
     golden = None if arguments.golden is None else read_golden(arguments.golden)
-    sizes = {**sizes_with_note(model, sizes), **sizes}
+    sizes = {**sizes_with_note(model, sizes, arguments.capacity), **sizes}
     if golden is None:
         with suppress(ModelError):  # nobody is: then the imported program is compared with
             reference_of(model).start()  # beside the compilation

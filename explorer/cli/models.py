@@ -40,9 +40,14 @@ def with_weights(model: SourceModel) -> SourceModel:
     return found
 
 
-def sizes_with_note(model: SourceModel, given: Mapping[str, Size]) -> dict[str, int]:
+def sizes_with_note(
+    model: SourceModel, given: Mapping[str, Size], capacity: int | None = None
+) -> dict[str, int]:
     """Sizes that the model can take, for dimensions whose size neither the file nor the person
-    says, with a note that tells them; none where nothing is missing."""
+    says, with a note that tells them; none where nothing is missing, and with a capacity, which
+    says the sizes that grow."""
+    if capacity is not None:
+        return {}
     from explorer.compilation.settings.sizes import suggested_sizes
     from explorer.importers.model import is_batch
 

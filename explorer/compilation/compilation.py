@@ -28,6 +28,7 @@ from explorer.compilation.custom_passes.inserting import Insertable, make_insert
 from explorer.compilation.exporting import onnx_model, write_model
 from explorer.compilation.interleaved_timing import ROUNDS, time_interleaved
 from explorer.compilation.running import Run, run
+from explorer.compilation.settings.capacity import require_capacity, sizes_with_capacity
 from explorer.compilation.settings.forking import (
     KEEP,
     Changes,
@@ -57,6 +58,7 @@ from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.memory.choosing import PlannerName
 from explorer.memory.planners import Planner
+from explorer.passes.states.keep_past import GrowingPair
 from explorer.results import (
     OutsideIndex,
     PortsRecord,
@@ -100,6 +102,7 @@ def compile_model(
     quantization: TableChoice = None,
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
+    capacity: int | None = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -108,7 +111,7 @@ def compile_model(
     INT8, INT16 or F32 by tensor, or the file of a quantization table.
 
     `states`: inputs and outputs that are states, as `past.*=present.*`, besides those that the
-    model declares (docs/states.md).
+    model declares (docs/states.md). `capacity`: rows of states that would grow with each call.
 
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
@@ -117,6 +120,7 @@ def compile_model(
     """
     if states:
         model = with_named_states(model, states)
+        require_capacity(model, capacity)
     plain, settings = settings_for(
         model,
         target,
@@ -133,6 +137,7 @@ def compile_model(
         host=host,
         quantization=quantization,
         modes=modes,
+        capacity=capacity,
     )
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
@@ -157,6 +162,7 @@ def settings_for(
     quantization: TableChoice = None,
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
+    capacity: int | None = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     arrays = cast(Mapping[str, np.ndarray], inputs or {})
@@ -164,11 +170,16 @@ def settings_for(
         given = (dimensions or {}).items()
         arrays = program_inputs(model, arrays, {n: s for n, s in given if isinstance(s, int)})
     asked = sizes_with_inputs(model, dimensions or {}, arrays)
+    pasts: tuple[GrowingPair, ...] = ()
+    if capacity is not None:
+        pasts, asked = sizes_with_capacity(model, asked, capacity)
     sizes, open_range = chosen_sizes(model, asked)
     plain = Settings(
         target if isinstance(target, Target) else load_target(target),
         dimensions=sizes,
         open_range=open_range,
+        capacity=capacity,
+        pasts=pasts,
         pipeline=None if pipeline is None else own_pipeline(pipeline),
         tuned=tuned,
         tuned_threads=tuned_threads,

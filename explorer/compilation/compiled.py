@@ -48,6 +48,7 @@ from explorer.ir.rewriting.passes import Pass, PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
 from explorer.ir.states import states_of
 from explorer.ir.structure import device_of, functions, host_reason_of, walk_inside
+from explorer.ir.valid_length import length_of
 from explorer.kernels.cost import estimate
 from explorer.kernels.in_place import FORMS, KernelForm
 from explorer.kernels.passes import KERNELS, ScheduleLoops
@@ -80,6 +81,7 @@ from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.executable import Executable
+from explorer.runtime.growing import with_length
 from explorer.runtime.parts import open_parts
 from explorer.runtime.stateful import StatefulProgram
 from explorer.targets import Target
@@ -357,12 +359,17 @@ class Compiled:
             built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)
             return replace(built, program=replace(built.program, processor=self.target.processor))
 
-        return build_parts(self.final, self.target.name, build, *self.port_names)
+        made = build_parts(self.final, self.target.name, build, *self.port_names)
+        length = length_of(entry_function(self.final.program))
+        return replace(made, program=replace(made.program, length=length))
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
         """True names of the model's inputs and outputs, in the order of the program's ports."""
         entry = entry_function(self.passes[0].after.program)
+        final = entry_function(self.final.program)
+        if length_of(final) is not None:
+            entry = final
         return list(input_names(entry)), list(output_names(entry))
 
     @property
@@ -456,12 +463,14 @@ class Compiled:
         executable = open_parts(self.built, open_part, compile_for)
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
-        return StatefulProgram(executable, self._model_states) if remembers else executable
+        if remembers:
+            return StatefulProgram(executable, self._model_states)
+        return with_length(executable)
 
     @property
     def _model_states(self) -> list[State]:
         """The model's states that the program has, too."""
-        kept = {state.input for state in states_of(entry_function(self.passes[0].after.program))}
+        kept = {state.input for state in states_of(entry_function(self.final.program))}
         return [state for state in self.model.states if state.input in kept]
 
     @property

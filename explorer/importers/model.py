@@ -60,6 +60,8 @@ class State:
     output: str
     initial: np.ndarray | None = None
     """What it holds at first; None: zeros of the size that the program has."""
+    axis: int | None = None
+    """Along which the output is longer than the input; None: both have one shape."""
     is_guessed: bool = False
     """It was found by its names, and is none where the program says otherwise."""
 

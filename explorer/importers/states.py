@@ -34,7 +34,8 @@ _PAIRS = (
 def paired_states(
     inputs: Sequence[SourceValue], outputs: Sequence[SourceValue]
 ) -> tuple[State, ...]:
-    """Inputs and outputs that are states by their names, of one type and shape each."""
+    """Inputs and outputs that are states by their names, of one type and shape each, or with one
+    axis that grows with each call."""
     by_name = {value.name: value for value in outputs}
     found: list[State] = []
     taken: set[str] = set()
@@ -44,10 +45,11 @@ def paired_states(
             output = by_name.get(match.expand(named)) if match else None
             if output is None or output.name in taken or output.shape is None:
                 continue
-            if difference(value, output):
+            axis = growing_axis(value, output)
+            if difference(value, output) and axis is None:
                 continue
             taken.add(output.name)
-            found.append(State(value.name, output.name, is_guessed=True))
+            found.append(State(value.name, output.name, axis=axis, is_guessed=True))
             break
     return tuple(found)
 
@@ -108,7 +110,7 @@ def check_states(model: SourceModel, states: Sequence[State]) -> None:
             )
         readers[state.input] = writers[state.output] = f"{state.input}={state.output}"
         reason = difference(before, after)
-        if reason:
+        if reason and state.axis is None:
             raise InputError(f"the state {state.input!r} and its output differ: {reason}")
 
 
@@ -124,6 +126,17 @@ def difference(before: SourceValue, after: SourceValue) -> str:
     return ""
 
 
+def growing_axis(before: SourceValue, after: SourceValue) -> int | None:
+    """The axis along which an output may be longer than the input: its size has a name."""
+    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape):
+        return None
+    if before.element_type != after.element_type:
+        return None
+    sizes = enumerate(zip(before.shape, after.shape, strict=True))
+    others = [(axis, size) for axis, (size, other) in sizes if size != other]
+    return others[0][0] if len(others) == 1 and isinstance(others[0][1], str) else None
+
+
 def _text(value: SourceValue) -> str:
     assert value.shape is not None
     return "x".join(map(str, value.shape)) or "a single number"
@@ -137,7 +150,9 @@ def _matching(model: SourceModel, before: str, after: str) -> list[State]:
         if match:
             texts = iter(match.groups())
             output = re.sub(r"\*", lambda _, texts=texts: next(texts), after)
-            found.append(State(value.name, output))
+            by_name = {value.name: value for value in model.outputs}
+            axis = growing_axis(value, by_name[output]) if output in by_name else None
+            found.append(State(value.name, output, axis=axis))
     if not found:
         names = [value.name for value in model.inputs]
         raise InputError(

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from explorer.errors import InputError, PassError
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
+from explorer.ir.padding import padded
 from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -27,6 +28,7 @@ from explorer.ir.types import (
     numpy_dtype,
     shape_of,
 )
+from explorer.ir.valid_length import length_of
 from explorer.ir.weights import Weights
 
 INPUT_NAMES, OUTPUT_NAMES = "input_names", "output_names"
@@ -138,6 +140,9 @@ def _names(function: func.FuncOp, attribute: str) -> tuple[str, ...]:
 def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The inputs in order; InputError for a missing, unknown or ill-shaped one."""
     names = input_names(function)
+    length = length_of(function)
+    if length is not None:
+        inputs = padded(length, inputs)
     unknown = sorted(set(inputs) - set(names))
     if unknown:
         raise InputError(

@@ -69,7 +69,15 @@ class WriteInPlace(Pass):
         copies: dict[str, str] = {}
         for function in device_functions(rewriter.module):
             own = states.get(function.sym_name.data, ())
-            writing = _Writing(function, own, variants, rewriter, events, options, knobs)
+            writing = _Writing(
+                function=function,
+                states=own,
+                variants=variants,
+                rewriter=rewriter,
+                events=events,
+                options=options,
+                knobs=knobs,
+            )
             writing.run()
             copies |= writing.copies()
         rewriter.artifacts[FORMS] = variants.settle(rewriter)

@@ -65,6 +65,31 @@ class OpenDimension:
 
 
 @dataclass(frozen=True)
+class GrowingValue:
+    """An input or output of which a call uses the first elements of an axis only: as many as the
+    valid length says, and `more`."""
+
+    name: str
+    axis: int
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class ValidLength:
+    """A number of the call, not a shape: how much of states with a capacity is valid.
+
+    It is an input of its own. A call adds `rows` to it.
+    """
+
+    name: str
+    """Of the input."""
+    capacity: int
+    rows: int
+    inputs: tuple[GrowingValue, ...]
+    outputs: tuple[GrowingValue, ...]
+
+
+@dataclass(frozen=True)
 class WeightSlot:
     name: str
     offset_bytes: int
@@ -163,6 +188,8 @@ class Program(Displayed):
     size: OpenDimension | None = None
     """The dimension that is open, if one is; kernels whose loops end with it take its size as
     their last argument."""
+    length: ValidLength | None = None
+    """What says how much of its states is valid, where they have a capacity."""
     chain: Chain | None = None
     """The kernel by which a processor runs its phases (OpenCL); None: each is a launch.
 

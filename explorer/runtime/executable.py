@@ -15,6 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from explorer.errors import DeviceError, InputError
+from explorer.ir.padding import padded
 from explorer.results.names import nearest
 from explorer.results.program import Port, Program, Tap
 from explorer.results.runs.events import ProfileRecord
@@ -125,6 +126,8 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
     Of a program with an open dimension the inputs say its size (`sizes.size_of_inputs`).
     """
     names = [port.name for port in program.inputs]
+    if program.length is not None and program.length.name in names:
+        inputs = padded(program.length, inputs)
     for name in inputs:
         if name not in names:
             near = nearest(name, names)

@@ -8,6 +8,9 @@
         program.load({"h": array})                the next run finds this
         program.reset()                           the states are again what they were at first
 
+States with a capacity are as long as what is valid of them, for the caller; how much that is, the
+program knows: a call adds its rows.
+
 Where the program is in this process states never become arrays: one that the program writes where
 it lies stays in the arena, and the others are kept beside it. Forks share the program and its
 arena; when another one's turn comes, its states take the place of those that lie there.
@@ -26,8 +29,9 @@ import numpy as np
 from explorer.closing import Closing
 from explorer.errors import DeviceError, InputError
 from explorer.importers.model import State
+from explorer.ir.padding import check_rows, cut, filled, valid_rows
 from explorer.renamed import warn_renamed
-from explorer.results.program import Port, Program
+from explorer.results.program import Port, Program, ValidLength
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps, check_inputs
 from explorer.runtime.native.direct import DirectCalls
@@ -56,6 +60,7 @@ class _Shared:
     first: list[np.ndarray]
     """The states at first, in the order of the ports."""
     calls: DirectCalls | None
+    length: ValidLength | None
     lock: threading.Lock = field(default_factory=threading.Lock)
     lying: StatefulProgram | None = None
     """Whose states lie in the arena."""
@@ -70,10 +75,12 @@ class StatefulProgram(Closing):
         """InputError where a state is no input and output of the program, of one shape and type,
         or where two states share one of them."""
         shared = _share(executable, states)
-        self._begin(shared, shared.first)
+        self._begin(shared, shared.first, 0)
 
-    def _begin(self, shared: _Shared, states: Sequence[np.ndarray]) -> None:
+    def _begin(self, shared: _Shared, states: Sequence[np.ndarray], rows: int) -> None:
         self._shared = shared
+        self._rows = rows
+        """Of states with a capacity, how many are valid."""
         self._held = list(states)
         """The states, where they do not lie in the arena; nobody writes into these arrays."""
         self._is_closed = False
@@ -85,12 +92,12 @@ class StatefulProgram(Closing):
         """What is remembered now, by the names of the inputs."""
         with self._shared.lock:
             self._check_open()
-            return self._now()
+            return self._cut(self._now())
 
     def reset(self) -> None:
         """Goes back to what the model remembers at first. InputError while a call runs."""
         with self._between_calls("reset"):
-            self._take(self._shared.first)
+            self._take(self._shared.first, 0)
 
     def load(self, states: Mapping[str, np.ndarray]) -> None:
         """The next run goes on from these, by the names of the inputs: all states.
@@ -98,10 +105,11 @@ class StatefulProgram(Closing):
         InputError for what is no state, lacks or has another type or shape, and while a call runs:
         then the states stay as they are.
         """
+        whole, rows = self._filled(states)
         ports = replace(self.program, inputs=tuple(port for port, _ in self._shared.ports))
-        arrays = check_inputs(ports, states)
+        arrays = check_inputs(ports, whole)
         with self._between_calls("load"):
-            self._take([array.copy() for array in arrays])
+            self._take([array.copy() for array in arrays], rows)
 
     def fork(self) -> StatefulProgram:
         """Another program with these states, which goes on by itself. Its memory is that of its
@@ -109,8 +117,14 @@ class StatefulProgram(Closing):
         with self._between_calls("fork"):
             made = StatefulProgram.__new__(StatefulProgram)
             now = self._now()
-            made._begin(self._shared, [now[port.name] for port, _ in self._shared.ports])
+            held = [now[port.name] for port, _ in self._shared.ports]
+            made._begin(self._shared, held, self._rows)
             return made
+
+    @property
+    def valid_rows(self) -> int:
+        """Of states with a capacity, how many rows are valid."""
+        return self._rows
 
     @property
     def states(self) -> Arrays:
@@ -139,9 +153,10 @@ class StatefulProgram(Closing):
             calls = self._shared.calls
             if calls is None:
                 return self._kept(self._shared.executable.run(self._all(inputs)))
+            given = self._with_length(inputs)
             if self._shared.lying is not self:
                 self._lie_down(calls)
-            return calls.run(inputs)
+            return self._after(calls.run(given))
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
@@ -198,10 +213,10 @@ class StatefulProgram(Closing):
                 self._shared.lying._pick_up()
             yield
 
-    def _take(self, states: Sequence[np.ndarray]) -> None:
+    def _take(self, states: Sequence[np.ndarray], rows: int) -> None:
         if self._shared.lying is self:
             self._shared.lying = None
-        self._held = list(states)
+        self._held, self._rows = list(states), rows
 
     def _lie_down(self, calls: DirectCalls) -> None:
         """Puts the states into the arena, and takes out those that lie there."""
@@ -231,14 +246,70 @@ class StatefulProgram(Closing):
 
     def _all(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """The caller's inputs and the states."""
-        arrays = check_inputs(self.program, inputs)
-        names = [port.name for port in self.program.inputs]
-        return {**dict(zip(names, arrays, strict=True)), **self._now()}
+        given = self._with_length(inputs)
+        if self._shared.length is None:
+            arrays = check_inputs(self.program, given)
+            names = [port.name for port in self.program.inputs]
+            given = dict(zip(names, arrays, strict=True))
+        return {**given, **self._now()}
 
     def _kept(self, outputs: Arrays) -> Arrays:
         """The caller's outputs; the others are held for the next run."""
         self._held = [outputs.pop(port.name) for _, port in self._shared.ports]
-        return outputs
+        return self._after(outputs)
+
+    # -- the valid length ------------------------------------------------------------------------
+    def _with_length(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The inputs with the valid length, and with the capacity where they grow with it."""
+        length = self._shared.length
+        if length is None:
+            return inputs
+        if length.name in inputs:
+            raise InputError(f"the program knows `{length.name}` itself: {self._rows} rows")
+        check_rows(length, self._rows)
+        found = {**inputs, length.name: np.array(self._rows, np.int64)}
+        states = {port.name for port, _ in self._shared.ports}
+        for value in length.inputs:
+            array = inputs.get(value.name)
+            if value.name in states or not isinstance(array, np.ndarray):
+                continue
+            valid = self._rows + value.more
+            if array.ndim > value.axis and array.shape[value.axis] == valid != length.capacity:
+                found[value.name] = filled(array, value, length.capacity)
+        return found
+
+    def _after(self, outputs: Arrays) -> Arrays:
+        """The outputs of a call, which has added its rows."""
+        length = self._shared.length
+        if length is None:
+            return outputs
+        self._rows += length.rows
+        return cut(length, outputs, self._rows - length.rows)
+
+    def _cut(self, states: Arrays) -> Arrays:
+        """The valid part of every state."""
+        length = self._shared.length
+        for value in () if length is None else length.inputs:
+            if value.name in states:
+                kept = (slice(None),) * value.axis + (slice(self._rows),)
+                states[value.name] = np.ascontiguousarray(states[value.name][kept])
+        return states
+
+    def _filled(self, states: Mapping[str, np.ndarray]) -> tuple[Mapping[str, np.ndarray], int]:
+        """States with their capacity, and how much of them is valid."""
+        length = self._shared.length
+        if length is None:
+            return states, 0
+        rows = valid_rows(length, states)
+        assert rows is not None
+        if rows > length.capacity:
+            raise InputError(f"{rows} rows are valid; the capacity is {length.capacity}")
+        by_name = {value.name: value for value in length.inputs}
+        whole = {
+            name: filled(array, by_name[name], length.capacity) if name in by_name else array
+            for name, array in states.items()
+        }
+        return whole, rows
 
 
 def _share(executable: Executable, states: Sequence[State]) -> _Shared:
@@ -248,13 +319,19 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
         if len(names) < len(ports):
             raise InputError("two states are one memory: they have an input or output in common")
     taken, given = {s.input for s in states}, {s.output for s in states}
-    program = replace(
+    inner = replace(
         whole,
+        length=None,
         inputs=tuple(port for port in whole.inputs if port.name not in taken),
         outputs=tuple(port for port in whole.outputs if port.name not in given),
     )
+    length = whole.length
+    program = inner
+    if length is not None:
+        kept = tuple(port for port in inner.inputs if port.name != length.name)
+        program = replace(inner, inputs=kept)
     first = check_inputs(
-        replace(program, inputs=tuple(port for port, _ in ports)),
+        replace(inner, inputs=tuple(port for port, _ in ports)),
         {
             port.name: np.zeros(port.shape, port.element_type)
             if state.initial is None
@@ -264,8 +341,15 @@ def _share(executable: Executable, states: Sequence[State]) -> _Shared:
     )
     calls = None
     if isinstance(executable, Binding) and whole.size is None:
-        calls = executable.bind(program, ports)
-    return _Shared(executable, program, ports, [array.copy() for array in first], calls)
+        calls = executable.bind(inner, ports)
+    return _Shared(
+        executable=executable,
+        program=program,
+        ports=ports,
+        first=[array.copy() for array in first],
+        calls=calls,
+        length=length,
+    )
 
 
 def _ports_of(program: Program, state: State) -> tuple[Port, Port]:

@@ -20,6 +20,7 @@ from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer.passes.states.keep_past import GrowingPair, KeepPast
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.equalize_layers import EqualizeLayers
 from explorer.quantization.corrections.record import ADAROUND, BIAS, CLE, SMOOTH, Corrections
@@ -58,6 +59,10 @@ class Settings:
     """Sizes of symbolic dimensions."""
     open_range: SizeRange | None = None
     """A dimension that stays open; `dimensions` has its largest size."""
+    capacity: int | None = None
+    """Rows of states that would grow with each call."""
+    pasts: tuple[GrowingPair, ...] = ()
+    """Those states, where there is a capacity."""
     planner: Planner = field(default_factory=GreedyPlanner)
     budget_bytes: int | None = None
     """Most bytes that the arena may take."""
@@ -93,7 +98,9 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     lanes = machine_lanes(target, device)
     open_range = settings.open_range
     sizes = dict(settings.dimensions)
-    kept = () if open_range is None else (KeepRange(open_range, sizes),)
+    kept: tuple[Pass, ...] = () if open_range is None else (KeepRange(open_range, sizes),)
+    if settings.capacity is not None:
+        kept += (KeepPast(settings.pasts, settings.capacity, sizes),)
     lowering = Lowering(
         target=target,
         device=device,
@@ -109,7 +116,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     return (
         *kept,
         *top_pipeline(
-            dict(settings.dimensions),
+            dict(settings.dimensions) if settings.capacity is None else {},
             requantization=target.requantization or AS_ONNXRUNTIME,
             capabilities=backend.capabilities(target, lanes),
             quantizing=_quantizing(settings),

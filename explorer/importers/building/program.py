@@ -194,6 +194,8 @@ class ProgramBuilder:
         names = (value.name for value in self.model.inputs)
         arguments = dict(zip(names, self.build.block.args, strict=True))
         for state in self.model.states:
+            if state.axis is not None:  # it is one of a fixed size once it has a capacity
+                continue
             reason = _not_a_state(arguments[state.input], plain(results[state.output]))
             if not reason:
                 yield _state_record(state)

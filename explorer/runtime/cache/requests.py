@@ -40,6 +40,7 @@ DEFAULTS: Mapping[str, object] = {
     "quantization": None,
     "modes": None,
     "states": (),
+    "capacity": None,
 }
 """Of the options that can be asked for again. Others are not kept."""
 DECIDE_NOTHING = ("progress",)

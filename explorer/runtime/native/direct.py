@@ -25,7 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from explorer.errors import DeviceError
-from explorer.results.program import Port, Program
+from explorer.ir.padding import check_rows, valid_rows
+from explorer.results.program import GrowingValue, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.sizes import shape_at, size_of_inputs
 
@@ -104,7 +105,14 @@ class DirectCalls:
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """All outputs by name, in arrays of their own."""
         bound = self._at_size(inputs) if self._program.size is not None else self._fixed
-        if not _copy_in(bound.inputs, inputs):
+        length = self._program.length
+        rows = None if length is None else valid_rows(length, inputs)
+        is_copied = (
+            _copy_in(bound.inputs, inputs)
+            if length is None or rows is None
+            else self._copy_valid(bound.inputs, inputs, length, rows)
+        )
+        if not is_copied:
             # Something is unusual: it is told, or another form of the same.
             arrays = check_inputs(self._program, inputs)
             for place, array in zip(bound.inputs, arrays, strict=True):
@@ -119,7 +127,48 @@ class DirectCalls:
             )
         for state in self._copied:
             state.held[:] = state.after
-        return {place.name: place.array.copy() for place in bound.outputs}
+        if length is None or rows is None:
+            return {place.name: place.array.copy() for place in bound.outputs}
+        more = {value.name: value for value in length.outputs}
+        return {
+            place.name: _part(place.array, more.get(place.name), rows).copy()
+            for place in bound.outputs
+        }
+
+    def _copy_valid(
+        self,
+        places: tuple[PortView, ...],
+        inputs: Mapping[str, np.ndarray],
+        length: ValidLength,
+        rows: int,
+    ) -> bool:
+        """Copies what is valid of inputs that have a capacity; False where one is not as expected.
+
+        What is behind it is 0: also where an earlier call has left more.
+        """
+        check_rows(length, rows)
+        if len(inputs) != len(places) - 1:
+            return False
+        grown = {value.name: value for value in length.inputs}
+        parts = {p.name: _part(p.array, grown.get(p.name), rows) for p in places}
+        for place in places:
+            array = inputs.get(place.name)
+            if place.name != length.name and (
+                type(array) is not np.ndarray
+                or array.shape != parts[place.name].shape
+                or array.dtype is not place.dtype
+            ):
+                return False
+        for place in places:
+            if place.name == length.name:
+                place.array[...] = rows
+                continue
+            parts[place.name][...] = inputs[place.name]
+            if place.name in grown:
+                value = grown[place.name]
+                behind = (slice(None),) * value.axis + (slice(rows + value.more, None),)
+                place.array[behind] = 0
+        return True
 
     def states(self) -> list[np.ndarray]:
         """The bytes of every state as it is now, in arrays of their own."""
@@ -166,6 +215,13 @@ class DirectCalls:
         # At less than the largest size the array is the first part of its place.
         part = self._bytes[port.offset_bytes : port.offset_bytes + count * dtype.itemsize]
         return PortView(port.name, shape, dtype, part.view(dtype).reshape(shape))
+
+
+def _part(array: np.ndarray, value: GrowingValue | None, rows: int) -> np.ndarray:
+    """What is valid of an array; all of it where it does not grow."""
+    if value is None:
+        return array
+    return array[(slice(None),) * value.axis + (slice(rows + value.more),)]
 
 
 def _copy_in(places: tuple[PortView, ...], inputs: Mapping[str, np.ndarray]) -> bool:

@@ -1,0 +1,74 @@
+"""The valid length of a program whose states have a capacity, as the entry function notes it.
+
+func @main(%past: tensor<1x4x8x16xf32>, %past_length: tensor<i64>)
+    {valid_length = {name = "past_length", capacity = 8, rows = 1,
+                     inputs = [["past", 2, 0]], outputs = [["present", 2, 1]]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute
+
+from explorer.results.program import GrowingValue, ValidLength
+
+VALID_LENGTH = "valid_length"
+
+
+def length_attribute(length: ValidLength) -> DictionaryAttr:
+    """What an entry function notes."""
+    return DictionaryAttr(
+        {
+            "name": StringAttr(length.name),
+            "capacity": _number(length.capacity),
+            "rows": _number(length.rows),
+            "inputs": _values(length.inputs),
+            "outputs": _values(length.outputs),
+        }
+    )
+
+
+def length_of(function: func.FuncOp) -> ValidLength | None:
+    """The valid length of an entry function, where it has one."""
+    attribute = function.attributes.get(VALID_LENGTH)
+    if not isinstance(attribute, DictionaryAttr):
+        return None
+    data = attribute.data
+    return ValidLength(
+        _text(data["name"]),
+        _integer(data["capacity"]),
+        _integer(data["rows"]),
+        _growing(data["inputs"]),
+        _growing(data["outputs"]),
+    )
+
+
+def _values(values: Sequence[GrowingValue]) -> ArrayAttr[ArrayAttr[Attribute]]:
+    return ArrayAttr(
+        [ArrayAttr([StringAttr(v.name), _number(v.axis), _number(v.more)]) for v in values]
+    )
+
+
+def _growing(attribute: Attribute) -> tuple[GrowingValue, ...]:
+    assert isinstance(attribute, ArrayAttr)
+    return tuple(
+        GrowingValue(_text(name), _integer(axis), _integer(more))
+        for name, axis, more in (entry.data for entry in attribute.data)
+    )
+
+
+def _number(value: int) -> IntegerAttr:
+    return IntegerAttr(value, 64)
+
+
+def _integer(attribute: Attribute) -> int:
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+def _text(attribute: Attribute) -> str:
+    assert isinstance(attribute, StringAttr)
+    return attribute.data

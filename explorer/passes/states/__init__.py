@@ -1,0 +1,1 @@
+"""Passes about values that live from call to call."""

@@ -31,6 +31,7 @@ class CompileOptions(TypedDict, total=False):
     quantization: TableChoice
     modes: ModesChoice
     states: str | Sequence[str]
+    capacity: int | None
     progress: Progress | None
 
 

@@ -30,7 +30,7 @@ from explorer.backends import backend_named
 from explorer.backends.loading import load_saved
 from explorer.calling import parameters, require_arrays
 from explorer.closing import Closing
-from explorer.errors import ExplorerError, InputError, RangeError
+from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedError
 from explorer.logs import logger
 from explorer.results import ProgramLookup, SessionCall, SessionProgram, SessionRecord
 from explorer.results.displayed import Displayed
@@ -42,6 +42,7 @@ from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.options import CompileOptions, require_options
+from explorer.session.pasts import GrowingPast, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
@@ -142,6 +143,7 @@ class Session(Closing, Displayed):
         self._last_miss = ""
         self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
+        self._past = GrowingPast()
         self._fallback = Fallback(lambda: self.model, meanwhile, threads)
         self._lock = threading.RLock()
         self._programs: OrderedDict[Signature, LoadedProgram] = OrderedDict()
@@ -218,6 +220,8 @@ class Session(Closing, Displayed):
                 reason = self._explained(event, reason, signature)
                 for why in self._why_one_by_one(given):
                     reason += f"; {why}"
+                if self._past.refused:
+                    reason += f"; {self._past.refused}"
             text = str(self._plain(given))
             if program is not None:
                 program.calls += 1
@@ -401,13 +405,26 @@ class Session(Closing, Displayed):
         started = time.perf_counter()
         source = replace(self.model, assumed=self._assumed(given))
         dimensions, ranges = self._dimensions(given)
+        options: CompileOptions = self._options
+        capacity = None
+        if "capacity" not in options and not ranges:
+            capacity = self._past.capacity(self.model, given)
         try:
-            compilation = compile_model(source, self.target, dimensions=dimensions, **self._options)
+            if capacity is not None:
+                dimensions = self._past.sizes(self.model, dimensions)
+                options = CompileOptions(**{**options, "capacity": capacity})
+            compilation = compile_model(source, self.target, dimensions=dimensions, **options)
+        except UnsupportedError as error:
+            if capacity is None:
+                raise
+            self._past.refused = error.message
+            return self._compile(given)
         except RangeError as error:
             found = ((name, size) for name, size in dimensions.items() if isinstance(size, tuple))
             self._one_by_one.update(dict.fromkeys(found, error.message))
             return self._start(self._plain(given), given) or self._compile(given)
         entry = entry_function(compilation.passes[0].after.program)
+        ranges |= ranges_of(compilation.program.length)
         signature = Signature.of(given, specialized_inputs(entry), ranges)
         executable = compilation.open(
             self._threads_of(compilation.backend),
@@ -418,7 +435,7 @@ class Session(Closing, Displayed):
         seconds = time.perf_counter() - started
         LOG.info("compiled %s in %.2f s", signature, seconds)
         lookup = next(reversed(compilation.lookups), None)
-        if self._source.request is not None:
+        if self._source.request is not None and capacity is None:
             keep(compilation, self._source.request, self._cache, given, seconds)
         return LoadedProgram(signature, compilation, executable, seconds, lookup)
 

@@ -1,0 +1,100 @@
+"""A loop over tokens in a session: a past that grows meets one program. onnxruntime judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import explorer as ex
+from explorer.importers.onnx.file.reading import from_proto
+
+FOLDER = Path(__file__).parents[1] / "passes"
+decoders = SimpleNamespace(**run_path(str(FOLDER / "decoders.py")))
+
+
+def loop(session: ex.Session, proto: onnx.ModelProto, steps: int) -> None:
+    """A prompt of 3 tokens and so many steps, with the past of each call for the next one."""
+    judge = onnxruntime.InferenceSession(proto.SerializeToString())
+    names = [value.name for value in judge.get_outputs()]
+    past = {
+        value.name: np.zeros((1, value.shape[1], 0, value.shape[3]), np.float32)
+        for value in judge.get_inputs()
+        if value.name.startswith("past")
+    }
+    ours, ids = dict(past), np.array([[3, 1, 2]])
+    for _ in range(steps + 1):
+        found = session.run({"input_ids": ids, **ours})
+        expected = dict(zip(names, judge.run(None, {"input_ids": ids, **past}), strict=True))
+        for name in names:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+        past, ours = (
+            {name.replace("present", "past_key_values"): outputs[name] for name in names[1:]}
+            for outputs in (expected, found)
+        )
+        ids = expected["logits"][:, -1:].argmax(-1)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_loop_over_tokens_takes_two_compilations(isolated: bool):
+    proto = decoders.exported("compared")
+    with ex.Session(from_proto(proto), isolated=isolated) as session:
+        loop(session, proto, steps=20)
+        assert Counter(call.event for call in session.calls) == {"compiled": 2, "hit": 19}
+
+
+def test_a_past_beyond_the_capacity_gets_a_larger_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("explorer.session.pasts.MIN_CAPACITY", 8)
+    proto = decoders.exported("no mask")
+    with ex.Session(from_proto(proto), isolated=False) as session:
+        loop(session, proto, steps=12)
+        events = [call.event for call in session.calls]
+        assert events.count("compiled") == 3  # the prompt, 8 rows, 16 rows
+        capacities = [p.compilation.program.length for p in session.programs if p.compilation]
+        assert [c.capacity for c in capacities if c] == [8, 16]
+
+
+def test_rows_of_a_longer_call_are_forgotten():
+    """What is no number there, behind what is valid, stays there."""
+    proto = decoders.exported("no mask")
+    with ex.Session(from_proto(proto), isolated=False) as session:
+
+        def call(rows: int, value: float) -> np.ndarray:
+            past = np.full((1, 2, rows, decoders.SIZE), value, np.float32)
+            names = ("past_key_values.0.key", "past_key_values.0.value")
+            found = session.run({"input_ids": np.array([[1]]), **dict.fromkeys(names, past)})
+            return found["logits"]
+
+        before = call(2, 0.5)
+        assert np.isnan(call(9, np.nan)).all()
+        np.testing.assert_array_equal(call(2, 0.5), before)
+
+
+def test_a_past_that_cannot_be_kept_has_a_program_for_each_length():
+    def value(name: str, *shape: int | str):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        [
+            helper.make_node("Concat", ["past", "new"], ["present"], axis=1),
+            helper.make_node("ReduceMean", ["present"], ["y"], axes=[1], keepdims=0),
+        ],
+        "g",
+        [value("new", 1, 1, 4), value("past", 1, "p", 4)],
+        [value("present", 1, "all", 4), value("y", 1, 4)],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with ex.Session(from_proto(made), isolated=False) as session:
+        for rows in (1, 2):
+            past, new = np.ones((1, rows, 4), np.float32), np.zeros((1, 1, 4), np.float32)
+            found = session.run({"past": past, "new": new})["y"]
+            np.testing.assert_allclose(found, rows / (rows + 1))
+        assert [call.event for call in session.calls] == ["compiled", "compiled"]
+        assert "mixes elements of the axis that grows" in session.why()

@@ -273,7 +273,7 @@ def test_a_target_with_other_fields(compiled):
     [
         ("cpuu", "did you mean 'cpu'"),
         ({"vector_float": 8}, "did you mean 'vector_floats'"),
-        ({"vector_floats": 5}, "vector_floats is 5.*auto.* or one of 4, 8, 16"),
+        ({"vector_floats": 5}, "vector_floats is 5.*auto.* or one of 1, 4, 8, 16"),
         ({"layout.channel_block": 12}, "channel_block is 12.*vector, 1 or one of 4, 8, 16"),
     ],
 )

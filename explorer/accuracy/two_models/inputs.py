@@ -70,10 +70,25 @@ def same_data(
     names = [(ours.name, theirs.name) for ours, theirs in pairs]
     if is_first:
         return SameData(
-            base, second, arrays, made | states, tuple(names), words, converted, given is None
+            a=base,
+            b=second,
+            arrays_a=arrays,
+            arrays_b=made | states,
+            pairs=tuple(names),
+            words_a=words,
+            words_b=converted,
+            are_random=given is None,
         )
-    swapped = tuple((theirs, ours) for ours, theirs in names)
-    return SameData(second, base, made | states, arrays, swapped, converted, words, given is None)
+    return SameData(
+        a=second,
+        b=base,
+        arrays_a=made | states,
+        arrays_b=arrays,
+        pairs=tuple((theirs, ours) for ours, theirs in names),
+        words_a=converted,
+        words_b=words,
+        are_random=given is None,
+    )
 
 
 def _is_of_first(a: SourceModel, b: SourceModel, given: Mapping[str, np.ndarray] | None) -> bool:

@@ -192,7 +192,7 @@ class Backend(Protocol):
         """Writes the program for who has the device, its memory from an address on."""
         raise InputError(
             f"{target.name} is not driven by instructions: there is nothing to emit",
-            hint="`explorer package` writes C that runs without Python; --dump-dir writes the source",
+            hint="`explorer package` writes C without Python; --dump-dir writes the source",
         )
 
     # -- running -----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(described(record, table))
     else:
-        print_lines(told(record, table))
+        print_lines(report_lines(record, table))
     return 1 if record.changed_files else 0
 
 
@@ -65,7 +65,7 @@ def described(record: PackageRecord, table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(record: PackageRecord, table: dict[str, Any]) -> list[str]:
+def report_lines(record: PackageRecord, table: dict[str, Any]) -> list[str]:
     """The same for people: what was changed, the layers, the arena's map, accuracy."""
     from explorer.views.parts.plain import columns
 

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(described(record, arguments.output))
     else:
-        print_lines(told(record, arguments.output))
+        print_lines(report_lines(record, arguments.output))
     return 1 if record.build.passed is False else 0
 
 
@@ -125,7 +125,7 @@ def described(record: PackageRecord, folder: Path) -> dict[str, Any]:
     }
 
 
-def told(record: PackageRecord, folder: Path) -> list[str]:
+def report_lines(record: PackageRecord, folder: Path) -> list[str]:
     """The same for people."""
     build = record.build
     lines = [

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
         RefusedPlacement,
     )
     from explorer.results.operators import OperatorRecord
+    from explorer.results.package import (
+        PackageBuild,
+        PackageFile,
+        PackageLayer,
+        PackageRecord,
+    )
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
     from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
@@ -77,6 +83,7 @@ _HOMES = {
     "runs.lookups": "TIERS ProgramLookup",
     "memory": "BufferLifetime BufferPart MemoryPlan PlacedBuffer PlanAttempt RefusedPlacement",
     "operators": "OperatorRecord",
+    "package": "PackageBuild PackageFile PackageLayer PackageRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.ports": "LoopPorts PortsRecord",

@@ -47,6 +47,7 @@ def main() -> int:
         print("no notebooks in", *arguments.paths)
         return 0
 
+    os.environ["EXPLORER_COURSE"] = "open"  # questions stay open, and no cell stops for them
     if arguments.into is not None:
         shutil.rmtree(arguments.into, ignore_errors=True)
         (arguments.into / "pages").mkdir(parents=True)

@@ -4,24 +4,31 @@
     guess.check(c["fold-batch-norm"].after.operation_count)      ✗ you said 9; the compiler says 12
     check(answer, exercises.least_fuel(c), "what burns fuel?")   ✗ with fuel 9 only 7 are folded
 
-A prediction comes first: until there is one, or `skip()`, the compiler's answer is withheld. An
-exercise never tells its answer: it says what is wrong with the one that was given. Three dots,
-`...`, stand for an answer that was not given yet. Nothing here raises, so that a lesson runs from
-top to bottom with all its questions open: being wrong is a part of learning.
+A prediction comes first. In a notebook `predict` shows choices or a field, and locks what was
+chosen; until then, or `skip()`, the cell that answers stops with one line. A locked prediction is
+noted in `predictions.jsonl` next to the lesson. Elsewhere, and with EXPLORER_COURSE=open, nothing
+raises: a lesson runs from top to bottom with all its questions open.
+
+An exercise never tells its answer: it says what is wrong with the one that was given, then gives a
+hint, then a place to look. Three dots, `...`, stand for an answer that was not given yet.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from explorer.course import locking
+
 State = Literal["right", "wrong", "skipped", "not answered yet"]
 
 _SIGNS: dict[State, str] = {"right": "✓", "wrong": "✗", "skipped": "→", "not answered yet": "○"}
+MIN_FACTOR = 1.5
+"""Numbers that are further apart are compared by their ratio."""
 _MAX_SHOWN = 120
 """Characters of an answer that are repeated."""
 
@@ -80,13 +87,34 @@ class Prediction:
         within: float = 0.0,
         also: Collection[object] = (),
         evidence: object = None,
+        tempting: Mapping[object, str] | None = None,
     ) -> Verdict:
         """Says what the compiler's state is, and whether it was foreseen; `why` explains it.
 
         within: how far from the truth a number still counts as right, for what was measured.
         also: other answers that are as good. evidence: shown below. Without a prediction, or with
-        one of another kind than the truth, nothing of all this is told.
+        one of another kind than the truth, nothing of all this is told. tempting: why a wrong
+        answer is a likely one, by that answer.
+
+        Raises:
+            FirstPredict: in a notebook, without a prediction.
         """
+        verdict = self._verdict(truth, why, within, also, evidence, tempting or {})
+        if verdict.state != "not answered yet":
+            locking.note(self.question, self.answer, truth, verdict.state)
+        elif self.answer is ... and locking.is_locking():
+            raise locking.FirstPredict
+        return verdict
+
+    def _verdict(
+        self,
+        truth: object,
+        why: str,
+        within: float,
+        also: Collection[object],
+        evidence: object,
+        tempting: Mapping[object, str],
+    ) -> Verdict:
         if self.answer is ...:
             return Verdict("not answered yet", "first your prediction, or skip()")
         if isinstance(self.answer, Skipped):
@@ -100,7 +128,9 @@ class Prediction:
                 told = f"{told}; the compiler says {_shown(truth)}"
             return Verdict("right", _joined(told, why), evidence)
         told = f"you said {_shown(self.answer)}; the compiler says {_shown(truth)}"
-        return Verdict("wrong", _joined(told, why), evidence)
+        told += _off_by(self.answer, truth)
+        lure = next((text for a, text in tempting.items() if _are_same(self.answer, a)), "")
+        return Verdict("wrong", _joined(_joined(told, lure), why), evidence)
 
     def _unfit(self, truth: object) -> str:
         """Why the answer cannot be one to this question; empty where it can."""
@@ -125,8 +155,11 @@ class Prediction:
 def predict(question: str, answer: object = ..., *, choices: Collection[object] = ()) -> Prediction:
     """Notes a prediction, to be checked after the cell that tells.
 
-    The answer is a number, a name, True or False, a set of names, or `skip()`.
+    The answer is a number, a name, True or False, a set of names, or `skip()`. With three dots a
+    notebook shows the choices, or a field, and a button that locks what was chosen.
     """
+    if answer is ... and locking.is_locking():
+        answer = locking.locked_answer(question, tuple(choices))
     return Prediction(question, answer, tuple(choices))
 
 
@@ -134,12 +167,13 @@ Judge = Callable[[Any], bool | str]
 """Says of an answer, whatever it is, whether it is right: True, or a text that says why not."""
 
 
-def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
+def check(answer: object, truth: object | Judge, hint: str = "", look: str = "") -> Verdict:
     """Checks the answer to an exercise, and never tells the right one.
 
     truth: the right answer, or a function that judges it. Numbers are equal within rounding
-    (1e-6, relative), sets in any order. `hint` is shown until the answer is right. What a judge
-    raises counts as wrong, and is shown.
+    (1e-6, relative), sets in any order. What a judge raises counts as wrong, and is shown. In a
+    notebook the first wrong answer is told what is wrong with it, the second one gets the `hint`,
+    and the third one where to `look`; elsewhere all of it is shown at once.
     """
     if answer is ...:
         return Verdict("not answered yet", _joined("not answered yet", hint))
@@ -149,7 +183,7 @@ def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
         if _are_same(answer, truth):
             return Verdict("right", f"right: {_shown(answer)}")
         told = why_unfit(answer, truth) or f"it is not {_shown(answer)}"
-        return Verdict("wrong", _joined(told, hint))
+        return Verdict("wrong", _joined(told, _help(hint, look)))
     try:
         judgement = truth(answer)
     except Exception as error:  # the answer may be of any kind; the learner sees what happened
@@ -158,7 +192,15 @@ def check(answer: object, truth: object | Judge, hint: str = "") -> Verdict:
     if judgement is True:
         return Verdict("right", "right")
     told = judgement if isinstance(judgement, str) and judgement else "not right yet"
-    return Verdict("wrong", _joined(told, hint))
+    return Verdict("wrong", _joined(told, _help(hint, look)))
+
+
+def _help(hint: str, look: str) -> str:
+    """What a wrong answer is shown besides what is wrong with it."""
+    tries = locking.count_try(hint + look) if locking.is_locking() else 3
+    if tries == 1:
+        return "The next try gets a hint." if hint else ""
+    return _joined(hint, look) if tries > 2 and look else hint
 
 
 def why_unfit(answer: object, truth: object) -> str:
@@ -178,6 +220,17 @@ def why_unfit(answer: object, truth: object) -> str:
 
 def _number_asked(answer: object) -> str:
     return "a number, without quotes" if isinstance(answer, str) else "a number"
+
+
+def _off_by(answer: object, truth: object) -> str:
+    """` (off by 2)`, or by a factor where numbers are not whole or far apart."""
+    if not _is_number(answer) or not _is_number(truth):
+        return ""
+    said, is_ = float(answer), float(truth)  # pyright: ignore[reportArgumentType]
+    ratio = max(said / is_, is_ / said) if said * is_ > 0 else 0.0
+    if ratio >= MIN_FACTOR:
+        return f" (off by a factor of {ratio:.2g})"
+    return f" (off by {_shown(abs(said - is_) if said % 1 or is_ % 1 else int(abs(said - is_)))})"
 
 
 def _is_bool(value: object) -> bool:
@@ -221,7 +274,8 @@ def _shown(value: object) -> str:
 
 
 def _joined(message: str, more: str) -> str:
-    return f"{message}. {more}" if more else message
+    stop = "" if message.endswith((".", "!", "?")) else "."
+    return f"{message}{stop} {more}" if more else message
 
 
 def _line(sign: str, text: str) -> str:

@@ -3,7 +3,7 @@
 sample("digits_cnn")      the path of an ONNX model
 sample("digits_test")     images (N, 1, 8, 8) f32 and labels (N,), which no model was trained on
 
-The wheel has them in `explorer/samples`, a clone in `sample_models`.
+The wheel has them in a folder `samples` of the package, a clone in `sample_models`.
 """
 
 from __future__ import annotations

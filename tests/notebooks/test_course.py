@@ -15,7 +15,7 @@ def test_a_right_prediction():
 def test_a_wrong_prediction_is_told_the_state():
     verdict = predict("How many?", 9).check(11, "One each.")
     assert not verdict.is_right
-    assert str(verdict) == "✗ you said 9; the compiler says 11. One each."
+    assert str(verdict) == "✗ you said 9; the compiler says 11 (off by 2). One each."
 
 
 def test_without_a_prediction_nothing_is_told():

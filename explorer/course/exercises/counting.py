@@ -14,6 +14,7 @@ from explorer.ir.requantization import Requantization, requantize
 from explorer.memory.bounds import live_bytes
 from explorer.memory.planners import name_steps
 from explorer.results import BufferLifetime, MemoryPlan
+from explorer.results.package import PackageRecord
 from explorer.results.runs.counted import CountedRun
 
 NUMBER_TOLERANCE = 1e-6
@@ -100,6 +101,26 @@ def above_the_bound(
     bound = max(live_bytes(buffers, len(name_steps(buffers, ()))))
     peak = planner(buffers).peak_bytes
     return _number(peak - bound, {float(peak): "that is all that it takes"})
+
+
+def fullest_launch(c: Compilation) -> Judge:
+    """The launch in which most bytes live, counted from 0."""
+    assert c.memory is not None, "the lesson compiles for a target with an arena"
+    live = c.memory.live_bytes
+    truth = live.index(max(live))
+    return _number(truth, {truth + 1.0: "the first launch is number 0"})
+
+
+def changed_file(inspected: PackageRecord) -> Judge:
+    """The file that is not as it was when the package was written."""
+    truths = [text.split(":")[0] for text in inspected.changed_files]
+
+    def judge(answer: object) -> bool | str:
+        if not isinstance(answer, str):
+            return "the name of a file is asked for, in quotes"
+        return answer in truths or f"{answer!r} is as it was"
+
+    return judge
 
 
 # -- rounding --------------------------------------------------------------------------------------

@@ -1,0 +1,125 @@
+"""Predictions in a notebook: widgets that lock an answer, and cells that stop without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+LEDGER = "predictions.jsonl"
+OPEN = "EXPLORER_COURSE"
+"""Environment variable: `open` lets a lesson run to its end with its questions open."""
+_locked: dict[str, object] = {}
+_noted: set[tuple[str, str]] = set()
+_tries: dict[str, int] = {}
+
+
+class FirstPredict(Exception):
+    """A cell that answers a question without a prediction. Shown as one line."""
+
+    def __init__(self) -> None:
+        super().__init__("first your prediction, or skip() in its place")
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython's hook."""
+        return [f"○ {self}"]
+
+
+def is_locking() -> bool:
+    """Whether this is a notebook in which predictions come first."""
+    if os.environ.get(OPEN, "") == "open":
+        return False
+    interpreter = sys.modules.get("IPython")  # not imported here: elsewhere there are no cells
+    shell = interpreter.get_ipython() if interpreter else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def locked_answer(question: str, choices: Collection[object]) -> object:
+    """What was locked for a question, or three dots and a widget that asks for it."""
+    if question in _locked:
+        return _locked[question]
+    _show_widget(question, tuple(choices))
+    return ...
+
+
+def lock(question: str, answer: object) -> None:
+    """Notes an answer, which stays."""
+    _locked.setdefault(question, answer)
+
+
+def count_try(key: str) -> int:
+    """How many wrong answers an exercise got, this one included."""
+    _tries[key] = _tries.get(key, 0) + 1
+    return _tries[key]
+
+
+def note(question: str, answer: object, truth: object, state: str) -> None:
+    """Adds a line to the ledger, once for each answer to a question, in a notebook only."""
+    key = question, repr(answer)
+    if not is_locking() or key in _noted:
+        return
+    _noted.add(key)
+    entry = {"question": question, "answer": plain(answer), "truth": plain(truth), "state": state}
+    line = json.dumps(entry, ensure_ascii=False, default=str)
+    with suppress(OSError), (Path.cwd() / LEDGER).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def plain(value: object) -> object:
+    """An answer as JSON has it."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    item = getattr(value, "item", None)  # a number of NumPy
+    return item() if callable(item) else str(value)
+
+
+def parsed(text: str) -> object:
+    """What was typed into a field: a number, True or False, several names, or a name."""
+    text = text.strip()
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if "," in text:
+        return {part.strip() for part in text.split(",") if part.strip()}
+    return text
+
+
+def _show_widget(question: str, choices: tuple[object, ...]) -> None:
+    """Choices or a field, and a button. Without ipywidgets the question alone is shown."""
+    try:
+        import ipywidgets
+        from IPython.display import display
+    except ImportError:
+        return
+    is_yes_or_no = "True or False" in question
+    if choices or is_yes_or_no:
+        options: Any = [(str(choice), choice) for choice in choices or (True, False)]
+        field: Any = ipywidgets.RadioButtons(options=options, value=None, description="")
+    else:
+        field = ipywidgets.Text(placeholder="your prediction", continuous_update=False)
+    button = ipywidgets.Button(description="lock", tooltip="lock the prediction: it stays")
+    said = ipywidgets.HTML("")
+
+    def press(_: object) -> None:
+        value = parsed(field.value) if isinstance(field, ipywidgets.Text) else field.value
+        if value is None or value == "":
+            said.value = "choose first"
+            return
+        lock(question, value)
+        field.disabled = button.disabled = True
+        said.value = "locked; run this cell again, then the next one"
+
+    button.on_click(press)
+    display(ipywidgets.VBox([ipywidgets.Label(question), field, ipywidgets.HBox([button, said])]))

@@ -55,27 +55,17 @@ def _finish(source: PackageSource, text: str) -> str:
 
 
 def _values(source: PackageSource) -> dict[str, str]:
-    program, size = source.program, source.program.size
-    ports = [p.port for p in (*source.inputs, *source.outputs)]
+    size = source.program.size
     is_file = source.storage == "file"
     init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
     init += ["const void *weights", "size_t weights_bytes"] if is_file else []
     init += ["@name@_npu run_npu", "void *user"] if source.npu_parts else []
     run = ["const struct @name@ *model", *(["int64_t size"] if size else [])]
     known = {
-        "title": comment_text(f"{source.name}: the model {source.model} for {source.device}"),
-        "version": string_literal(source.version),
-        "arena_bytes": str(program.arena_bytes),
+        **port_values(source),
         "alignment": str(source.alignment_bytes),
-        "weights_bytes": str(program.weights_bytes),
         "weights_macros": _weights_macros(source),
-        "input_count": str(len(source.inputs)),
-        "output_count": str(len(source.outputs)),
-        "one_input": "" if source.inputs else " + 1",
-        "one_output": "" if source.outputs else " + 1",
-        "rank": str(max([len(port.shape) for port in ports] + [1])),
         "size_macros": "",
-        "types": ",\n".join(f"    @NAME@_{name.upper()}" for name in TYPES),
         "init_note": "`weights` are the\n// bytes of the file @name@.weights, the caller's."
         if is_file
         else "With\n// @NAME@_STATIC_ARENA, `arena` may be NULL.",
@@ -86,8 +76,8 @@ def _values(source: PackageSource) -> dict[str, str]:
         "table": _table(source),
         "calls": "\n".join(_calls(source)),
         **_npu_values(source),
-        "inputs": "\n".join(_port_lines(source, source.inputs, "in")),
-        "outputs": "\n".join(_port_lines(source, source.outputs, "out")),
+        "inputs": "\n".join(port_lines(source, source.inputs, "in")),
+        "outputs": "\n".join(port_lines(source, source.outputs, "out")),
         "weights_check": _weights_check(source),
         "size_check": "",
     }
@@ -109,6 +99,24 @@ def _values(source: PackageSource) -> dict[str, str]:
     return {**{key: fill(text, names) for key, text in known.items()}, **names}
 
 
+def port_values(source: PackageSource) -> dict[str, str]:
+    """What the interfaces in C and for OpenCL have in common."""
+    program = source.program
+    ports = [p.port for p in (*source.inputs, *source.outputs)]
+    return {
+        "title": comment_text(f"{source.name}: the model {source.model} for {source.device}"),
+        "version": string_literal(source.version),
+        "arena_bytes": str(program.arena_bytes),
+        "weights_bytes": str(program.weights_bytes),
+        "input_count": str(len(source.inputs)),
+        "output_count": str(len(source.outputs)),
+        "one_input": "" if source.inputs else " + 1",
+        "one_output": "" if source.outputs else " + 1",
+        "rank": str(max([len(port.shape) for port in ports] + [1])),
+        "types": ",\n".join(f"    @NAME@_{name.upper()}" for name in TYPES),
+    }
+
+
 def _table(source: PackageSource) -> str:
     """The launches and what runs them; empty where an NPU runs all of the model."""
     if not source.program.launches and source.npu_parts:
@@ -117,7 +125,7 @@ def _table(source: PackageSource) -> str:
         "parameters": PARAMETERS,
         "launch_count": str(len(source.program.launches)),
         "offsets": "\n".join(_offset_lines(source)),
-        "arena_map": "\n".join(_arena_map(source)),
+        "arena_map": "\n".join(arena_map(source)),
         "launches": "\n".join(_launch_lines(source)),
     }
     return fill(template("table.c"), values).rstrip() + "\n"
@@ -220,7 +228,7 @@ def _launch_lines(source: PackageSource) -> list[str]:
     return lines
 
 
-def _arena_map(source: PackageSource) -> list[str]:
+def arena_map(source: PackageSource) -> list[str]:
     """Where every buffer lies and from which launch to which, by its first byte."""
     plan = source.plan
     heading = (
@@ -239,7 +247,7 @@ def _arena_map(source: PackageSource) -> list[str]:
     return comment_block([heading, *table])
 
 
-def _port_lines(source: PackageSource, ports: tuple[PackagePort, ...], letter: str) -> list[str]:
+def port_lines(source: PackageSource, ports: tuple[PackagePort, ...], letter: str) -> list[str]:
     lines: list[str] = []
     for number, found in enumerate(ports):
         port = found.port

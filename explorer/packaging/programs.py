@@ -54,14 +54,15 @@ def selftest_text(source: PackageSource) -> str:
     inputs: list[str] = []
     expected: list[str] = []
     for number, vector in enumerate(source.vectors):
-        inputs.append(_rows(source, arrays, vector.inputs, f"in{number}"))
-        expected.append(_rows(source, arrays, vector.outputs, f"out{number}"))
+        inputs.append(rows_of_pointers(arrays, vector.inputs, f"in{number}"))
+        expected.append(rows_of_pointers(arrays, vector.outputs, f"out{number}"))
     npu = _recorded_npu(source, arrays)
     return _finish(
         source,
         template("selftest.c"),
         {
             "npu": npu,
+            "compare": template("compare.c").rstrip(),
             "vectors": str(len(source.vectors)),
             "tolerance": repr(TOLERANCE),
             "arrays": "\n".join(arrays),
@@ -89,7 +90,7 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
     names = {"name": source.name, "NAME": source.macro}
     npu_arguments = ", run_npu, &vector" if "vectors" in own else ", run_npu, NULL"
     names["npu_arguments"] = npu_arguments if source.npu_parts else ""
-    filled = {key: fill(text, names) if key[0] in "win" else text for key, text in values.items()}
+    filled = {key: fill(text, names) if key[0] in "winc" else text for key, text in values.items()}
     lines = fill(template, {**filled, **names}).split("\n")
     return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
 
@@ -104,8 +105,8 @@ def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
         for part, (given, made) in enumerate(
             zip(vector.npu_inputs, vector.npu_outputs, strict=True)
         ):
-            rows["npu_inputs"].append(_rows(source, arrays, given, f"npu_in{number}_{part}"))
-            rows["npu_outputs"].append(_rows(source, arrays, made, f"npu_out{number}_{part}"))
+            rows["npu_inputs"].append(rows_of_pointers(arrays, given, f"npu_in{number}_{part}"))
+            rows["npu_outputs"].append(rows_of_pointers(arrays, made, f"npu_out{number}_{part}"))
     for _, npu in source.npu_parts:
         for ports in (npu.inputs, npu.outputs):
             sizes.append(f"    {{{', '.join([*(f'{p.size_bytes}u' for p in ports), '0'])}}},")
@@ -122,9 +123,7 @@ def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
     )
 
 
-def _rows(
-    source: PackageSource, arrays: list[str], numbers: tuple[np.ndarray, ...], name: str
-) -> str:
+def rows_of_pointers(arrays: list[str], numbers: tuple[np.ndarray, ...], name: str) -> str:
     """One row of pointers; the arrays that they point to are added."""
     names = []
     for position, array in enumerate(numbers):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.results import KernelRecord, MemoryPlan, Port, Program, WeightSlot
 from explorer.targets import Target
+
+if TYPE_CHECKING:
+    from explorer.runtime.opencl.binaries import DeviceBinary
 
 Storage = Literal["array", "file"]
 STORAGES: tuple[Storage, ...] = ("array", "file")
@@ -102,8 +105,16 @@ class PackageSource:
     """Decisions and options that replay the compilation."""
     accuracy: Mapping[str, Any]  # JSON values
     """Of the vectors' outputs against the source model, or why no reference computed them."""
+    opencl_lines: tuple[str, ...] = ()
+    """The kernels' text, of a target that is programmed in OpenCL C."""
+    opencl_binary: DeviceBinary | None = None
+    """What the driver at hand made of it."""
     storage: Storage = "array"
     is_stripped: bool = False
+
+    @property
+    def is_opencl(self) -> bool:
+        return self.target.languages[0] == "opencl"
 
     @property
     def npu_parts(self) -> list[tuple[PackagePart, NpuPart]]:

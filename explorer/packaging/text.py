@@ -24,11 +24,11 @@ def c_type(element_type: str | np.dtype) -> str:
     return C_TYPES.get(str(element_type), "uint16_t")
 
 
-def string_literal(text: str) -> str:
+def string_literal(text: str, most: int = MAX_STRING_BYTES) -> str:
     """A C string: what is no plain ASCII, and what would be a trigraph, as octal escapes."""
     data = text.encode("utf-8", "backslashreplace")
-    if len(data) > MAX_STRING_BYTES:
-        data = data[: MAX_STRING_BYTES - 3] + b"..."
+    if len(data) > most:
+        data = data[: most - 3] + b"..."
     plain = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in data)
     return f'"{"".join(plain)}"'
 

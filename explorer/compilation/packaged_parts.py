@@ -26,6 +26,7 @@ from explorer.ir.functions.calls import device_functions
 from explorer.ir.structure import device_of
 from explorer.ir.types import element_type_of, numpy_dtype, static_shape
 from explorer.kernels.printing.c import CLanguage, print_c
+from explorer.kernels.printing.languages import print_kernel
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.build import (
     ALIGNMENT_BYTES,
@@ -35,6 +36,7 @@ from explorer.kernels.program.build import (
     build_program,
 )
 from explorer.kernels.program.parts import arena_bases, build_parts
+from explorer.kernels.program.translation_unit import emit_program
 from explorer.memory.planning import value_offsets
 from explorer.packaging.source import Copy, NpuPart, PackagePart
 from explorer.results import (
@@ -78,7 +80,7 @@ class PackageBuilder:
         self, function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]
     ) -> BuiltProgram:
         maker = self.c_compiled
-        if device_of(function) != maker.target.name or maker.backend.name != "c":
+        if device_of(function) != maker.target.name or maker.target.queues:
             return _npu_program(function, device_of(function), inputs, outputs)
         name = function.sym_name.data
         known = {f.sym_name.data: f for f in device_functions(maker.final.program)}
@@ -110,15 +112,28 @@ class PackageBuilder:
     def _text(
         self, kernels: Mapping[str, FuncOp], launches: Sequence[Launch], size_offset: int | None
     ) -> ProgramText:
-        has_vectors = self.c_compiled.target.vector_floats != 1
-        language = CLanguage(marks_unused=True, has_own_math=not has_vectors)
         for name, kernel in kernels.items():
             if name not in self.printed:
                 new = f"k{len(self.printed)}" if self.is_stripped else name
-                self.printed[name] = print_c(kernel, new, language)
+                self.printed[name] = self._print(kernel, new)
         found = {name: self.printed[name] for name in kernels}
         texts = {name: KernelText(p.source, p.phases) for name, p in found.items()}
         return ProgramText(SourceText("c", (), ()), texts)
+
+    def _print(self, kernel: FuncOp, name: str) -> PrintedKernel:
+        """As the just-in-time program has it."""
+        maker = self.c_compiled
+        if maker.backend.name == "opencl":
+            return print_kernel("opencl", kernel, name, is_chained=True)
+        has_vectors = maker.target.vector_floats != 1
+        return print_c(kernel, name, CLanguage(marks_unused=True, has_own_math=not has_vectors))
+
+    @property
+    def opencl_lines(self) -> tuple[str, ...]:
+        """The text of all kernels in OpenCL C; empty for others."""
+        if self.c_compiled.backend.name != "opencl":
+            return ()
+        return emit_program("opencl", list(self.printed.values()), []).source.lines
 
     # -- the order of the parts ------------------------------------------------------------------
     def parts(self, program: Program) -> tuple[PackagePart, ...]:

@@ -51,9 +51,11 @@ def package_source(
             f"weights cannot be stored as {weights!r}", hint=near_name(weights, STORAGES)
         )
     storage: Storage = "file" if weights == "file" else "array"
+    if storage == "file" and compiled.backend.name == "opencl":
+        raise InputError("a package for OpenCL has its weights in arrays", hint="leave it out")
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
-    if strip and compiled.backend.name != "c":
+    if strip and compiled.target.queues:
         raise InputError(
             f"the files of {compiled.target.name} have names of the model",
             hint="leave --strip out (strip=False)",
@@ -61,6 +63,12 @@ def package_source(
     builder = PackageBuilder(compiled, strip)
     built = builder.build()
     parts = builder.parts(built.program)
+    binary = None
+    if compiled.backend.name == "opencl":
+        from explorer.runtime.opencl.binaries import binary_for
+
+        assert compiled.device is not None
+        binary = binary_for(builder.opencl_lines, compiled.device)
     vectors = _vectors(compiled)
     inputs, outputs = _quantizations(compiled)
     return PackageSource(
@@ -77,6 +85,8 @@ def package_source(
         plan=builder.plan(built.program),
         parts=parts,
         npu_files=npu_files(compiled, parts),
+        opencl_lines=builder.opencl_lines,
+        opencl_binary=binary,
         inputs=_ports(built.program.inputs, inputs),
         outputs=_ports(built.program.outputs, outputs),
         vectors=vectors,
@@ -88,16 +98,21 @@ def package_source(
 
 
 def _c_target(target: Target) -> Target:
-    """The target of the functions in C; this processor's where an NPU runs all of the model."""
-    return target if "c" in target.languages else load_target("cpu")
+    """The target of the kernels; this processor's where an NPU runs all of the model."""
+    return load_target("cpu") if target.queues else target
 
 
 def _require_c(compiled: Compiled) -> None:
     """Every part has to be C, or instructions of an NPU."""
-    if compiled.backend.name != "c" and not compiled.target.queues:
+    if compiled.backend.name not in ("c", "opencl") and not compiled.target.queues:
         raise InputError(
             f"a package is C, and the target {compiled.target.name} is not programmed in C",
             hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
+        )
+    if compiled.backend.name == "opencl" and compiled.settings.open_range is not None:
+        raise InputError(
+            "a package for OpenCL has no size that is left open",
+            hint="give one size: --dim NAME=SIZE (dimensions=)",
         )
     found = [
         (operation, reason)

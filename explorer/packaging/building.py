@@ -24,6 +24,8 @@ GCC_FLAGS = (
 
 def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(flags that are always given, flags where the compiler knows them)."""
+    if target.languages[0] == "opencl":
+        return ("-O2",), ()
     is_small = target.optimize == "size"
     speed = SMALL_FLAGS if is_small else FAST_FLAGS
     chosen = [*speed, *ARITHMETIC_FLAGS, *target.package.flags]
@@ -39,7 +41,11 @@ def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def makefile_text(source: PackageSource) -> str:
     chosen, optional = flags_of(source.target)
-    part = "" if source.storage == "file" else f" src/{source.name}_weights.h"
+    files = [] if source.storage == "file" else ["weights"]
+    if source.is_opencl:
+        files += ["binary"] if source.is_stripped else ["binary", "source"]
+    else:
+        files.append("kernels")
     return _filled(
         source,
         template("Makefile"),
@@ -47,14 +53,23 @@ def makefile_text(source: PackageSource) -> str:
         chosen=" ".join(chosen),
         optional=" ".join(optional),
         pedantic="" if source.has_vectors else " -pedantic-errors",
-        weights_part=part,
+        parts="".join(f" src/{source.name}_{file}.h" for file in files),
+        libraries="-lOpenCL -lm" if source.is_opencl else "-lm",
     )
 
 
 def cmake_text(source: PackageSource) -> str:
     chosen, optional = flags_of(source.target)
     flags = " ".join((*REQUIRED_FLAGS[1:], *chosen, *optional))
-    return _filled(source, template("CMakeLists.txt"), flags=flags)
+    return _filled(
+        source,
+        template("CMakeLists.txt"),
+        flags=flags,
+        find_library="find_package(OpenCL REQUIRED)" if source.is_opencl else "",
+        link_library=f"target_link_libraries({source.name} PUBLIC OpenCL::OpenCL)"
+        if source.is_opencl
+        else "",
+    )
 
 
 def readme_text(source: PackageSource) -> str:
@@ -68,6 +83,23 @@ def readme_text(source: PackageSource) -> str:
     own = "a neural network" if source.is_stripped else f"the model `{name}`"
     arguments = f"arena, {macro}_ARENA_BYTES"
     arguments += f", weights, {macro}_WEIGHTS_BYTES" if is_file else ""
+    if source.is_opencl:
+        elsewhere = (
+            " There is no other program."
+            if source.is_stripped
+            else f" Elsewhere the text in `src/{name}_source.h` is built, "
+            f"which `src/{name}_kernels.cl` shows."
+        )
+        return _filled(
+            source,
+            template("opencl_README.md"),
+            title=f"{own} on {source.device}",
+            arena_bytes=f"{source.program.arena_bytes:,}",
+            weights_bytes=f"{source.program.weights_bytes:,}",
+            ports="\n".join(ports),
+            device=source.opencl_binary.device[0] if source.opencl_binary else "no device",
+            elsewhere=elsewhere,
+        )
     return _filled(
         source,
         template("README.md"),

@@ -172,7 +172,8 @@ def _instructions(output: str) -> int | None:
 
 
 def _link_flags(target: Target) -> tuple[str, ...]:
-    return (*target.package.link_flags, "-lm")
+    own = ("-lOpenCL",) if target.languages[0] == "opencl" else ()
+    return (*target.package.link_flags, *own, "-lm")
 
 
 def _board_sources(target: Target, function: str) -> tuple[str, ...]:

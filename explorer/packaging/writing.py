@@ -14,6 +14,7 @@ from explorer.packaging.building import cmake_text, makefile_text, readme_text
 from explorer.packaging.driver import driver_text, header_text
 from explorer.packaging.kernels import kernels_text
 from explorer.packaging.manifest import FORMAT, MANIFEST, manifest_text
+from explorer.packaging.opencl import opencl_files
 from explorer.packaging.programs import example_text, selftest_text
 from explorer.packaging.source import PackageSource, with_weights_packed
 from explorer.packaging.weights import check_sizes, weights_file, weights_text
@@ -38,12 +39,8 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
             hint="quantize the model (--quantize TABLE), or choose a smaller one",
         )
     name = source.name
-    texts = {
-        f"include/{name}.h": header_text(source),
-        f"src/{name}.c": driver_text(source),
-        f"src/{name}_kernels.h": kernels_text(source),
-        "example/main.c": example_text(source),
-        "selftest.c": selftest_text(source),
+    texts = {**(opencl_files(source) if source.is_opencl else _c_files(source))}
+    texts |= {
         "Makefile": makefile_text(source),
         "CMakeLists.txt": cmake_text(source),
         "README.md": readme_text(source),
@@ -56,6 +53,17 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
         files[f"{name}.weights"] = weights_file(source)
     files[MANIFEST] = manifest_text(source, files).encode("ascii")
     return files
+
+
+def _c_files(source: PackageSource) -> dict[str, str]:
+    name = source.name
+    return {
+        f"include/{name}.h": header_text(source),
+        f"src/{name}.c": driver_text(source),
+        f"src/{name}_kernels.h": kernels_text(source),
+        "example/main.c": example_text(source),
+        "selftest.c": selftest_text(source),
+    }
 
 
 def check_package_folder(folder: Path, is_forced: bool = False) -> None:

@@ -503,10 +503,11 @@ class _Keeping:
         kind = numpy_dtype(element_type_of(scores))
         behind = len(shape_of(scores)) - 1 - axis
         with self.events.rewrite("mask", op, "only valid keys have a share"):
-            valid = self._valid(op, behind)
-            nothing = self._weight(op, "nothing", np.array(-np.inf, kind))
-            masked = self._added(op, SelectOp.make([valid, scores, nothing]))
-            self.rewriter.set_operand(op, 0, masked)
+            user, place = _before_bias(op)
+            valid = self._valid(user, behind)
+            nothing = self._weight(user, "nothing", np.array(-np.inf, kind))
+            masked = self._added(user, SelectOp.make([valid, user.operands[place], nothing]))
+            self.rewriter.set_operand(user, place, masked)
         self.zeroed.add(op.results[0])
 
     def _valid(self, op: TopOperation, behind: int) -> SSAValue:
@@ -582,6 +583,32 @@ class _Keeping:
     def _constant(self, value: SSAValue) -> int | None:
         found = self._constants(value)
         return int(found.item()) if found is not None and found.size == 1 else None
+
+
+def _before_bias(op: SoftmaxOp) -> tuple[TopOperation, int]:
+    """Which operand the scores are: of the softmax, or of the sum with a bias in front of it, so
+    that attention is found in its usual form. Minus infinity stays what it is in a sum."""
+    added = op.operands[0].owner
+    if (
+        not isinstance(added, BinaryOp)
+        or added.get("kind") != "add"
+        or not added.output.has_one_use()
+    ):
+        return op, 0
+    whole = shape_of(added.output)
+    products = [i for i, o in enumerate(added.operands) if _is_product(o) and shape_of(o) == whole]
+    return (added, products[0]) if len(products) == 1 else (op, 0)
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether it is a product of matrices, perhaps with a factor."""
+    owner = value.owner
+    while isinstance(owner, BinaryOp) and owner.get("kind") in ("mul", "div"):
+        large = [o for o in owner.operands if shape_of(o) == shape_of(owner.output)]
+        if len(large) != 1:
+            return False
+        owner = large[0].owner
+    return isinstance(owner, MatMulOp)
 
 
 def _moved_axes(op: ReshapeOp | ExpandOp, axes: Sequence[int]) -> tuple[int, ...]:

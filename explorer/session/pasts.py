@@ -9,12 +9,14 @@ Where the compiler cannot keep the past so (`keep-past` says why), each length h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from explorer.session.inputs import Range
+from explorer.session.signatures import Signature, Size
 
 if TYPE_CHECKING:
     from explorer.importers import SourceModel
@@ -55,6 +57,41 @@ class GrowingPast:
         if self._dimensions is None:
             self._dimensions = growing_dimensions(model, growing_states(model))
         return {name: size for name, size in dimensions.items() if name not in self._dimensions}
+
+
+@dataclass(frozen=True)
+class GrownForm:
+    """Types and shapes of the inputs of a program with a capacity, as `Session` has them by heart:
+    an element type and a shape for each input, in their order."""
+
+    places: tuple[tuple[np.dtype, tuple[Size, ...]], ...]
+    text: str
+    """Of the signature, for the log."""
+
+    @classmethod
+    def of(cls, signature: Signature, names: Sequence[str]) -> GrownForm:
+        forms = {form.name: form for form in signature.forms}
+        places = ((np.dtype(forms[n].element_type), forms[n].shape) for n in names)
+        return cls(tuple(places), str(signature))
+
+    def fits(self, form: tuple[object, ...]) -> bool:
+        """Whether a call differs by the valid length only, and all inputs by the same."""
+        rows = None
+        for place, (kind, sizes) in enumerate(self.places):
+            shape = form[2 * place + 1]
+            assert isinstance(shape, tuple)
+            if form[2 * place] != kind or len(shape) != len(sizes):
+                return False
+            for size, wanted in zip(shape, sizes, strict=True):
+                if isinstance(wanted, int):
+                    if size != wanted:
+                        return False
+                    continue
+                own = size - wanted[0]
+                if not wanted[0] <= size <= wanted[1] or own != (own if rows is None else rows):
+                    return False
+                rows = own
+        return True
 
 
 def ranges_of(length: ValidLength | None) -> dict[tuple[str, int], Range]:

@@ -42,7 +42,7 @@ from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
 from explorer.session.options import CompileOptions, require_options
-from explorer.session.pasts import GrowingPast, ranges_of
+from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
@@ -144,6 +144,7 @@ class Session(Closing, Displayed):
         self._ranges = {name: checked_ranges(name, r) for name, r in (ranges or {}).items()}
         self._options = options
         self._past = GrowingPast()
+        self._grown: list[tuple[LoadedProgram, GrownForm]] = []
         self._fallback = Fallback(lambda: self.model, meanwhile, threads)
         self._lock = threading.RLock()
         self._programs: OrderedDict[Signature, LoadedProgram] = OrderedDict()
@@ -192,7 +193,7 @@ class Session(Closing, Displayed):
             require_arrays(inputs, self._names, "session.run")
         form = self._form(inputs)
         with self._lock:
-            known = None if self._pending else self._known.get(form)
+            known = None if self._pending else self._known.get(form) or self._known_past(form)
             if known is not None:
                 known.program.calls += 1
                 self._programs.move_to_end(known.program.signature)
@@ -201,6 +202,15 @@ class Session(Closing, Displayed):
         outputs = known.program.executable.run(inputs)
         self._log(known.text, "program", "hit", "", started, 0.0)
         return outputs
+
+    def _known_past(self, form: tuple[object, ...]) -> Known | None:
+        """What a call meets that differs by the valid length of its past only."""
+        if not form:
+            return None
+        for program, grown in self._grown:
+            if grown.fits(form):
+                return Known(program, grown.text)
+        return None
 
     def _run_unknown(
         self, inputs: Inputs, form: tuple[object, ...], started: float
@@ -302,6 +312,7 @@ class Session(Closing, Displayed):
                 program.close()
             self._programs.clear()
             self._known.clear()
+            self._grown.clear()
 
     # -- deciding ----------------------------------------------------------------------------
 
@@ -362,9 +373,12 @@ class Session(Closing, Displayed):
 
     def _hold(self, program: LoadedProgram) -> None:
         self._programs[program.signature] = program
+        if program.executable.program.length is not None and not program.signature.contents:
+            self._grown.append((program, GrownForm.of(program.signature, self._names)))
         while len(self._programs) > self.most_programs:
             _, oldest = self._programs.popitem(last=False)
             self._known = {f: k for f, k in self._known.items() if k.program is not oldest}
+            self._grown = [entry for entry in self._grown if entry[0] is not oldest]
             self._not_kept.pop(oldest.signature, None)  # by now it may be
             oldest.close()
 

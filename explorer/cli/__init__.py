@@ -52,7 +52,7 @@ from explorer.cli import (
     tune,
 )
 from explorer.cli.defaults import apply_defaults
-from explorer.cli.repository import Command, repository_command
+from explorer.cli.repository import Command, Missing, repository_command
 from explorer.cli.terminal import STANDARD_OUTPUT, print_error, print_note, printing
 from explorer.errors import CacheWarning, ExplorerError, ModelError
 from explorer.logs import configure
@@ -201,6 +201,9 @@ def make_parser() -> argparse.ArgumentParser:
     for name, module in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=module.SUMMARY, description=module.SUMMARY)
         module.add_arguments(subparser)
+        if isinstance(module, Missing):  # it has no options: whatever follows is refused together
+            subparser.set_defaults(verbose=0)
+            continue
         subparser.add_argument(
             "-v",
             "--verbose",

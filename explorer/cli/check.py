@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from explorer.compilation import Accuracy, Compilation
+    from explorer.compilation.checking_calls import CallsVerdict
     from explorer.importers.model import SourceModel
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
     from explorer.results.hard import HardVerdict
@@ -76,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz",
         help="compare with these tensors by name instead of the reference's; `imported` for those "
         "of the imported program",
+    )
+    parser.add_argument(
+        "--calls",
+        type=options.count,
+        metavar="N",
+        help="run a model with states N times in turn, and compare outputs and states after each",
     )
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
@@ -135,6 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
 def check_one(arguments: argparse.Namespace) -> int:
     """One model on one target, in this process."""
     import sys
+    from dataclasses import asdict
 
     import explorer
     from explorer.cli.check_hard import broken, check_hard_inputs, record
@@ -174,12 +182,15 @@ def check_one(arguments: argparse.Namespace) -> int:
         with Progress("checking") as progress:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         hard = pushed(compilation, accuracy) if golden is None else []
+        calls = checked_calls(compilation, arguments.calls, arguments.tolerance)
         judged = golden is None and has_float64(model)
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
             summary = summarize(accuracy.report, compilation.model)
             counted = counters(compilation, accuracy.inputs)
-            summary["passed"] = accuracy.passed and not broken(hard)
+            summary["passed"] = accuracy.passed and not broken(hard) and is_right(calls)
+            if calls is not None:
+                summary["calls"] = asdict(calls)
             summary["hard"] = [record(verdict) for verdict in hard]
             print_json({**summary, "float64": judged, **counted, "dimensions": dimensions})
         else:
@@ -190,17 +201,36 @@ def check_one(arguments: argparse.Namespace) -> int:
                     "held to the tolerance alone"
                 )
             print_lines(counted_lines(compilation))
+            if calls is not None and not calls.problem:
+                print_lines([f"{calls.calls} calls in turn: largest difference {calls.worst:.1e}"])
+        if calls is not None and calls.problem:
+            print(printable(calls.problem), file=sys.stderr)
         for problem in broken(hard):
             print(problem, file=sys.stderr)
         if accuracy.passed:
             is_below = below(accuracy.report, arguments.min_sqnr)
-            return NOT_PASSED if is_below or broken(hard) else 0
+            return NOT_PASSED if is_below or broken(hard) or not is_right(calls) else 0
         fault = accuracy.bisect()
     finally:
         compilation.close()
     problem = f"first fault: {printable(fault)}" if fault else printable(accuracy.report.problem)
     print(problem, file=sys.stderr)
     return NOT_PASSED
+
+
+def checked_calls(
+    compilation: Compilation, count: int | None, tolerance: float
+) -> CallsVerdict | None:
+    """What came of so many calls in turn; None where none are asked for."""
+    if count is None:
+        return None
+    from explorer.compilation.checking_calls import check_calls
+
+    return check_calls(compilation, count, tolerance)
+
+
+def is_right(calls: CallsVerdict | None) -> bool:
+    return calls is None or not calls.problem
 
 
 def pushed(compilation: Compilation, accuracy: Accuracy) -> list[HardVerdict]:

@@ -13,7 +13,6 @@ from explorer.cli import arguments as options
 from explorer.cli.terminal import Progress, print_json, print_lines
 
 if TYPE_CHECKING:
-    from explorer.compilation import Compilation
     from explorer.results.package import PackageRecord
 
 SUMMARY = "write a model as C that runs without Python"
@@ -80,30 +79,15 @@ def run(arguments: argparse.Namespace) -> int:
         strip=arguments.strip,
         force=arguments.force,
         flash_bytes=arguments.flash,
+        build=arguments.build,
     )
-    record = _record(arguments.output, compilation, arguments.build)
+    record = compilation.packages[-1]
     compilation.close()
     if arguments.json:
         print_json(described(record, arguments.output))
     else:
         print_lines(report_lines(record, arguments.output))
     return 1 if record.build.passed is False else 0
-
-
-def _record(folder: Path, compilation: Compilation, builds: bool) -> PackageRecord:
-    from dataclasses import replace
-
-    from explorer.packaging.inspecting import inspect_package
-    from explorer.packaging.toolchains import build_package
-    from explorer.targets import load_target
-
-    record = inspect_package(folder, builds=False)
-    if not builds:
-        return record
-    companion = compilation.companion  # an NPU's functions in C are its companion's
-    target = (companion or compilation).target
-    target = target if "c" in target.languages else load_target("cpu")
-    return replace(record, build=build_package(folder, record.name, target))
 
 
 def described(record: PackageRecord, folder: Path) -> dict[str, Any]:

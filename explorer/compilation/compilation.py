@@ -489,18 +489,22 @@ class Compilation(Compiled, Explorable):
         strip: bool = False,
         force: bool = False,
         flash_bytes: int | None = None,
+        build: bool = False,
     ) -> Path:
         """Writes the program as C99 with its weights, an interface and a test of itself.
 
         folder: new; with `force` it may be a package, which is replaced. name: begins all names
         of the C interface, by default made of the model's. weights: constant `array`s, or a
         `file` to read or map. strip: without names and comments of the model. flash_bytes: most
-        bytes of weights and code, by default those of the target.
+        bytes of weights and code, by default those of the target. build: compiles it for the target
+        and runs its self-test, where the tools are installed; `packages` has what came of it, and
+        the view `packages` shows it.
 
         Raises InputError for what cannot be written, and for a target that is not programmed in
         C; UnsupportedError for operations that only the host runs. See docs/packages.md.
         """
         from explorer.compilation.packaging import package_source
+        from explorer.packaging.inspecting import inspect_package
         from explorer.packaging.writing import (
             check_package_folder,
             package_files,
@@ -510,6 +514,9 @@ class Compilation(Compiled, Explorable):
         check_package_folder(Path(folder), force)
         source = package_source(self, name, weights, strip)
         write_package(package_files(source, flash_bytes), Path(folder), force)
+        self.packages.append(
+            inspect_package(Path(folder), builds=build, runs=True, target=source.target)
+        )
         return Path(folder)
 
     @named_arguments

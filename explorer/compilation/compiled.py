@@ -69,6 +69,7 @@ from explorer.results import (
     KernelSearch,
     MemoryPlan,
     OperatorRecord,
+    PackageRecord,
     Program,
     ProgramLookup,
     QuantizationRecord,
@@ -119,6 +120,8 @@ class Compiled:
         self._assembled: dict[str, KernelRecord] | None = None
         self._caches: list[ProgramCache] = []
         self._searches: dict[str, KernelSearch] = {}
+        self.packages: list[PackageRecord] = []
+        """Packages that were made of this compilation, in order."""
         self._costs: dict[int, tuple[CostEstimate, ...]] = {}
         """Predicted times of all kernels, by the number of threads."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from explorer.compilation.compiled import Compiled
 from explorer.errors import ModelError
@@ -19,12 +20,14 @@ from explorer.results import (
     TRACE_VERSION,
     AccuracyReport,
     ModelRecord,
+    PackagesRecord,
     PortsRecord,
     ProfileRecord,
     Trace,
     weights,
 )
 from explorer.results.deferring import Later, deferring
+from explorer.results.package import PART as PACKAGES
 from explorer.results.source import source_lines
 from explorer.results.trace import MadeParts, SnapshotRecord
 
@@ -75,8 +78,19 @@ def make_trace(
         costs=compiled.costs(profile.threads) if profile and with_code else (),
         quantization=compiled.quantization,
         ports=ports,
-        parts=MadeParts({weights.PART: lambda: _weights(compiled.passes[0].after)}),
+        parts=MadeParts(_parts(compiled)),
     )
+
+
+def _parts(compiled: Compiled) -> dict[str, Callable[[], object]]:
+    """What few look at is made when it is asked for."""
+    made: dict[str, Callable[[], object]] = {
+        weights.PART: lambda: _weights(compiled.passes[0].after)
+    }
+    if compiled.packages:
+        packages = PackagesRecord(tuple(compiled.packages))
+        made[PACKAGES] = lambda: packages
+    return made
 
 
 def _weights(imported: Snapshot) -> weights.WeightsRecord:

@@ -12,24 +12,32 @@ from explorer.files import reading_file
 from explorer.packaging.manifest import MANIFEST
 from explorer.packaging.toolchains import build_package, code_of_kernel
 from explorer.packaging.writing import read_manifest
-from explorer.results.package import PackageBuild, PackageFile, PackageLayer, PackageRecord
+from explorer.results.package import (
+    PackageBuffer,
+    PackageBuild,
+    PackageFile,
+    PackageLayer,
+    PackageRecord,
+)
 from explorer.targets import Target, load_target
 
 HINT = "make the package again: explorer package MODEL -o DIR --force"
 
 
-def inspect_package(folder: Path, builds: bool = True, runs: bool = False) -> PackageRecord:
+def inspect_package(
+    folder: Path, builds: bool = True, runs: bool = False, target: Target | None = None
+) -> PackageRecord:
     """The record of a package in a folder, with the files that were changed.
 
     builds: compiles it for the sizes of its code, where a compiler for its target is installed and
-    no file was changed. runs: the self-test, too. InputError where the folder is no package, or
-    its manifest is damaged.
+    no file was changed. runs: the self-test, too. target: what it is compiled for, where that is
+    none of this version's. InputError where the folder is no package, or its manifest is damaged.
     """
     table = read_manifest(folder)
     with reading_file(folder / MANIFEST, "manifest", hint=HINT, kind=InputError):
         files = _files(table["files"])
         changed = tuple(text for file in files if (text := _change_of(folder, file)))
-        target = _known_target(str(table["c_target"]))
+        target = target or _known_target(str(table["c_target"]))
         name = str(table["name"])
         build = _build(folder, name, target, changed, builds, runs)
         return PackageRecord(
@@ -40,6 +48,7 @@ def inspect_package(folder: Path, builds: bool = True, runs: bool = False) -> Pa
             arena_bytes=int(str(table["arena_bytes"])),
             weights_bytes=int(str(table["weights_bytes"])),
             layers=_layers(table["layers"], build),
+            buffers=_buffers(table["memory"]),
             build=build,
             changed_files=changed,
         )
@@ -93,6 +102,19 @@ def _known_target(name: str) -> Target | None:
         return None if name.endswith(".toml") else load_target(name)
     except ExplorerError:
         return None
+
+
+def _buffers(memory: Any) -> tuple[PackageBuffer, ...]:
+    return tuple(
+        PackageBuffer(
+            name=str(row["name"]),
+            offset_bytes=int(row["offset_bytes"]),
+            size_bytes=int(row["size_bytes"]),
+            first=int(row["first"]),
+            last=int(row["last"]),
+        )
+        for row in memory["buffers"]
+    )
 
 
 def _layers(rows: Any, build: PackageBuild) -> tuple[PackageLayer, ...]:

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     )
     from explorer.results.operators import OperatorRecord
     from explorer.results.package import (
+        PackageBuffer,
         PackageBuild,
         PackageFile,
         PackageLayer,
         PackageRecord,
+        PackagesRecord,
     )
     from explorer.results.passes import Delta, PassRecord, RewriteEvent, RuleRecord
     from explorer.results.program import Argument, Launch, OpenDimension, Port, Program, WeightSlot
@@ -83,7 +85,7 @@ _HOMES = {
     "runs.lookups": "TIERS ProgramLookup",
     "memory": "BufferLifetime BufferPart MemoryPlan PlacedBuffer PlanAttempt RefusedPlacement",
     "operators": "OperatorRecord",
-    "package": "PackageBuild PackageFile PackageLayer PackageRecord",
+    "package": "PackageBuffer PackageBuild PackageFile PackageLayer PackageRecord PackagesRecord",
     "passes": "Delta PassRecord RewriteEvent RuleRecord",
     "program": "Argument Launch OpenDimension Port Program WeightSlot",
     "runs.ports": "LoopPorts PortsRecord",

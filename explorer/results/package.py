@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PART = "packages"
+"""Its name among the parts of a trace."""
+
 
 @dataclass(frozen=True)
 class PackageFile:
@@ -50,6 +53,17 @@ class PackageLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PackageBuffer:
+    """A place in the arena, live in launches [first, last)."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PackageRecord:
     name: str
     model: str | None
@@ -59,6 +73,14 @@ class PackageRecord:
     arena_bytes: int
     weights_bytes: int
     layers: tuple[PackageLayer, ...]
+    buffers: tuple[PackageBuffer, ...]
     build: PackageBuild
     changed_files: tuple[str, ...] = ()
     """Files that are missing or other than the manifest says, each with what is wrong."""
+
+
+@dataclass(frozen=True)
+class PackagesRecord:
+    """Packages that were made of a compilation, in order."""
+
+    packages: tuple[PackageRecord, ...]

@@ -45,6 +45,7 @@ ViewName = Literal[
     "weights",
     "models",
     "ports",
+    "packages",
     "insights",
     "report",
     "constraints",

@@ -67,6 +67,11 @@ PARTS: Mapping[str, TracePart] = {
         noun="analysis of its loops",
         advice="save the trace after c.ports()",
     ),
+    "packages": TracePart(
+        is_in=lambda trace: "packages" in trace.parts,
+        noun="package",
+        advice="save the trace after c.package(folder)",
+    ),
     "program": TracePart(
         is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN
     ),

@@ -19,6 +19,7 @@ from explorer.views.catalog import (
     memory,
     models,
     operators,
+    packages,
     passes,
     ports,
     program,
@@ -95,6 +96,7 @@ VIEWS: tuple[View, ...] = (
     kernels.VIEW,
     weights.VIEW,
     ports.VIEW,
+    packages.VIEW,
     insights.VIEW,
     View(
         name="compare",

@@ -191,6 +191,7 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
             "steps",
             "compare",
             "operators",
+            "packages",
             "workspace",
             "kernel",
         ),

@@ -17,6 +17,11 @@ from explorer.results import (
     LoopPorts,
     ObservedTensor,
     OperatorRecord,
+    PackageBuffer,
+    PackageBuild,
+    PackageLayer,
+    PackageRecord,
+    PackagesRecord,
     PortsRecord,
     QuantizationRecord,
     QuantizedTensor,
@@ -25,6 +30,7 @@ from explorer.results import (
     ValueHistogram,
 )
 from explorer.results.model_comparison import PART as MODELS
+from explorer.results.package import PART as PACKAGES
 from explorer.results.runs.sensitivity import (
     MixedPoint,
     MixedPrecision,
@@ -103,6 +109,7 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
         parts={
             PART: WeightsRecord.of([(mark, mark, np.ones((2, 3)))]),
             MODELS: synthetic.two_models(mark),
+            PACKAGES: PackagesRecord((_package(mark),)),
         },
     )
     assert view.missing(hostile) is None
@@ -110,6 +117,23 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
     assert str(shown).strip()
     html = shown._repr_html_()
     assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def _package(mark: str) -> PackageRecord:
+    layer = PackageLayer(
+        name=mark, kernel=mark, nodes=(mark,), operations=1, weights_bytes=8, code_bytes=4
+    )
+    return PackageRecord(
+        name=mark,
+        model=mark,
+        target=mark,
+        files=(),
+        arena_bytes=8,
+        weights_bytes=8,
+        layers=(layer,),
+        buffers=(PackageBuffer(name=mark, offset_bytes=0, size_bytes=8, first=0, last=1),),
+        build=PackageBuild(note=mark),
+    )
 
 
 def _search_for_modes(mark: str) -> MixedPrecision:

@@ -491,3 +491,16 @@ def test_the_copy_of_an_input_comes_from_the_input():
     )
     assert sources_of(first) == ("x",)
     assert sources_of(last) == sources_of(assigned.snapshot.operations["y"])
+
+
+def test_a_copy_with_a_halo_is_not_what_is_returned():
+    body = (
+        conv("a", "x", (3, 24))
+        + """
+      %g_w = top.weight() {weight = "g_w"} : tensor<24x12x3x3xf32>
+      %y = top.conv(%a, %g_w) {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1],
+        group = 2} : tensor<1x24x8x8xf32>"""
+    )
+    assigned = Assigned(main(body, returned="%a, %y", types=f"{STEM}, {STEM}"))
+    assert assigned.read("y") == Layout(0, (1, 1, 1, 1))
+    assert [layout for _, layout in assigned.copies].count(Layout()) == 1

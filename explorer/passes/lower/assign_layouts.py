@@ -26,7 +26,7 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origin_of, set_origins, sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
-from explorer.ir.structure import device_of, functions, value_name
+from explorer.ir.structure import own_functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.operation import MovementOperation
@@ -72,11 +72,10 @@ class AssignLayouts(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
-        for function in functions(rewriter.module):
-            if device_of(function) != "host":
-                assignment = _Assignment(self, function, rewriter, events, options)
-                assignment.run()
-                knobs += assignment.knobs
+        for function in own_functions(rewriter.module):
+            assignment = _Assignment(self, function, rewriter, events, options)
+            assignment.run()
+            knobs += assignment.knobs
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 
@@ -188,6 +187,8 @@ class _Assignment:
             if is_free and _may_carry_halo(value):
                 layout = Layout(present.block, merged, fill)
                 self.rewriter.set_type(value, with_layout(value.type, layout))
+                # A copy that got a halo is no longer the one that was made for its layout.
+                self.converted = {k: v for k, v in self.converted.items() if v is not value}
             else:
                 layout = Layout(present.block, halo, fill)
                 self.rewriter.set_operand(op, 0, self._convert(value, layout, op))

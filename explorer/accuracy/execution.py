@@ -12,9 +12,10 @@ import numpy as np
 from xdsl.dialects import func
 
 from explorer.ir.functions.executing import run_parts
+from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
-from explorer.ir.structure import value_name
+from explorer.ir.structure import COMPANION, value_name
 from explorer.kernels.program.build import BuiltProgram, build_program
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
@@ -70,6 +71,8 @@ class CompiledRunner:
             given: Sequence[np.ndarray],
             replaced: Mapping[str, np.ndarray],
         ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+            if COMPANION in function.attributes:  # its operations mean what they mean in NumPy
+                return HostFunction(function, snapshot.weights).evaluate(given, replaced)
             built = self._build(snapshot, function, plans)
             return self._call(function.sym_name.data, built, given, replaced)
 

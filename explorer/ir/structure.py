@@ -18,6 +18,8 @@ from explorer.ir.types import format_type
 
 DEVICE = "device"
 """Attribute of a function: what it runs on."""
+COMPANION = "companion"
+"""Attribute of a function that is compiled by a run of its own, for another device."""
 HOST = "host"
 """The device that runs the entry function, and what no other one can run."""
 HOST_REASON = "host.reason"
@@ -89,6 +91,16 @@ def device_of(function: func.FuncOp) -> str:
     """Device that a function runs on; `host` before placement."""
     attribute = function.attributes.get(DEVICE)
     return attribute.data if isinstance(attribute, StringAttr) else HOST
+
+
+def own_functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions that the passes after placement are about: neither the host's nor those of
+    another device, which are compiled by a run of their own."""
+    return [
+        function
+        for function in functions(module)
+        if device_of(function) != HOST and COMPANION not in function.attributes
+    ]
 
 
 def host_reason_of(op: Operation) -> str:

@@ -17,12 +17,12 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.errors import InputError
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
-from explorer.ir.functions.calls import device_functions, only_device_function
+from explorer.ir.functions.calls import only_device_function
 from explorer.ir.layout import physical_shape
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.structure import kernel_functions, value_name
+from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.memory.budget import refuse
@@ -62,7 +62,7 @@ class PlanMemory(Pass):
         events = EventLog(self.name, rewriter)
         kernels = kernel_functions(rewriter.module)
         plans: dict[str, MemoryPlan] = {}
-        for function in device_functions(rewriter.module):
+        for function in own_functions(rewriter.module):
             plan = plan_function(function, kernels, self.planner, self.alignment_bytes)
             verify_plan(plan)
             plans[function.sym_name.data] = plan

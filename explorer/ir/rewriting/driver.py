@@ -64,6 +64,8 @@ class Names:
     def __init__(self, taken: set[str] | None = None):
         self._taken = set(taken or ())
         self._next: dict[str, int] = {}
+        self.kernels: frozenset[str] = frozenset()
+        """Names of kernels of other devices, which this program's kernels do without."""
 
     def fresh(self, stem: str) -> str:
         stem = stem.rsplit(".", 1)[-1].rstrip("0123456789") or "value"
@@ -78,6 +80,7 @@ class Names:
     def copy(self) -> Names:
         other = Names(self._taken)
         other._next = dict(self._next)
+        other.kernels = self.kernels
         return other
 
     def including(self, module: ModuleOp) -> Names:
@@ -242,6 +245,14 @@ class RecordedRewriter:
         """Sets what an operation carries besides its properties."""
         self._changes(op)
         op.attributes[name] = attribute
+
+    def remove_attributes(self, op: Operation, names: Sequence[str]) -> None:
+        """Takes away what an operation carries besides its properties."""
+        present = [name for name in names if name in op.attributes]
+        if present:
+            self._changes(op)
+            for name in present:
+                del op.attributes[name]
 
     def set_origins(self, op: Operation, origins: Sequence[Origin | None]) -> None:
         """Says which tensors of the source its results are."""

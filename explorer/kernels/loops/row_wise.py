@@ -23,7 +23,7 @@ from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import OpenSize, leading_axis, open_size
-from explorer.ir.structure import device_of, functions, kernel_functions
+from explorer.ir.structure import functions, kernel_functions, own_functions
 from explorer.ir.top.data import WeightOp
 from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.loops.nest import LinearForm, accesses_in, is_store, subscripts
@@ -59,9 +59,7 @@ class FindRows(Pass):
         if not sizes:
             return []
         kernels = kernel_functions(rewriter.module)
-        for function in found:
-            if device_of(function) == "host":
-                continue
+        for function in own_functions(rewriter.module):
             by_kernel: dict[str, list[LaunchOp]] = {}
             for op in function.body.block.ops:
                 if isinstance(op, LaunchOp):

@@ -63,7 +63,7 @@ def build_parts(
             built[function], reason = host_part(host, given, made), host.reason
         else:
             built[function] = build(call.function, given, made)
-            if device_of(call.function) != target:
+            if any(map(host_reason_of, call.function.body.block.ops)):
                 reason = HostFunction(call.function, snapshot.weights).reason
         parts.append(
             ProgramPart(

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import f32
 from explorer.errors import InputError
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
-from explorer.ir.structure import device_of, functions
+from explorer.ir.structure import own_functions
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.slices import SliceOp, slice_properties
 from explorer.ir.types import (
@@ -76,9 +76,7 @@ class GatherPixels(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
-        for function in functions(rewriter.module):
-            if device_of(function) == "host":
-                continue
+        for function in own_functions(rewriter.module):
             for op in list(function.body.block.ops):
                 if isinstance(op, ConvOp) and (pixels := strided_pixels(op)) is not None:
                     knobs.append(self._decide(op, pixels, events, options))

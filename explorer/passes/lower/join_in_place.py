@@ -28,7 +28,7 @@ from explorer.ir.origins import origin_of, set_origins, sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
-from explorer.ir.structure import device_of, functions, value_name
+from explorer.ir.structure import own_functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
 from explorer.ir.types import (
     Layout,
@@ -63,11 +63,10 @@ class JoinInPlace(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         knobs: list[Knob] = []
-        for function in functions(rewriter.module):
-            if device_of(function) != "host":
-                joining = _Joining(function, rewriter, events, options)
-                joining.run()
-                knobs += joining.knobs
+        for function in own_functions(rewriter.module):
+            joining = _Joining(function, rewriter, events, options)
+            joining.run()
+            knobs += joining.knobs
         rewriter.artifacts[KNOBS] = tuple(knobs)
         return events.rewrites
 

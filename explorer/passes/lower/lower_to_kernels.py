@@ -29,7 +29,7 @@ from explorer.ir.operation import Access, TopOperation, identity_of, set_identit
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.structure import device_of, functions, walk_blocks
+from explorer.ir.structure import own_functions, walk_blocks
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.types import (
@@ -59,9 +59,7 @@ class LowerToKernels(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         lowering = _Lowering(rewriter, events)
-        for function in functions(rewriter.module):
-            if device_of(function) == "host":
-                continue
+        for function in own_functions(rewriter.module):
             for op in list(function.body.block.ops):
                 if isinstance(op, TopOperation) and not _stays(op):
                     lowering.lower(op)
@@ -132,6 +130,8 @@ class _Lowering:
         if not stem[0].isalpha():
             stem = f"k_{stem}"
         number = self.counts.get(stem, 0) + 1
+        while f"{stem}_{number}" in self.rewriter.names.kernels:
+            number += 1
         self.counts[stem] = number
         return f"{stem}_{number}"
 

@@ -15,6 +15,12 @@ makespan.py     devices that work at the same time
 choosing.py     `least_cost`, which puts these together
 """
 
-from explorer.placement.choosing import OBJECTIVES, Assignment, Transferred, least_cost
+from explorer.placement.choosing import (
+    OBJECTIVES,
+    Assignment,
+    Transferred,
+    least_cost,
+    total_cost,
+)
 
-__all__ = ["OBJECTIVES", "Assignment", "Transferred", "least_cost"]
+__all__ = ["OBJECTIVES", "Assignment", "Transferred", "least_cost", "total_cost"]

@@ -9,7 +9,15 @@ from explorer.errors import InputError
 from explorer.placement.cut import cheapest_of_two
 from explorer.placement.makespan import Schedule, least_makespan
 from explorer.placement.messages import make_model, raise_bound
-from explorer.placement.problem import Costs, Problem, Transfers, Values, checked, make_problem
+from explorer.placement.problem import (
+    Costs,
+    Groups,
+    Problem,
+    Transfers,
+    Values,
+    checked,
+    make_problem,
+)
 from explorer.placement.search import search
 from explorer.placement.starts import greedy, improved, singles
 from explorer.results.names import near_name
@@ -62,6 +70,7 @@ def least_cost(
     values: Values,
     transfers: Transfers,
     *,
+    together: Groups = (),
     objective: str = "sum",
     watts: Mapping[str, float] | None = None,
 ) -> Assignment:
@@ -71,7 +80,8 @@ def least_cost(
     `values`: name -> (operation that makes it, bytes, operations that read it). `transfers`:
     (from, to) -> (seconds, bytes per second); a direction that is missing is impossible. A value is
     sent once to each device on which something reads it. Devices take the order in which `costs`
-    names them: of equal costs the first device is taken more often.
+    names them: of equal costs the first device is taken more often. `together`: groups of
+    operations that run on one device, whichever it is.
 
     `objective`: `sum` of all seconds; `makespan`, the end of the last operation where devices work
     at the same time; `energy`, joules by the `watts` of each device, a transfer with the watts of
@@ -89,8 +99,11 @@ def least_cost(
         )
     if (objective == "energy") != (watts is not None):
         raise InputError("watts belong to the objective 'energy', which needs those of all devices")
-    problem = make_problem(costs, values, transfers)
-    counted = problem if watts is None else _in_joules(costs, values, transfers, watts)
+    groups = [list(group) if not isinstance(group, str) else group for group in together]
+    problem = make_problem(costs, values, transfers, groups)
+    counted = problem
+    if watts is not None:
+        counted = _in_joules(costs, values, transfers, groups, watts)
     if objective == "makespan":
         return _least_makespan(problem, list(costs))
     chosen, bound = _least_sum(counted)
@@ -107,6 +120,28 @@ def least_cost(
         single={problem.devices[d]: counted.seconds(u) for d, u in singles(counted).items()},
         greedy=counted.seconds(min(rules)) if rules else None,
     )
+
+
+def total_cost(
+    devices: Mapping[str, str],
+    costs: Costs,
+    values: Values,
+    transfers: Transfers,
+    *,
+    objective: str = "sum",
+    watts: Mapping[str, float] | None = None,
+) -> float | None:
+    """What a given assignment costs, as `least_cost` counts; None where it is impossible."""
+    problem = make_problem(costs, values, transfers)
+    counted = problem if watts is None else _in_joules(costs, values, transfers, (), watts)
+    if any(devices[op] not in costs[op] for op in problem.operations):
+        return None
+    chosen = [problem.devices.index(devices[op]) for op in problem.operations]
+    if objective == "makespan":
+        units = Schedule(problem).makespan(chosen)
+    else:
+        units = counted.total(chosen)
+    return None if units is None else counted.seconds(units)
 
 
 def _least_sum(problem: Problem) -> tuple[list[int], int]:
@@ -186,7 +221,11 @@ def _least_makespan(problem: Problem, order: Sequence[str]) -> Assignment:
 
 
 def _in_joules(
-    costs: Costs, values: Values, transfers: Transfers, watts: Mapping[str, float]
+    costs: Costs,
+    values: Values,
+    transfers: Transfers,
+    together: Groups,
+    watts: Mapping[str, float],
 ) -> Problem:
     """The same problem with joules instead of seconds."""
     devices = dict.fromkeys(device for of in costs.values() for device in of)
@@ -196,7 +235,7 @@ def _in_joules(
     for (source, target), (latency, rate) in transfers.items():
         both = power[source] + power[target]
         links[source, target] = latency * both, rate / both if both else float("inf")
-    return make_problem(joules, values, links)
+    return make_problem(joules, values, links, together)
 
 
 def _assignment(

@@ -120,10 +120,10 @@ class _Cut:
             self.network.add_arc(Network.SOURCE, node, self.to_second[number] - least)
             self.network.add_arc(node, Network.SINK, self.to_first[number] - least)
         self.network.maximum_flow()
-        side = self.network.source_side()
+        side = self.network.sink_side()  # of equal costs the first device gets more
         chosen = list(self.fixed) if self.fixed is not None else [0] * len(self.problem.operations)
         for number, node in self.nodes.items():
-            chosen[number] = self.first if side[node] else self.second
+            chosen[number] = self.second if side[node] else self.first
         if self.problem.total(chosen) is None:
             names = [self.problem.devices[d] for d in (self.first, self.second)]
             raise InputError(

@@ -1,7 +1,7 @@
 """The maximum flow of a network and the cut that it saturates, in whole numbers.
 
 Dinic's algorithm (1970): flow goes along shortest paths with spare capacity, one blocking flow per
-distance. Where no path is left, what the source still reaches is its side of a minimum cut.
+distance. Where no path is left, what still reaches the sink is its side of a minimum cut.
 Python's integers have any size, so that capacities are never rounded.
 """
 
@@ -39,18 +39,21 @@ class Network:
             total += self._blocking_flow(levels)
         return total
 
-    def source_side(self) -> list[bool]:
-        """Of every node, whether the source reaches it after `maximum_flow`."""
-        reached = [False] * len(self._arcs)
-        reached[self.SOURCE] = True
-        stack = [self.SOURCE]
+    def sink_side(self) -> list[bool]:
+        """Of every node, whether a path with spare capacity leads to the sink after `maximum_flow`.
+
+        The smallest such side of all minimum cuts.
+        """
+        reaches = [False] * len(self._arcs)
+        reaches[self.SINK] = True
+        stack = [self.SINK]
         while stack:
             for arc in self._arcs[stack.pop()]:
-                head = self._heads[arc]
-                if self._spare[arc] and not reached[head]:
-                    reached[head] = True
-                    stack.append(head)
-        return reached
+                tail = self._heads[arc]
+                if self._spare[arc ^ 1] and not reaches[tail]:
+                    reaches[tail] = True
+                    stack.append(tail)
+        return reaches
 
     def _levels(self) -> list[int]:
         """Arcs from every node to the sink on paths with spare capacity; empty: there is none."""

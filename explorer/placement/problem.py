@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from explorer.errors import InputError
 from explorer.results.names import near_name
@@ -22,6 +23,8 @@ Costs = Mapping[str, Mapping[str, float]]
 """Seconds by operation and device; a device that is missing cannot run the operation."""
 Values = Mapping[str, tuple[str, int, Iterable[str]]]
 """By name: the operation that makes the value, its bytes, and the operations that read it."""
+Groups = Iterable[Iterable[str]]
+"""Operations that run on one device, whichever it is."""
 Transfers = Mapping[tuple[str, str], tuple[float, float]]
 """By (from, to): seconds of latency and bytes per second (`inf` where memory is shared)."""
 
@@ -76,7 +79,9 @@ class Problem:
         return float(Fraction(units, self.scale))
 
 
-def make_problem(costs: Costs, values: Values, transfers: Transfers) -> Problem:
+def make_problem(
+    costs: Costs, values: Values, transfers: Transfers, together: Groups = ()
+) -> Problem:
     """The problem in whole numbers; InputError for what is no price, name, size or direction."""
     devices = _devices(costs)
     seconds = {op: _row(op, of) for op, of in costs.items()}
@@ -103,18 +108,38 @@ def make_problem(costs: Costs, values: Values, transfers: Transfers) -> Problem:
         operations=tuple(order),
         devices=devices,
         costs=tuple(tuple(units(seconds[op].get(d)) for d in devices) for op in order),
-        values=tuple(
-            Value(
-                name,
-                size,
-                number_of[maker],
-                tuple(sorted({number_of[reader] for reader in readers} - {number_of[maker]})),
-                tables[size],
-            )
-            for name, size, maker, readers in made
+        values=(
+            *_ties(together, number_of, len(devices)),
+            *(
+                Value(
+                    name,
+                    size,
+                    number_of[maker],
+                    tuple(sorted({number_of[reader] for reader in readers} - {number_of[maker]})),
+                    tables[size],
+                )
+                for name, size, maker, readers in made
+            ),
         ),
         scale=scale,
     )
+
+
+def _ties(together: Groups, number_of: Mapping[str, int], devices: int) -> Iterator[Value]:
+    """Values without bytes that cannot be sent: what makes one and what reads it stay together."""
+    never = tuple(tuple(0 if a == b else None for b in range(devices)) for a in range(devices))
+    for group in together:
+        if isinstance(group, str):
+            raise InputError(f"together: names of operations are needed, not {group!r}")
+        members = list(group)
+        for op in members:
+            if op not in number_of:
+                raise InputError(
+                    f"together: there is no operation {op!r}", hint=near_name(str(op), number_of)
+                )
+        numbers = sorted({number_of[op] for op in members})
+        for first, second in pairwise(numbers):
+            yield Value("", 0, first, (second,), never)
 
 
 def _devices(costs: Costs) -> tuple[str, ...]:

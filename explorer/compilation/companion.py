@@ -1,7 +1,7 @@
-"""Compiling companion functions: what a device cannot run, for a target of its own.
+"""Compiling companion functions: what runs on another target than the first one, by its passes.
 
-   func @main_cpu(%x.cpu) {device = "cpu"} { ... }      among functions of vta-16
-   func @main_cpu_2(%r.cpu) {device = "cpu"} { ... }
+   func @main_cpu(%x.cpu) {device = "cpu", companion} { ... }      among functions of vta-16
+   func @main_cpu_2(%r.cpu) {device = "cpu", companion} { ... }
 => func @main(%x.cpu.host, %r.cpu.host) {device = "host"} { calls both, without what lies between }
    func @main_cpu ...                                   and all passes after placement
 """
@@ -24,7 +24,7 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Names
 from explorer.ir.rewriting.copying import copy_operation
 from explorer.ir.rewriting.passes import PassResult
-from explorer.ir.structure import DEVICE, HOST, value_name
+from explorer.ir.structure import COMPANION, DEVICE, HOST, value_name
 from explorer.ir.top.data import ReturnOp, TransferOp
 from explorer.ir.weights import Weights
 from explorer.passes.lower.place_on_device import PlaceOnDevice
@@ -33,10 +33,15 @@ from explorer.targets import Target
 
 @paused_collection()
 def run_companion(
-    functions: Sequence[func.FuncOp], weights: Weights, target: Target, parent: Run
+    functions: Sequence[func.FuncOp],
+    weights: Weights,
+    target: Target,
+    parent: Run,
+    names: Names | None = None,
 ) -> Run:
     """The functions compiled for the target; what passes over `top` do has been done to them.
 
+    `names`: that are taken by the programs of other devices; all of them are shown together.
     UnsupportedError where something has no compiled form after all.
     """
     settings = Settings(
@@ -48,15 +53,19 @@ def run_companion(
     device = device_for(target)
     passes = full_pipeline(settings, device)
     placed = next(i for i, pass_ in enumerate(passes) if pass_.name == PlaceOnDevice.name)
-    first = _alone(functions, weights, target)
+    first = _alone(functions, weights, target, names or Names())
     return continued([first], Run(settings, device, passes, passes[placed + 1 :], ()))
 
 
-def _alone(functions: Sequence[func.FuncOp], weights: Weights, target: Target) -> PassResult:
+def _alone(
+    functions: Sequence[func.FuncOp], weights: Weights, target: Target, taken: Names
+) -> PassResult:
     """The functions as a program of their own."""
     copies = [copy_operation(function) for function in functions]
+    for copy in copies:
+        copy.attributes.pop(COMPANION, None)
     module = ModuleOp([])
-    names = Names.of(ModuleOp([copy_operation(function) for function in functions]))
+    names = taken.including(ModuleOp([copy_operation(function) for function in functions]))
     module.body.block.add_ops([_entry(copies, target, names), *copies])
     snapshot = Snapshot(module, weights.copy(), "top", execute_compiled)
     return PassResult(

@@ -9,6 +9,7 @@ import pytest
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import device_of, functions, host_reason_of
+from explorer.passes.lower.partition import Other
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 
 programs = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "programs.py")))
@@ -60,7 +61,7 @@ def pieces(result):
 
 
 def test_the_device_beside_takes_what_has_a_compiled_form():
-    result = placed(MIXED, no_exponentials, companion="cpu")
+    result = placed(MIXED, no_exponentials, others=(Other("cpu"),))
     found = [(device, names[:-1]) for device, names in pieces(result)]
     assert found == [("array", ["a"]), ("cpu", ["b"]), ("host", ["i", "t", "y"]), ("array", ["z"])]
     reasons = [host_reason_of(result.after.operations[name]) for name in "abz"]
@@ -68,14 +69,14 @@ def test_the_device_beside_takes_what_has_a_compiled_form():
 
 
 def test_transfers_go_to_it_and_back():
-    text = "\n".join(placed(MIXED, no_exponentials, companion="cpu").after.text.lines)
+    text = "\n".join(placed(MIXED, no_exponentials, others=(Other("cpu"),)).after.text.lines)
     assert text.count('{to = "cpu"}') == 1
     assert text.count('{to = "array"}') == 2
     assert "func.func @main_cpu(%receive1.cpu" in text
 
 
 def test_numbers_stay_as_they_were():
-    result = placed(MIXED, no_exponentials, companion="cpu")
+    result = placed(MIXED, no_exponentials, others=(Other("cpu"),))
     x = np.random.default_rng(0).standard_normal((4, 32), np.float32)
     before, after = result.before.run({"x": x}), result.after.run({"x": x})
     for name in ("b", "y", "z"):
@@ -83,13 +84,13 @@ def test_numbers_stay_as_they_were():
 
 
 def test_a_view_beside_what_it_computes_stays_with_that():
-    result = placed(VIEW, no_relu, companion="cpu")
+    result = placed(VIEW, no_relu, others=(Other("cpu"),))
     assert [(device, names[:-1]) for device, names in pieces(result)] == [("cpu", ["r", "a", "y"])]
     assert "views of what is elsewhere" in host_reason_of(result.after.operations["r"])
 
 
 def test_views_alone_are_no_function_of_it():
-    result = placed(VIEW, no_views, companion="cpu")
+    result = placed(VIEW, no_views, others=(Other("cpu"),))
     assert [device for device, _ in pieces(result)] == ["host", "array", "host"]
 
 

@@ -10,8 +10,9 @@
    func @main_cpu(%x) {device = "cpu"} { ... }
 
 Operations without a compiled form go into functions of the host, `main_host`, each with its
-reason; then there are as many functions as the order asks for (`partition.py`). What only this
-device cannot run goes into functions of its companion, `main_cpu`, with the reason.
+reason; then there are as many functions as the order asks for (`partition.py`). What is assigned to
+another device, or what only this device cannot run, goes into functions of other devices:
+`main_opencl`, `main_cpu`. A value is sent once to a device, however many functions read it there.
 
 What the device returns is always written by it: an output that is an input, or a view of one, is
 copied, so that inputs and outputs never share memory.
@@ -23,7 +24,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from explorer.ir.evaluation import entry_function
@@ -32,6 +33,7 @@ from explorer.ir.origins import location_of, origin_of, set_origins, sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import (
+    COMPANION,
     DEVICE,
     HOST,
     HOST_REASON,
@@ -43,7 +45,17 @@ from explorer.ir.structure import (
 )
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.weights import Weights
-from explorer.passes.lower.partition import Partition, Piece, Refuses, partition
+from explorer.passes.lower.partition import (
+    FIRST,
+    Other,
+    Partition,
+    Piece,
+    Refuses,
+    partition,
+)
+from explorer.passes.lower.partition import (
+    SIZED as IS_SIZED,
+)
 
 
 @dataclass(frozen=True)
@@ -56,10 +68,10 @@ class PlaceOnDevice(Pass):
     """False: all go to the device, and lowering refuses what has no compiled form."""
     refuses: Refuses | None = None
     """What the device cannot run although it has a compiled form; its companion does."""
-    companion: str = ""
-    """The companion device; empty: the host."""
+    others: tuple[Other, ...] = ()
+    """Other devices, which run what is assigned to them, and in this order what is refused."""
     missing: str = ""
-    """Why the host has to."""
+    """Why the host has to, where there are none."""
 
     name = "place-on-device"
     is_required = True
@@ -71,13 +83,13 @@ class PlaceOnDevice(Pass):
         assert isinstance(last, ReturnOp)
         block, weights = main.body.block, rewriter.weights
         found = Partition((), {})
-        if self.has_host_parts:
+        if self.has_host_parts or any(DEVICE in op.attributes for op in block.ops):
             found = self._partition(block, weights)
         for index, output in enumerate(last.operands):
             if is_argument(output):
                 with events.rewrite("copy-input", last, COPY_REASON):
                     copy_output(last, index, rewriter)
-        if not found.reasons:
+        if not found.reasons and all(piece.place == FIRST for piece in found.pieces):
             with events.rewrite("outline", last, f"the whole program runs on {self.device}"):
                 self._outline(main, last, rewriter)
             return events.rewrites
@@ -89,15 +101,20 @@ class PlaceOnDevice(Pass):
         for op, reason in found.reasons.items():
             with events.rewrite("host", op, reason):
                 rewriter.set_attribute(op, HOST_REASON, StringAttr(reason))
-        outlining = _Outlining(main, self.device, self.companion, rewriter)
+        others = tuple(_identifier(other.name) for other in self.others)
+        outlining = _Outlining(main, self.device, others, rewriter)
         for piece in found.pieces:
             with events.rewrite("outline", piece.operations[0], outlining.explain(piece)):
                 outlining.outline(piece)
+        for transfer in outlining.received:
+            if not transfer.output.uses:
+                with events.rewrite("keep-there", transfer, "only functions of its device read it"):
+                    rewriter.erase(transfer)
         main.attributes[DEVICE] = StringAttr(HOST)
         return events.rewrites
 
     def _partition(self, block: Block, weights: Weights) -> Partition:
-        found = partition(block, weights, self.refuses, bool(self.companion))
+        found = partition(block, weights, self.refuses, self.others, self.has_host_parts)
         if not self.missing or self.refuses is None:
             return found
         reasons = {
@@ -150,23 +167,29 @@ class _Outlining:
 
     main: func.FuncOp
     device: str
-    companion: str
+    others: tuple[str, ...]
+    """Identifiers of the other devices."""
     rewriter: RecordedRewriter
     calls: dict[str, int] = field(default_factory=dict)
     """How many functions there are by the names that they begin with."""
     names: set[str] = field(default_factory=set)
     """Of the functions' arguments and results: each is there once."""
+    there: dict[tuple[SSAValue, str], SSAValue] = field(default_factory=dict)
+    """By a value of the entry function and a device: the value on that device."""
+    received: list[TransferOp] = field(default_factory=list)
 
     def explain(self, piece: Piece) -> str:
         count = len(piece.operations)
         what = f"{count} operation{'s' * (count > 1)}"
-        if piece.place == "device":
-            return f"{what} that {self.device} runs"
-        if piece.place == "companion":
-            return f"{what} that {self.device} cannot run, and {self.companion} can"
-        if piece.place == "sized":
+        if piece.place == IS_SIZED:
             return f"{what} whose sizes a run tells: compiled for them when they come again"
-        return f"{what} without a compiled form, or next to such"
+        if piece.place == HOST:
+            return f"{what} without a compiled form, or next to such"
+        if piece.place == FIRST:
+            return f"{what} that {self.device} runs"
+        if any(HOST_REASON in op.attributes for op in piece.operations):
+            return f"{what} that {self.device} cannot run, and {piece.place} can"
+        return f"{what} that {piece.place} runs"
 
     def outline(self, piece: Piece) -> None:
         last = self.main.body.block.last_op
@@ -184,10 +207,11 @@ class _Outlining:
         sent = [self._send(value, device, last) if is_away else value for value in given]
         call = func.CallOp(function.sym_name.data, sent, [value.type for value in returned])
         self.main.body.block.insert_op_before(call, last)
-        suffix = "device" if piece.place == "device" else _identifier(device)
+        suffix = "device" if piece.place == FIRST else _identifier(device)
         for value, result in zip(returned, call.results, strict=True):
             result.name_hint = self._name(value, suffix)
             outer = self._receive(value, result, last) if is_away else result
+            self.there[outer, device] = result
             for operation, index in list(self._outside(value, inside)):
                 operation.operands[index] = outer
         for op in piece.operations:
@@ -207,17 +231,20 @@ class _Outlining:
                     copy_output(end, index, self.rewriter)
 
     def _device(self, piece: Piece) -> str:
-        return {"device": self.device, "companion": self.companion}.get(piece.place, HOST)
+        return {FIRST: self.device, IS_SIZED: HOST}.get(piece.place, piece.place)
 
     def _function(self, piece: Piece, block: Block, returned: Sequence[SSAValue]) -> func.FuncOp:
-        device = self.device if piece.place == "sized" else self._device(piece)
+        device = self.device if piece.place == IS_SIZED else self._device(piece)
         stem = f"main_{_identifier(device)}"
-        stem += "_sized" if piece.place == "sized" else ""
+        stem += "_sized" if piece.place == IS_SIZED else ""
         self.calls[stem] = number = self.calls.get(stem, 0) + 1
         types = [a.type for a in block.args], [value.type for value in returned]
         function = func.FuncOp(stem if number == 1 else f"{stem}_{number}", types, Region(block))
-        function.attributes[DEVICE] = StringAttr(self._device(piece))
-        if piece.place == "sized":
+        own = self._device(piece)
+        function.attributes[DEVICE] = StringAttr(own)
+        if own not in (HOST, self.device):
+            function.attributes[COMPANION] = UnitAttr()
+        if piece.place == IS_SIZED:
             function.attributes[SIZED] = StringAttr(self.device)
         self.rewriter.module.body.block.add_op(function)
         return function
@@ -231,14 +258,17 @@ class _Outlining:
                 yield use.operation, use.index
 
     def _send(self, value: SSAValue, device: str, anchor: Operation) -> SSAValue:
-        transfer = TransferOp.make([value], to=device)
-        self._add(transfer, "send", anchor, (value_name(value),))
-        return transfer.output
+        if (value, device) not in self.there:
+            transfer = TransferOp.make([value], to=device)
+            self._add(transfer, "send", anchor, (value_name(value),))
+            self.there[value, device] = transfer.output
+        return self.there[value, device]
 
     def _receive(self, value: SSAValue, result: SSAValue, anchor: Operation) -> SSAValue:
         transfer = TransferOp.make([result], to=HOST)
         self._add(transfer, "receive", anchor, ())
         set_origins(transfer, [origin_of(value)])
+        self.received.append(transfer)
         return transfer.output
 
     def _add(
@@ -253,7 +283,7 @@ class _Outlining:
     def _name(self, value: SSAValue, suffix: str) -> str:
         """What a value is called where it comes into a function, or out of it."""
         stem = value_name(value)
-        for device in (HOST, "device", _identifier(self.companion)):
+        for device in (HOST, "device", *self.others):
             stem = stem.removesuffix(f".{device}")
         number, name = 1, f"{stem}.{suffix}"
         while name in self.names:

@@ -186,6 +186,17 @@ class Backend(Protocol):
 
         return printed_in(self.name, is_chained)(kernels, launches, size_offset)
 
+    def predicted_seconds(
+        self, results: Sequence[PassResult], target: Target, device: DeviceRecord | None, lanes: int
+    ) -> Mapping[str, float] | None:
+        """Seconds of a run by operation, predicted of a compiled program; what is missing launches
+        nothing. None where nothing is known of the device."""
+        from explorer.backends.kernel_path import predicted_launches
+
+        if not self.runs_loops or (device is not None and device.processor != "cpu"):
+            return None
+        return predicted_launches(results, self.core(target), target, device, lanes)
+
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
     ) -> None:

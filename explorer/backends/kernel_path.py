@@ -9,15 +9,19 @@ from collections.abc import Sequence
 
 from xdsl.dialects.func import FuncOp
 
-from explorer.backends.cores import levels_of
+from explorer.backends.cores import cost_machine_of, levels_of
 from explorer.backends.records import Lowering
+from explorer.ir.dialects.kernel import LaunchOp
+from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
-from explorer.ir.rewriting.passes import Pass
+from explorer.ir.rewriting.passes import Pass, PassResult
+from explorer.ir.structure import own_functions
+from explorer.kernels.cost import estimate
 from explorer.kernels.cost.gathering import GatheringCosts
 from explorer.kernels.in_place import WriteInPlace
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
-from explorer.kernels.passes import LowerToLoops, ScheduleLoops
+from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
@@ -26,6 +30,7 @@ from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.results import MemoryPlan
+from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
 from explorer.targets.core_families import KnownCore
 
@@ -49,6 +54,30 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
             arena_alignment(lowering.target, machine.language),
         ),
     )
+
+
+def predicted_launches(
+    results: Sequence[PassResult],
+    core: KnownCore,
+    target: Target,
+    device: DeviceRecord | None,
+    lanes: int,
+) -> dict[str, float]:
+    """Seconds of every launch by the cost model, on one thread, or on all units of a device."""
+    threads = 1 if device is None else device.compute_units
+    machine = cost_machine_of(core, target, lanes, threads)
+    kernels = next(r.artifacts[KERNELS] for r in reversed(results) if KERNELS in r.artifacts)
+    assert isinstance(kernels, dict)
+    known: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for function in own_functions(results[-1].after.program):
+        for op in function.body.block.ops:
+            if isinstance(op, LaunchOp):
+                name = op.kernel.data
+                if name not in known:
+                    known[name] = estimate(kernels[name].function, machine).microseconds * 1e-6
+                seconds[identity_of(op)] = known[name] + target.costs.launch_seconds
+    return seconds
 
 
 def budget_of(lowering: Lowering) -> int | None:

@@ -68,8 +68,8 @@ from explorer.results import (
 from explorer.results.names import near_name
 from explorer.results.pass_names import PassName
 from explorer.results.runs.interleaved import InterleavedTiming
-from explorer.targets import Target, load_target
-from explorer.targets.names import TargetName
+from explorer.targets import Target
+from explorer.targets.together import TargetsChoice, load_targets
 from explorer.traces.comparing import Comparison
 from explorer.traces.exploring import Explorable
 from explorer.traces.saving import save
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
 def compile_model(
     model: SourceModel,
-    target: TargetName | str | Path | Target = "cpu",
+    target: TargetsChoice = "cpu",
     *,
     disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
@@ -103,6 +103,7 @@ def compile_model(
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
     capacity: int | None = None,
+    clusters: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -112,6 +113,10 @@ def compile_model(
 
     `states`: inputs and outputs that are states, as `past.*=present.*`, besides those that the
     model declares (docs/states.md). `capacity`: rows of states that would grow with each call.
+
+    `target`: a name, a file, a target, or several (`cpu+opencl`, or a list); then every operation
+    goes where all costs least. `clusters`: by name, patterns of operations, or of nodes of the
+    source model, that run on one device.
 
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
@@ -138,6 +143,7 @@ def compile_model(
         quantization=quantization,
         modes=modes,
         capacity=capacity,
+        clusters=clusters,
     )
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
@@ -146,7 +152,7 @@ def compile_model(
 
 def settings_for(
     model: SourceModel,
-    target: TargetName | str | Path | Target = "cpu",
+    target: TargetsChoice = "cpu",
     *,
     disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
@@ -163,6 +169,7 @@ def settings_for(
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
     capacity: int | None = None,
+    clusters: Mapping[str, str] | None = None,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     arrays = cast(Mapping[str, np.ndarray], inputs or {})
@@ -174,8 +181,10 @@ def settings_for(
     if capacity is not None:
         pasts, asked = sizes_with_capacity(model, asked, capacity)
     sizes, open_range = chosen_sizes(model, asked)
+    first, *others = load_targets(target)
     plain = Settings(
-        target if isinstance(target, Target) else load_target(target),
+        first,
+        others=tuple(others),
         dimensions=sizes,
         open_range=open_range,
         capacity=capacity,
@@ -185,6 +194,7 @@ def settings_for(
         tuned_threads=tuned_threads,
         host=host,
         quantization=chosen_table(quantization, model, modes),
+        clusters=chosen_clusters(clusters, others),
     )
     changes = Changes(
         disable=disable,
@@ -195,6 +205,20 @@ def settings_for(
     )
     scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
     return plain, changed(plain, changes, scope)
+
+
+def chosen_clusters(
+    clusters: Mapping[str, str] | None, others: Sequence[Target]
+) -> tuple[tuple[str, str], ...]:
+    """Names and patterns; InputError where they are none, or one target has nothing to choose."""
+    if not clusters:
+        return ()
+    if not others:
+        raise InputError("clusters belong to several targets", hint='target=["cpu", "opencl"]')
+    for name, pattern in clusters.items():
+        if not isinstance(name, str) or not isinstance(pattern, str):
+            raise InputError(f"cluster {name!r}: {pattern!r} is no pattern of names")
+    return tuple(clusters.items())
 
 
 class Compilation(Compiled, Explorable):

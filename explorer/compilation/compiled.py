@@ -28,11 +28,9 @@ from explorer.compilation.kernel_records import with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
+from explorer.compilation.placements import placement_of
 from explorer.compilation.running import Run
-from explorer.compilation.settings.settings import (
-    Settings,
-    machine_lanes,
-)
+from explorer.compilation.settings.settings import Settings, machine_lanes, other_targets
 from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError
@@ -78,6 +76,7 @@ from explorer.results import (
 )
 from explorer.results.names import near_name
 from explorer.results.pass_names import PassName
+from explorer.results.placement import PlacementRecord
 from explorer.results.runs.counted import CountedRun
 from explorer.runtime.cache import ProgramCache, ProgramKey, default_cache
 from explorer.runtime.devices import DeviceRecord
@@ -128,6 +127,11 @@ class Compiled:
     @property
     def target(self) -> Target:
         return self.settings.target
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All targets that were given, the first one first."""
+        return self.settings.target, *self.settings.others
 
     @property
     def backend(self) -> Backend:
@@ -264,7 +268,9 @@ class Compiled:
 
     @cached_property
     def _printed(self) -> dict[str, KernelRecord]:
-        known = self._scheduled | (self.companion._scheduled if self.companion else {})
+        known = dict(self._scheduled)
+        for companion in self.companions.values():
+            known |= companion._scheduled
         return {
             k.name: with_schedule(k, scheduled) if (scheduled := known.get(k.name)) else k
             for k in self.program.kernels
@@ -329,14 +335,25 @@ class Compiled:
         return self.built.program
 
     @cached_property
+    def companions(self) -> Mapping[str, Compiled]:
+        """By the target's name: the functions of other targets, each compiled by its own passes."""
+        made: dict[str, Compiled] = {}
+        last: Compiled = self
+        names = last.passes[-1].names.copy()
+        for target in other_targets(self.settings):
+            found = functions_on(self.final.program, target.name)
+            if not found:
+                continue
+            names.kernels |= set(last.final.kernels)
+            run = run_companion(found, self.final.weights, target, self._run, names)
+            made[target.name] = last = Compiled(self.model, run)
+            names = last.passes[-1].names.copy()
+        return made
+
+    @property
     def companion(self) -> Compiled | None:
-        """The companion functions, compiled for a target of their own: what this target cannot do
-        of what has a compiled form. None where it can do all."""
-        target = self.backend.companion(self.target).target
-        found = [] if target is None else functions_on(self.final.program, target.name)
-        if target is None or not found:
-            return None
-        return Compiled(self.model, run_companion(found, self.final.weights, target, self._run))
+        """The first of `companions`; None where the target runs all itself."""
+        return next(iter(self.companions.values()), None)
 
     @property
     def beside(self) -> Compiled | None:
@@ -344,19 +361,22 @@ class Compiled:
         warn_renamed("beside", "companion")
         return self.companion
 
+    @cached_property
+    def placement(self) -> PlacementRecord:
+        """Which device runs what: parts, transfers, and of several targets prices and refusals."""
+        decisions = self.settings.decisions
+        return placement_of(self.passes, self.program, self.targets, decisions)
+
     def compiled_of(self, program: Program) -> Compiled:
-        """Which compilation gave the program of a part: this one, or its companion."""
-        companion = self.companion
-        if companion is not None and program.target == companion.target.name:
-            return companion
-        return self
+        """Which compilation gave the program of a part: this one, or one of its companions."""
+        return self.companions.get(program.target, self)
 
     @cached_property
     @paused_collection()
     def built(self) -> BuiltProgram:
         def build(function: FuncOp, inputs: Sequence[str], outputs: Sequence[str]) -> BuiltProgram:
-            companion = self.companion
-            if companion is not None and device_of(function) == companion.target.name:
+            companion = self.companions.get(device_of(function))
+            if companion is not None:
                 return companion.built.parts.get(function.sym_name.data, companion.built)
             plan = self.plans[function.sym_name.data]
             built = self.backend.build(self.final, function, plan, self.target, inputs, outputs)

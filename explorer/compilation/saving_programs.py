@@ -79,6 +79,8 @@ def finished(
         return "the model's file changed while it was compiled"
     if not programs.circumstances.is_as_loaded:
         return "the explorer's own sources changed since this process began"
+    if compilation.companions:
+        return "programs with functions of several targets are not kept"
     language = compilation.backend.kept
     if language is None:
         return f"programs of the backend {compilation.backend.name} are not kept"

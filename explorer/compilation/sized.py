@@ -42,6 +42,7 @@ def run_for_sizes(host: HostFunction, arguments: Sequence[np.ndarray], parent: R
     first = _bound(host, arguments)
     settings = replace(
         parent.settings,
+        others=(),
         dimensions={},
         open_range=None,
         decisions={},

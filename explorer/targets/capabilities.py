@@ -8,7 +8,8 @@ A rule that pays only where the device has an instruction for it asks for that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +29,11 @@ class Capabilities:
 
 
 ORDINARY = Capabilities()
+
+
+def common_capabilities(found: Sequence[Capabilities]) -> Capabilities:
+    """What programs of all of them can do: an operation may run on each."""
+    if len(found) == 1:
+        return found[0]
+    names = [one.name for one in fields(Capabilities)]
+    return Capabilities(**{name: all(getattr(one, name) for one in found) for name in names})

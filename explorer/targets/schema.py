@@ -79,6 +79,8 @@ class Costs:
     transfer_seconds: Seconds = 0.0
     """Of a transfer from or to another device, however small."""
     transfer_bytes_per_second: PerSecond | None = None
+    watts: float | None = None
+    """While it works: what the objective `energy` counts with."""
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,19 @@ class NpuBackend(Backend):
         network = network_of(function, snapshot.weights, describe(target))
         return build_network(network, target, inputs, outputs)
 
+    def predicted_seconds(
+        self, results: Sequence[PassResult], target: Target, device: DeviceRecord | None, lanes: int
+    ) -> Mapping[str, float] | None:
+        from explorer.backends.npu.counting import predicted_layers
+        from explorer.backends.npu.passes import STEPS
+        from explorer.targets.npu.machine import describe
+
+        steps = results[-1].artifacts.get(STEPS, {})
+        assert isinstance(steps, dict)
+        cycles = predicted_layers(steps, describe(target))
+        clock = target.clock_hz
+        return None if clock is None else {op: count / clock for op, count in cycles.items()}
+
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
     ) -> None:

@@ -13,6 +13,7 @@ from explorer.backends.npu.walks import tiles_of
 from explorer.npu.cost.network import LayerPrediction, LayerSteps, predict_layers
 from explorer.results.runs.counted import CountedLayer, CountedRun, CycleTerm, PredictedLayer
 from explorer.runtime.npu import Simulation
+from explorer.targets.npu.machine import Machine
 
 
 def counted_run(
@@ -66,6 +67,18 @@ def counted_run(
         scratchpads=scratchpads_of(machine),
         memories=memory_rates(machine),
     )
+
+
+def predicted_layers(steps: Mapping[str, Sequence[LayerSteps]], machine: Machine) -> dict[str, int]:
+    """Cycles of every layer by its operation."""
+    found: dict[str, int] = {}
+    for layers in steps.values():
+        begin = 0
+        for part in predict_layers(machine, layers)[1] if layers else ():
+            cycles = max(0, part.last_cycle - begin)  # what overlaps belongs to the earlier one
+            begin = max(begin, part.last_cycle)
+            found[part.operation] = found.get(part.operation, 0) + cycles
+    return found
 
 
 def _layers(

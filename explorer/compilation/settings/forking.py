@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from explorer.calling import refuse
@@ -51,13 +50,14 @@ from explorer.results.decisions import (
     label_of,
 )
 from explorer.results.names import near_name
-from explorer.targets import Target, load_target
+from explorer.targets.together import SEPARATOR, TargetsChoice, load_targets
 
 BLOCK = f"{AssignLayouts.name}/block"
 BLOCKED = f"{AssignLayouts.name}/blocked"
 
-TargetChoice = str | Path | Target | Mapping[str, object]
-"""A name, a file, a target, or fields of the present one by dotted path with other values."""
+TargetChoice = TargetsChoice | Mapping[str, object]
+"""A name, a file, a target, several of them, or fields of the first one by dotted path with other
+values."""
 
 LayoutChoice = Literal["plain", "vector"] | str | int | None
 """`plain`, `vector` (what the target asks for), or channels per block."""
@@ -110,7 +110,7 @@ class Scope:
 def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
     """The settings with the changes; InputError names what is unknown or illegal."""
     if changes.target is not None:
-        settings = replace(settings, target=chosen_target(settings.target, changes.target))
+        settings = with_targets(settings, changes.target)
     if changes.dimensions is not None:
         settings = _with_sizes(settings, changes.dimensions, scope)
     if not isinstance(changes.fuel, Keep):
@@ -173,7 +173,7 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
     if is_argument and settings.pipeline is not None:
         raise _without_effect(address)
     if address == TARGET:
-        return replace(settings, target=chosen_target(settings.target, _text(address, value)))
+        return with_targets(settings, _text(address, value))
     if head == TARGET:
         return replace(settings, target=settings.target.with_(**{rest: value}))
     if address == FUEL:
@@ -229,12 +229,17 @@ def switch(settings: Settings, name: str, is_on: bool, scope: Scope) -> Settings
     return replace(settings, decisions=decisions)
 
 
-def chosen_target(present: Target, choice: TargetChoice) -> Target:
-    if isinstance(choice, Target):
-        return choice
+def with_targets(settings: Settings, choice: TargetChoice) -> Settings:
+    """The settings with other targets; those whose names stay are the same ones."""
     if isinstance(choice, Mapping):
-        return present.with_(**choice)
-    return present if choice == present.name else load_target(choice)
+        return replace(settings, target=settings.target.with_(**choice))
+    present = {target.name: target for target in (settings.target, *settings.others)}
+    if isinstance(choice, str):
+        names = choice.split(SEPARATOR)
+        choice = [present.get(name, name) for name in names] if len(names) > 1 else choice
+        choice = present.get(choice, choice) if isinstance(choice, str) else choice
+    first, *others = load_targets(choice)
+    return replace(settings, target=first, others=tuple(others))
 
 
 def chosen_planner(choice: Planner | str) -> Planner:

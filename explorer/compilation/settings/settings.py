@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from explorer.backends import backend_of
 from explorer.backends.records import Lowering
+from explorer.compilation.assigning import AlonePricer, assigning_passes
 from explorer.compilation.custom_passes.pipelines import Edit, with_edits
 from explorer.compilation.settings.tuned import TunedSchedules, tuned_schedules
 from explorer.errors import InputError
-from explorer.ir.requantization import AS_ONNXRUNTIME
+from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.ir.sizes.ranges import SizeRange
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
+from explorer.passes.lower.partition import Other
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
 from explorer.passes.sizes.keep_range import KeepRange
@@ -33,6 +35,7 @@ from explorer.quantization.table import FLOAT, ThresholdTable
 from explorer.results.names import near_name
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
+from explorer.targets.capabilities import common_capabilities
 
 if TYPE_CHECKING:
     from explorer.compilation.custom_passes.continuing import HandEdit
@@ -49,6 +52,10 @@ class Settings:
     """
 
     target: Target
+    others: tuple[Target, ...] = ()
+    """Further targets that operations may be assigned to; the first one is their fallback."""
+    clusters: tuple[tuple[str, str], ...] = ()
+    """Names, and patterns of operations that run on one device."""
     disable: tuple[str, ...] = ()
     """Names of passes that are left out; required ones cannot be."""
     decisions: Mapping[str, object] = field(default_factory=dict)
@@ -112,28 +119,76 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         budget_bytes=settings.budget_bytes,
         refuses=backend.refusals(target),
     )
-    companion = backend.companion(target)
+    if settings.others and kept:
+        raise InputError(
+            "one program for a range of sizes runs on one target",
+            hint="give one size, or one target",
+        )
+    others = other_targets(settings)
+    capabilities = common_capabilities([
+        backend.capabilities(target, lanes),
+        *(backend_of(t).capabilities(t, machine_lanes(t, device_for(t))) for t in settings.others),
+    ])  # fmt: skip
     return (
         *kept,
         *top_pipeline(
             dict(settings.dimensions) if settings.capacity is None else {},
-            requantization=target.requantization or AS_ONNXRUNTIME,
-            capabilities=backend.capabilities(target, lanes),
+            requantization=_requantization(settings) or AS_ONNXRUNTIME,
+            capabilities=capabilities,
             quantizing=_quantizing(settings),
             rounding=_rounding(settings),
-            integers_only=target.arithmetic == "integer",
+            integers_only=_integers_only(settings),
         ),
-        *backend.before_placement(),
+        *dict.fromkeys(
+            p for t in (target, *settings.others) for p in backend_of(t).before_placement()
+        ),
+        *_assigning(settings),
         # One program for a range of sizes has one function.
         PlaceOnDevice(
             target.name,
             settings.host and settings.open_range is None,
             lowering.refuses,
-            companion="" if companion.target is None else companion.target.name,
-            missing=companion.missing,
+            others=tuple(Other(t.name, backend_of(t).refusals(t)) for t in others),
+            missing="" if settings.others else backend.companion(target).missing,
         ),
         *backend.passes(lowering),
     )
+
+
+def other_targets(settings: Settings) -> tuple[Target, ...]:
+    """Targets that functions may be compiled for besides the first one: those that were given, else
+    the one that the backend has for what it refuses."""
+    if settings.others:
+        return settings.others
+    companion = backend_of(settings.target).companion(settings.target).target
+    return () if companion is None else (companion,)
+
+
+def _assigning(settings: Settings) -> tuple[Pass, ...]:
+    """The passes that choose between several targets."""
+    if not settings.others:
+        return ()
+    pricers = [_pricer(settings, target) for target in (settings.target, *settings.others)]
+    return assigning_passes(pricers, settings.clusters)
+
+
+def _pricer(settings: Settings, target: Target) -> AlonePricer:
+    """What a target alone would take: its own passes from placement on."""
+    device = device_for(target)
+    alone = Settings(target, tuned=settings.tuned, tuned_threads=settings.tuned_threads)
+    passes = default_pipeline(alone, device)
+    placed = next(i for i, pass_ in enumerate(passes) if isinstance(pass_, PlaceOnDevice))
+    return AlonePricer(target, device, machine_lanes(target, device), passes[placed:])
+
+
+def _requantization(settings: Settings) -> Requantization | None:
+    """Of the first target that has a scheme: all compute the same numbers."""
+    schemes = (target.requantization for target in (settings.target, *settings.others))
+    return next((scheme for scheme in schemes if scheme is not None), None)
+
+
+def _integers_only(settings: Settings) -> bool:
+    return any(t.arithmetic == "integer" for t in (settings.target, *settings.others))
 
 
 def _quantizing(settings: Settings) -> tuple[Pass, ...]:
@@ -142,7 +197,7 @@ def _quantizing(settings: Settings) -> tuple[Pass, ...]:
         return ()
     if table.weights is not None:
         return ConvolutionsOfOneWindow(), QuantizeWeights(table)
-    integers_only = settings.target.arithmetic == "integer"
+    integers_only = _integers_only(settings)
     quantize = QuantizeTensors(table, integers_only=integers_only, in_powers=_shifts(settings))
     return (
         *correcting_passes(table.corrections, _floats(settings, table), integers_only),
@@ -157,7 +212,7 @@ def _rounding(settings: Settings) -> tuple[Pass, ...]:
 
 def _shifts(settings: Settings) -> bool:
     """Whether the target requantizes by shifts alone."""
-    how = settings.target.requantization
+    how = _requantization(settings)
     return how is not None and how.scheme == "shift"
 
 

@@ -1,0 +1,190 @@
+"""One program over several targets: names, what is assigned, and the numbers."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.helper
+import pytest
+
+import explorer as ex
+from explorer.compilation import Compilation
+from explorer.errors import InputError
+from explorer.targets import load_target
+from explorer.targets.together import joined, load_targets
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+SECOND = replace(load_target("cpu"), name="second")
+"""Another target of this processor: as quick to compile for as the first one."""
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ex.load(SAMPLES / "digits_cnn.onnx")
+
+
+@pytest.fixture(scope="module")
+def plain(model) -> Compilation:
+    return ex.compile(model, target="cpu")
+
+
+@pytest.fixture(scope="module")
+def both(model) -> Compilation:
+    return ex.compile(model, target=["cpu", SECOND])
+
+
+def pins(c: Compilation) -> dict[str, tuple]:
+    head = "assign/device/"
+    return {k.address: k.choices for k in c.knobs if k.address.startswith(head)}
+
+
+def assert_close(found: dict, expected: dict) -> None:
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_names_with_a_plus_are_targets_in_order(tmp_path: Path):
+    text = (Path(ex.__file__).parent / "targets" / "cpu.toml").read_text()
+    file = tmp_path / "my+board.toml"
+    file.write_text(text.replace('name = "cpu"', 'name = "mine"'))
+    assert joined(load_targets("cpu+opencl")) == "cpu+opencl"
+    assert joined(load_targets(str(file))) == "mine"
+    assert joined(load_targets(["cpu", file])) == "cpu+mine"
+    plain = tmp_path / "board.toml"
+    plain.write_text(text.replace('name = "cpu"', 'name = "board"'))
+    assert joined(load_targets(f"cpu+{plain}")) == "cpu+board"
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ([], "the list of targets is empty"),
+        ("cpu+", "a target is missing in 'cpu\\+'"),
+        ("+", "a target is missing"),
+        ("cpu+cpu", "two targets are called 'cpu'"),
+        (["cpu", SECOND, SECOND], "two targets are called 'second'"),
+        ("cpu+opncl", "did you mean 'opencl'|opencl"),
+        ([3], "3 is no target"),
+        (3, "3 is no target"),
+        ([None], "None is no target"),
+        (["cpu", replace(SECOND, name="host")], "cannot be called 'host'"),
+    ],
+)
+def test_targets_that_are_none_are_refused(model, choice: object, message: str):
+    with pytest.raises(InputError, match=message):
+        ex.compile(model, target=choice)
+
+
+# -- one target ------------------------------------------------------------------------------------
+
+
+def test_one_target_has_no_pass_of_placement(model, plain: Compilation):
+    listed = ex.compile(model, target=["cpu"])
+    assert listed.names == plain.names
+    assert not {"find-devices", "price", "cluster", "assign"} & set(plain.names)
+    assert listed.program.launches == plain.program.launches
+    assert listed.program_keys == plain.program_keys
+
+
+# -- several ---------------------------------------------------------------------------------------
+
+
+def test_equal_devices_leave_all_on_the_first(both: Compilation, plain: Compilation):
+    assert {device for device, *_ in pins(both).values()} == {"cpu"}
+    found = both["assign"].artifacts["assignment"]
+    assert found.optimal and not found.transferred
+    assert both.program.parts == ()
+    assert both.program.launches == plain.program.launches
+
+
+def test_all_on_one_device_is_the_plain_program_to_the_bit(both: Compilation, plain: Compilation):
+    x = plain.example_inputs(seed=3)
+    expected = plain.run(x)
+    for device in ("cpu", "second"):
+        forked = both.fork(decisions={"assign/device": device})
+        assert forked.run(x)["logits"].tobytes() == expected["logits"].tobytes()
+        forked.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_assignment_computes_the_same(both: Compilation, plain: Compilation, seed: int):
+    chance = random.Random(seed)
+    chosen = {address: chance.choice(devices) for address, devices in pins(both).items()}
+    forked = both.fork(decisions=chosen)
+    x = plain.example_inputs(seed=seed)
+    assert_close(forked.run(x), plain.run(x))
+    parts = {(part.function, part.device) for part in forked.program.parts}
+    assert {device for _, device in parts} == set(chosen.values())
+    forked.close()
+
+
+def test_a_pin_shares_the_passes_before_it(both: Compilation):
+    address = next(iter(pins(both)))
+    forked = both.fork(decisions={address: "second"})
+    assert forked["cluster"] is both["cluster"]
+    assert forked["assign"] is not both["assign"]
+
+
+def test_a_price_moves_the_cut(both: Compilation):
+    dear = {f"price/cpu/{address.rpartition('/')[2]}": 1.0 for address in pins(both)}
+    forked = both.fork(decisions=dear)
+    chosen = {k.value for k in forked.knobs if k.address.startswith("assign/device/")}
+    assert chosen == {"second"}
+
+
+def test_a_fork_goes_to_one_target_and_back(both: Compilation, plain: Compilation):
+    alone = both.fork(target="cpu")
+    assert alone.names == plain.names
+    assert alone.fork(target=["cpu", SECOND]).names == both.names
+
+
+def test_prices_have_their_source(both: Compilation):
+    prices = both["price"].artifacts["prices"]
+    assert {price.source for of in prices.values() for price in of.values()} == {
+        "cost model",
+        "nothing is launched",
+    }
+    total = sum(of["cpu"].seconds for of in prices.values())
+    assert total == pytest.approx(both["assign"].artifacts["assignment"].single["cpu"])
+
+
+def test_functions_of_every_device_have_their_own_kernels(both: Compilation):
+    addresses = list(pins(both))
+    forked = both.fork(decisions=dict.fromkeys(addresses[:2], "second"))
+    assert set(forked.companions) == {"second"}
+    parts = {part.device: part.program for part in forked.program.parts}
+    kernels = {device: {k.name for k in program.kernels} for device, program in parts.items()}
+    assert kernels["cpu"] and kernels["second"] and not kernels["cpu"] & kernels["second"]
+
+
+def test_every_pass_is_compared_across_the_devices(both: Compilation):
+    addresses = list(pins(both))
+    forked = both.fork(decisions=dict.fromkeys(addresses[1:4], "second"))
+    assert forked.accuracy().passed
+    forked.close()
+
+
+def test_a_cluster_is_an_option(model, both: Compilation):
+    first = next(iter(pins(both))).rpartition("/")[2]
+    c = ex.compile(model, target=["cpu", SECOND], clusters={"stem": first})
+    assert c["cluster"].after.operations[first].attributes["cluster"].data == "stem"
+
+
+def test_a_cluster_of_one_target_is_refused(model):
+    with pytest.raises(InputError, match="clusters belong to several targets"):
+        ex.compile(model, clusters={"stem": "*"})
+
+
+def test_a_range_of_sizes_has_one_target(tmp_path: Path):
+    path = tmp_path / "open.onnx"
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 4])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", 4])
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "open", [x], [y])), path)
+    with pytest.raises(InputError, match="runs on one target"):
+        ex.compile(ex.load(path), target=["cpu", SECOND], dimensions={"batch": (1, 4)})

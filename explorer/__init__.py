@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from explorer.session.options import CompileOptions
     from explorer.targets import Target
     from explorer.targets.names import TargetName
+    from explorer.targets.together import TargetsChoice
     from explorer.tuning.block_weights import Rounding
     from explorer.tuning.calibration import Arithmetic, Method
     from explorer.tuning.examples import Chosen, Data
@@ -198,7 +199,7 @@ def compare_models(
 @_named
 def compile(
     model: SourceModel | ModelPath | TorchModel,
-    target: TargetName | str | Path | Target = "cpu",
+    target: TargetsChoice = "cpu",
     *,
     disable: Sequence[PassName | str] = (),
     decisions: Mapping[str, object] | None = None,
@@ -215,12 +216,13 @@ def compile(
     modes: ModesChoice = None,
     states: str | Sequence[str] = (),
     capacity: int | None = None,
+    clusters: Mapping[str, str] | None = None,
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
     progress: OnProgress | None = None,
 ) -> Compilation:
-    """Compiles a model for `cpu`, `opencl` or a target file, and records every pass.
+    """Compiles a model for `cpu`, `opencl`, a target file or several, and records every pass.
 
     disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
     pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
@@ -234,6 +236,9 @@ def compile(
     ["past.*=present.*"]; capacity: rows of those that would grow with each call. args, kwargs,
     dynamic_shapes: of a module of PyTorch. progress: called before every pass with its name, its
     number and how many there are.
+    ["past.*=present.*"]. clusters: with several targets, by name patterns of operations that run on
+    one of them. args, kwargs, dynamic_shapes: of a module of PyTorch. progress: called
+    before every pass with its name, its number and how many there are.
     """
     from explorer.compilation import compile_model
 
@@ -255,6 +260,7 @@ def compile(
         modes=modes,
         states=states,
         capacity=capacity,
+        clusters=clusters,
         progress=progress,
     )
 

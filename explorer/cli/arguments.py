@@ -104,6 +104,7 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "host": arguments.host,
         "decisions": decisions_of(arguments),
+        **({"clusters": dict(arguments.cluster)} if arguments.cluster else {}),
         **quantization_options(arguments),
         "states": tuple(arguments.state),
         "capacity": arguments.capacity,
@@ -152,8 +153,25 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--target",
         default="cpu",
         metavar="T",
-        help="a name that `explorer targets` lists, or a .toml file (default: cpu)",
+        help="a name that `explorer targets` lists, a .toml file, or several: cpu+opencl "
+        "(default: cpu)",
     )
+    parser.add_argument(
+        "--cluster",
+        type=cluster,
+        action="append",
+        default=[],
+        metavar="NAME=PATTERN",
+        help="with several targets: operations or nodes that run on one of them",
+    )
+
+
+def cluster(text: str) -> tuple[str, str]:
+    """`head=conv*` -> ("head", "conv*")."""
+    name, separator, pattern = text.partition("=")
+    if not (name and separator and pattern):
+        raise argparse.ArgumentTypeError(f"expected NAME=PATTERN: {text!r}")
+    return name, pattern
 
 
 def add_dimensions(parser: argparse.ArgumentParser) -> None:

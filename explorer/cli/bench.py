@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from explorer.compilation.measurements.rounds import Side
     from explorer.importers import SourceModel
+    from explorer.runtime.executable import Executable
 
 SUMMARY = "measure the latency against other runtimes"
 LAUNCH_REPEATS = 20
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from explorer.runtime.cache import default_cache
     from explorer.runtime.stateful import with_states
     from explorer.session import ModelSource, start
-    from explorer.targets import load_target
+    from explorer.targets.together import SEPARATOR, load_targets, single_choices
 
     source = ModelSource(
         options.model_of(arguments),
@@ -82,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     model = with_weights(source.model)
     against = resolved_peers(arguments.against, model)
-    backend = backend_of(load_target(arguments.target))
+    backend = backend_of(load_targets(arguments.target)[0])
     device = backend.device()
     threads = backend.threads_on(device, arguments.threads)
     if device is not None and threads is None:
@@ -108,8 +109,13 @@ def run(arguments: argparse.Namespace) -> int:
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
         own = {port.name: inputs[port.name] for port in executable.program.inputs}
         ours = Calls(OURS, partial(executable.run, own))
+        alone = single_choices(arguments.target)
+        sides_alone = [
+            Calls(name, partial(open_alone(model, one, arguments, stack).run, own))
+            for name, one in (alone.items() if len(alone) > 1 else ())
+        ]
         # Before this thread is bound: threads and processes that it starts would be bound with it.
-        sides = [ours, *open_peers(against, model, inputs, arguments.threads, stack)]
+        sides = [ours, *sides_alone, *open_peers(against, model, inputs, arguments.threads, stack)]
         stack.enter_context(bound_caller(arguments.affinity))
         progress = stack.enter_context(Progress("timing"))
         rounds = math.ceil(arguments.repeats / MIN_CALLS)
@@ -117,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         launches = statistics.median(executable.time(own, LAUNCH_REPEATS))
     summary = {
         "model": model.name,
-        "target": started.program.target,
+        "target": SEPARATOR.join(alone),
         "threads": arguments.threads,
         "ours_ms": timings.milliseconds(OURS),
         "launches_ms": launches * 1e3,
@@ -127,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "ratio": timings.ratio(OURS, peer),
                 "noise": timings.noise(OURS, peer),
             }
-            for peer in against
+            for peer in (*(side.name for side in sides_alone), *against)
         },
     }
     if arguments.json:
@@ -135,7 +141,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print_lines(
         [
-            f"{model.name} for {started.program.target}, {arguments.threads} thread(s), medians",
+            f"{model.name} for {summary['target']}, {arguments.threads} thread(s), medians",
             f"  ours         {summary['ours_ms']:10.3f} ms, "
             f"the launches alone {summary['launches_ms']:.3f} ms",
             *(
@@ -146,6 +152,24 @@ def run(arguments: argparse.Namespace) -> int:
         ]
     )
     return 0
+
+
+def open_alone(
+    model: SourceModel, target: str, arguments: argparse.Namespace, stack: ExitStack
+) -> Executable:
+    """The model for one of several targets; the stack closes it."""
+    from explorer.compilation import compile_model
+    from explorer.runtime.stateful import with_states
+
+    chosen = {k: v for k, v in options.compile_options(arguments).items() if k != "clusters"}
+    chosen["decisions"] = {
+        address: value
+        for address, value in chosen["decisions"].items()
+        if address.split("/")[0] not in ("find-devices", "price", "cluster", "assign")
+    }
+    compilation = compile_model(model, target, dimensions=dict(arguments.dim), **chosen)
+    executable = compilation.open(isolated=False, affinity=arguments.affinity)
+    return stack.enter_context(with_states(executable, model.states))
 
 
 def resolved_peers(names: Sequence[str], model: SourceModel) -> list[str]:

@@ -26,6 +26,7 @@ HOST, THE_HOST = "host", "the host"
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
     from explorer.ir.program import Snapshot
+    from explorer.results.placement import PlacementRecord
 
 SUMMARY = "compile a model and show what every pass did"
 
@@ -109,6 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{memory['peak_bytes']:,} bytes of activations (at least {memory['bound_bytes']:,}), "
         f"{program['weights_bytes']:,} bytes of weights"
     )
+    print_lines(placement_lines(compilation.placement))
     print_lines(
         f"{part.function} runs on {THE_HOST if part.device == HOST else part.device} "
         f"({part.reason})"
@@ -141,10 +143,12 @@ def bounded_lines(compilation: Compilation) -> list[str]:
 
 def summarize(compilation: Compilation) -> dict:
     """What `--json` prints; docs/json.md says what each field means."""
+    from explorer.targets.together import joined
+
     program, memory = compilation.program, compilation.memory
     return {
         "model": compilation.model.name,
-        "target": compilation.target.name,
+        "target": joined(compilation.targets),
         "passes": [
             {
                 "name": record.name,
@@ -173,11 +177,77 @@ def summarize(compilation: Compilation) -> dict:
             "arena_bytes": program.arena_bytes,
             "weights_bytes": program.weights_bytes,
         },
-        "parts": [
-            {"function": part.function, "device": part.device, "reason": part.reason}
-            for part in program.parts
-        ],
+        **placement_summary(compilation.placement),
     }
+
+
+def placement_summary(placement: PlacementRecord) -> dict:
+    """Parts and transfers; of several targets what was refused, and the assignment."""
+    chosen = placement.assignment
+    return {
+        "parts": [
+            {
+                "function": part.function,
+                "device": part.device,
+                "reason": part.reason,
+                "operations": list(part.operations),
+                "predicted_us": part.predicted_us,
+                "arena_bytes": part.arena_bytes,
+            }
+            for part in placement.parts
+        ],
+        "transfers": [
+            {
+                "value": transfer.value,
+                "from": transfer.source,
+                "to": transfer.target,
+                "bytes": transfer.size_bytes,
+                "predicted_us": transfer.predicted_us,
+            }
+            for transfer in placement.transfers
+        ],
+        "refused": [
+            *(
+                {"operation": op.operation, "device": device, "reason": reason}
+                for op in placement.operations
+                for device, reason in op.refusals
+            ),
+            *(
+                {"edge": f"{edge.maker}>{edge.reader}", "device": "", "reason": edge.reason}
+                for edge in placement.edges
+            ),
+        ],
+        "assignment": None
+        if chosen is None
+        else {
+            "seconds": chosen.seconds,
+            "bound": chosen.bound,
+            "optimal": chosen.optimal,
+            "single": dict(chosen.single),
+            "greedy": chosen.greedy,
+        },
+    }
+
+
+def placement_lines(placement: PlacementRecord) -> list[str]:
+    """What several targets were given, in a few lines."""
+    chosen = placement.assignment
+    if chosen is None:
+        return []
+    alone = ", ".join(
+        f"{device} alone {seconds * 1e6:,.1f} µs" for device, seconds in chosen.single
+    )
+    proof = "proven the least" if chosen.optimal else f"at least {chosen.bound * 1e6:,.1f} µs"
+    counts = {
+        device: sum(op.device == device for op in placement.operations)
+        for device in placement.targets
+    }
+    sent = sum(transfer.size_bytes or 0 for transfer in placement.transfers)
+    return [
+        f"assigned: {', '.join(f'{count} to {device}' for device, count in counts.items())}; "
+        f"{len(placement.transfers)} transfers of {sent:,} bytes",
+        f"predicted {chosen.seconds * 1e6:,.1f} µs ({proof}); {alone or 'no device runs all'}",
+    ]
 
 
 def write_dump(compilation: Compilation, folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from explorer.cli import arguments as options
@@ -15,6 +16,8 @@ from explorer.cli.terminal import Progress, print_json, print_lines
 
 if TYPE_CHECKING:
     from explorer.runtime.measuring import Measurement
+    from explorer.runtime.measuring.links import MeasuredLink
+    from explorer.targets import Target
     from explorer.targets.core_families import KnownCore
 
 SUMMARY = "list the devices of this machine"
@@ -26,12 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         default="cpu",
         metavar="T",
-        help="whose core is described: cpu, opencl or a .toml file (default: cpu)",
+        help="whose core is described: cpu, opencl or a .toml file; with --measure several, "
+        "cpu+opencl (default: cpu)",
     )
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="measure what the core does in a cycle, and keep it for this processor (15 s)",
+        help="measure what the core does in a cycle, and transfers of other devices, and keep it "
+        "(15 s)",
     )
 
 
@@ -39,20 +44,30 @@ def run(arguments: argparse.Namespace) -> int:
     import explorer
     from explorer.backends import backend_of
     from explorer.runtime.measuring import saved_measurement
-    from explorer.targets import load_target
+    from explorer.targets.together import load_targets
     from explorer.views.numbers import format_bytes
     from explorer.views.parts.plain import columns
 
-    target = load_target(arguments.target)
+    target, *others = load_targets(arguments.target)
     if arguments.measure:
         measure(backend_of(target).core(target))
+        measure_links([target, *others])
+    links = saved_links([target, *others])
     measured = saved_measurement()
     core = backend_of(target).core(target)
     devices = explorer.devices()
     if arguments.json:
         found = [dataclasses.asdict(device) for device in devices]
         figures = None if measured is None else dataclasses.asdict(measured)
-        print_json({"devices": found, "core": dataclasses.asdict(core), "measured": figures})
+        transfers = {name: dataclasses.asdict(link) for name, link in links.items()}
+        print_json(
+            {
+                "devices": found,
+                "core": dataclasses.asdict(core),
+                "measured": figures,
+                "transfers": transfers,
+            }
+        )
         return 0
     rows = [
         (
@@ -72,7 +87,44 @@ def run(arguments: argparse.Namespace) -> int:
     print_lines(["", *core_lines(core)])
     if measured is not None:
         print_lines(["", *measured_lines(measured)])
+    print_lines(
+        f"transfers with {name}: {link.latency_seconds * 1e6:.1f} µs and "
+        f"{link.bytes_per_second * 1e-9:.1f} GB/s each way, a launch "
+        f"{link.launch_seconds * 1e6:.1f} µs (measured)"
+        for name, link in links.items()
+    )
     return 0
+
+
+def measure_links(targets: Sequence[Target]) -> None:
+    """Measures the transfers of every target with a device of its own, and keeps them."""
+    from explorer.backends import backend_of
+    from explorer.runtime.measuring.links import keep_link
+    from explorer.tuning.links import measure_link
+
+    with Progress("measuring") as progress:
+        for number, target in enumerate(targets):
+            device = backend_of(target).device()
+            if device is not None:
+                progress(f"transfers of {target.name}", number, len(targets))
+                keep_link(device, measure_link(target))
+
+
+def saved_links(targets: Sequence[Target]) -> dict[str, MeasuredLink]:
+    """By target, where they were measured."""
+    from explorer.backends import backend_of
+    from explorer.errors import DeviceError
+    from explorer.runtime.measuring.links import saved_link
+
+    found = {}
+    for target in targets:
+        try:
+            link = saved_link(backend_of(target).device())
+        except DeviceError:  # the table of devices says why
+            continue
+        if link is not None:
+            found[target.name] = link
+    return found
 
 
 def measure(core: KnownCore) -> None:

@@ -103,10 +103,11 @@ def find_passes(names: list[str], target_name: str) -> list[Pass]:
         device_for,
     )
     from explorer.results.names import near_name
-    from explorer.targets import load_target
+    from explorer.targets.together import load_targets
 
-    target = load_target(target_name)
-    known = {p.name: p for p in default_pipeline(Settings(target), device_for(target))}
+    target, *others = load_targets(target_name)
+    settings = Settings(target, others=tuple(others))
+    known = {p.name: p for p in default_pipeline(settings, device_for(target))}
     for name in names:
         if name not in known:
             raise InputError(f"there is no pass {name!r}", hint=near_name(name, list(known)))

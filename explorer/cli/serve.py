@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     models = arguments.models or sample_folder()
     from explorer.app.server.serving import TARGETS, serve  # brings the compiler's records
-    from explorer.targets import load_target
+    from explorer.targets.together import load_targets
 
-    load_target(arguments.target)  # says what is wrong with its name or file
+    load_targets(arguments.target)  # says what is wrong with its name or file
     serve(
         models,
         target=arguments.target,

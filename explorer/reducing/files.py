@@ -26,7 +26,7 @@ from explorer.reducing.conditions import Command, Condition, InChild
 from explorer.reducing.reducer import Reduced, reduce
 from explorer.reducing.report import report_text
 from explorer.reducing.trials import SUFFIX, Folder, Report
-from explorer.targets import load_target
+from explorer.targets.together import load_targets
 
 KINDS = ("check", "crash")
 SECONDS = 300.0
@@ -58,7 +58,7 @@ def reduce_files(
         check_output(path)
     name = condition if isinstance(condition, str) else getattr(condition, "__qualname__", "?")
     if condition in KINDS:
-        load_target(target)  # what is wrong with its name is no failure of the model
+        load_targets(target)  # what is wrong with its name is no failure of the model
         condition = InChild(
             name, target=target, tolerance=tolerance, decisions=decisions, seconds=seconds
         )

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from explorer.session import Session as Session
     from explorer.session import Started
     from explorer.session.options import CompileOptions
-    from explorer.targets import Target
     from explorer.targets.names import TargetName
     from explorer.targets.together import TargetsChoice
     from explorer.tuning.block_weights import Rounding
@@ -233,12 +232,10 @@ def compile(
     own. tuned: whether schedules that `tune` kept are used, measured with tuned_threads. host:
     False refuses what the host would run. quantization: a table of thresholds or its file; modes:
     INT8, INT16 or F32 by tensor. states: inputs and outputs that live from call to call,
-    ["past.*=present.*"]; capacity: rows of those that would grow with each call. args, kwargs,
+    ["past.*=present.*"]; capacity: rows of those that would grow with each call. clusters: with
+    several targets, by name patterns of operations that run on one of them. args, kwargs,
     dynamic_shapes: of a module of PyTorch. progress: called before every pass with its name, its
     number and how many there are.
-    ["past.*=present.*"]. clusters: with several targets, by name patterns of operations that run on
-    one of them. args, kwargs, dynamic_shapes: of a module of PyTorch. progress: called
-    before every pass with its name, its number and how many there are.
     """
     from explorer.compilation import compile_model
 

@@ -62,6 +62,7 @@ class CBackend(Backend):
     owns_threads = True
     runs_snapshots = True
     builds_libraries = True
+    shares_memory = True
     isolates = True
     kept = SavedLanguage(own={"compiler": compiler_on_disk}, try_binary=try_library)
 

@@ -65,6 +65,9 @@ class Backend(Protocol):
     runs_loops: bool = True
     """Whether what it compiles are kernels of loops, with schedules, in blocks of channels."""
 
+    shares_memory: bool = False
+    """Whether its programs run on this processor in the host's memory: nothing is sent to them."""
+
     kept: SavedLanguage | None = None
     """How finished programs are kept; None where they are not."""
 

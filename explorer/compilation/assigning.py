@@ -84,7 +84,7 @@ def host_device(targets: Sequence[Target]) -> str:
 
 def shares_memory(target: Target) -> bool:
     """Whether a target's programs run on this processor, called like functions."""
-    return backend_of(target).name == "c"
+    return backend_of(target).shares_memory
 
 
 def memory_bytes(target: Target) -> int | None:

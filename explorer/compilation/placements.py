@@ -172,6 +172,8 @@ def _transfers(
             continue
         size = size_bytes(op.input) if is_static(op.input) else None
         link = links.get(ends)  # type: ignore[arg-type]
+        if link is not None and not link.seconds(1):  # the same memory
+            continue
         found.append(
             PlacedTransfer(
                 value=_source_name(op.input),

@@ -22,13 +22,12 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
-from explorer.ir.functions.calls import device_functions
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.sizes.ranges import open_size
 from explorer.ir.states import StatePlace, device_states
-from explorer.ir.structure import kernel_functions, value_name
+from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.kernels.loops.overwriting import NotInPlace, written_over
 from explorer.memory.planning import IN_PLACE, activations, buffer_bytes
@@ -67,7 +66,7 @@ class WriteInPlace(Pass):
         variants = _Variants(kernel_functions(rewriter.module))
         knobs: list[Knob] = []
         copies: dict[str, str] = {}
-        for function in device_functions(rewriter.module):
+        for function in own_functions(rewriter.module):
             own = states.get(function.sym_name.data, ())
             writing = _Writing(
                 function=function,
@@ -358,7 +357,7 @@ class _Variants:
         under names of their own."""
         users = Counter(
             op.kernel.data
-            for function in device_functions(rewriter.module)
+            for function in own_functions(rewriter.module)
             for op in function.body.block.ops
             if isinstance(op, LaunchOp)
         )

@@ -134,6 +134,10 @@ class Chain:
     """Why so many work-items run it; empty where nothing was asked but the number of operations."""
 
 
+HOST = "host"
+"""Device of a part that is interpreted."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProgramPart:
     """A part of a program: one function of the placed IR, on one device or on the host.

@@ -3,22 +3,25 @@
     with PartsProgram(program, {"main_cpu": first, "main_cpu_2": second}) as executable:
         outputs = executable.run({"images": images})
 
-A part's executable is called with its own inputs as soon as all of them are there. What is timed is
-timed part by part.
+A part is called with its own inputs as soon as all of them are there. Parts that do not
+wait for one another run at once where they are on different devices. What is timed is timed part by
+part. Where a device fails, the call ends with its name and the cause.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from explorer.closing import Closing
-from explorer.results.program import Program, ProgramPart
+from explorer.errors import DeviceError
+from explorer.results.program import HOST, Program, ProgramPart
 from explorer.results.runs.events import ProfileRecord, ThreadShare, TimedEvent
 from explorer.runtime.executable import (
     Arrays,
@@ -85,13 +88,19 @@ class PartsProgram(Closing):
         self.program = program
         self.executables = dict(executables)
         self._lock = threading.Lock()
+        devices = {part.device for part in program.parts if part.device != HOST}
+        self._threads = (
+            ThreadPoolExecutor(len(devices), "part") if runs_at_once(program.parts) else None
+        )
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._lock:
             values = self._checked(inputs)
+            if self._threads is not None:
+                self._run_at_once(values, self._threads)
+                return self._outputs(values)
             for part in self.program.parts:
-                found = self.executables[part.function].run(self._given(part, values))
-                self._take(part, found, values)
+                self._take(part, self._run_part(part, self._given(part, values)), values)
             return self._outputs(values)
 
     def run_by_part(self, inputs: Mapping[str, np.ndarray]) -> RunByPart:
@@ -106,6 +115,35 @@ class PartsProgram(Closing):
                 made = tuple(values[name] for name in part.outputs)
                 steps.append(PartRun(part.function, given, made))
             return RunByPart(self._outputs(values), tuple(steps))
+
+    def _run_part(self, part: ProgramPart, given: Arrays) -> Mapping[str, np.ndarray]:
+        """DeviceError with the device's name where it fails."""
+        try:
+            return self.executables[part.function].run(given)
+        except DeviceError as error:
+            raise DeviceError(
+                f"{part.device} failed in {part.function}: {error.message}", hint=error.hint
+            ) from error
+
+    def _run_at_once(self, values: Arrays, threads: ThreadPoolExecutor) -> None:
+        """Starts every part when its inputs are there and its device is free, in their order."""
+        waiting = list(self.program.parts)
+        running: dict[Future[Mapping[str, np.ndarray]], ProgramPart] = {}
+        try:
+            while waiting or running:
+                busy = {part.device for part in running.values()}
+                for part in list(waiting):
+                    if part.device in busy or any(name not in values for name in part.inputs):
+                        continue
+                    busy.add(part.device)
+                    waiting.remove(part)
+                    given = self._given(part, values)
+                    running[threads.submit(self._run_part, part, given)] = part
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._take(running.pop(future), future.result(), values)
+        finally:
+            wait(running)  # nothing works on when the call has ended
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
@@ -160,6 +198,8 @@ class PartsProgram(Closing):
             return seconds
 
     def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()
         with contextlib.ExitStack() as stack:  # all are closed, also where one of them fails
             for executable in self.executables.values():
                 stack.callback(executable.close)
@@ -181,6 +221,24 @@ class PartsProgram(Closing):
     def _outputs(self, values: Mapping[str, np.ndarray]) -> Arrays:
         pairs = zip(self.program.outputs, self.program.results, strict=True)
         return {port.name: values[value] for port, value in pairs}
+
+
+def runs_at_once(parts: Sequence[ProgramPart]) -> bool:
+    """Whether two parts on different devices do not wait for one another; the host interprets its
+    parts in Python, which runs nothing beside it."""
+    before: list[set[str]] = []
+    """Functions that each part waits for, directly or not."""
+    made_by: dict[str, int] = {}
+    for number, part in enumerate(parts):
+        makers = [made_by[name] for name in part.inputs if name in made_by]
+        waited = {parts[maker].function for maker in makers}
+        before.append(waited.union(*(before[maker] for maker in makers)))
+        for other in parts[:number]:
+            is_apart = HOST not in (part.device, other.device) and part.device != other.device
+            if is_apart and other.function not in before[number]:
+                return True
+        made_by |= dict.fromkeys(part.outputs, number)
+    return False
 
 
 def _later(record: ProfileRecord, by_ns: int, by_cycles: int) -> ProfileRecord:

@@ -32,6 +32,7 @@ class CompileOptions(TypedDict, total=False):
     modes: ModesChoice
     states: str | Sequence[str]
     capacity: int | None
+    clusters: Mapping[str, str] | None
     progress: Progress | None
 
 

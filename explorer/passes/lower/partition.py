@@ -104,6 +104,7 @@ def partition(
         for place, own in asked.items():
             if own is not None:
                 reasons = _refused_apart(block, found.pieces, weights, place, own)
+                reasons |= _shown_only(block, found.pieces, place)
                 known[place] |= reasons
                 apart = apart or bool(reasons)
         if not apart:
@@ -193,6 +194,22 @@ def _refused_apart(
         op: refuses(copy, weights) for op in own if isinstance(copy := copies[op], TopOperation)
     }
     return {op: reason for op, reason in found.items() if reason}
+
+
+def _shown_only(block: Block, pieces: Sequence[Piece], place: str) -> dict[TopOperation, str]:
+    """Views of what comes from elsewhere, which a device would give back as it is: a copy."""
+    found: dict[TopOperation, str] = {}
+    for piece in pieces:
+        inside = set(piece.operations)
+        for op in piece.operations if piece.place == place else ():
+            base: Operation = op
+            while base in inside and isinstance(base, TopOperation) and base.is_view:
+                owner = base.operands[0].owner
+                base = owner if isinstance(owner, Operation) else block.parent_op() or base
+            users = [outermost(use.operation, block) for r in op.results for use in r.uses]
+            if base not in inside and any(user not in inside for user in users):
+                found[op] = "it shows what another device made, and is read elsewhere"
+    return found
 
 
 def _piece_of(use: Use, block: Block, pieces: Mapping[Operation, Piece]) -> Piece | None:

@@ -424,6 +424,7 @@ def open(path: str | Path) -> SavedCompilation:
     return open_trace(path)
 
 
+@_named
 def start(
     model: SourceModel | ModelPath,
     target: TargetName | str | Path = "cpu",

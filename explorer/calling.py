@@ -12,6 +12,7 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
+from inspect import CO_VARKEYWORDS
 from numbers import Integral, Real
 from os import PathLike
 from types import NoneType
@@ -39,11 +40,17 @@ def check_call(
 ) -> None:
     """InputError for a keyword that the function does not have, and for a value of another kind
     than a number, a path, a list or a mapping where its annotation is one of these."""
-    known, kinds = _parameters(function)
-    require_known(function.__name__, named, known)
-    positional = known[: function.__code__.co_argcount]  # others may follow: compare(d, e)
-    for name, value in (*zip(positional, arguments, strict=False), *named.items()):
-        if (kind := kinds.get(name)) is not None and not isinstance(value, kind.types):
+    signature = _signature(function)
+    for index, name, kind in signature.positional:  # few have a kind: calls are to cost nothing
+        if index < len(arguments) and not kind.has(arguments[index]):
+            refuse(name, arguments[index], kind.words)
+    if not named:
+        return
+    if not function.__code__.co_flags & CO_VARKEYWORDS:  # else the function knows what it takes
+        require_known(function.__name__, named, signature.names)
+    for name, value in named.items():
+        kind = signature.kinds.get(name)
+        if kind is not None and not kind.has(value):
             refuse(name, value, kind.words)
 
 
@@ -76,36 +83,81 @@ def refuse(what: str, given: object, expected: str, hint: str = "") -> NoReturn:
 
 @dataclass(frozen=True)
 class _Kind:
-    types: tuple[type, ...]
+    """Values that a parameter takes: of these types, or of classes with these names, which are not
+    loaded here."""
+
+    types: tuple[Any, ...]  # also classes of `collections.abc`, which are no types to pyright
     words: str
+    classes: frozenset[str] = frozenset()
+
+    def has(self, value: object) -> bool:
+        if isinstance(value, self.types):
+            return True
+        return any(base.__name__ in self.classes for base in type(value).__mro__)
 
 
 _KINDS = {
+    "bool": _Kind((bool, Integral), "True or False", frozenset({"bool"})),
     "int": _Kind((Integral,), "a whole number"),
     "float": _Kind((Real,), "a number"),
     "str": _Kind((str,), "a text"),
     "Path": _Kind((PathLike,), "a path"),
     "Mapping": _Kind((Mapping,), "a mapping"),
     "Sequence": _Kind((Collection,), "a list"),
+    "ModelPath": _Kind((str, PathLike), "a path", frozenset({"ModelFiles"})),
+    "SourceModel": _Kind((), "what load returns", frozenset({"SourceModel"})),
+    "Callable": _Kind((Callable,), "a function"),
     "None": _Kind((NoneType,), "None"),
+    **{
+        name: _Kind((), f"a {name}", frozenset({name}))
+        for name in ("Chosen", "MixedPrecision", "PassResult", "ProgramCache", "ThresholdTable")
+    },
 }
 """By the first word of an annotation. A string is a collection, too: what takes a list of names
 refuses a single one itself."""
 
+_ALIASES = {
+    "Data": ("Mapping",),
+    "Schedules": ("Mapping",),
+    "ModesChoice": ("Mapping", "MixedPrecision", "str", "Path", "None"),
+    "TableChoice": ("ThresholdTable", "str", "Path", "None"),
+    **dict.fromkeys(("OnProgress", "Progress", "Report", "Told"), ("Callable",)),
+    **dict.fromkeys(
+        ("Arithmetic", "BlockType", "ComparisonKind", "FrameKind", "IntegerForm", "Literal",
+         "Method", "PassName", "Rounding", "SampleName", "ViewName", "WeightType"),
+        ("str",),
+    ),
+}  # fmt: skip
+"""What names of types stand for."""
+
+
+@dataclass(frozen=True)
+class _Signature:
+    names: tuple[str, ...]
+    kinds: Mapping[str, _Kind]
+    """Of parameters of which all alternatives are known."""
+    positional: tuple[tuple[int, str, _Kind], ...]
+    """Those of them that have a place; others may follow it, as in compare(d, e)."""
+
 
 @cache
-def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...], dict[str, _Kind]]:
-    """The names of parameters, and the kinds of those of which all alternatives are known."""
+def _signature(function: Callable[..., object]) -> _Signature:
     names = parameters(function)
     kinds = {}
     for name in names:
         written = str(function.__annotations__.get(name, ""))
-        words = [part.split("[")[0] for part in _alternatives(written)]
+        heads = [part.split("[")[0] for part in _alternatives(written)]
+        words = list(dict.fromkeys(word for head in heads for word in _ALIASES.get(head, (head,))))
         if words and all(word in _KINDS for word in words):
             found = [_KINDS[word] for word in words]
-            types = tuple(kind for known in found for kind in known.types)
-            kinds[name] = _Kind(types, " or ".join(known.words for known in found))
-    return names, kinds
+            kinds[name] = _Kind(
+                types=tuple(kind for known in found for kind in known.types),
+                words=" or ".join(known.words for known in found),
+                classes=frozenset().union(*(known.classes for known in found)),
+            )
+    placed = enumerate(names[: function.__code__.co_argcount])
+    positional = tuple((index, name, kinds[name]) for index, name in placed if name in kinds)
+    return _Signature(names, kinds, positional)
 
 
 def _alternatives(annotation: str) -> list[str]:

@@ -455,6 +455,7 @@ class Compilation(Compiled, Explorable):
             )
 
     # -- keeping -----------------------------------------------------------------------------
+    @named_arguments
     def trace(self, with_code: bool = True, with_assembly: bool = False) -> Trace:
         """Everything that is known, as plain data; what was not measured is None.
 
@@ -466,6 +467,7 @@ class Compilation(Compiled, Explorable):
         report = self._accuracy.report if self._accuracy else None
         return make_trace(self, report, self._profile, with_code, self._ports)
 
+    @named_arguments
     def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table
         """A table of `operators`, `passes`, `events`, `errors`, `knobs`, `layers`, `buffers` or
         `kernels`.
@@ -498,6 +500,7 @@ class Compilation(Compiled, Explorable):
         _require_compilations(others)
         return time_interleaved((self, *others), rounds=rounds, threads=threads)
 
+    @named_arguments
     def save(self, path: str | Path) -> Path:
         """Writes one `.nnx` file that `explorer.open` reads without a compiler or a device."""
         snapshots = [result.after for result in self.passes]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from explorer.calling import named_arguments
 from explorer.compilation.source_snapshot import operator_records, source_snapshot
 from explorer.compilation.tracing import model_record, snapshot_record
 from explorer.files import ModelPath
@@ -77,6 +78,7 @@ class Inspection(Explorable):
             self.source, examined.rewrites, examined.problems, examined.explanations
         )
 
+    @named_arguments
     def to_frame(self, kind: FrameKind = "operators") -> Any:  # a DataFrame or a Table
         """The table of operators."""
         return to_frame(self.trace(), kind)

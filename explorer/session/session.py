@@ -28,7 +28,7 @@ import numpy as np
 
 from explorer.backends import backend_named
 from explorer.backends.loading import load_saved
-from explorer.calling import parameters, require_arrays
+from explorer.calling import named_arguments, require_arrays
 from explorer.closing import Closing
 from explorer.errors import ExplorerError, InputError, RangeError, UnsupportedError
 from explorer.logs import logger
@@ -57,6 +57,20 @@ if TYPE_CHECKING:
 
 LOG = logger(__name__)
 
+OWN_OPTIONS = (
+    "mode",
+    "meanwhile",
+    "ranges",
+    "most_programs",
+    "calls_per_program",
+    "hot_after",
+    "threads",
+    "affinity",
+    "isolated",
+    "programs",
+    "cache",
+)
+"""Options of a session besides those of a compilation."""
 Mode = Literal["strict", "lazy", "asynchronous"]
 MODES: tuple[str, ...] = get_args(Mode)
 Inputs = Mapping[str, np.ndarray]
@@ -98,6 +112,7 @@ class Known:
 class Session(Closing, Displayed):
     """Safe for threads; close it, or use it in a `with` statement."""
 
+    @named_arguments
     def __init__(
         self,
         model: SourceModel | ModelPath,
@@ -125,7 +140,7 @@ class Session(Closing, Displayed):
         instead of a hundred, and a fault in a program ends this process. InputError for a mode
         that does not exist and for buckets that overlap.
         """
-        require_options("Session", options, parameters(Session.__init__))
+        require_options("Session", options, OWN_OPTIONS)
         if mode not in MODES:
             raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
         self._cache = cache_with(cache, programs)

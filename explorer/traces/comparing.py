@@ -19,6 +19,7 @@ from difflib import unified_diff
 from itertools import combinations
 from typing import Any, Literal
 
+from explorer.calling import named_arguments
 from explorer.errors import InputError
 from explorer.results import GraphDiff, KernelRecord, PassRecord, Trace
 from explorer.results.displayed import Displayed
@@ -111,12 +112,14 @@ class Comparison(Displayed):
         """All passes of all branches, in their order."""
         return tuple(self._pass(name) for name in self._pass_names())
 
+    @named_arguments
     def ir_diff(self, name: str = "", left: int = 0, right: int = 1) -> tuple[str, ...]:
         """Unified diff of the IR after a pass; after the last one of each without a name."""
         texts = [list(s.text.lines) for s in self._snapshots(name, left, right)]
         labels = [self.labels[left], self.labels[right]]
         return tuple(unified_diff(texts[0], texts[1], labels[0], labels[1], lineterm="", n=1))
 
+    @named_arguments
     def graph_diff(self, name: str = "", left: int = 0, right: int = 1) -> GraphDiff:
         """Operations that differ after a pass, or after the last one: from left to right."""
         before, after = self._snapshots(name, left, right)
@@ -138,6 +141,7 @@ class Comparison(Displayed):
         return tuple(found)
 
     # -- tables --------------------------------------------------------------------------------
+    @named_arguments
     def to_frame(self, kind: ComparisonKind = "totals") -> Any:  # a DataFrame or a Table
         """A table of `totals`, `passes`, `kernels` or `decisions`, one row per branch or pair.
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.calling import named_arguments
 from explorer.errors import DeviceError, ModelError
 from explorer.files import reading_file, write_file
 from explorer.ir import program
@@ -212,6 +213,7 @@ class SavedCompilation(Explorable):
             hint="compile the model again, from its own file",
         )
 
+    @named_arguments
     def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table
         """As `Compilation.to_frame`."""
         return to_frame(self._trace, kind)

@@ -76,6 +76,8 @@ def _attributes(kind: type) -> set[str]:
 
 
 def _parameters(called: str, value: object) -> Iterator[str]:
+    if isinstance(value, type):
+        value = value.__init__
     if not inspect.isfunction(value):
         return
     for parameter in inspect.signature(value).parameters.values():

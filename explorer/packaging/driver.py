@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
-from explorer.kernels.printing.identifiers import comment_text, identifier
+from explorer.kernels.printing.identifiers import identifier
 from explorer.packaging.kernels import PARAMETERS, runner_name, without_comments
 from explorer.packaging.source import NpuPart, PackagePort, PackageSource
-from explorer.packaging.text import comment_block, string_literal
+from explorer.packaging.text import comment_block, one_line, string_literal
 from explorer.results import Port
 
 TYPES = (
@@ -104,7 +104,7 @@ def port_values(source: PackageSource) -> dict[str, str]:
     program = source.program
     ports = [p.port for p in (*source.inputs, *source.outputs)]
     return {
-        "title": comment_text(f"{source.name}: the model {source.model} for {source.device}"),
+        "title": one_line(f"{source.name}: the model {source.model} for {source.device}"),
         "version": string_literal(source.version),
         "arena_bytes": str(program.arena_bytes),
         "weights_bytes": str(program.weights_bytes),
@@ -138,10 +138,10 @@ def _calls(source: PackageSource) -> list[str]:
     lines: list[str] = []
     for part in source.parts:
         for copy in part.copies:
-            lines += [f"    // {comment_text(copy.value)}"]
+            lines += [f"    // {one_line(copy.value)}"]
             lines += _copy(copy.destination_bytes, copy.source_bytes, copy.size_bytes)
         device = part.npu.device if part.npu else source.target.name
-        lines.append(f"    // {comment_text(f'{part.function} on {device}')}")
+        lines.append(f"    // {one_line(f'{part.function} on {device}')}")
         if part.npu is not None:
             lines += _npu_call(part.function, part.npu)
         elif part.launches[0] < part.launches[1]:
@@ -209,10 +209,10 @@ def _weights_check(source: PackageSource) -> str:
 def _offset_lines(source: PackageSource) -> list[str]:
     lines: list[str] = []
     for launch in source.program.launches:
-        text = f"    // {comment_text(launch.operation)}: {comment_text(launch.kernel)}"
+        text = f"    // {one_line(launch.operation)}: {one_line(launch.kernel)}"
         lines.append(text)
         for argument in launch.arguments:
-            place = f"{argument.space} {comment_text(argument.name)}"
+            place = f"{argument.space} {one_line(argument.name)}"
             lines.append(f"    {argument.offset_bytes},  // {place}")
     return lines
 
@@ -222,7 +222,7 @@ def _launch_lines(source: PackageSource) -> list[str]:
     first = 0
     for launch in source.program.launches:
         nodes = ", ".join(launch.sources)
-        note = comment_text(f"{launch.operation}: {nodes}" if nodes else launch.operation)
+        note = one_line(f"{launch.operation}: {nodes}" if nodes else launch.operation)
         lines.append(f"    {{{runner_name(launch.kernel)}, &offsets[{first}]}},  // {note}")
         first += len(launch.arguments)
     return lines

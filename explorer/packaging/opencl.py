@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.kernels.printing.identifiers import comment_text
 from explorer.packaging.driver import arena_map, fill, port_lines, port_values, template
 from explorer.packaging.kernels import without_comments
 from explorer.packaging.programs import TOLERANCE, rows_of_pointers
 from explorer.packaging.source import PackagePort, PackageSource
-from explorer.packaging.text import string_literal, wrapped
+from explorer.packaging.text import one_line, string_literal, wrapped
 
 MAX_LINE_CHARACTERS = 1000
 """Of the text in one string; C99 promises 4095."""
@@ -83,7 +82,7 @@ def _dispatch_rows(source: PackageSource) -> list[str]:
                 row = (
                     f'"{phase.function}", &offsets[{first}], {count}, {items}, {phase.group_items}'
                 )
-                rows.append(f"    {{{row}}},  // {comment_text(launch.operation)}")
+                rows.append(f"    {{{row}}},  // {one_line(launch.operation)}")
         first += len(launch.arguments)
     return rows
 

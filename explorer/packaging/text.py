@@ -25,11 +25,12 @@ def c_type(element_type: str | np.dtype) -> str:
 
 
 def string_literal(text: str, most: int = MAX_STRING_BYTES) -> str:
-    """A C string: what is no plain ASCII, and what would be a trigraph, as octal escapes."""
+    """A C string: what is no plain ASCII, and what would be a trigraph or a place of a
+    template, as octal escapes."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) > most:
         data = data[: most - 3] + b"..."
-    plain = (chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in data)
+    plain = (chr(b) if 32 <= b < 127 and b not in b'"\\?@' else f"\\{b:03o}" for b in data)
     return f'"{"".join(plain)}"'
 
 
@@ -83,6 +84,11 @@ def wrapped(items: Iterable[str], depth: int = 1) -> list[str]:
     return lines
 
 
+def one_line(text: str) -> str:
+    """Text of a model in a comment: what could end it, or is a place of a template, is escaped."""
+    return comment_text(text).replace("@", "<U+0040>")
+
+
 def comment_block(paragraphs: Sequence[str]) -> list[str]:
     """A comment of these lines; whatever came from a model cannot end it."""
-    return [f"// {comment_text(text)}".rstrip() for text in paragraphs]
+    return [f"// {one_line(text)}".rstrip() for text in paragraphs]

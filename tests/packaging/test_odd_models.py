@@ -78,8 +78,8 @@ CASES = {
         a=np.array([-128, 127, 0, 1], np.int8),
     ),
     "names": case(
-        [node("Relu", ['x"*/??/\n'], ["größe\\"], name='*/ int main(){"\\')],
-        [('x"*/??/\n', FLOAT, [2, 3])],
+        [node("Relu", ['@offsets@x"*/??/\n'], ["größe\\"], name='@calls@*/ int main(){"\\')],
+        [('@offsets@x"*/??/\n', FLOAT, [2, 3])],
         [("größe\\", FLOAT, [2, 3])],
     ),
     "a library": case(
@@ -93,7 +93,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_packages_of_odd_models(name, tmp_path):
-    path = tmp_path / f"{'*' if name == 'names' else 'net'}.onnx"
+    path = tmp_path / f"{'@table@' if name == 'names' else 'net'}.onnx"
     onnx.save(CASES[name], path)
     c = explorer.compile(path, target="cortex-m4")
     folder = c.package(tmp_path / "package")

@@ -96,7 +96,7 @@ def test_text_and_html_have_targets_layers_and_places(trace):
         assert word in text
     html = html_of(found)
     assert "dense&lt;b&gt;" in html and "dense<b>" not in html
-    flash, arena, _ = found.parts[1].parts
+    _, flash, _, arena, _ = found.parts[1].parts
     assert "▦ conv 600 B</text>" in svg_of(flash) and ">a</text>" in svg_of(arena)
     titles = [getattr(mark, "title", "") for chart in (flash, arena) for mark in chart.marks]
     assert "dense<b>: 100 bytes of weights" in titles

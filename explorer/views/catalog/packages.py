@@ -67,7 +67,11 @@ def packages(trace: Trace, index: int = -1) -> Specification:
     ]
     for record in records:
         title = f"{record.name} for {record.target}"
-        parts.append(Section(title=title, parts=(_flash(record), _arena(record), _layers(record))))
+        drawn: list[Part] = []
+        for part in (_flash(record), _arena(record)):
+            drawn += [Text(text=f"{part.title}.")] if isinstance(part, ChartSpec) else []
+            drawn.append(part)
+        parts.append(Section(title=title, parts=(*drawn, _layers(record))))
     count = f"{len(records)} package{'s' if len(records) != 1 else ''}"
     return Specification(title=f"{trace.model.name}: {count} in C", parts=tuple(parts))
 
@@ -135,7 +139,7 @@ def _flash(record: PackageRecord) -> Part:
     shown = squarified(tiles[:MAX_TILES], (0.0, 0.0, WIDTH, HEIGHT))
     total = sum(tile.size_bytes for tile in tiles)
     looks = {"weights": family("convolution"), "code": family("control")}
-    words = f"flash by layer: {format_bytes(total)}"
+    words = f"Flash by layer, areas are bytes: {format_bytes(total)}"
     if len(tiles) > MAX_TILES:
         words += f", the largest {MAX_TILES} of {len(tiles)} parts"
     return ChartSpec(
@@ -242,7 +246,7 @@ def _arena(record: PackageRecord) -> Part:
         if height >= 14 and len(buffer.name) * LETTER <= width - 8:
             marks.append(Label(x=x + 4, y=y + 12, text=buffer.name, role="text", size=11))
     return ChartSpec(
-        title=f"the arena: {format_bytes(record.arena_bytes)}, launches from left to right",
+        title=f"Arena: {format_bytes(record.arena_bytes)} from top to bottom, launches from left to right",
         width=WIDTH,
         height=HEIGHT,
         marks=tuple(marks),

@@ -7,7 +7,8 @@
     explorer show net.onnx --what ports --core sapphire-rapids
 
 What can be shown are the views of `explorer/views/register.py`. The file's suffix chooses the form:
-`.html` and `.json`, `.svg` and `.dot` for graphs, text for any other. A trace (`.nnx`) needs no
+`.html` and `.json`, `.svg` and `.png` pictures for a paper, `.csv` tables, `.dot` for graphs, text
+for any other. A trace (`.nnx`) needs no
 compiler and no device. Operators are shown of models that cannot be compiled, too, with the
 reasons.
 """
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from explorer.results import Trace
     from explorer.targets import Target
 
+Form = Callable[["Trace", int], str | bytes]
 SUMMARY = "show the IR, differences, graph, memory, kernels or another view of a compilation"
 
 
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if view.is_of_model and not is_trace(arguments.model):
         _write(arguments, form(_inspected(arguments), -1))
         return 0
-    compilation = open_compilation(arguments, view.needs)
+    compilation = open_compilation(arguments, view.needs, with_peaks=view.name == "roofline")
     # A pass that does not exist is answered before the program's code is generated.
     index = -1 if arguments.pass_name is None else _index(compilation, arguments.pass_name)
     trace = compilation.trace()
@@ -85,8 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(arguments: argparse.Namespace, rendered: str) -> None:
+def _write(arguments: argparse.Namespace, rendered: str | bytes) -> None:
     if arguments.output is None:
+        assert isinstance(rendered, str), "pixels go into a file"
         print_lines(rendered.rstrip("\n").split("\n"))
     else:
         write_file(arguments.output, rendered)
@@ -102,7 +105,7 @@ def _inspected(arguments: argparse.Namespace) -> Trace:
 
 
 def open_compilation(
-    arguments: argparse.Namespace, needs: Sequence[str] = ()
+    arguments: argparse.Namespace, needs: Sequence[str] = (), with_peaks: bool = False
 ) -> Compilation | SavedCompilation:
     """A trace as it is; a model compiled, timed and analysed as far as the view needs it."""
     import explorer
@@ -121,9 +124,12 @@ def open_compilation(
             **options.compile_options(arguments),
             progress=progress,
         )
+        if "accuracy" in needs:
+            progress("comparing", 0, 1)
+            compilation.accuracy()
         if "profile" in needs:
             progress("timing", 0, 1)
-            compilation.profile()
+            compilation.profile(with_peaks=with_peaks)
         if "ports" in needs:
             progress("counting ports", 0, 1)
             compilation.ports()
@@ -154,29 +160,73 @@ def _index(compilation: Compilation | SavedCompilation, name: str) -> int:
 # -- forms ---------------------------------------------------------------------------------------
 
 
-def find_form(view: View, path: Path | None) -> Face:
-    """What makes the text of that file, by its suffix; InputError where the view has no such form.
-
-    Any other suffix than those of pages, data and pictures is one of plain text.
-    """
+def find_form(view: View, path: Path | None) -> Form:
+    """What makes the content of that file, by its suffix; InputError where the view has no such
+    form. Any other suffix than those of pages, data and pictures is one of plain text."""
     suffix = "" if path is None else path.suffix.lower()
     faces = view.made_faces()
-    made: dict[str, Face | None] = {
+    picture = view.picture()
+    made: dict[str, Form | None] = {
         ".html": _page_of(view, faces.html),
         ".json": _json_of(faces.json),
-        ".svg": faces.svg,
+        ".svg": picture and _drawn(view, picture),
+        ".png": picture and _in_pixels(_drawn(view, picture)),
+        ".csv": _tables_of(view),
         ".dot": faces.dot,
     }
     if suffix not in made:
         return lambda trace, index: faces.text(trace, index, terminal_width()) + "\n"
     form = made[suffix]
     if form is None:
+        known = ", ".join(name for name, face in made.items() if face is not None)
         raise InputError(
-            f"{view.name} has no {suffix} form",
-            file=str(path),
-            hint="use .html, .json or .txt, or --what graph",
+            f"{view.name} has no {suffix} form", file=str(path), hint=f"use {known} or .txt"
         )
     return form
+
+
+def _drawn(view: View, picture: Face) -> Face:
+    def draw(trace: Trace, index: int) -> str:
+        try:
+            return picture(trace, index)
+        except ValueError as error:
+            raise InputError(f"{view.name} cannot be drawn: {error}") from None
+
+    return draw
+
+
+def _in_pixels(picture: Face) -> Form:
+    def draw(trace: Trace, index: int) -> bytes:
+        from explorer.views.renderers.picture import picture_png
+
+        drawn = picture(trace, index)
+        try:
+            return picture_png(drawn)
+        except ImportError:
+            raise InputError(
+                "PNG files are drawn with resvg, which is not installed",
+                hint='pip install "nn-compiler-explorer[pictures]", or take .svg',
+            ) from None
+
+    return draw
+
+
+def _tables_of(view: View) -> Form | None:
+    """The tables as CSV, one after the other with an empty line between them."""
+    specification = view.specification
+    if specification is None:
+        return None
+
+    def text(trace: Trace, index: int) -> str:
+        from explorer.traces.tables import Table, csv_text
+        from explorer.views.renderers.picture import tables
+
+        found = [(c, rows) for c, rows in tables(specification(trace, index)) if rows]
+        if not found:
+            raise InputError(f"{view.name} has no table", hint="use .json")
+        return "\n".join(csv_text(Table(columns, tuple(rows))) for columns, rows in found)
+
+    return text
 
 
 def _page_of(view: View, html: Face | None) -> Face | None:

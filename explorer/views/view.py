@@ -87,6 +87,8 @@ class View:
     """Whether it is shown of a model that cannot be compiled, too."""
     specification: Callable[[Trace, int], Specification] | None = field(default=None, repr=False)
     """What it shows in every medium; takes the index of the pass that is looked at."""
+    drawing: Callable[[Trace, int], Specification] | None = field(default=None, repr=False)
+    """What a picture in a file shows, where that is not the charts of the specification."""
     json: Callable[[Trace, int], object] | None = field(default=None, repr=False)
     """The record that is written; None: the values of the specification."""
     faces: Callable[[], Faces] | None = field(default=None, repr=False)
@@ -117,6 +119,17 @@ class View:
             return self.faces()
         assert self.specification is not None, "views of pages only have no faces"
         return _faces_of(self.specification, self.json)
+
+    def picture(self) -> Face | None:
+        """What makes an SVG of it for a paper; ValueError where there is nothing to draw."""
+        if self.faces is not None:
+            return self.faces().svg
+        drawn = self.drawing or self.specification
+        if drawn is None:
+            return None
+        from explorer.views.renderers.picture import picture_svg
+
+        return lambda trace, index: picture_svg(drawn(trace, index))
 
     @property
     def has_chunk(self) -> bool:

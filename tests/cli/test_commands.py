@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -196,12 +197,30 @@ def test_the_suffix_of_a_file_chooses_its_form(
     assert path.read_text(encoding="utf-8").startswith(begin)
 
 
-def test_memory_has_no_svg(explorer_command, mlp, tmp_path):
-    finished = explorer_command("show", mlp, "--what", "memory", "-o", tmp_path / "m.svg")
-
+def test_a_view_of_text_alone_has_no_picture(explorer_command, mlp, tmp_path):
+    finished = explorer_command("show", mlp, "--what", "kernels", "-o", tmp_path / "k.svg")
     assert finished.status == 2
-    assert "memory has no .svg form" in finished.errors
-    assert not list(tmp_path.iterdir())
+    assert "kernels has no .svg form" in finished.errors and ".csv" in finished.errors
+    assert not (tmp_path / "k.svg").exists()
+
+
+@pytest.mark.parametrize("view", ["memory", "timeline", "passes", "graph"])
+def test_pictures_for_a_paper(explorer_command, mlp, tmp_path, view):
+    for suffix, begin in ((".svg", b"<svg "), (".png", b"\x89PNG")):
+        path = tmp_path / f"{view}{suffix}"
+        finished = explorer_command("show", mlp, "--view", view, "-o", path)
+        assert finished.status == 0, finished.errors
+        assert path.read_bytes().startswith(begin)
+    drawn = (tmp_path / f"{view}.svg").read_text()
+    assert "<script" not in drawn and "http" not in drawn.replace("http://www.w3.org", "")
+    assert view == "graph" or "prefers-color-scheme" not in drawn
+
+
+def test_tables_are_csv(explorer_command, mlp, tmp_path):
+    finished = explorer_command("show", mlp, "--view", "memory", "-o", tmp_path / "m.csv")
+    assert finished.status == 0, finished.errors
+    (head, *rows) = csv.DictReader((tmp_path / "m.csv").open())
+    assert int(head["size"]) % 64 == 0 and rows
 
 
 def test_check_reports_every_pass_and_output(explorer_command, cnn):

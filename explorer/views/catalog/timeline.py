@@ -25,10 +25,26 @@ from explorer.views.numbers import (
     format_milliseconds,
     format_nanoseconds,
 )
-from explorer.views.specification import Cell, Column, Part, Row, Specification, TableSpec, Text
-from explorer.views.theme import family
+from explorer.views.parts.svg import fit
+from explorer.views.specification import (
+    Cell,
+    ChartSpec,
+    Column,
+    Label,
+    Line,
+    Mark,
+    Part,
+    Rect,
+    Row,
+    Specification,
+    TableSpec,
+    Text,
+)
+from explorer.views.theme import UNKNOWN_FAMILY, Look, family
 from explorer.views.view import JAVASCRIPT, Pane, View
 
+LEFT, RIGHT, TOP, LANE = 100.0, 720.0, 28.0, 26.0
+"""Of the picture of lanes: where time begins and ends, and the height of a lane."""
 MAX_LAUNCHES, MAX_LAYERS = 24, 40
 """Rows of a table; of more, the slowest are shown."""
 LAUNCHES = (
@@ -166,12 +182,56 @@ def _payload(trace: Trace):
     return timeline_payload(trace)
 
 
+def lanes(trace: Trace, index: int = -1) -> Specification:
+    """A row for each queue, thread or engine, and a bar for each event; time goes to the right."""
+    assert trace.profile is not None, "the view needs it"
+    events = trace.profile.events
+    counted = any(event.cycles for event in events)
+    spans = [(e.start_cycle, e.end_cycle) if counted else (e.start_ns, e.end_ns) for e in events]
+    end = max((last for _, last in spans), default=0) or 1
+    names = list(dict.fromkeys(event.lane for event in events))
+    nodes = trace.snapshots[-1].graph.nodes if trace.snapshots else ()
+    families = {node.id: family(node.family) for node in nodes}
+    height = TOP + LANE * len(names)
+    marks: list[Mark] = []
+    for share in range(5):
+        x = LEFT + (RIGHT - LEFT) * share / 4
+        text = f"{end * share // 4:,}" if counted else format_nanoseconds(end * share / 4)
+        anchor = "end" if share == 4 else "middle" if share else "start"
+        marks.append(Line(points=((x, TOP - 6), (x, height))))
+        marks.append(Label(x=x, y=TOP - 10, text=text, anchor=anchor))
+    for row, name in enumerate(names):
+        y = TOP + LANE * row + LANE / 2 + 4
+        marks.append(Label(x=LEFT - 8, y=y, text=name, anchor="end", role="text"))
+    seen: dict[str, Look] = {}
+    for event, (first, last) in zip(events, spans, strict=True):
+        look = families.get(event.operation, UNKNOWN_FAMILY)
+        seen.setdefault(look.name, look)
+        x, width = LEFT + (RIGHT - LEFT) * first / end, (RIGHT - LEFT) * (last - first) / end
+        y = TOP + LANE * names.index(event.lane) + 3
+        fill = f"{look.name}-fill" if look.name else "quiet"
+        edge = f"{look.name}-edge" if look.name else "quiet"
+        marks.append(Rect(x=x, y=y, width=max(width, 0.5), height=LANE - 6, role=fill, stroke=edge))
+        if text := fit(event.name, width - 6, 11):
+            marks.append(Label(x=x + 3, y=y + 13, text=text, size=11, role="text"))
+    unit = "cycles" if counted else "time"
+    chart = ChartSpec(
+        title=f"events by lane, {unit} to the right",
+        width=RIGHT + 12,
+        height=height + 6,
+        marks=tuple(marks),
+        legend=tuple((look, look.title) for look in seen.values() if look.name),
+    )
+    return Specification(title="Timeline", parts=(chart,))
+
+
 VIEW = View(
     name="timeline",
     title="when every kernel runs",
     needs=("profile",),
     specification=timeline,
     json=lambda trace, _: trace.profile,
+    drawing=lanes,
     payload=_payload,
     pane=Pane(
         module=JAVASCRIPT / "time" / "timeline.js",

@@ -19,14 +19,21 @@ CHARACTER_WIDTH = 0.6
 cannot ask the font."""
 
 
-def document(width: float, height: float, body: str, background: str = LIGHT.background) -> str:
-    """A whole picture with a ground of its own: light, or dark where the page's scheme is."""
+def document(
+    width: float,
+    height: float,
+    body: str,
+    background: str = LIGHT.background,
+    is_for_paper: bool = False,
+) -> str:
+    """A whole picture with a ground of its own: light, or dark where the page's scheme is and it is
+    not for paper."""
     drawn = rect(0, 0, width, height, fill=background) + body
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_number(width)}" '
         f'height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}" '
         f'font-family="{escape(SANS)}" font-size="12">'
-        f"{_dark_style(drawn)}{drawn}</svg>"
+        f"{'' if is_for_paper else _dark_style(drawn)}{drawn}</svg>"
     )
 
 

@@ -62,8 +62,12 @@ def html_of(specification: Specification) -> str:
 
 def svg_of(chart: ChartSpec) -> str:
     """A picture of its own: light, or dark where the page's scheme is."""
-    body = "".join(_mark(mark) for mark in chart.marks)
-    return svg.document(chart.width, chart.height, body)
+    return svg.document(chart.width, chart.height, marks_of(chart.marks))
+
+
+def marks_of(marks: Sequence[Mark]) -> str:
+    """The SVG elements of marks."""
+    return "".join(_mark(mark) for mark in marks)
 
 
 def _body(parts: Sequence[Part]) -> str:

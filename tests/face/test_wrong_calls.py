@@ -39,7 +39,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "no target": (lambda c: ex.compile(MODEL, "gpu"), "did you mean 'opencl_gpu'?"),
     "no targets": (lambda c: ex.compile(MODEL, []), "target"),
     "numbers as targets": (lambda c: ex.compile(MODEL, [1, 2]), "target"),
-    "a number as target": (lambda c: c.fork(target=3), "target cannot be 3"),
+    "a number as target": (lambda c: c.fork(target=3), "3 is no target"),
     "a model": (lambda c: ex.compile(3), "model cannot be 3: expected a path"),
     "an array as model": (lambda c: ex.load(X), "model cannot be array"),
     "a budget": (lambda c: ex.compile(MODEL, budget_bytes="lots"), "budget_bytes cannot be 'lots'"),

@@ -95,7 +95,14 @@ def _of_lesson(
     def result(exercise: str, is_right: bool, message: str) -> Result:
         of = term.points_of(exercise)
         points = of if is_right else 0.0
-        return Result(student.name, lesson.name, exercise, points, of, message)
+        return Result(
+            student=student.name,
+            lesson=lesson.name,
+            exercise=exercise,
+            points=points,
+            of=of,
+            message=message,
+        )
 
     def none(message: str) -> list[Result]:
         return [result(exercise.name, False, message) for exercise in lesson.exercises]

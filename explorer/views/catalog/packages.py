@@ -246,7 +246,7 @@ def _arena(record: PackageRecord) -> Part:
         if height >= 14 and len(buffer.name) * LETTER <= width - 8:
             marks.append(Label(x=x + 4, y=y + 12, text=buffer.name, role="text", size=11))
     return ChartSpec(
-        title=f"Arena: {format_bytes(record.arena_bytes)} from top to bottom, launches from left to right",
+        title=f"Arena: {format_bytes(record.arena_bytes)} downwards, launches to the right",
         width=WIDTH,
         height=HEIGHT,
         marks=tuple(marks),

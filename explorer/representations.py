@@ -49,6 +49,7 @@ from explorer.results.graph import GRAPHS
 from explorer.results.model_comparison import ModelComparison
 from explorer.results.overlays import Overlay
 from explorer.results.runs.sensitivity import MixedPrecision
+from explorer.results.sweep import MachineSweep
 from explorer.results.trace import SnapshotRecord
 from explorer.runtime.cache import ProgramCache
 from explorer.session import Session
@@ -69,6 +70,7 @@ from explorer.views.catalog.program import programs
 from explorer.views.catalog.search import cost, kernel_search, search
 from explorer.views.catalog.sensitivity import searched
 from explorer.views.catalog.session import session
+from explorer.views.catalog.sweep import sweep
 from explorer.views.catalog.timeline import profile
 from explorer.views.parts.markup import plain
 from explorer.views.renderers.fitting import (
@@ -348,6 +350,7 @@ _SPECIFICATIONS: dict[type, Callable[[Any], Specification]] = {
     Session: lambda live: session(live.record()),
     MixedPrecision: searched,
     ModelComparison: models,
+    MachineSweep: sweep,
     Ladder: lambda found: ladder(_rungs(found)),
     Bars: lambda found: bars(found.values, found.unit),
     Table: lambda table: frame(table.columns, table.rows),

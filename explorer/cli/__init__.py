@@ -48,6 +48,7 @@ from explorer.cli import (
     serve,
     show,
     simulate,
+    sweep,
     targets,
     tune,
 )
@@ -78,6 +79,7 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "devices": devices,
     "targets": targets,
     "simulate": simulate,
+    "sweep": sweep,
     "disassemble": disassemble,
     "cache": cache,
     "conformance": repository_command("conformance"),

@@ -1,0 +1,94 @@
+"""A search of machines: what each variant of a target takes, and which none is better than."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.results.displayed import Displayed
+
+OBJECTIVES = ("cycles", "traffic_bytes", "scratchpad_bytes", "mac_units", "energy_picojoules")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOnMachine:
+    """One inference of one model on one machine, by the simulator."""
+
+    model: str
+    cycles: int
+    traffic_bytes: int
+    """Between global memory and the scratchpads."""
+    macs: int
+    utilization: float
+    """Of the matrix engine, 0 to 1."""
+    energy_picojoules: float | None
+    """None where the target does not state what a byte and an operation take."""
+    elsewhere: int
+    """Operations that the machine leaves to functions in C."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinePoint:
+    """One machine: its fields, its size, and all models on it."""
+
+    fields: tuple[tuple[str, int | float | str], ...]
+    """Path and value of every field that varies, as `explorer sweep --vary` names them."""
+    scratchpad_bytes: int
+    mac_units: int
+    models: tuple[ModelOnMachine, ...]
+
+    @property
+    def cycles(self) -> int:
+        return sum(model.cycles for model in self.models)
+
+    @property
+    def traffic_bytes(self) -> int:
+        return sum(model.traffic_bytes for model in self.models)
+
+    @property
+    def energy_picojoules(self) -> float | None:
+        """None where that of a model is unknown."""
+        known = [model.energy_picojoules for model in self.models]
+        return None if None in known else sum(energy or 0.0 for energy in known)
+
+    @property
+    def elsewhere(self) -> int:
+        return sum(model.elsewhere for model in self.models)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkippedMachine:
+    """Fields that contradict one another, or a machine on which a model does not run."""
+
+    fields: tuple[tuple[str, int | float | str], ...]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MachineSweep(Displayed):
+    """What `explorer sweep` found; it shows itself as a table."""
+
+    base: str
+    models: tuple[str, ...]
+    points: tuple[MachinePoint, ...]
+    """In the order in which the fields vary, the last one fastest."""
+    skipped: tuple[SkippedMachine, ...]
+
+    @property
+    def front(self) -> tuple[int, ...]:
+        """Points that no other point is better than: at least as good in every objective and better
+        in one (Pareto). Energy counts where it is known of all points."""
+        rows = [_objectives(point, self._has_energy) for point in self.points]
+        return tuple(i for i, row in enumerate(rows) if not any(_dominates(o, row) for o in rows))
+
+    @property
+    def _has_energy(self) -> bool:
+        return all(point.energy_picojoules is not None for point in self.points)
+
+
+def _objectives(point: MachinePoint, has_energy: bool) -> tuple[float, ...]:
+    least = point.cycles, point.traffic_bytes, point.scratchpad_bytes, point.mac_units
+    return (*least, point.energy_picojoules or 0.0) if has_energy else least
+
+
+def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True)) and a != b

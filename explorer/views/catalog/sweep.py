@@ -1,0 +1,141 @@
+"""A search of machines: what each variant takes, and the front that none is better than.
+
+  machine                              cycles  traffic  scratchpads  multipliers  energy
+★ rows=16 size_bytes=65536            131,072  512 KiB       96 KiB          256  12 µJ
+
+The picture has cycles to the right and scratchpad bytes upwards, both in logarithms; points of the
+front are joined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from explorer.results.sweep import MachinePoint, MachineSweep
+from explorer.views.numbers import format_bytes, format_count, format_exact
+from explorer.views.specification import (
+    Cell,
+    ChartSpec,
+    Column,
+    Dot,
+    Label,
+    Line,
+    Mark,
+    Part,
+    Row,
+    Specification,
+    TableSpec,
+)
+from explorer.views.theme import CHOSEN_SCHEDULE as FRONT
+from explorer.views.theme import OTHER_SCHEDULE as OTHER
+
+LEFT, RIGHT, TOP, BOTTOM = 84.0, 560.0, 14.0, 300.0
+SKIPPED = (
+    Column(key="machine", title="machine", format="name"),
+    Column(key="reason", title="skipped because"),
+)
+
+
+def sweep(found: MachineSweep) -> Specification:
+    """A row for each machine, those of the front first."""
+    front = set(found.front)
+    order = sorted(range(len(found.points)), key=lambda i: (i not in front, found.points[i].cycles))
+    table = TableSpec(
+        title="machines",
+        columns=(
+            Column(key="front", title="", hint="no other machine is better"),
+            Column(key="machine", title="machine", format="name"),
+            Column(key="cycles", title="cycles", format="count"),
+            Column(key="traffic", title="traffic", format="bytes"),
+            Column(key="scratchpads", title="scratchpads", format="bytes"),
+            Column(key="multipliers", title="multipliers", format="count"),
+            Column(key="energy", title="energy, µJ", format="decimal"),
+            Column(key="elsewhere", title="elsewhere", format="count", hint="operations in C"),
+        ),
+        rows=tuple(_row(found.points[i], i in front) for i in order),
+    )
+    parts: list[Part] = [table]
+    if len(found.points) > 1:
+        parts.append(_chart(found, front))
+    if found.skipped:
+        rows = tuple(
+            Row(cells={"machine": _label(point.fields), "reason": point.reason})
+            for point in found.skipped
+        )
+        parts.append(TableSpec(title="skipped machines", columns=SKIPPED, rows=rows))
+    return Specification(
+        title=f"{', '.join(found.models)} on variants of {found.base}",
+        subtitle=f"{format_count(len(found.points), 'machine')}, {len(front)} of them on the front",
+        parts=tuple(parts),
+    )
+
+
+def _label(fields: Sequence[tuple[str, int | float | str]]) -> str:
+    """Fields by the last parts of their paths, which differ."""
+    return " ".join(f"{path.split('.', 1)[-1]}={value}" for path, value in fields)
+
+
+def _row(point: MachinePoint, is_front: bool) -> Row:
+    energy = point.energy_picojoules
+    return Row(
+        cells={
+            "front": Cell(value=is_front, text=" ", look=FRONT) if is_front else None,
+            "machine": _label(point.fields),
+            "cycles": point.cycles,
+            "traffic": point.traffic_bytes,
+            "scratchpads": point.scratchpad_bytes,
+            "multipliers": point.mac_units,
+            "energy": None if energy is None else energy / 1e6,
+            "elsewhere": point.elsewhere or None,
+        },
+        is_quiet=not is_front,
+    )
+
+
+def _chart(found: MachineSweep, front: set[int]) -> ChartSpec:
+    x = _scale([p.cycles for p in found.points], LEFT, RIGHT)
+    y = _scale([p.scratchpad_bytes for p in found.points], BOTTOM, TOP)
+    marks: list[Mark] = [*_axes(found.points)]
+    joined = sorted((found.points[i].cycles, i) for i in front)
+    path = tuple(
+        (x(found.points[i].cycles), y(found.points[i].scratchpad_bytes)) for _, i in joined
+    )
+    if len(path) > 1:
+        marks.append(Line(points=path, role="accent", is_dashed=True))
+    for i, point in enumerate(found.points):
+        look = FRONT if i in front else OTHER
+        marks.append(
+            Dot(
+                x=x(point.cycles),
+                y=y(point.scratchpad_bytes),
+                fill=f"{look.name}-fill",
+                stroke=f"{look.name}-edge",
+                shape="diamond" if i in front else "circle",
+                title=f"{_label(point.fields)}: {point.cycles:,} cycles",
+            )
+        )
+    return ChartSpec(
+        title="cycles to the right, bytes of scratchpads upwards; joined: the front",
+        width=RIGHT + 40,
+        height=BOTTOM + 34,
+        marks=tuple(marks),
+        legend=((FRONT, "no other is better"), (OTHER, "another one is better")),
+    )
+
+
+def _scale(values: Sequence[int], start: float, end: float) -> Callable[[int], float]:
+    low, high = math.log(max(min(values), 1)), math.log(max(*values, 2))
+    width = high - low or 1.0
+    return lambda value: round(start + (end - start) * (math.log(max(value, 1)) - low) / width, 1)
+
+
+def _axes(points: Sequence[MachinePoint]) -> Iterator[Mark]:
+    cycles = [p.cycles for p in points]
+    sizes = [p.scratchpad_bytes for p in points]
+    yield Line(points=((LEFT, BOTTOM), (RIGHT, BOTTOM)))
+    yield Line(points=((LEFT, TOP), (LEFT, BOTTOM)))
+    yield Label(x=LEFT, y=BOTTOM + 18, text=format_exact(min(cycles)))
+    yield Label(x=RIGHT, y=BOTTOM + 18, text=f"{max(cycles):,} cycles", anchor="end")
+    yield Label(x=LEFT - 6, y=BOTTOM, text=format_bytes(min(sizes)), anchor="end")
+    yield Label(x=LEFT - 6, y=TOP + 8, text=format_bytes(max(sizes)), anchor="end")

@@ -19,6 +19,7 @@ from explorer.results.displayed import Displayed
 from explorer.results.graph import GraphDiff
 from explorer.results.model_comparison import ComparedModel
 from explorer.results.runs.sensitivity import MixedPoint, MixedPrecision, Quality
+from explorer.results.sweep import MachineSweep, SkippedMachine
 from explorer.runtime.cache import ProgramCache
 from explorer.traces.exploring import Explorable
 from explorer.traces.saving import SavedPass
@@ -55,6 +56,12 @@ SEARCH = KernelSearch(
     why=HOSTILE,
 )
 
+SWEEP = MachineSweep(
+    base=HOSTILE,
+    models=(HOSTILE,),
+    points=(),
+    skipped=(SkippedMachine(fields=((HOSTILE, 1),), reason=HOSTILE),),
+)
 COMPARED = ComparedModel(name=HOSTILE, format=HOSTILE, nodes=1, judge=HOSTILE, inputs=HOSTILE)
 
 
@@ -110,6 +117,7 @@ def shown(tmp_path_factory) -> dict[type, object]:
             kernels=(SEARCH,),
             seconds=1.0,
         ),
+        SWEEP,
         replace(explorer.compare_models(path, path), a=replace(COMPARED, name=HOSTILE), b=COMPARED),
         MixedPrecision(
             model=HOSTILE,

@@ -24,7 +24,7 @@ from explorer.calling import named_arguments
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
-from explorer.compilation.kernel_records import with_assembly, with_schedule
+from explorer.compilation.kernel_records import schedule_calls, with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
@@ -72,6 +72,7 @@ from explorer.results import (
     ProgramLookup,
     QuantizationRecord,
     RuleRecord,
+    ScheduleCall,
     SourceText,
 )
 from explorer.results.names import near_name
@@ -255,6 +256,12 @@ class Compiled:
         Their assembly is there once `assembly()` was called.
         """
         return Kernels(self._printed if self._assembled is None else self._assembled)
+
+    def calls_of(self, kernel: str) -> tuple[ScheduleCall, ...]:
+        """The schedule of a kernel without the loop nests between its steps, which takes far less
+        than its record; empty of a kernel without one."""
+        scheduled = self._scheduled.get(kernel)
+        return () if scheduled is None else schedule_calls(scheduled)
 
     def assembly(self) -> dict[str, KernelRecord]:
         """The kernels with what the device's compiler makes of them, line by line.

@@ -96,7 +96,7 @@ class PackageBuilder:
             function=known[name],
         )
         for record in built.program.kernels:
-            calls = maker.kernels[record.name].calls
+            calls = maker.calls_of(record.name)
             kernel = self.printed[record.name]
             self.records[kernel.name] = replace(
                 record, name=kernel.name, phases=kernel.phases, calls=calls

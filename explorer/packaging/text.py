@@ -40,6 +40,8 @@ def number_literals(array: np.ndarray) -> list[str]:
     kind = c_type(flat.dtype.name)
     if kind in ("float", "double"):
         suffix = "f" if kind == "float" else ""
+        if np.isfinite(flat).all():
+            return [f"{value!s}{suffix}" for value in flat]
         return [_float_literal(value, suffix) for value in flat]
     if kind == "uint16_t" and flat.dtype != np.uint16:
         flat = flat.view(np.uint16)

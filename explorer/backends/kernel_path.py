@@ -18,7 +18,7 @@ from explorer.ir.rewriting.passes import Pass, PassResult
 from explorer.ir.structure import own_functions
 from explorer.kernels.cost import estimate
 from explorer.kernels.cost.gathering import GatheringCosts
-from explorer.kernels.in_place import WriteInPlace
+from explorer.kernels.in_place import FORMS, WriteInPlace
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
@@ -67,7 +67,8 @@ def predicted_launches(
     threads = 1 if device is None else device.compute_units
     machine = cost_machine_of(core, target, lanes, threads)
     kernels = next(r.artifacts[KERNELS] for r in reversed(results) if KERNELS in r.artifacts)
-    assert isinstance(kernels, dict)
+    forms = next((r.artifacts[FORMS] for r in reversed(results) if FORMS in r.artifacts), {})
+    assert isinstance(kernels, dict) and isinstance(forms, dict)
     known: dict[str, float] = {}
     seconds: dict[str, float] = {}
     for function in own_functions(results[-1].after.program):
@@ -75,7 +76,8 @@ def predicted_launches(
             if isinstance(op, LaunchOp):
                 name = op.kernel.data
                 if name not in known:
-                    known[name] = estimate(kernels[name].function, machine).microseconds * 1e-6
+                    made_of = forms[name].scheduled if name in forms else name
+                    known[name] = estimate(kernels[made_of].function, machine).microseconds * 1e-6
                 seconds[identity_of(op)] = known[name] + target.costs.launch_seconds
     return seconds
 

@@ -7,6 +7,7 @@ placement_of(passes, program, targets).parts         functions with operations, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func
@@ -22,8 +23,8 @@ from explorer.ir.structure import HOST, device_of, value_name
 from explorer.ir.top.data import TransferOp
 from explorer.ir.types import is_static, size_bytes
 from explorer.passes.lower.place_on_device import PlaceOnDevice
-from explorer.placement.assign import ASSIGNMENT, OBJECTIVE
-from explorer.placement.choosing import Assignment
+from explorer.placement.assign import ASSIGNMENT, INPUTS, OBJECTIVE, OUTPUTS, QUESTION
+from explorer.placement.choosing import Assignment, least_cost
 from explorer.placement.cluster import EDGES, ClusterOperations
 from explorer.placement.find_devices import REFUSED
 from explorer.placement.marks import cluster_of, placed_operations
@@ -31,6 +32,7 @@ from explorer.placement.price import LINKS, PRICES, Link, Price, PriceOperations
 from explorer.results import Program
 from explorer.results.placement import (
     AssignmentRecord,
+    BandwidthPoint,
     DevicePrice,
     LinkRecord,
     OperationPlacement,
@@ -41,6 +43,9 @@ from explorer.results.placement import (
 )
 from explorer.targets import Target
 
+BANDWIDTH_FACTORS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0)
+MAX_ASKED_AGAIN = 1500
+"""Operations of a graph for which the choice is made again with other bandwidths."""
 Prices = Mapping[str, Mapping[str, Price]]
 
 
@@ -94,11 +99,42 @@ def placement_of(
             greedy=assignment.greedy,
             objective=str(decisions.get(OBJECTIVE, "sum")),
         ),
+        bandwidths=_bandwidths(found.get(QUESTION)),
     )
 
 
+def _bandwidths(asked: object) -> tuple[BandwidthPoint, ...]:
+    """The choice again, with faster and slower transfers."""
+    if not isinstance(asked, dict) or len(asked["costs"]) > MAX_ASKED_AGAIN:
+        return ()
+    points = []
+    for factor in BANDWIDTH_FACTORS:
+        links = {
+            pair: (latency, rate * factor) for pair, (latency, rate) in asked["transfers"].items()
+        }
+        # A contraction holds for the prices that it was made with: marks alone stay.
+        found = least_cost(
+            asked["costs"],
+            asked["values"],
+            links,
+            together=asked["marked"],
+            objective=asked["objective"],
+            watts=asked["watts"],
+        )
+        counts = Counter(d for op, d in found.devices.items() if op not in (INPUTS, OUTPUTS))
+        points.append(
+            BandwidthPoint(
+                factor=factor,
+                seconds=found.seconds,
+                counts=tuple(sorted(counts.items())),
+                transferred_bytes=sum(sent.size_bytes for sent in found.transferred),
+            )
+        )
+    return tuple(points)
+
+
 def _artifacts(passes: Sequence[PassResult]) -> dict[str, object]:
-    wanted = (PRICES, LINKS, REFUSED, ASSIGNMENT, EDGES)
+    wanted = (PRICES, LINKS, REFUSED, ASSIGNMENT, EDGES, QUESTION)
     return {
         name: result.artifacts[name]
         for result in passes

@@ -24,6 +24,7 @@ from explorer.results import (
     PortsRecord,
     ProfileRecord,
     Trace,
+    placement,
     weights,
 )
 from explorer.results.deferring import Later, deferring
@@ -87,6 +88,8 @@ def _parts(compiled: Compiled) -> dict[str, Callable[[], object]]:
     made: dict[str, Callable[[], object]] = {
         weights.PART: lambda: _weights(compiled.passes[0].after)
     }
+    if compiled.settings.others:
+        made[placement.PART] = lambda: compiled.placement
     if compiled.packages:
         packages = PackagesRecord(tuple(compiled.packages))
         made[PACKAGES] = lambda: packages

@@ -11,7 +11,8 @@ operations, constants and views not counted; smaller ones go back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
@@ -41,6 +42,8 @@ from explorer.results.names import near_name
 
 ASSIGNMENT = "assignment"
 """Artifact: the `Assignment` of all operations, the pseudo-operations of the host included."""
+QUESTION = "question"
+"""Artifact: what `least_cost` was asked, so that it can be asked again with other transfers."""
 INPUTS, OUTPUTS = "(inputs)", "(outputs)"
 """Pseudo-operations that make the model's inputs and read its outputs."""
 RULE, MINIMUM, OBJECTIVE = "device", "assign/minimum", "assign/objective"
@@ -91,6 +94,7 @@ class AssignDevices(Pass):
         ]
         for op in ops:
             self._note(op, found, pins, events, knobs)
+        rewriter.artifacts[QUESTION] = problem.asked
         entry.attributes.pop(LINKS_MARK, None)
         rewriter.has_changed = True
         rewriter.artifacts[ASSIGNMENT], rewriter.artifacts[KNOBS] = found, tuple(knobs)
@@ -176,6 +180,7 @@ class _Problem:
     options: AssignDevices
     pins: Mapping[TopOperation, str]
     costs: dict[str, dict[str, float]]
+    asked: dict[str, Any] = field(default_factory=dict)  # Any: arguments of `least_cost`
 
     def solver(self, links: Links, objective: str) -> Callable[[], Assignment]:
         host = self.options.host
@@ -201,9 +206,16 @@ class _Problem:
             costs[OUTPUTS] = {host: 0.0}
             used = {device for of in costs.values() for device in of}
             known = {pair: link for pair, link in transfers.items() if used >= set(pair)}
-            found = least_cost(
-                costs, values, known, together=together, objective=objective, watts=watts
-            )
+            self.asked = {
+                "costs": costs,
+                "values": values,
+                "transfers": known,
+                "together": together,
+                "objective": objective,
+                "watts": watts,
+            }
+            found = least_cost(**self.asked)
+            self.asked["marked"] = self._clusters("")
             alone: dict[str, float] = {}
             for device in self.options.devices:
                 everywhere = {op: next(iter(of)) for op, of in costs.items()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+PART = "placement"
+"""Name of the trace's part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,16 @@ class LinkRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BandwidthPoint:
+    factor: float
+    """1 is the bandwidth that the prices have."""
+    seconds: float
+    counts: tuple[tuple[str, int], ...]
+    """Operations by device."""
+    transferred_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlacementRecord:
     """The placement of a whole program."""
 
@@ -102,5 +115,5 @@ class PlacementRecord:
     links: tuple[LinkRecord, ...] = ()
     assignment: AssignmentRecord | None = None
     """None where one target was given: nothing was chosen."""
-    values: tuple[tuple[str, str, int, tuple[str, ...]], ...] = field(default=(), repr=False)
-    """Name, maker, bytes and readers of every value, for views that choose again."""
+    bandwidths: tuple[BandwidthPoint, ...] = ()
+    """The cheapest assignment where all transfers were so many times as fast."""

@@ -46,6 +46,7 @@ ViewName = Literal[
     "models",
     "ports",
     "packages",
+    "placement",
     "insights",
     "report",
     "constraints",

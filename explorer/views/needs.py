@@ -72,6 +72,11 @@ PARTS: Mapping[str, TracePart] = {
         noun="package",
         advice="save the trace after c.package(folder)",
     ),
+    "placement": TracePart(
+        is_in=lambda trace: "placement" in trace.parts,
+        noun="choice of devices",
+        advice="compile it for several targets: --target cpu+opencl",
+    ),
     "program": TracePart(
         is_in=lambda trace: trace.program is not None, noun="program", advice=_AGAIN
     ),

@@ -21,6 +21,7 @@ from explorer.views.catalog import (
     operators,
     packages,
     passes,
+    placement,
     ports,
     program,
     quantization,
@@ -97,6 +98,7 @@ VIEWS: tuple[View, ...] = (
     weights.VIEW,
     ports.VIEW,
     packages.VIEW,
+    placement.VIEW,
     insights.VIEW,
     View(
         name="compare",

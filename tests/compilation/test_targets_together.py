@@ -12,6 +12,7 @@ import pytest
 import explorer as ex
 from explorer.compilation import Compilation
 from explorer.errors import InputError
+from explorer.kernels.in_place import FORMS
 from explorer.targets import load_target
 from explorer.targets.together import joined, load_targets
 
@@ -188,3 +189,17 @@ def test_a_range_of_sizes_has_one_target(tmp_path: Path):
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "open", [x], [y])), path)
     with pytest.raises(InputError, match="runs on one target"):
         ex.compile(ex.load(path), target=["cpu", SECOND], dimensions={"batch": (1, 4)})
+
+
+def test_kernels_that_write_in_place_have_prices(sample_models):
+    model = ex.load(sample_models / "digits_transformer.onnx")
+    c = ex.compile(model, target=["cpu", SECOND])
+    assert c["write-in-place"].artifacts[FORMS]
+    sources = {p.source for op in c.placement.operations for p in op.prices}
+    assert sources == {"cost model", "nothing is launched"}
+
+
+def test_other_bandwidths_are_asked_for(both: Compilation):
+    points = both.placement.bandwidths
+    assert [point.factor for point in points] == sorted(point.factor for point in points)
+    assert all(dict(point.counts) == {"cpu": len(pins(both))} for point in points)

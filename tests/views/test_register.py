@@ -31,6 +31,18 @@ from explorer.results import (
 )
 from explorer.results.model_comparison import PART as MODELS
 from explorer.results.package import PART as PACKAGES
+from explorer.results.placement import PART as PLACEMENT
+from explorer.results.placement import (
+    AssignmentRecord,
+    BandwidthPoint,
+    DevicePrice,
+    LinkRecord,
+    OperationPlacement,
+    PlacedPart,
+    PlacedTransfer,
+    PlacementRecord,
+    RefusedEdge,
+)
 from explorer.results.runs.sensitivity import (
     MixedPoint,
     MixedPrecision,
@@ -110,6 +122,7 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
             PART: WeightsRecord.of([(mark, mark, np.ones((2, 3)))]),
             MODELS: synthetic.two_models(mark),
             PACKAGES: PackagesRecord((_package(mark),)),
+            PLACEMENT: _placement(mark),
         },
     )
     assert view.missing(hostile) is None
@@ -117,6 +130,50 @@ def test_every_face_takes_hostile_names(view: View, hostile_trace: Trace, synthe
     assert str(shown).strip()
     html = shown._repr_html_()
     assert html and "<script" not in html and synthetic.HOSTILE not in html
+
+
+def _placement(mark: str) -> PlacementRecord:
+    """Every name of it is the mark."""
+    return PlacementRecord(
+        targets=(mark, "cpu"),
+        host=mark,
+        parts=(
+            PlacedPart(
+                function=mark,
+                device=mark,
+                operations=(mark,),
+                predicted_us=1.0,
+                arena_bytes=1,
+                reason=mark,
+            ),
+        ),
+        transfers=(
+            PlacedTransfer(
+                value=mark, source=mark, target="cpu", size_bytes=4, predicted_us=1.0, price=mark
+            ),
+        ),
+        operations=(
+            OperationPlacement(
+                operation=mark,
+                device=mark,
+                prices=(DevicePrice(device=mark, seconds=1.0, source=mark),),
+                refusals=(("cpu", mark),),
+                cluster=mark,
+            ),
+        ),
+        edges=(RefusedEdge(maker=mark, reader=mark, reason=mark),),
+        links=(
+            LinkRecord(
+                source=mark, target="cpu", latency_seconds=1.0, bytes_per_second=1.0, price=mark
+            ),
+        ),
+        assignment=AssignmentRecord(
+            seconds=1.0, bound=0.5, optimal=False, single=((mark, 1.0),), greedy=1.0
+        ),
+        bandwidths=(
+            BandwidthPoint(factor=1.0, seconds=1.0, counts=((mark, 1),), transferred_bytes=4),
+        ),
+    )
 
 
 def _package(mark: str) -> PackageRecord:

@@ -36,7 +36,7 @@ from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.importers.model import State
-from explorer.ir.evaluation import entry_function, input_names, output_names
+from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.operation import identity_of
@@ -46,6 +46,7 @@ from explorer.ir.rewriting.passes import Pass, PassResult, RulePass
 from explorer.ir.sizes.constraints import constraints_of
 from explorer.ir.states import states_of
 from explorer.ir.structure import device_of, functions, host_reason_of, walk_inside
+from explorer.ir.types import shape_of
 from explorer.ir.valid_length import length_of
 from explorer.kernels.cost import estimate
 from explorer.kernels.in_place import FORMS, KernelForm
@@ -499,9 +500,23 @@ class Compiled:
 
     @property
     def _model_states(self) -> list[State]:
-        """The model's states that the program has, too."""
-        kept = {state.input for state in states_of(entry_function(self.final.program))}
-        return [state for state in self.model.states if state.input in kept]
+        """The model's states that the program has, too. What was found by its names only is none
+        where the sizes that are known by now differ."""
+        entry = entry_function(self.final.program)
+        kept = {state.input for state in states_of(entry)}
+        shapes = {
+            n: shape_of(v) for n, v in zip(input_names(entry), entry.body.block.args, strict=True)
+        }
+        made = {
+            n: shape_of(v)
+            for n, v in zip(output_names(entry), entry_return(entry).operands, strict=True)
+        }
+        return [
+            state
+            for state in self.model.states
+            if state.input in kept
+            and not (state.is_guessed and shapes[state.input] != made[state.output])
+        ]
 
     @property
     def counted(self) -> CountedRun | None:

@@ -121,7 +121,10 @@ def difference(before: SourceValue, after: SourceValue) -> str:
         return f"{before.name} is {before.element_type}, {after.name} is {after.element_type}"
     if before.shape is None or after.shape is None:
         return ""
-    if before.shape != after.shape:
+    if len(before.shape) != len(after.shape) or any(
+        size != other and not _is_open(other, after)
+        for size, other in zip(before.shape, after.shape, strict=True)
+    ):
         return f"{before.name} is {_text(before)}, {after.name} is {_text(after)}"
     return ""
 
@@ -132,9 +135,16 @@ def growing_axis(before: SourceValue, after: SourceValue) -> int | None:
         return None
     if before.element_type != after.element_type:
         return None
+    if "past" not in before.name and not difference(before, after):
+        return None
     sizes = enumerate(zip(before.shape, after.shape, strict=True))
     others = [(axis, size) for axis, (size, other) in sizes if size != other]
     return others[0][0] if len(others) == 1 and isinstance(others[0][1], str) else None
+
+
+def _is_open(size: int | str, value: SourceValue) -> bool:
+    """Whether the file says nothing of a size, so that it is called after its place."""
+    return isinstance(size, str) and size.startswith(f"{value.name}.")
 
 
 def _text(value: SourceValue) -> str:

@@ -210,7 +210,11 @@ def _not_a_state(before: SSAValue, after: SSAValue) -> str:
     if isinstance(after, BlockArgument):
         return "nothing writes it, what a call leaves of it is an input"
     old, new = ((shape_of(v), element_type_of(v)) for v in (before, after))
-    if old != new:
+    is_unlike = len(old[0]) != len(new[0]) or any(
+        size != other and isinstance(size, int) and isinstance(other, int)
+        for size, other in zip(old[0], new[0], strict=False)
+    )
+    if is_unlike or old[1] != new[1]:
         texts = [f"{format_shape(shape)} {kind}" for shape, kind in (old, new)]
         return f"it is {texts[0]}, and what a call leaves of it {texts[1]}"
     return ""

@@ -151,6 +151,10 @@ def index_put(node: AtenNode, build: Build) -> Expr:
     places = _places(listed, x, build)
     axes = [axis for axis, p in enumerate(places) if p is not None]
     rank = x.rank
+    reduction = "add" if node.flag("accumulate") else "none"
+    along = places[axes[0]]
+    if len(axes) == 1 and axes[0] and along is not None and along.rank == 1 and not masks:
+        return _written_along(x, along, values, axes[0], reduction, build)
     rest = [axis for axis in range(rank) if axis not in axes]
     order = [*axes, *rest]
     coordinates, count = _coordinates(places, axes, build)
@@ -165,10 +169,20 @@ def index_put(node: AtenNode, build: Build) -> Expr:
         values = values.transpose(front)
     else:
         values = expanded(values, shape)
-    reduction = "add" if node.flag("accumulate") else "none"
     written = build.value(ScatterNdOp, [moved, coordinates, values], reduction=reduction)
     back = [order.index(axis) for axis in range(rank)]
     return written.transpose(back)
+
+
+def _written_along(
+    x: Expr, places: Expr, values: Expr, axis: int, reduction: str, build: Build
+) -> Expr:
+    """Values at places of an inner axis, without moving the axis: a cache stays where it lies."""
+    shape = list(x.all_sizes())
+    shape[axis] = places.all_sizes()[0]
+    own = places.reshape([-1 if a == axis else 1 for a in range(x.rank)])
+    operands = [x, own.broadcast_to(shape), expanded(values, shape)]
+    return build.value(ScatterElementsOp, operands, axis=axis, reduction=reduction)
 
 
 # -- parts that are replaced ----------------------------------------------------------------------
@@ -195,7 +209,8 @@ def replaced(
     start, stop, _ = slice(start, stop).indices(size)
     if start >= stop:
         return x
-    if step != 1:
+    is_small = 2 * (stop - start) <= size
+    if step != 1 or is_small:  # the rest stays where it is, and may be no copy at all
         places = np.arange(start, stop, step)
         shape = [1] * x.rank
         shape[axis] = len(places)

@@ -1,4 +1,4 @@
-"""Decoders with a past that grows, as torch.onnx exports them: five ways to say what is seen."""
+"""Decoders with a past that grows, as torch.onnx exports them: six ways to say what is seen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: no test of PyTorch runs")
 nn = torch.nn
 
-KINDS = ("no mask", "table", "compared", "given mask", "given positions")
+KINDS = ("no mask", "table", "compared", "triangle", "given mask", "given positions")
 WORDS, WIDTH, HEADS = 32, 16, 2
 SIZE = WIDTH // HEADS
 
@@ -50,6 +50,8 @@ class Decoder(nn.Module):
             x = x + self.place(rows)[None]
             seen = self.seen[:, :, past : past + new, : past + new]
             mask = torch.where(seen, torch.tensor(0.0), torch.tensor(-1e30))
+        elif self.kind == "triangle":
+            mask = torch.full((new, past + new), -1e9).triu(past + 1)[None, None]
         elif self.kind != "no mask":
             seen = (torch.arange(past + new)[None] <= rows[:, None])[None, None]
             if given:

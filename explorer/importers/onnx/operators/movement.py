@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Undecided
 from explorer.importers.building.expr import Expr, Size
 from explorer.importers.onnx.operators.computed_axes import squeeze_by_data, unsqueeze_by_data
@@ -212,13 +213,14 @@ def gather_nd(node: Node, build: Build) -> Expr:
 
 @converts("Trilu", since=14)
 def triangle(node: Node, build: Build) -> Expr:
-    """A constant mask chooses between the operand and zero."""
+    """A mask chooses between the operand and zero; a constant one where all sizes are known."""
     x, shift = node.operand(0), node.optional(1)
-    (offset,) = [0] if shift is None else build.integers(shift, "the diagonal")
-    rows, columns = x.sizes([-2, -1], "Trilu")
-    distance = np.arange(columns) - np.arange(rows)[:, np.newaxis]
-    mask = distance >= offset if node.integer("upper", 1) else distance <= offset
-    return build.value(SelectOp, [build.weight(mask), x, x.constant(0)])
+    shift = build.weight(np.array(0, np.int64)) if shift is None else shift.reshape([])
+    distance = counted(x, x.rank - 1, build) - counted(x, x.rank - 2, build).unsqueeze([1])
+    mask = distance >= shift if node.integer("upper", 1) else distance <= shift
+    known = build.knowledge.array(mask)
+    mask = mask if known is None else build.weight(known)
+    return build.value(SelectOp, [mask, x, x.constant(0)])
 
 
 def _split(node: Node, sizes: Sequence[int] | None, build: Build) -> Sequence[Expr]:

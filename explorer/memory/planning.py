@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from xdsl.dialects import func
@@ -22,6 +22,7 @@ from explorer.ir.layout import physical_shape
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.states import StatePlace, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
@@ -34,6 +35,7 @@ from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
 from explorer.results import MemoryPlan
+from explorer.results.memory import PlacedBuffer
 
 MEMORY = "memory"
 """Name of the artifact that holds the plan, of all arenas side by side."""
@@ -62,8 +64,10 @@ class PlanMemory(Pass):
         events = EventLog(self.name, rewriter)
         kernels = kernel_functions(rewriter.module)
         plans: dict[str, MemoryPlan] = {}
+        states = device_states(rewriter.module)
         for function in own_functions(rewriter.module):
             plan = plan_function(function, kernels, self.planner, self.alignment_bytes)
+            plan = with_states(plan, function, states.get(function.sym_name.data, ()))
             verify_plan(plan)
             plans[function.sym_name.data] = plan
             offsets = value_offsets(plan)
@@ -78,6 +82,30 @@ class PlanMemory(Pass):
             refuse(whole, self.budget_bytes)
         rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans
         return events.rewrites
+
+
+def with_states(
+    plan: MemoryPlan, function: func.FuncOp, states: Sequence[StatePlace]
+) -> MemoryPlan:
+    """The plan, in which buffers that states keep from call to call have their names."""
+    block = function.body.block
+    assert block.last_op is not None
+    names = {
+        value_name(block.args[state.argument]): (
+            state.name,
+            value_name(block.last_op.operands[state.result]),
+        )
+        for state in states
+    }
+
+    def named(placed: PlacedBuffer) -> PlacedBuffer:
+        values = placed.buffer.values
+        for argument, (name, result) in names.items():
+            if argument in values and result in values:
+                return replace(placed, buffer=replace(placed.buffer, state=name))
+        return placed
+
+    return replace(plan, placements=tuple(map(named, plan.placements))) if names else plan
 
 
 def plans_of(artifacts: Mapping[str, object], program: ModuleOp) -> dict[str, MemoryPlan]:

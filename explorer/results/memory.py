@@ -39,6 +39,8 @@ class BufferLifetime:
     last: int
     alignment_bytes: int = 64
     parts: tuple[BufferPart, ...] = ()
+    state: str = ""
+    """The state that lies here from call to call, by the name of its input; empty for none."""
 
 
 @dataclass(frozen=True)

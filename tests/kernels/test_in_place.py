@@ -208,3 +208,14 @@ def test_a_state_that_is_read_after_it_is_written_is_copied_with_the_reason():
         for place in range(3):
             found = program.run({"place": np.array([[place]]), "row": row, "h": row})
             assert (found["e"] != 1).any(axis=1).sum() == place
+
+
+def test_a_state_is_one_buffer_with_its_name_through_all_steps():
+    compilation = ex.compile(from_proto(cached()), states=STATES)
+    buffers = {p.buffer.state: p.buffer for p in compilation.memory.placements if p.buffer.state}
+    assert set(buffers) == {"cache", "h"}
+    for buffer in buffers.values():
+        assert (buffer.first, buffer.last) == (0, len(compilation.memory.steps))
+    assert "state cache: cache.device, scatternd1" in str(compilation.memory)
+    copied = ex.compile(from_proto(cached("e")), states=STATES[:1])
+    assert not any(p.buffer.state for p in copied.memory.placements)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from explorer.results import Trace
-from explorer.results.memory import MemoryPlan, PlacedBuffer, RefusedPlacement
+from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer, RefusedPlacement
 from explorer.views.numbers import format_bytes, format_count, format_percent, format_seconds
 from explorer.views.parts import svg
 from explorer.views.parts.markup import plain
@@ -150,12 +150,18 @@ def _buffer(placed: PlacedBuffer) -> Row:
     first, last = placed.buffer.first, placed.buffer.last - 1
     return Row(
         cells={
-            "buffer": ", ".join(placed.buffer.values) or placed.buffer.id,
+            "buffer": _named(placed.buffer),
             "size": placed.buffer.size_bytes,
             "offset": placed.offset_bytes,
             "steps": str(first) if first == last else f"{first} to {last}",
         }
     )
+
+
+def _named(buffer: BufferLifetime) -> str:
+    """Its values; of a state with its name, for all of them are this one object."""
+    values = ", ".join(buffer.values) or buffer.id
+    return f"state {buffer.state}: {values}" if buffer.state else values
 
 
 def _refused(plan: MemoryPlan) -> Section:
@@ -235,7 +241,8 @@ def _marks(plan: MemoryPlan, families: Mapping[str, str]) -> Iterator[Mark]:
             stroke=look.light.edge,
             stroke_width=min(1.0, height / 4, step_width),
         )
-        if height >= 14 and (label := _label(look.glyph, owner, width - 10)):
+        shown = f"state {buffer.state}" if buffer.state else owner
+        if height >= 14 and (label := _label(look.glyph, shown, width - 10)):
             yield Label(x=x + 5, y=y + height / 2 + 4, text=label, role="text", size=11)
     is_tight = plan.bound_bytes == plan.peak_bytes
     yield from _level("peak = bound" if is_tight else "peak", plan.peak_bytes, scale)

@@ -270,7 +270,7 @@ export class TraceData {
     return this.once("memory", async () => {
       const raw = await this.chunk("memory");
       const buffers = raw.buffers.map(
-        ([id, values, size, first, last, offset, alignment, parts = []]) => ({
+        ([id, values, size, first, last, offset, alignment, parts = [], state = ""]) => ({
           id,
           values,
           size,
@@ -286,6 +286,7 @@ export class TraceData {
             last: to,
             isView,
           })),
+          state,
         }),
       );
       const bufferOf = new Map();

@@ -59,7 +59,7 @@ def memory_payload(plan: MemoryPlan) -> Json:
             [p.buffer.id, list(p.buffer.values), p.buffer.size_bytes, p.buffer.first,
              p.buffer.last, p.offset_bytes, p.buffer.alignment_bytes,
              [[part.value, part.offset_bytes, part.size_bytes, part.first, part.last, part.is_view]
-              for part in p.buffer.parts]]
+              for part in p.buffer.parts], p.buffer.state]
             for p in plan.placements
         ],
         "peak": plan.peak_bytes,

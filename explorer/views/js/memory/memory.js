@@ -16,6 +16,12 @@ const PIN_PIXELS = 14;
 const DRAG_PIXELS = 4;
 const MOST_PARTS = 6;
 
+// Its values; of a state with its name, for all of them are this one object.
+function nameOf(buffer) {
+  const values = buffer.values.join(", ");
+  return buffer.state ? `state ${buffer.state}: ${values}` : values;
+}
+
 export async function memoryView(app) {
   const {data} = app;
   if (!data.head.has.memory) {
@@ -163,7 +169,7 @@ export async function memoryView(app) {
     if (!buffer) return;
     replace(
       tip,
-      element("strong", {}, clip(buffer.values.join(", "), 80)),
+      element("strong", {}, clip(nameOf(buffer), 80)),
       element(
         "div",
         {},

@@ -63,7 +63,8 @@ export function paintArena(context, plot, data, arena) {
       if (partWidth > 3 && partHeight > 3)
         context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
     }
-    const label = boxHeight > 13 ? labelOf(buffer.values[0], boxWidth - 8) : "";
+    const name = buffer.state ? `state ${buffer.state}` : buffer.values[0];
+    const label = boxHeight > 13 ? labelOf(name, boxWidth - 8) : "";
     if (label) {
       context.fillStyle = plot.colour("text");
       context.fillText(label, left + 5, top + Math.min(boxHeight / 2, 9));

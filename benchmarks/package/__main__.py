@@ -29,6 +29,7 @@ import explorer
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError
 from explorer.packaging.toolchains import build_package, is_at_hand
+from explorer.targets import load_target
 
 TARGETS = "x86-64,x86-64-v3,aarch64-linux,armv7-linux,riscv64-linux,wasm32-wasi,cortex-m4,cortex-m0"
 ROUNDS = 7
@@ -78,7 +79,7 @@ def _finding(
     finding: Finding = {"model": name, "target": target, "optimize": optimize}
     decisions = {"target/optimize": optimize} if optimize else {}
     try:
-        table = _table(model) if is_quantized else None
+        table = _table(model, target) if is_quantized else None
         compilation = explorer.compile(
             model, target=target, decisions=decisions, quantization=table
         )
@@ -110,11 +111,12 @@ def _finding(
     return finding
 
 
-def _table(model: Path) -> Any:  # a ThresholdTable
+def _table(model: Path, target: str) -> Any:  # a ThresholdTable
     loaded = explorer.load(model)
     drawn = [explorer.compile(loaded).example_inputs(seed) for seed in range(EXAMPLES)]
     data = {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
-    return explorer.calibrate(loaded, data, method="min-max", corrections=())
+    arithmetic = load_target(target).arithmetic
+    return explorer.calibrate(loaded, data, method="min-max", corrections=(), arithmetic=arithmetic)
 
 
 def _times(compilation: Compilation, folder: Path) -> Finding:

@@ -192,6 +192,8 @@ def test_a_trace_of_an_unfinished_compilation_has_a_head(trace: Trace):
             "compare",
             "operators",
             "packages",
+            "model_comparison",
+            "placement",
             "workspace",
             "kernel",
         ),

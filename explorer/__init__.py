@@ -216,6 +216,7 @@ def compile(
     states: str | Sequence[str] = (),
     capacity: int | None = None,
     clusters: Mapping[str, str] | None = None,
+    fallback: bool = False,
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     dynamic_shapes: object = None,
@@ -233,9 +234,9 @@ def compile(
     False refuses what the host would run. quantization: a table of thresholds or its file; modes:
     INT8, INT16 or F32 by tensor. states: inputs and outputs that live from call to call,
     ["past.*=present.*"]; capacity: rows of those that would grow with each call. clusters: with
-    several targets, by name patterns of operations that run on one of them. args, kwargs,
-    dynamic_shapes: of a module of PyTorch. progress: called before every pass with its name, its
-    number and how many there are.
+    several targets, by name patterns of operations that run on one of them; fallback: True leaves
+    out targets that have no device here. args, kwargs, dynamic_shapes: of a module of PyTorch.
+    progress: called before every pass with its name, its number and how many there are.
     """
     from explorer.compilation import compile_model
 
@@ -258,6 +259,7 @@ def compile(
         states=states,
         capacity=capacity,
         clusters=clusters,
+        fallback=fallback,
         progress=progress,
     )
 

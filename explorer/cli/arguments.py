@@ -105,6 +105,7 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "host": arguments.host,
         "decisions": decisions_of(arguments),
         **({"clusters": dict(arguments.cluster)} if arguments.cluster else {}),
+        **({"fallback": True} if arguments.fallback else {}),
         **quantization_options(arguments),
         "states": tuple(arguments.state),
         "capacity": arguments.capacity,
@@ -163,6 +164,11 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=PATTERN",
         help="with several targets: operations or nodes that run on one of them",
+    )
+    parser.add_argument(
+        "--fallback",
+        action="store_true",
+        help="with several targets: leave out those that have no device on this machine",
     )
 
 

@@ -232,8 +232,9 @@ def placement_summary(placement: PlacementRecord) -> dict:
 def placement_lines(placement: PlacementRecord) -> list[str]:
     """What several targets were given, in a few lines."""
     chosen = placement.assignment
+    absent = [f"left out: {name} ({reason})" for name, reason in placement.absent]
     if chosen is None:
-        return []
+        return absent
     alone = ", ".join(
         f"{device} alone {seconds * 1e6:,.1f} µs" for device, seconds in chosen.single
     )
@@ -244,6 +245,7 @@ def placement_lines(placement: PlacementRecord) -> list[str]:
     }
     sent = sum(transfer.size_bytes or 0 for transfer in placement.transfers)
     return [
+        *absent,
         f"assigned: {', '.join(f'{count} to {device}' for device, count in counts.items())}; "
         f"{len(placement.transfers)} transfers of {sent:,} bytes",
         f"predicted {chosen.seconds * 1e6:,.1f} µs ({proof}); {alone or 'no device runs all'}",

@@ -48,6 +48,7 @@ from explorer.compilation.settings.settings import (
     default_pipeline,
     device_for,
     machine_lanes,
+    present_targets,
 )
 from explorer.compilation.settings.sizes import Size, chosen_sizes, sizes_with_inputs
 from explorer.compilation.tracing import make_trace
@@ -68,7 +69,6 @@ from explorer.results import (
 from explorer.results.names import near_name
 from explorer.results.pass_names import PassName
 from explorer.results.runs.interleaved import InterleavedTiming
-from explorer.targets import Target
 from explorer.targets.together import TargetsChoice, load_targets
 from explorer.traces.comparing import Comparison
 from explorer.traces.exploring import Explorable
@@ -104,6 +104,7 @@ def compile_model(
     states: str | Sequence[str] = (),
     capacity: int | None = None,
     clusters: Mapping[str, str] | None = None,
+    fallback: bool = False,
     progress: Progress | None = None,
 ) -> Compilation:
     """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
@@ -116,7 +117,8 @@ def compile_model(
 
     `target`: a name, a file, a target, or several (`cpu+opencl`, or a list); then every operation
     goes where all costs least. `clusters`: by name, patterns of operations, or of nodes of the
-    source model, that run on one device.
+    source model, that run on one device. `fallback`: targets without a device on this machine are
+    left out; `placement.absent` has the reasons.
 
     `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
     out.
@@ -144,6 +146,7 @@ def compile_model(
         modes=modes,
         capacity=capacity,
         clusters=clusters,
+        fallback=fallback,
     )
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
@@ -170,6 +173,7 @@ def settings_for(
     states: str | Sequence[str] = (),
     capacity: int | None = None,
     clusters: Mapping[str, str] | None = None,
+    fallback: bool = False,
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     arrays = cast(Mapping[str, np.ndarray], inputs or {})
@@ -181,10 +185,14 @@ def settings_for(
     if capacity is not None:
         pasts, asked = sizes_with_capacity(model, asked, capacity)
     sizes, open_range = chosen_sizes(model, asked)
-    first, *others = load_targets(target)
+    targets, absent = load_targets(target), ()
+    if fallback:
+        targets, absent = present_targets(targets)
+    first, *others = targets
     plain = Settings(
         first,
         others=tuple(others),
+        absent=absent,
         dimensions=sizes,
         open_range=open_range,
         capacity=capacity,
@@ -194,7 +202,7 @@ def settings_for(
         tuned_threads=tuned_threads,
         host=host,
         quantization=chosen_table(quantization, model, modes),
-        clusters=chosen_clusters(clusters, others),
+        clusters=chosen_clusters(clusters, (*others, *absent)),
     )
     changes = Changes(
         disable=disable,
@@ -208,7 +216,7 @@ def settings_for(
 
 
 def chosen_clusters(
-    clusters: Mapping[str, str] | None, others: Sequence[Target]
+    clusters: Mapping[str, str] | None, others: Sequence[object]
 ) -> tuple[tuple[str, str], ...]:
     """Names and patterns; InputError where they are none, or one target has nothing to choose."""
     if not clusters:

@@ -373,7 +373,8 @@ class Compiled:
     def placement(self) -> PlacementRecord:
         """Which device runs what: parts, transfers, and of several targets prices and refusals."""
         decisions = self.settings.decisions
-        return placement_of(self.passes, self.program, self.targets, decisions)
+        found = placement_of(self.passes, self.program, self.targets, decisions)
+        return replace(found, absent=self.settings.absent)
 
     def compiled_of(self, program: Program) -> Compiled:
         """Which compilation gave the program of a part: this one, or one of its companions."""

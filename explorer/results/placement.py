@@ -115,5 +115,7 @@ class PlacementRecord:
     links: tuple[LinkRecord, ...] = ()
     assignment: AssignmentRecord | None = None
     """None where one target was given: nothing was chosen."""
+    absent: tuple[tuple[str, str], ...] = ()
+    """Targets that were left out, with the reason."""
     bandwidths: tuple[BandwidthPoint, ...] = ()
     """The cheapest assignment where all transfers were so many times as fast."""

@@ -33,6 +33,7 @@ class CompileOptions(TypedDict, total=False):
     states: str | Sequence[str]
     capacity: int | None
     clusters: Mapping[str, str] | None
+    fallback: bool
     progress: Progress | None
 
 

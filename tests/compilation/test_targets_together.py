@@ -11,7 +11,8 @@ import pytest
 
 import explorer as ex
 from explorer.compilation import Compilation
-from explorer.errors import InputError
+from explorer.compilation.settings import settings
+from explorer.errors import DeviceError, InputError
 from explorer.kernels.in_place import FORMS
 from explorer.targets import load_target
 from explorer.targets.together import joined, load_targets
@@ -203,3 +204,30 @@ def test_other_bandwidths_are_asked_for(both: Compilation):
     points = both.placement.bandwidths
     assert [point.factor for point in points] == sorted(point.factor for point in points)
     assert all(dict(point.counts) == {"cpu": len(pins(both))} for point in points)
+
+
+def absent(target_name: str):
+    """`device_for` of a machine that has no device for a target."""
+
+    def device_for(target):
+        if target.name == target_name:
+            raise DeviceError("no OpenCL driver is installed")
+
+    return device_for
+
+
+def test_a_target_without_a_device_is_refused_or_left_out(model, monkeypatch):
+    monkeypatch.setattr(settings, "device_for", absent("second"))
+    with pytest.raises(DeviceError, match="no OpenCL driver"):
+        ex.compile(model, target=["cpu", SECOND])
+    c = ex.compile(model, target=["cpu", SECOND], fallback=True)
+    assert [target.name for target in c.targets] == ["cpu"]
+    assert c.placement.absent == (("second", "no OpenCL driver is installed"),)
+    first_is_absent = ex.compile(model, target=[SECOND, "cpu"], fallback=True)
+    assert first_is_absent.target.name == "cpu"
+
+
+def test_without_any_device_there_is_nothing_to_fall_back_on(model, monkeypatch):
+    monkeypatch.setattr(settings, "device_for", absent("second"))
+    with pytest.raises(DeviceError, match="second: no OpenCL driver"):
+        ex.compile(model, target=[SECOND], fallback=True)

@@ -11,7 +11,7 @@ from explorer.backends.records import Lowering
 from explorer.compilation.assigning import AlonePricer, assigning_passes
 from explorer.compilation.custom_passes.pipelines import Edit, with_edits
 from explorer.compilation.settings.tuned import TunedSchedules, tuned_schedules
-from explorer.errors import InputError
+from explorer.errors import DeviceError, InputError
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.ir.sizes.ranges import SizeRange
@@ -54,6 +54,8 @@ class Settings:
     target: Target
     others: tuple[Target, ...] = ()
     """Further targets that operations may be assigned to; the first one is their fallback."""
+    absent: tuple[tuple[str, str], ...] = ()
+    """Targets that were left out, and why: this machine has no device for them."""
     clusters: tuple[tuple[str, str], ...] = ()
     """Names, and patterns of operations that run on one device."""
     disable: tuple[str, ...] = ()
@@ -153,6 +155,24 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         ),
         *backend.passes(lowering),
     )
+
+
+def present_targets(
+    targets: Sequence[Target],
+) -> tuple[tuple[Target, ...], tuple[tuple[str, str], ...]]:
+    """The targets that have a device, and the others with the reason; DeviceError without any."""
+    present: list[Target] = []
+    absent: list[tuple[str, str]] = []
+    for target in targets:
+        try:
+            device_for(target)
+        except DeviceError as error:
+            absent.append((target.name, str(error)))
+        else:
+            present.append(target)
+    if not present:
+        raise DeviceError("; ".join(f"{name}: {reason}" for name, reason in absent))
+    return tuple(present), tuple(absent)
 
 
 def other_targets(settings: Settings) -> tuple[Target, ...]:

@@ -10,6 +10,8 @@ REQUIRED_FLAGS = ("-std=c99", "-fwrapv")
 """Integers wrap around where they overflow, as the models' formats say."""
 FAST_FLAGS = ("-O2", "-fno-tree-vectorize")
 SMALL_FLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
+SCALAR_FLAGS = ("-funroll-loops",)
+"""Schedules without vectors unroll nothing, and the compiler nothing by itself."""
 ARITHMETIC_FLAGS = (
     "-ffp-contract=fast",
     "-fno-math-errno",
@@ -28,6 +30,8 @@ def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return ("-O2",), ()
     is_small = target.optimize == "size"
     speed = SMALL_FLAGS if is_small else FAST_FLAGS
+    if target.vector_floats == 1 and not is_small:
+        speed = (*speed, *SCALAR_FLAGS)
     chosen = [*speed, *ARITHMETIC_FLAGS, *target.package.flags]
     optional = [] if is_small else [*GCC_FLAGS]
     if target.package.triple or target.package.flags:

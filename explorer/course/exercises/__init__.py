@@ -44,11 +44,17 @@ from explorer.course.exercises.counting import (
     takes_fewer_cycles,
     way_without_errors,
 )
+from explorer.course.exercises.small_compiler import (
+    brings_factors_together,
+    merges_factors,
+    turns_products,
+)
 
 __all__ = [
     "above_the_bound",
     "accumulators",
     "address_of_rewrite",
+    "brings_factors_together",
     "busiest_layer",
     "changed_file",
     "cycles_of_array",
@@ -62,6 +68,7 @@ __all__ = [
     "is_another_search",
     "keeps_float",
     "least_fuel",
+    "merges_factors",
     "nearer_by",
     "nodes_in_kernel",
     "places_tightly",
@@ -77,5 +84,6 @@ __all__ = [
     "stored_byte",
     "takes_fewer_cycles",
     "tells_steps_otherwise",
+    "turns_products",
     "way_without_errors",
 ]

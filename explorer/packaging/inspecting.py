@@ -63,7 +63,7 @@ def _build(
     runs: bool,
 ) -> PackageBuild:
     if not builds:
-        return PackageBuild(note="it was not compiled")
+        return PackageBuild(note="--build compiles it and runs its self-test")
     if changed:
         return PackageBuild(note="it was not compiled: files were changed")
     if target is None:

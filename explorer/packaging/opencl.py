@@ -15,7 +15,7 @@ import numpy as np
 
 from explorer.packaging.driver import arena_map, fill, port_lines, port_values, template
 from explorer.packaging.kernels import without_comments
-from explorer.packaging.programs import TOLERANCE, rows_of_pointers
+from explorer.packaging.programs import TOLERANCE, VectorNumbers
 from explorer.packaging.source import PackagePort, PackageSource
 from explorer.packaging.text import one_line, string_literal, wrapped
 
@@ -23,14 +23,14 @@ MAX_LINE_CHARACTERS = 1000
 """Of the text in one string; C99 promises 4095."""
 
 
-def opencl_files(source: PackageSource) -> dict[str, str]:
+def opencl_files(source: PackageSource) -> dict[str, str | bytes]:
     """The files that a package in C has otherwise, by path."""
     name = source.name
-    files = {
+    files: dict[str, str | bytes] = {
         f"include/{name}.h": _filled(source, "opencl.h"),
         f"src/{name}.c": _filled(source, "opencl.c"),
         f"src/{name}_binary.h": _binary_text(source),
-        "selftest.c": _selftest_text(source),
+        **_selftest_files(source),
         "example/main.c": _example_text(source),
     }
     if not source.is_stripped:
@@ -130,27 +130,26 @@ def _pointers(ports: tuple[PackagePort, ...], name: str) -> str:
     return ", ".join([*(f"&{name}{number}" for number in range(len(ports))), "NULL"])
 
 
-def _selftest_text(source: PackageSource) -> str:
-    arrays: list[str] = []
+def _selftest_files(source: PackageSource) -> dict[str, str | bytes]:
+    numbers = VectorNumbers(source)
     inputs = [
-        rows_of_pointers(arrays, vector.inputs, f"in{number}")
-        for number, vector in enumerate(source.vectors)
+        numbers.row(vector.inputs, f"in{number}") for number, vector in enumerate(source.vectors)
     ]
     expected = [
-        rows_of_pointers(arrays, vector.outputs, f"out{number}")
-        for number, vector in enumerate(source.vectors)
+        numbers.row(vector.outputs, f"out{number}") for number, vector in enumerate(source.vectors)
     ]
     values = {
         "vectors": str(len(source.vectors)),
         "tolerance": repr(TOLERANCE),
-        "arrays": "\n".join(arrays),
+        "arrays": numbers.definitions,
+        "load": numbers.load,
         "inputs": "\n".join(inputs),
         "expected": "\n".join(expected),
         "memories": "\n".join(_memories(source.outputs, "found")),
         "outputs": _pointers(source.outputs, "found"),
         "compare": template("compare.c").rstrip(),
     }
-    return _finish(source, "opencl_selftest.c", values)
+    return numbers.with_text(_finish(source, "opencl_selftest.c", values))
 
 
 def _example_text(source: PackageSource) -> str:

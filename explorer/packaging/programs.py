@@ -17,6 +17,8 @@ from explorer.packaging.kernels import without_comments
 from explorer.packaging.source import PackageSource
 from explorer.packaging.text import c_type, number_literals, wrapped
 
+MAX_TEXT_BYTES = 1 << 18
+"""Of the numbers of all vectors; as text they are four times as many, and compilers slow down."""
 TOLERANCE = 1e-4
 """Single precision has 6e-8; deep models add up some hundred roundings of their largest numbers."""
 
@@ -49,15 +51,16 @@ INIT_FILE = """\
     }"""
 
 
-def selftest_text(source: PackageSource) -> str:
-    arrays: list[str] = []
+def selftest_files(source: PackageSource) -> dict[str, str | bytes]:
+    """Its text, and the numbers where they are a file."""
+    numbers = VectorNumbers(source)
     inputs: list[str] = []
     expected: list[str] = []
     for number, vector in enumerate(source.vectors):
-        inputs.append(rows_of_pointers(arrays, vector.inputs, f"in{number}"))
-        expected.append(rows_of_pointers(arrays, vector.outputs, f"out{number}"))
-    npu = _recorded_npu(source, arrays)
-    return _finish(
+        inputs.append(numbers.row(vector.inputs, f"in{number}"))
+        expected.append(numbers.row(vector.outputs, f"out{number}"))
+    npu = _recorded_npu(source, numbers)
+    text = _finish(
         source,
         template("selftest.c"),
         {
@@ -65,12 +68,14 @@ def selftest_text(source: PackageSource) -> str:
             "compare": template("compare.c").rstrip(),
             "vectors": str(len(source.vectors)),
             "tolerance": repr(TOLERANCE),
-            "arrays": "\n".join(arrays),
+            "arrays": numbers.definitions,
+            "load": numbers.load,
             "inputs": "\n".join(inputs),
             "expected": "\n".join(expected),
             "checksum": f"0x{zlib.crc32(source.weights.tobytes()):08X}",
         },
     )
+    return numbers.with_text(text)
 
 
 def example_text(source: PackageSource) -> str:
@@ -95,7 +100,7 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
     return "\n".join(without_comments(lines) if source.is_stripped else lines).rstrip() + "\n"
 
 
-def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
+def _recorded_npu(source: PackageSource, numbers: VectorNumbers) -> str:
     """A `run_npu` that returns what was recorded; empty where no NPU runs a part."""
     if not source.npu_parts:
         return ""
@@ -105,8 +110,8 @@ def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
         for part, (given, made) in enumerate(
             zip(vector.npu_inputs, vector.npu_outputs, strict=True)
         ):
-            rows["npu_inputs"].append(rows_of_pointers(arrays, given, f"npu_in{number}_{part}"))
-            rows["npu_outputs"].append(rows_of_pointers(arrays, made, f"npu_out{number}_{part}"))
+            rows["npu_inputs"].append(numbers.row(given, f"npu_in{number}_{part}"))
+            rows["npu_outputs"].append(numbers.row(made, f"npu_out{number}_{part}"))
     for _, npu in source.npu_parts:
         for ports in (npu.inputs, npu.outputs):
             sizes.append(f"    {{{', '.join([*(f'{p.size_bytes}u' for p in ports), '0'])}}},")
@@ -123,13 +128,52 @@ def _recorded_npu(source: PackageSource, arrays: list[str]) -> str:
     )
 
 
-def rows_of_pointers(arrays: list[str], numbers: tuple[np.ndarray, ...], name: str) -> str:
-    """One row of pointers; the arrays that they point to are added."""
-    names = []
-    for position, array in enumerate(numbers):
-        own = f"{name}_{position}"
+class VectorNumbers:
+    """Arrays of a self-test: constants in its text, or a file where they are too many for that."""
+
+    def __init__(self, source: PackageSource) -> None:
+        arrays = [
+            array
+            for vector in source.vectors
+            for group in (
+                vector.inputs,
+                vector.outputs,
+                *vector.npu_inputs,
+                *vector.npu_outputs,
+            )
+            for array in group
+        ]
+        self.is_file = sum(array.nbytes for array in arrays) > MAX_TEXT_BYTES
+        self.lines: list[str] = []
+        self.data = bytearray()
+
+    def row(self, numbers: tuple[np.ndarray, ...], name: str) -> str:
+        """One row of pointers; the arrays that they point to are added."""
+        pointers = [self._pointer(array, f"{name}_{i}") for i, array in enumerate(numbers)]
+        return f"    {{{', '.join([*pointers, 'NULL'])}}},"
+
+    def _pointer(self, array: np.ndarray, name: str) -> str:
+        if self.is_file:
+            place = len(self.data)
+            self.data += np.ascontiguousarray(array).tobytes()
+            self.data += bytes(-len(self.data) % 8)
+            return f"numbers.bytes + {place}"
         kind = c_type(array.dtype.name)
-        arrays.append(f"static const {kind} {own}[{max(array.size, 1)}] = {{")
-        arrays += [*wrapped(number_literals(array) or ["0"]), "};"]
-        names.append(own)
-    return f"    {{{', '.join([*names, 'NULL'])}}},"
+        self.lines.append(f"static const {kind} {name}[{max(array.size, 1)}] = {{")
+        self.lines += [*wrapped(number_literals(array) or ["0"]), "};"]
+        return name
+
+    @property
+    def definitions(self) -> str:
+        """After the last row was made."""
+        if not self.is_file:
+            return "\n".join(self.lines)
+        return fill(template("load.c"), {"count": str(len(self.data))}).rstrip()
+
+    @property
+    def load(self) -> str:
+        return "    if (!load_numbers())\n        return 1;" if self.is_file else ""
+
+    def with_text(self, text: str) -> dict[str, str | bytes]:
+        """The files of the self-test, by path."""
+        return {"selftest.c": text, **({"vectors.bin": bytes(self.data)} if self.is_file else {})}

@@ -15,7 +15,7 @@ from explorer.packaging.driver import driver_text, header_text
 from explorer.packaging.kernels import kernels_text
 from explorer.packaging.manifest import FORMAT, MANIFEST, manifest_text
 from explorer.packaging.opencl import opencl_files
-from explorer.packaging.programs import example_text, selftest_text
+from explorer.packaging.programs import example_text, selftest_files
 from explorer.packaging.source import PackageSource, with_weights_packed
 from explorer.packaging.weights import check_sizes, weights_file, weights_text
 
@@ -47,7 +47,10 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
     }
     if source.storage == "array":
         texts[f"src/{name}_weights.h"] = weights_text(source)
-    files = {path: text.encode("ascii") for path, text in texts.items()}
+    files = {
+        path: text.encode("ascii") if isinstance(text, str) else text
+        for path, text in texts.items()
+    }
     files |= source.npu_files
     if source.storage == "file":
         files[f"{name}.weights"] = weights_file(source)
@@ -55,14 +58,14 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
     return files
 
 
-def _c_files(source: PackageSource) -> dict[str, str]:
+def _c_files(source: PackageSource) -> dict[str, str | bytes]:
     name = source.name
     return {
         f"include/{name}.h": header_text(source),
         f"src/{name}.c": driver_text(source),
         f"src/{name}_kernels.h": kernels_text(source),
         "example/main.c": example_text(source),
-        "selftest.c": selftest_text(source),
+        **selftest_files(source),
     }
 
 

@@ -183,6 +183,26 @@ def test_weights_in_a_file_give_the_same_numbers(packaged, built):
     assert finished.returncode == 1 and "the weights are not those" in finished.stdout
 
 
+def test_many_numbers_of_vectors_are_a_file(tmp_path, built):
+    from onnx import TensorProto, helper, save
+
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 80, 900]) for name in ("x", "y")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])], "graph", ports[:1], ports[1:]
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    folder = explorer.compile(tmp_path / "m.onnx").package(tmp_path / "package")
+    assert (folder / "selftest.c").stat().st_size < 10_000
+    assert (folder / "vectors.bin").stat().st_size == 2 * 80 * 900 * 4
+    copy = built(folder, "-DEXACT", "-Werror")
+    assert run("./selftest", folder=copy) == "1 vectors, ok\n"
+    (copy / "vectors.bin").write_bytes(b"few")
+    finished = subprocess.run(["./selftest"], cwd=copy, capture_output=True, text=True)
+    assert finished.returncode == 1 and "vectors.bin cannot be read" in finished.stdout
+
+
 def test_a_changed_weight_in_an_array_is_found_by_the_self_test(packaged, copied, built):
     folder = copied(packaged("digits_mlp"))
     weights = folder / "src" / "digits_mlp_weights.h"

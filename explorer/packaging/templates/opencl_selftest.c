@@ -26,6 +26,7 @@ int main(void)
 {
     struct @name@ model;
     int wrong = 0;
+@load@
     const int status = @name@_init(&model, NULL);
     if (status != @NAME@_OK) {
         printf("the model cannot be initialized: status %d\n", status);

@@ -52,6 +52,7 @@ int main(void)
     struct @name@ model;
     unsigned char *arena = memory.bytes;
     int vector = 0;
+@load@
     while ((uintptr_t)arena % @NAME@_ARENA_ALIGNMENT)
         arena++;
 @init@

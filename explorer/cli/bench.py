@@ -107,7 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         states = [state for state in model.states if state.initial is not None]
         executable = with_states(started.executable, states)
         inputs = random_inputs(model, 0, {name: size for name, _, size in started.sizes})
-        own = {port.name: inputs[port.name] for port in executable.program.inputs}
+        asked = [port.name for port in executable.program.inputs]
+        own = {name: inputs[name] for name in asked if name in inputs}  # sizes say a valid length
         ours = Calls(OURS, partial(executable.run, own))
         alone = single_choices(arguments.target)
         sides_alone = [

@@ -287,6 +287,8 @@ def test_exercise_3_wants_rules_that_bring_factors_together():
         (lambda node: ("relu", "x", "y"), "gives ('relu', 'x', 'y'), which is no node"),
         (lambda node: ["relu", "x"], "gives ['relu', 'x'], which is no node"),
         (lambda node: "w", "gives 'w', which is no node"),
+        (lambda node: 10**400, "gives 1000000"),
+        (lambda node: np.complex128(1j), "gives np.complex128(1j), which is no node"),
         (lambda node: True, "gives True, which is no node"),
         (lambda node: 0, "the numbers change"),
         (lambda node: node[7], "the rule raises IndexError"),

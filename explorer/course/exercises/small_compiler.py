@@ -10,7 +10,9 @@ None.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -245,11 +247,13 @@ def _plain(node: object) -> Node:
             raise Refused("the rules make the graph larger and larger")
         if type(part) is str and part in INPUTS:
             return part
-        if isinstance(part, int | float | np.number) and not isinstance(part, bool):
-            return float(part)  # pyright: ignore[reportArgumentType]  # no complex ones are made
+        is_number = isinstance(part, int | float | np.integer | np.floating)
+        if is_number and not isinstance(part, bool):
+            with suppress(OverflowError):  # whole numbers of 400 digits are no node
+                return float(part)
         if type(part) is tuple and part and len(part) - 1 == ARITY.get(str(part[0])):
             return (str(part[0]), *(copied(operand) for operand in part[1:]))
-        raise Refused(f"the rule gives {repr(part)[:60]}, which is no node")
+        raise Refused(f"the rule gives {reprlib.repr(part)}, which is no node")
 
     return copied(node)
 

@@ -28,7 +28,7 @@ from explorer.compilation.kernel_records import schedule_calls, with_assembly, w
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
 from explorer.compilation.measurements.ladders import Ladder, measure_ladder
-from explorer.compilation.placements import placement_of
+from explorer.compilation.placements import assigned_devices, placement_of
 from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import Settings, machine_lanes, other_targets
 from explorer.compilation.sized import run_for_sizes
@@ -235,6 +235,7 @@ class Compiled:
         for result in self.passes[1:]:
             for rewrite in result.rewrites:
                 made[rewrite.address] = rewrite.applied
+            made |= assigned_devices(result)
         for kernel, choices in self.schedule.items():
             for choice, value in choices.items():
                 made[f"{ScheduleLoops.name}/{kernel}/{choice}"] = value

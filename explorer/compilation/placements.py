@@ -18,12 +18,20 @@ from explorer.compilation.assigning import host_device
 from explorer.ir.evaluation import entry_function
 from explorer.ir.functions.calls import calls_of, without_transfers
 from explorer.ir.operation import identity_of
-from explorer.ir.rewriting.passes import PassResult
+from explorer.ir.rewriting.passes import KNOBS, PassResult
 from explorer.ir.structure import HOST, device_of, value_name
 from explorer.ir.top.data import TransferOp
 from explorer.ir.types import is_static, size_bytes
 from explorer.passes.lower.place_on_device import PlaceOnDevice
-from explorer.placement.assign import ASSIGNMENT, INPUTS, OBJECTIVE, OUTPUTS, QUESTION
+from explorer.placement.assign import (
+    ASSIGNMENT,
+    INPUTS,
+    OBJECTIVE,
+    OUTPUTS,
+    QUESTION,
+    RULE,
+    AssignDevices,
+)
 from explorer.placement.choosing import Assignment, least_cost
 from explorer.placement.cluster import EDGES, ClusterOperations
 from explorer.placement.find_devices import REFUSED
@@ -131,6 +139,16 @@ def _bandwidths(asked: object) -> tuple[BandwidthPoint, ...]:
             )
         )
     return tuple(points)
+
+
+def assigned_devices(result: PassResult) -> dict[str, object]:
+    """The decisions that pin what a pass assigned; empty for other passes."""
+    if ASSIGNMENT not in result.artifacts:
+        return {}
+    knobs = result.artifacts.get(KNOBS, ())
+    assert isinstance(knobs, tuple)
+    head = f"{AssignDevices.name}/{RULE}/"
+    return {knob.address: knob.value for knob in knobs if knob.address.startswith(head)}
 
 
 def _artifacts(passes: Sequence[PassResult]) -> dict[str, object]:

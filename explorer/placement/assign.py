@@ -46,6 +46,8 @@ QUESTION = "question"
 """Artifact: what `least_cost` was asked, so that it can be asked again with other transfers."""
 INPUTS, OUTPUTS = "(inputs)", "(outputs)"
 """Pseudo-operations that make the model's inputs and read its outputs."""
+CHOSEN = "chosen"
+"""Rule of the events; what a decision names is the device itself."""
 RULE, MINIMUM, OBJECTIVE = "device", "assign/minimum", "assign/objective"
 
 
@@ -154,7 +156,7 @@ class AssignDevices(Pass):
         why = f"pinned; of {listed}" if op in pins else f"of {listed}"
         address = events.address(RULE, op)
         knobs.append(Knob(address, device, tuple(legal), why))
-        with events.rewrite(RULE, op, f"{device}, {why}"):
+        with events.rewrite(CHOSEN, op, f"{device}, {why}"):
             rewriter.remove_attributes(op, (DEVICES, SECONDS, CLUSTER))
             rewriter.set_attribute(op, DEVICE, StringAttr(device))
 

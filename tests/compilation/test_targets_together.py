@@ -231,3 +231,12 @@ def test_without_any_device_there_is_nothing_to_fall_back_on(model, monkeypatch)
     monkeypatch.setattr(settings, "device_for", absent("second"))
     with pytest.raises(DeviceError, match="second: no OpenCL driver"):
         ex.compile(model, target=[SECOND], fallback=True)
+
+
+def test_decisions_replay_the_assignment(model, both: Compilation):
+    chance = random.Random(5)
+    chosen = {address: chance.choice(devices) for address, devices in pins(both).items()}
+    forked = both.fork(decisions=chosen)
+    again = ex.compile(model, target=["cpu", SECOND], decisions=forked.decisions())
+    assert {a: forked.decisions()[a] for a in chosen} == chosen
+    assert again.placement.parts == forked.placement.parts

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])  # Any: functions of all kinds
 
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ExplorerError",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import explorer
 from explorer import cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -49,3 +50,22 @@ def test_figures_of_the_readme_are_those_of_their_pages():
     cases, interpreted, compiled, onnxruntime = (f"{int(number):,}" for number in row)
     assert f"{interpreted} of onnx's {cases} operator tests interpreted, {compiled} as" in text
     assert f"without optimizations, passes {onnxruntime} " in text
+
+
+def test_the_release_has_one_version_everywhere():
+    def first(file: str, pattern: str) -> str:
+        found = re.search(pattern, (REPOSITORY / file).read_text(encoding="utf-8"), re.MULTILINE)
+        assert found is not None, file
+        return found[1]
+
+    assert first("pyproject.toml", r'^version = "(.+)"$') == explorer.__version__
+    assert first("CITATION.cff", r"^version: (.+)$") == explorer.__version__
+    released = first("CHANGELOG.md", r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$")
+    assert released == explorer.__version__
+
+
+def test_a_release_has_at_most_thirty_entries_in_the_changelog():
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    entries = [len(re.findall(r"^- ", release, re.MULTILINE)) for release in releases]
+    assert all(0 < count <= 30 for count in entries)

@@ -129,7 +129,7 @@ def test_a_model_that_takes_strings_is_opened(tmp_path: Path):
     )
     found = ex.inspect(path)
     assert not found.problems
-    assert "words.codes" in str(found.source)
+    assert "words.codes" in found.source.to_text()
 
 
 def test_the_trace_of_what_was_inspected_has_no_passes(refused: Path):

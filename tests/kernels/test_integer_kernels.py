@@ -188,7 +188,7 @@ def test_filters_are_sizes_and_signs_where_bytes_are_multiplied_in_pairs(case, c
     assert "split-signs" in [event.rule for event in compilation["fuse-quantization"].rewrites]
     assert_same_bits(compilation)
     (kernel,) = [k for name, k in compilation.kernels.items() if name.startswith("conv")]
-    assert "dot_split" in str(kernel.source)
+    assert "dot_split" in kernel.source.to_text()
     widened = compilation.fork(disable=["fuse-quantization/split-signs"])
     assert_same_bits(widened)
 

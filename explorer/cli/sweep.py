@@ -78,6 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(data)
     else:
-        print_lines(str(found).splitlines())
+        print_lines(found.to_text().splitlines())
         print_note(f"wrote {arguments.output}")
     return 0

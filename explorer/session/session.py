@@ -46,6 +46,7 @@ from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
+from explorer.targets.names import TargetName
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -116,7 +117,7 @@ class Session(Closing, Displayed):
     def __init__(
         self,
         model: SourceModel | ModelPath,
-        target: str = "cpu",
+        target: TargetName | str | Path = "cpu",
         *,
         mode: Mode = "strict",
         meanwhile: str = "reference",
@@ -145,7 +146,7 @@ class Session(Closing, Displayed):
             raise InputError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
         self._cache = cache_with(cache, programs)
         self._source = ModelSource(model, target, options, self._cache)
-        self.target = target
+        self.target = str(target)
         self.mode = mode
         self.most_programs = most_programs
         self.calls_per_program = calls_per_program

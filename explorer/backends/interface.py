@@ -68,6 +68,9 @@ class Backend(Protocol):
     shares_memory: bool = False
     """Whether its programs run on this processor in the host's memory: nothing is sent to them."""
 
+    needs_host_program: bool = False
+    """Whether a package has a program of the host that starts the kernels through a driver."""
+
     kept: SavedLanguage | None = None
     """How finished programs are kept; None where they are not."""
 

@@ -41,6 +41,7 @@ class OpenCLBackend(Backend):
     name = "opencl"
     title = "OpenCL C"
     suffix = "cl"
+    needs_host_program = True
     kept = SavedLanguage(own={"device": opencl_identity}, needs_source=True)
 
     def capabilities(self, target: Target, lanes: int) -> Capabilities:

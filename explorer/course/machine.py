@@ -109,8 +109,7 @@ def _disk() -> Finding:
 def _opencl() -> Finding:
     from explorer.runtime.devices import list_devices
 
-    found = [device for device in list_devices() if device.kind == "opencl"]
-    usable = [device.name for device in found if not device.refusal]
+    usable = [device.name for device in list_devices(["opencl"]) if device.usable]
     words = ", ".join(usable) or "no device"
     advice = "Debian: apt install pocl-opencl-icd; target cpu does without"
     return Finding("OpenCL", bool(usable), words, advice, is_needed=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explorer.backends import backend_of
 from explorer.packaging.driver import elements_of, fill, template
 from explorer.packaging.source import PackageSource
 from explorer.targets import Target
@@ -26,7 +27,7 @@ GCC_FLAGS = (
 
 def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(flags that are always given, flags where the compiler knows them)."""
-    if target.languages[0] == "opencl":
+    if backend_of(target).needs_host_program:
         return ("-O2",), ()
     is_small = target.optimize == "size"
     speed = SMALL_FLAGS if is_small else FAST_FLAGS

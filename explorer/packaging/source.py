@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from explorer.backends import backend_of
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.results import KernelRecord, MemoryPlan, Port, Program, WeightSlot
 from explorer.targets import Target
@@ -114,7 +115,7 @@ class PackageSource:
 
     @property
     def is_opencl(self) -> bool:
-        return self.target.languages[0] == "opencl"
+        return backend_of(self.target).needs_host_program
 
     @property
     def npu_parts(self) -> list[tuple[PackagePart, NpuPart]]:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from explorer.backends import backend_of
 from explorer.errors import BuildError, InputError
 from explorer.packaging.building import REQUIRED_FLAGS, flags_of
 from explorer.packaging.kernels import runner_name
@@ -172,7 +173,7 @@ def _instructions(output: str) -> int | None:
 
 
 def _link_flags(target: Target) -> tuple[str, ...]:
-    own = ("-lOpenCL",) if target.languages[0] == "opencl" else ()
+    own = ("-lOpenCL",) if backend_of(target).needs_host_program else ()
     return (*target.package.link_flags, *own, "-lm")
 
 

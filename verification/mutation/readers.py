@@ -35,8 +35,11 @@ from verification.mutation.mutants import Compiled
 PASSES = ("infer-shapes", "fold-constants", "fold-batch-norm", "fuse-activation")
 
 
-ABSENT = LATE_PARTS | {"quantization", "precision", "ports"}
-"""Parts that damaged traces have not: they are of float models, without measurements."""
+ABSENT = LATE_PARTS | {
+    *("quantization", "precision", "ports", "model_comparison", "placement", "packages"),
+}
+"""Parts that damaged traces have not: they are of float models, of one model on one device, without
+measurements and packages."""
 
 
 class Readers:

@@ -15,9 +15,10 @@ from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.compilation import Compilation
 from explorer.errors import ExplorerError, PassError
 from explorer.ir.dialects.kernel import LaunchOp
+from explorer.ir.functions.calls import device_functions
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions, Rule
 from explorer.ir.rewriting.passes import EventLog, Pass, RulePass
-from explorer.ir.structure import operations
+from explorer.ir.structure import kernel_functions, operations
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import UnaryOp
 from explorer.ir.top.linear.convolution import ConvOp
@@ -25,12 +26,7 @@ from explorer.ir.top.reductions.normalization import BatchNormOp
 from explorer.ir.types import layout_of, with_layout
 from explorer.kernels.passes import ScheduleLoops
 from explorer.memory.planners import GreedyPlanner
-from explorer.memory.planning import (
-    MEMORY,
-    device_functions,
-    kernel_functions,
-    plan_function,
-)
+from explorer.memory.planning import MEMORY, plan_function
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.simplify.fold_batch_norm import factor_and_offset
 from explorer.results import AccuracyReport, PassAccuracy, PlacedBuffer, TensorError

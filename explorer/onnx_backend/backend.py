@@ -182,6 +182,7 @@ def backend_for(device: str, open_program: Opener | None = None) -> type[Explore
     """A backend whose device CPU is another one, so that onnx's test runner runs it unchanged."""
     if device not in DEVICES:
         raise InputError(f"unknown device {device!r}", hint=f"there are {', '.join(DEVICES)}")
-    opener = staticmethod(open_program or Compilation.open)
+    chosen: Any = open_program or Compilation.open  # which has several forms
+    opener = staticmethod(chosen)
     members = {"default_device": device, "open_program": opener}
     return type(f"{device.capitalize()}Backend", (ExplorerBackend,), members)

@@ -144,7 +144,9 @@ def check_states(model: SourceModel, inputs: Mapping[str, np.ndarray], is_settab
     for state in model.states:
         given = inputs.get(state.input)
         is_fixed = not is_settable or state.input in content.states.resources
-        if is_fixed and given is not None and not np.array_equal(given, state.initial):
+        if given is None or state.initial is None:
+            continue
+        if is_fixed and not np.array_equal(given, state.initial):
             raise ModelError(
                 f"the state {state.input!r} cannot be given to the program that judges",
                 hint="leave it as it is at first",

@@ -46,7 +46,6 @@ from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
-from explorer.targets.names import TargetName
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from explorer.compilation import Compilation
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
+    from explorer.targets.names import TargetName
 
 LOG = logger(__name__)
 

@@ -124,7 +124,7 @@ class InputError(ExplorerError):
 
 
 class UnknownNameError(InputError, KeyError):
-    """A name that a mapping does not have: a KeyError whose text is a sentence."""
+    """A name that a mapping does not have: a KeyError with a sentence as its text."""
 
     __str__ = ExplorerError.__str__
 

@@ -6,8 +6,8 @@
 Each model is compiled, packaged, built by the target's compiler and run by its emulator, where they
 are installed. With `--timed` the packages of this machine are run in turns with the just-in-time
 program, one thread each; what is kept are medians of `ROUNDS` rounds, and the larger spread. With
-`--quantize` each model is calibrated with its example inputs first. What stands in the record is
-not made again.
+`--quantize` each model is calibrated with its example inputs first. Rows that the
+record has are not made again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Median nanoseconds of a run of the package `net`, whose inputs come from a file, one after another.
+// Median nanoseconds of a run of the package `net`. Its inputs come from a file, one after another.
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>

@@ -61,7 +61,7 @@ def add_states(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="INPUT=OUTPUT",
-        help="an input and an output that are one state from call to call; * stands for the same "
+        help="an input and an output that are one state from call to call; * is the same "
         "text in both (past.*=present.*)",
     )
     parser.add_argument(

@@ -93,7 +93,7 @@ class Prediction:
 
         within: how far from the truth a number still counts as right, for what was measured.
         also: other answers that are as good. evidence: shown below. Without a prediction, or with
-        one of another kind than the truth, nothing of all this is told. tempting: why a wrong
+        one of another kind than the truth, nothing of all this is shown. tempting: why a wrong
         answer is a likely one, by that answer.
 
         Raises:
@@ -172,7 +172,7 @@ def check(answer: object, truth: object | Judge, hint: str = "", look: str = "")
 
     truth: the right answer, or a function that judges it. Numbers are equal within rounding
     (1e-6, relative), sets in any order. What a judge raises counts as wrong, and is shown. In a
-    notebook the first wrong answer is told what is wrong with it, the second one gets the `hint`,
+    notebook the first wrong answer gets what is wrong with it, the second one the `hint`,
     and the third one where to `look`; elsewhere all of it is shown at once.
     """
     if answer is ...:

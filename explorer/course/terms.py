@@ -108,7 +108,7 @@ def _readme(folder: Path, term: str) -> str:
     return (
         f"{title}| lesson | exercises |\n| --- | --- |\n{rows}\n"
         "Open a lesson in JupyterLab (`jupyter lab`) and read it from top to bottom. A prediction "
-        "comes before the cell that answers it. An answer stands in the cell of its own after the "
+        "comes before the cell that answers it. An answer is in a cell of its own after the "
         "question; hand in the notebooks, and `predictions.jsonl` if your teacher asks for it.\n\n"
         "An answer computes and gives a value to its name. It may import the compiler, NumPy and "
         "Python's modules that compute. It does not reach for files, processes or the network.\n"

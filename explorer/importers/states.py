@@ -2,7 +2,7 @@
 
     past_key_values.0.key    present.0.key         found by their names, where both have one shape
     h                        hn
-    "past.*=present.*"                             named: `*` stands for the same text in both
+    "past.*=present.*"                             named: `*` is the same text in both
 
 A state that a format declares (buffers of PyTorch, variables of TFLite) is in the model already.
 """

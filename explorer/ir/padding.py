@@ -66,7 +66,7 @@ def padded(length: ValidLength, inputs: Mapping[str, np.ndarray]) -> dict[str, n
 
 
 def filled(array: np.ndarray, value: GrowingValue, capacity: int) -> np.ndarray:
-    """An array with zeros behind what is valid."""
+    """An array with zeros after what is valid."""
     shape = list(array.shape)
     shape[value.axis] = capacity
     whole = np.zeros(shape, array.dtype)

@@ -23,7 +23,7 @@ TYPES = (
 
 
 def template(name: str) -> str:
-    """A file of the folder `templates`; what stands between two `@` is filled in."""
+    """A file of the folder `templates`; what is between two `@` is filled in."""
     return (Path(__file__).parent / "templates" / name).read_text(encoding="ascii")
 
 

@@ -26,7 +26,7 @@ minute for it."""
 
 
 def check_sizes(source: PackageSource) -> None:
-    """InputError for a program whose offsets do not fit into 32 bits."""
+    """InputError for a program with offsets that do not fit into 32 bits."""
     for what, size in (
         ("arena", source.program.arena_bytes),
         ("weights", source.program.weights_bytes),

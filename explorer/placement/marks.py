@@ -1,4 +1,4 @@
-"""What the passes of placement note at operations: attributes beside their properties.
+"""What the passes of placement note at operations: attributes next to their properties.
 
     devices = ["cpu", "opencl"]     those that can run it; none: the host does
     seconds = [1.2e-4, 3.0e-5]      on each of them

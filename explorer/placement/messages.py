@@ -1,8 +1,8 @@
 """A lower bound of an assignment's cost, by moving costs between operations and transfers.
 
-Operations are variables whose labels are devices. A value with one reader is an edge with the cost
-of its transfer. A value with several readers is a variable of its own, whose labels are the sets of
-devices that it is on:
+Operations are variables, and devices are their labels. A value with one reader is an edge with the
+cost of its transfer. A value with several readers is a variable of its own; its labels are the sets
+of devices that it is on:
 
     maker ──transfers to the set──▶ {gpu, npu} ──0 where the reader is in the set, else ∞──▶ reader
 

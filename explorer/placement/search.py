@@ -1,7 +1,7 @@
 """More than two devices: dynamic programming over the devices of what is still to be read.
 
 Operations are decided in their order. Two beginnings that agree on all that later operations read
-have the same continuations, so that the cheaper one stands for both; one with a cost and a bound of
+have the same continuations, so that the cheaper one represents both; one with a cost and a bound of
 the rest that reach the best assignment's is cut off (branch and bound). A graph that is narrow in
 this sense is solved exactly. Where more beginnings are left than `width`, the dearest are dropped,
 and the smallest bound of what was dropped is the bound of the result.

@@ -225,7 +225,7 @@ class PartsProgram(Closing):
 
 def runs_at_once(parts: Sequence[ProgramPart]) -> bool:
     """Whether two parts on different devices do not wait for one another; the host interprets its
-    parts in Python, which runs nothing beside it."""
+    parts in Python, which runs nothing in parallel."""
     before: list[set[str]] = []
     """Functions that each part waits for, directly or not."""
     made_by: dict[str, int] = {}

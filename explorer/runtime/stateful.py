@@ -12,7 +12,7 @@ States with a capacity are as long as what is valid of them, for the caller; how
 program knows: a call adds its rows.
 
 Where the program is in this process states never become arrays: one that the program writes where
-it lies stays in the arena, and the others are kept beside it. Forks share the program and its
+it lies stays in the arena, and the others are kept next to it. Forks share the program and its
 arena; when another one's turn comes, its states take the place of those that lie there.
 """
 

@@ -245,7 +245,7 @@ def _whole_programs(dumps: Iterable[Dump]) -> Iterator[tuple[str, tuple[str, ...
 
 
 def _functions(lines: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """LLVM's functions by name, and what stands before each; all else as one part."""
+    """LLVM's functions by name, and what comes before each; all else as one part."""
     parts: dict[str, list[str]] = {"": []}
     current, name = parts[""], ""
     for line in lines:

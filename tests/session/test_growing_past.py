@@ -62,7 +62,7 @@ def test_a_past_beyond_the_capacity_gets_a_larger_one(monkeypatch: pytest.Monkey
 
 
 def test_rows_of_a_longer_call_are_forgotten():
-    """What is no number there, behind what is valid, stays there."""
+    """What is no number there, after what is valid, stays there."""
     proto = decoders.exported("no mask")
     with ex.Session(from_proto(proto), isolated=False) as session:
 

@@ -92,7 +92,7 @@ def same_data(
 
 
 def _is_of_first(a: SourceModel, b: SourceModel, given: Mapping[str, np.ndarray] | None) -> bool:
-    """Whether the data are those of `a`, whose form decides that of the other's."""
+    """Whether the data are those of `a`; their form decides that of the other model's."""
     if given is None:
         return _has_small_integers(a) or not _has_small_integers(b)
     names = [{value.name for value in model.inputs} for model in (a, b)]
@@ -118,7 +118,7 @@ def _dimensions(model: SourceModel) -> set[str]:
 def _paired(
     model: SourceModel, other: SourceModel, arrays: Arrays
 ) -> list[tuple[SourceValue, SourceValue]]:
-    """Inputs by name, then by position among those whose shapes fit; states keep their values."""
+    """Inputs by name, then by position among those that fit; states keep their values."""
     left = [value for value in model.inputs if value.name not in {s.input for s in model.states}]
     wanted = [v for v in other.inputs if v.name not in {s.input for s in other.states}]
     if len(left) != len(wanted):

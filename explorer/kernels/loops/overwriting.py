@@ -174,14 +174,14 @@ def _times(access: Access) -> int:
     loops = enclosing_loops(access)
     top = loops[0] if loops else access
     if not isinstance(top.parent_op(), func.FuncOp):
-        raise NotInPlace("a condition stands around an access")
+        raise NotInPlace("a condition surrounds an access")
     if any(bounds_of(loop) is None for loop in loops):
         raise NotInPlace("a loop has bounds that are not constant")
     return access_width(access) * prod(extent_of(loop) for loop in loops)
 
 
 def _top(access: Operation) -> Operation:
-    """The operation of the kernel's own block in which an access stands."""
+    """The operation of the kernel's own block that contains an access."""
     top = access
     while not isinstance(parent := top.parent_op(), func.FuncOp):
         assert parent is not None

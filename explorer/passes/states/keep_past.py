@@ -6,12 +6,12 @@
       %rows = top.binary(%past_length, [0, 1 ..]) {kind = "add"}
       %present = top.scatter_elements(%past, %rows, %new) {axis = 2}
 
-New rows are written behind the valid ones, so that place and position are one number. Everything
+New rows are written after the valid ones, so that place and position are one number. Everything
 else is compiled for the full capacity:
 
 - what the model computes from the past's size as a *size* is the capacity, as a *number*
   (positions, ends of masks) the valid length;
-- a softmax over keys gets minus infinity where nothing is valid, so that the products behind it
+- a softmax over keys gets minus infinity where nothing is valid, so that the products after it
   read zeros.
 
 Where something else mixes elements of the axis that grows, the pass refuses with the operation.
@@ -253,7 +253,7 @@ class _Keeping:
                 and len(op.operands) == 2
                 and op.operands[0] is past
             ):
-                raise _Refused(f"{pair.output} is not {pair.input} with new rows behind it")
+                raise _Refused(f"{pair.output} is not {pair.input} with new rows after it")
             self.states[op] = pair
             rows.add(static_shape(op.operands[1])[pair.axis])
             others = {use.operation for use in past.uses} - {op}
@@ -311,7 +311,7 @@ class _Keeping:
         offsets = np.arange(self.rows, dtype=np.int64).reshape(
             [-1 if axis == pair.axis else 1 for axis in range(len(shape))]
         )
-        why = f"new rows go behind the valid ones of {self.wanted.capacity}"
+        why = f"new rows go after the valid ones of {self.wanted.capacity}"
         with self.events.rewrite("append", op, why):
             offset = self._weight(op, "offsets", offsets)
             places = self._added(op, BinaryOp.make([offset, self.length], kind="add"))
@@ -511,7 +511,7 @@ class _Keeping:
         self.zeroed.add(op.results[0])
 
     def _valid(self, op: TopOperation, behind: int) -> SSAValue:
-        """Which places are valid, with so many axes behind that one."""
+        """Which places are valid, with so many axes after that one."""
         if behind not in self.valid:
             places = np.arange(self.wanted.capacity, dtype=np.int64)
             numbers = self._weight(op, "places", places.reshape(-1, *[1] * behind))

@@ -144,7 +144,7 @@ class DirectCalls:
     ) -> bool:
         """Copies what is valid of inputs that have a capacity; False where one is not as expected.
 
-        What is behind it is 0: also where an earlier call has left more.
+        What comes after it is 0: also where an earlier call has left more.
         """
         check_rows(length, rows)
         if len(inputs) != len(places) - 1:

@@ -3,7 +3,7 @@
 target      arena     weights  code      self-test
 cortex-m4   14.6 kB   127 kB   1.9 kB    passed
 
-The flash is a treemap, whose areas are bytes: weights of each layer, and code where the package was
+The flash is a treemap; areas are bytes: weights of each layer, and code where the package was
 compiled (Bruls, Huizing, van Wijk, "Squarified Treemaps", 2000).
 """
 
@@ -172,7 +172,7 @@ def _tile_marks(tile: Tile) -> Iterator[Mark]:
 
 
 def squarified(tiles: Sequence[Tile], box: tuple[float, float, float, float]) -> list[Tile]:
-    """The tiles, largest first, each with a box whose area is its share, as square as it can be.
+    """The tiles, largest first, each with a box; its area is its share, as square as it can be.
 
     Rows are filled along the shorter side of what is left for as long as the worst ratio of sides
     in the row gets better.

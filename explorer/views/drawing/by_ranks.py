@@ -42,7 +42,7 @@ def place_by_ranks(edges: Edges, sizes: Sequence[Size]) -> Placed:
     for a, b in edges:
         if a not in inner:
             users.setdefault(a, []).append(ranks[b])
-    for node, below in users.items():  # a source stands right above its first user
+    for node, below in users.items():  # a source is right above its first user
         ranks[node] = min(below) - 1
     widths = [width for width, _ in sizes]
     above: list[list[int]] = [[] for _ in sizes]
@@ -110,7 +110,7 @@ def depths_of(edges: Edges, count: int) -> list[int]:
 
 
 def parts_of(edges: Edges, count: int) -> list[int]:
-    """For every node one that stands for the connected part it is in."""
+    """For every node the representative of the connected part it is in."""
     parent = list(range(count))
 
     def root(node: int) -> int:

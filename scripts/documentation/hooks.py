@@ -17,10 +17,11 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(REPOSITORY / "scripts")]
 
 from commands import commands_page  # noqa: E402
 from lessons import LESSONS, Lesson, read_lessons  # noqa: E402
+from make_measurements import last_change, read_tables, to_markdown  # noqa: E402
 
 COPIES = {
     "contributing.md": "CONTRIBUTING.md",
@@ -68,7 +69,12 @@ def _with_lessons(entry: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files of the repository lead to their pages of the site."""
+    """Links to files of the repository lead to their pages of the site.
+
+    Tables of measurements are marked as old by the commits that there are now.
+    """
+    if page.file.src_uri == "measurements.md":
+        markdown = to_markdown(read_tables(), last_change)
     return _outside_code(markdown, lambda text: _relinked(page.file.src_uri, text))
 
 

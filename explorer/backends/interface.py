@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram, ProgramText
     from explorer.kernels.schedules import Machine
-    from explorer.passes.lower.partition import Refuses
+    from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import Launch, MemoryPlan, Program
     from explorer.results.runs.counted import CountedRun
     from explorer.runtime.assembly import KernelAssembly
@@ -135,6 +135,13 @@ class Backend(Protocol):
 
         Of an operation, with the weights of its program, why the host has to run it; empty where
         the device does. Equal targets give equal ones.
+        """
+        return None
+
+    def needs(self, refuses: Refuses | None) -> Needs | None:
+        """What its device has to run, too, where it runs an operation; None: nothing.
+
+        `refuses` is what `refusals` gave, which may know what this depends on.
         """
         return None
 

@@ -30,7 +30,7 @@ from explorer.passes.lower.partition import host_reason
 from explorer.placement.assign import AssignDevices
 from explorer.placement.cluster import ClusterOperations
 from explorer.placement.find_devices import Candidate, FindDevices
-from explorer.placement.marks import CLUSTER, DEVICES, SECONDS, placed_operations
+from explorer.placement.marks import MARKS, placed_operations
 from explorer.placement.price import LINKS_MARK, Link, Price, PriceOperations
 from explorer.runtime.devices import DeviceRecord
 from explorer.runtime.measuring.links import saved_link
@@ -55,9 +55,7 @@ def assigning_passes(
     watts = {t.name: t.costs.watts for t in targets}
     return (
         FindDevices(
-            tuple(
-                Candidate(t.name, backend_of(t).refusals(t), memory.get(t.name)) for t in targets
-            ),
+            tuple(_candidate(t, memory.get(t.name)) for t in targets),
             host_reason,
         ),
         PriceOperations(
@@ -75,6 +73,12 @@ def assigning_passes(
             else (),
         ),
     )
+
+
+def _candidate(target: Target, memory: int | None) -> Candidate:
+    backend = backend_of(target)
+    refuses = backend.refusals(target)
+    return Candidate(target.name, refuses, memory, backend.needs(refuses))
 
 
 def host_device(targets: Sequence[Target]) -> str:
@@ -154,7 +158,7 @@ class AlonePricer:
         entry = entry_function(copy)
         entry.attributes.pop(LINKS_MARK, None)
         for op in placed_operations(entry.body.block):
-            for mark in (DEVICES, SECONDS, CLUSTER):
+            for mark in MARKS:
                 op.attributes.pop(mark, None)
         executor = backend_of(self.target).executor(self.target) or execute_compiled
         working = Working.at(Snapshot(copy, weights.copy(), "top", executor), Names.of(copy))

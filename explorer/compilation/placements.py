@@ -126,6 +126,7 @@ def _bandwidths(asked: object) -> tuple[BandwidthPoint, ...]:
             asked["values"],
             links,
             together=asked["marked"],
+            needs=asked["needs"],
             objective=asked["objective"],
             watts=asked["watts"],
         )

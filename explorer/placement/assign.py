@@ -4,8 +4,9 @@
 
 The model's inputs come from the host and its outputs go there; what has no compiled form runs
 there. `assign/device/OPERATION` pins one, and the others follow; `assign/device` pins all that the
-device can run. `assign/minimum`: a region on another device than the first one has at least so many
-operations, constants and views not counted; smaller ones go back.
+device can run. A pin gives way where the device runs the operation only together with one that is
+pinned elsewhere (`needs`). `assign/minimum`: a region on another device than the first one has at
+least so many operations, constants and views not counted; smaller ones go back.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ from explorer.ir.types import is_static, size_bytes
 from explorer.placement.choosing import OBJECTIVES, Assignment, least_cost, total_cost
 from explorer.placement.cluster import BY_PRICE, readers_of
 from explorer.placement.marks import (
-    CLUSTER,
-    DEVICES,
-    SECONDS,
+    MARKS,
     cluster_of,
     devices_of,
+    needs_of,
     placed_operations,
     seconds_of,
 )
@@ -70,6 +70,10 @@ class AssignDevices(Pass):
         block = entry.body.block
         ops = placed_operations(block)
         pins = {op: pin for op in ops if (pin := self._pin(op, options))}
+        needs = _Needs(ops)
+        lost = needs.lost(pins)
+        for op, reason in lost.items():
+            events.decline("needs", op, reason)
         minimum = _count(MINIMUM, options.decision(MINIMUM))
         objective = options.decision(OBJECTIVE) or "sum"
         if objective not in OBJECTIVES:
@@ -81,10 +85,15 @@ class AssignDevices(Pass):
                 f"{OBJECTIVE} cannot be energy: a target does not state its watts",
                 hint="give costs.watts in the file of every target",
             )
-        problem = _Problem(ops, block, self, pins, dict(seconds_by_operation(ops, pins)))
+        prices = dict(
+            seconds_by_operation(ops, {op: p for op, p in pins.items() if op not in lost})
+        )
+        for op in lost:
+            prices[identity_of(op)].pop(pins.pop(op))
+        problem = _Problem(ops, block, self, pins, prices)
         solve = problem.solver(links_of(entry), str(objective))
         found = solve()
-        while minimum > 1 and (small := self._small(ops, found, pins, minimum)):
+        while minimum > 1 and (small := self._small(ops, found, pins, minimum, needs)):
             for op in small:
                 reason = f"fewer than {minimum} operations would run there"
                 events.decline("minimum", op, reason)
@@ -127,6 +136,7 @@ class AssignDevices(Pass):
         found: Assignment,
         pins: Mapping[TopOperation, str],
         minimum: int,
+        needs: _Needs,
     ) -> list[TopOperation]:
         """Operations of regions on other devices that are too small, and that can go elsewhere."""
         small: list[TopOperation] = []
@@ -134,7 +144,9 @@ class AssignDevices(Pass):
             device = found.devices[identity_of(region[0])]
             count = sum(not op.is_view for op in region)
             if device != self.devices[0] and device in self.devices and count < minimum:
-                small += [op for op in region if op not in pins and len(devices_of(op)) > 1]
+                fixed = {op for op in region if op in pins or len(devices_of(op)) == 1}
+                fixed |= {other for op in fixed for other in needs.of(op, device)}
+                small += [op for op in region if op not in fixed]
         return small
 
     def _note(
@@ -148,7 +160,7 @@ class AssignDevices(Pass):
         rewriter, legal = events.rewriter, devices_of(op)
         if not legal:
             with events.rewrite("host", op, "it has no compiled form"):
-                rewriter.remove_attributes(op, (DEVICES, SECONDS, CLUSTER))
+                rewriter.remove_attributes(op, MARKS)
             return
         device = found.devices[identity_of(op)]
         prices = seconds_of(op)
@@ -157,8 +169,51 @@ class AssignDevices(Pass):
         address = events.address(RULE, op)
         knobs.append(Knob(address, device, tuple(legal), why))
         with events.rewrite(CHOSEN, op, f"{device}, {why}"):
-            rewriter.remove_attributes(op, (DEVICES, SECONDS, CLUSTER))
+            rewriter.remove_attributes(op, MARKS)
             rewriter.set_attribute(op, DEVICE, StringAttr(device))
+
+
+@dataclass
+class _Needs:
+    """What operations need on their devices."""
+
+    ops: Sequence[TopOperation]
+
+    def __post_init__(self) -> None:
+        self.by_name = {identity_of(op): op for op in self.ops}
+
+    def of(self, op: TopOperation, device: str) -> list[TopOperation]:
+        """All that has to run on the device with an operation, and what that needs there."""
+        found: dict[TopOperation, None] = {}
+        stack = [op]
+        while stack:
+            for name in needs_of(stack.pop()).get(device, ()):
+                other = self.by_name.get(name)
+                if other is not None and other is not op and other not in found:
+                    found[other] = None
+                    stack.append(other)
+        return list(found)
+
+    def lost(self, pins: Mapping[TopOperation, str]) -> dict[TopOperation, str]:
+        """The reasons of pins that those of needed operations contradict; InputError where there is
+        no other device."""
+        found: dict[TopOperation, str] = {}
+        for op, device in pins.items():
+            for other in self.of(op, device):
+                if pins.get(other, device) == device and device in devices_of(other):
+                    continue
+                reason = (
+                    f"{device} runs it only together with {identity_of(other)}, which is on "
+                    f"{pins.get(other) or 'another device'}"
+                )
+                if len(devices_of(op)) == 1:
+                    raise InputError(
+                        f"{identity_of(op)}: {reason}",
+                        hint=f"leave out assign/device/{identity_of(other)}",
+                    )
+                found[op] = reason
+                break
+        return found
 
 
 def seconds_by_operation(
@@ -213,6 +268,7 @@ class _Problem:
                 "values": values,
                 "transfers": known,
                 "together": together,
+                "needs": {identity_of(op): needs_of(op) for op in self.ops if needs_of(op)},
                 "objective": objective,
                 "watts": watts,
             }

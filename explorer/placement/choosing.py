@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from explorer.errors import InputError
 from explorer.placement.cut import cheapest_of_two
@@ -12,6 +13,7 @@ from explorer.placement.messages import make_model, raise_bound
 from explorer.placement.problem import (
     Costs,
     Groups,
+    Needs,
     Problem,
     Transfers,
     Values,
@@ -71,6 +73,7 @@ def least_cost(
     transfers: Transfers,
     *,
     together: Groups = (),
+    needs: Needs = MappingProxyType({}),
     objective: str = "sum",
     watts: Mapping[str, float] | None = None,
 ) -> Assignment:
@@ -81,7 +84,8 @@ def least_cost(
     (from, to) -> (seconds, bytes per second); a direction that is missing is impossible. A value is
     sent once to each device on which something reads it. Devices take the order in which `costs`
     names them: of equal costs the first device is taken more often. `together`: groups of
-    operations that run on one device, whichever it is.
+    operations that run on one device, whichever it is. `needs`: operation -> device -> operations
+    that run there, too, where this one does.
 
     `objective`: `sum` of all seconds; `makespan`, the end of the last operation where devices work
     at the same time; `energy`, joules by the `watts` of each device, a transfer with the watts of
@@ -100,10 +104,10 @@ def least_cost(
     if (objective == "energy") != (watts is not None):
         raise InputError("watts belong to the objective 'energy', which needs those of all devices")
     groups = [list(group) if not isinstance(group, str) else group for group in together]
-    problem = make_problem(costs, values, transfers, groups)
+    problem = make_problem(costs, values, transfers, groups, needs)
     counted = problem
     if watts is not None:
-        counted = _in_joules(costs, values, transfers, groups, watts)
+        counted = _in_joules(costs, values, transfers, groups, needs, watts)
     if objective == "makespan":
         return _least_makespan(problem, list(costs))
     chosen, bound = _least_sum(counted)
@@ -133,7 +137,7 @@ def total_cost(
 ) -> float | None:
     """What a given assignment costs, as `least_cost` counts; None where it is impossible."""
     problem = make_problem(costs, values, transfers)
-    counted = problem if watts is None else _in_joules(costs, values, transfers, (), watts)
+    counted = problem if watts is None else _in_joules(costs, values, transfers, (), {}, watts)
     if any(devices[op] not in costs[op] for op in problem.operations):
         return None
     chosen = [problem.devices.index(devices[op]) for op in problem.operations]
@@ -225,6 +229,7 @@ def _in_joules(
     values: Values,
     transfers: Transfers,
     together: Groups,
+    needs: Needs,
     watts: Mapping[str, float],
 ) -> Problem:
     """The same problem with joules instead of seconds."""
@@ -235,7 +240,7 @@ def _in_joules(
     for (source, target), (latency, rate) in transfers.items():
         both = power[source] + power[target]
         links[source, target] = latency * both, rate / both if both else float("inf")
-    return make_problem(joules, values, links, together)
+    return make_problem(joules, values, links, together, needs)
 
 
 def _assignment(
@@ -261,6 +266,7 @@ def _assignment(
             problem.seconds(value.sent[own][device] or 0),
         )
         for value in problem.values
+        if not value.is_rule
         for own in (chosen[value.maker],)
         for device in problem.reached(value, chosen)
     )

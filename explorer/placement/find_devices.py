@@ -2,11 +2,12 @@
 
 %s = top.sort(%x)      devices = ["cpu"]        find-devices/vta-16: it reads or makes floats
 %i = top.nonzero(%x)   devices = []             find-devices/host: what it reads decides ...
+%y = top.reshape(%x)   needs = {npu = ["z"]}    find-devices/needs: npu only together with z
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.ir.evaluation import entry_function
@@ -16,11 +17,18 @@ from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.structure import HOST
 from explorer.ir.types import is_static, size_bytes
 from explorer.ir.weights import Weights
-from explorer.placement.marks import DEVICES, names_attribute, placed_operations
+from explorer.placement.marks import (
+    DEVICES,
+    NEEDS,
+    names_attribute,
+    needs_attribute,
+    placed_operations,
+)
 
 REFUSED = "refused"
 """Artifact: reasons by operation and device."""
 Refuses = Callable[[TopOperation, Weights], str]
+Needs = Callable[[TopOperation, Weights], Sequence[TopOperation]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,8 @@ class Candidate:
     """Why it cannot run an operation that has a compiled form; None: it can run all."""
     memory_bytes: int | None = None
     """What the values of an operation have to fit into; None: no limit."""
+    needs: Needs | None = None
+    """What it has to run, too, where it runs an operation; None: nothing."""
 
     def refusal(self, op: TopOperation, weights: Weights) -> str:
         values = (*op.operands, *op.results)
@@ -55,8 +65,10 @@ class FindDevices(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         refused: dict[str, Mapping[str, str]] = {}
-        for op in placed_operations(entry_function(rewriter.module).body.block):
-            reasons = self._reasons(op, rewriter.weights)
+        ops = placed_operations(entry_function(rewriter.module).body.block)
+        found_reasons = {op: self._reasons(op, rewriter.weights) for op in ops}
+        needs = self._needs(found_reasons, rewriter.weights)
+        for op, reasons in found_reasons.items():
             able = [c.name for c in self.candidates if c.name not in reasons]
             found = [] if HOST in reasons else able
             for device, reason in reasons.items():
@@ -66,8 +78,40 @@ class FindDevices(Pass):
             what = " or ".join(found) or "the host alone"
             with events.rewrite("devices", op, f"{what} can run it"):
                 rewriter.set_attribute(op, DEVICES, names_attribute(found))
+            if needs[op]:
+                text = "; ".join(
+                    f"{d} only together with {', '.join(n)}" for d, n in needs[op].items()
+                )
+                with events.rewrite("needs", op, text):
+                    rewriter.set_attribute(op, NEEDS, needs_attribute(needs[op]))
         rewriter.artifacts[REFUSED] = refused
         return events.rewrites
+
+    def _needs(
+        self, reasons: Mapping[TopOperation, dict[str, str]], weights: Weights
+    ) -> dict[TopOperation, dict[str, list[str]]]:
+        """By operation and device, what has to run there, too. A device that cannot run that does
+        not run the operation: its reason is added."""
+        needs: dict[TopOperation, dict[str, list[str]]] = {op: {} for op in reasons}
+        for one in self.candidates:
+            if one.needs is None:
+                continue
+            left = {
+                op: list(one.needs(op, weights))
+                for op, own in reasons.items()
+                if HOST not in own and one.name not in own
+            }
+            while lost := {
+                op: missing[0] for op, others in left.items()
+                if (missing := [other for other in others if other not in left])
+            }:  # fmt: skip
+                for op, missing in lost.items():
+                    reasons[op][one.name] = f"it runs only together with {identity_of(missing)}"
+                    left.pop(op)
+            for op, others in left.items():
+                if others:
+                    needs[op][one.name] = [identity_of(other) for other in others]
+        return needs
 
     def _reasons(self, op: TopOperation, weights: Weights) -> dict[str, str]:
         if reason := self.host_reason(op):

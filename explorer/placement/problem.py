@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from types import MappingProxyType
 
 from explorer.errors import InputError
 from explorer.results.names import near_name
@@ -25,6 +26,8 @@ Values = Mapping[str, tuple[str, int, Iterable[str]]]
 """By name: the operation that makes the value, its bytes, and the operations that read it."""
 Groups = Iterable[Iterable[str]]
 """Operations that run on one device, whichever it is."""
+Needs = Mapping[str, Mapping[str, Iterable[str]]]
+"""By operation and device: operations that run on that device, too, where this one does."""
 Transfers = Mapping[tuple[str, str], tuple[float, float]]
 """By (from, to): seconds of latency and bytes per second (`inf` where memory is shared)."""
 
@@ -40,6 +43,8 @@ class Value:
     """Other operations than the maker, each once."""
     sent: tuple[tuple[int | None, ...], ...]
     """Units of a transfer by (from, to); None where there is none."""
+    is_rule: bool = False
+    """Whether it only says which devices go together: nothing is sent."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,11 @@ class Problem:
 
 
 def make_problem(
-    costs: Costs, values: Values, transfers: Transfers, together: Groups = ()
+    costs: Costs,
+    values: Values,
+    transfers: Transfers,
+    together: Groups = (),
+    needs: Needs = MappingProxyType({}),
 ) -> Problem:
     """The problem in whole numbers; InputError for what is no price, name, size or direction."""
     devices = _devices(costs)
@@ -110,6 +119,7 @@ def make_problem(
         costs=tuple(tuple(units(seconds[op].get(d)) for d in devices) for op in order),
         values=(
             *_ties(together, number_of, len(devices)),
+            *_needs(needs, number_of, devices),
             *(
                 Value(
                     name,
@@ -139,7 +149,33 @@ def _ties(together: Groups, number_of: Mapping[str, int], devices: int) -> Itera
                 )
         numbers = sorted({number_of[op] for op in members})
         for first, second in pairwise(numbers):
-            yield Value("", 0, first, (second,), never)
+            yield Value("", 0, first, (second,), never, is_rule=True)
+
+
+def _needs(needs: Needs, number_of: Mapping[str, int], devices: Sequence[str]) -> Iterator[Value]:
+    """Values that cannot be sent between the device of an operation and any other."""
+    for op, by_device in needs.items():
+        for device, others in by_device.items():
+            if isinstance(others, str):
+                raise InputError(f"needs of {op!r}: names of operations, not {others!r}")
+            for name in (op, *others):
+                if name not in number_of:
+                    raise InputError(
+                        f"needs: there is no operation {name!r}", hint=near_name(name, number_of)
+                    )
+            if device not in devices:  # nobody runs there
+                continue
+            for other in others:
+                first, second = sorted((number_of[op], number_of[other]))
+                is_first = number_of[op] == first
+                never = tuple(
+                    tuple(
+                        None if a != b and device == (a if is_first else b) else 0 for b in devices
+                    )
+                    for a in devices
+                )
+                if first != second:
+                    yield Value("", 0, first, (second,), never, is_rule=True)
 
 
 def _devices(costs: Costs) -> tuple[str, ...]:

@@ -38,6 +38,8 @@ FIRST = "device"
 SIZED, HOST = "sized", "host"
 Refuses = Callable[[TopOperation, Weights], str]
 """Why a device cannot run an operation that has a compiled form; empty where it can."""
+Needs = Callable[[TopOperation, Weights], Sequence[TopOperation]]
+"""The operations that a device has to run, too, where it runs this one."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from explorer.ir.rewriting.passes import Pass, PassResult
     from explorer.kernels.program.build import BuiltProgram
     from explorer.kernels.schedules import Machine as LoopMachine
-    from explorer.passes.lower.partition import Refuses
+    from explorer.passes.lower.partition import Needs, Refuses
     from explorer.results import MemoryPlan, Program
     from explorer.results.runs.counted import CountedRun
     from explorer.runtime.cache import ProgramKey
@@ -84,6 +84,11 @@ class NpuBackend(Backend):
         from explorer.targets.npu.machine import describe
 
         return RefusedLayers(describe(target))
+
+    def needs(self, refuses: Refuses | None) -> Needs | None:
+        from explorer.backends.npu.placement import RefusedLayers
+
+        return refuses.needed if isinstance(refuses, RefusedLayers) else None
 
     def companion(self, target: Target) -> Companion:
         from explorer.backends.npu.placement import processor_companion

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from explorer.backends.npu.lowered import LoweredLayers
+from explorer.backends.npu.neighbours import layers_of, needed
 from explorer.backends.records import Companion
 from explorer.errors import BuildError
 from explorer.ir.operation import TopOperation
@@ -65,6 +66,10 @@ class RefusedLayers:
             self.known[op] = self._reason(op, weights)
         return self.known[op]
 
+    def needed(self, op: TopOperation, weights: Weights) -> list[TopOperation]:
+        """What has to run on the machine, too, where an operation does."""
+        return needed(op, self.lowered, weights)
+
     def _reason(self, op: TopOperation, weights: Weights) -> str:
         if any(_is_float(value) for value in (*op.operands, *op.results)):
             return "it reads or makes floats"
@@ -74,7 +79,7 @@ class RefusedLayers:
                 return view_problem(op, self.machine)
             if is_read_through(op) and self._are_taken(op, weights):
                 return ""
-            for one in self.lowered.of(op, weights):
+            for one in layers_of(op, self.lowered, weights):
                 if one.problem:
                     found.setdefault(isinstance(one.read.layer, Transposition), one.problem)
         except LayerError as error:

@@ -71,14 +71,14 @@ class _Walk:
         owner = value.owner
         if isinstance(owner, WeightOp):
             self.nodes.append((owner.weight.data, value.type))
-        elif isinstance(owner, Operation) and _is_read_through(owner):
+        elif isinstance(owner, Operation) and is_in_reach(owner):
             self.visit(owner)
         else:
             self.values[value] = len(self.values)
             self.nodes.append(value.type)
 
 
-def _is_read_through(op: Operation) -> bool:
+def is_in_reach(op: Operation) -> bool:
     if isinstance(op, ConvOp | MatMulOp):
         return op.requantization is None
     return isinstance(op, READ_THROUGH)

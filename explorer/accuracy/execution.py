@@ -16,7 +16,7 @@ from explorer.ir.functions.host_functions import HostFunction
 from explorer.ir.layout import unpack_tap
 from explorer.ir.program import Snapshot
 from explorer.ir.structure import COMPANION, value_name
-from explorer.kernels.program.build import BuiltProgram, build_program
+from explorer.kernels.program.build import PACKED_LEVELS, BuiltProgram, build_program
 from explorer.memory.planners import NoSharingPlanner
 from explorer.memory.planning import plan_function, value_offsets
 from explorer.results import MemoryPlan
@@ -30,7 +30,8 @@ def build_for_comparison(
 ) -> BuiltProgram:
     """A device function as C; without a plan every value has a buffer of its own."""
     if plan is None:
-        plan = plan_function(function, snapshot.kernels, NoSharingPlanner(), 64)
+        is_packed = snapshot.level in PACKED_LEVELS
+        plan = plan_function(function, snapshot.kernels, NoSharingPlanner(), 64, is_packed)
     offsets = value_offsets(plan)
     names = [value_name(argument) for argument in function.body.block.args]
     return build_program(snapshot, offsets, plan.peak_bytes, "cpu", "c", names, function=function)

@@ -1,13 +1,21 @@
 """From a logical NCHW tensor to its physical form in a buffer, and back.
 
 (1, 24, 8, 8), block 16, halo (1, 1, 1, 1)   ->   (1, 2, 10, 10, 16), zeros around and behind
+(1, 24, 2, 8), block 16, pitch 8             ->   (1, 2, 8, 8, 16), of which rows 2 to 8 of each
+                                                  plane are another band's
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
+
 import numpy as np
 
 from explorer.ir.types import Layout
+
+ROWS = 2
+"""The axis of a tensor (N, C, rows, columns) along which bands are cut."""
 
 
 def rounded_channels(channels: int, layout: Layout) -> int:
@@ -24,6 +32,8 @@ def haloed_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
     batch, channels, *spatial = shape
     halo_sizes = _halo_pairs(layout, len(spatial))
     padded = [s + lo + hi for s, (lo, hi) in zip(spatial, halo_sizes, strict=True)]
+    if layout.pitch:
+        padded[0] = layout.pitch
     return (batch, rounded_channels(channels, layout), *padded)
 
 
@@ -34,6 +44,31 @@ def physical_shape(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
         return haloed
     batch, channels, *spatial = haloed
     return (batch, channels // layout.block, *spatial, layout.block)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Bytes of a band of rows in a buffer: `count` runs, `pitch_bytes` from one to the next."""
+
+    count: int
+    run_bytes: int
+    pitch_bytes: int
+
+    @property
+    def span_bytes(self) -> int:
+        """From the first byte of the first run to the last one of the last."""
+        return (self.count - 1) * self.pitch_bytes + self.run_bytes
+
+
+def runs_of(shape: tuple[int, ...], layout: Layout, itemsize: int) -> Runs | None:
+    """The runs of a tensor's bytes; None where it is one run."""
+    if not layout.pitch:
+        return None
+    batch, planes, _, *row = physical_shape(shape, layout)
+    top, _, bottom, _ = layout.halo
+    row_bytes = prod(row) * itemsize
+    own = shape[ROWS] + top + bottom
+    return Runs(batch * planes, own * row_bytes, layout.pitch * row_bytes)
 
 
 def pack(array: np.ndarray, layout: Layout) -> np.ndarray:

@@ -12,17 +12,17 @@ What an operation says of its values with `TopOperation.parts()` is what memory 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.ir import SSAValue
 
-from explorer.ir.layout import physical_shape
+from explorer.ir.layout import ROWS, haloed_shape, physical_shape
 from explorer.ir.types import Layout, element_type_of, layout_of, numpy_dtype, static_shape
 
 CHANNELS = 1
 ALIGNMENT_BYTES = 64
-"""Parts begin at multiples of it, like every other buffer."""
+"""Parts begin at multiples of it, like every other buffer; bands of rows begin at any row."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,32 @@ def offset_of_part(whole: SSAValue, part: SSAValue, axis: int, start: int) -> in
     Both have static shapes.
     """
     layout = layout_of(whole)
+    if layout_of(part).pitch and axis == ROWS:
+        return _offset_of_rows(whole, part, start)
     if layout != layout_of(part):
         raise ValueError("it lies in another layout or with other padding")
     itemsize = numpy_dtype(element_type_of(whole)).itemsize
     return offset_in(static_shape(whole), static_shape(part), layout, itemsize, axis, start)
+
+
+def band_layout(whole: tuple[int, ...], layout: Layout, start: int, stop: int) -> Layout:
+    """Of rows [start, stop) in the buffer of a whole: they have the halo where they have its edge.
+
+    whole: the shape of a tensor (N, C, rows, columns); layout: its own.
+    """
+    top, left, bottom, right = layout.halo
+    halo = (0 if start else top, left, bottom if stop == whole[ROWS] else 0, right)
+    return replace(layout, halo=halo, pitch=haloed_shape(whole, replace(layout, block=1))[ROWS])
+
+
+def _offset_of_rows(whole: SSAValue, part: SSAValue, start: int) -> int:
+    shape, layout = static_shape(whole), layout_of(whole)
+    stop = start + static_shape(part)[ROWS]
+    if layout_of(part) != band_layout(shape, layout, start, stop):
+        raise ValueError("its rows lie otherwise than in the whole")
+    row_bytes = prod(physical_shape(shape, layout)[ROWS + 1 :])
+    row_bytes *= numpy_dtype(element_type_of(whole)).itemsize
+    return (start + layout.halo[0] if start else 0) * row_bytes
 
 
 def offset_in(

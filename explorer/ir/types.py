@@ -59,15 +59,18 @@ class Layout:
 
     block: channels per innermost block (0: plain); the channel count is rounded up to it.
     halo: rows and columns (top, left, bottom, right) of `fill` around each plane.
+    pitch: rows from the beginning of a plane to that of the next one. 0: its own, halo included; a
+    band of rows in the buffer of a larger tensor has the rows of that one.
     """
 
     block: int = 0
     halo: tuple[int, int, int, int] = (0, 0, 0, 0)
     fill: float = 0.0
+    pitch: int = 0
 
     @property
     def is_plain(self) -> bool:
-        return self.block == 0 and self.halo == (0, 0, 0, 0)
+        return self.block == 0 and self.halo == (0, 0, 0, 0) and not self.pitch
 
 
 PLAIN = Layout()
@@ -83,6 +86,7 @@ class EncodingAttr(ParametrizedAttribute):
     block: IntAttr
     halo: ArrayAttr[IntAttr]
     fill: FloatAttr
+    pitch: IntAttr
 
     @staticmethod
     def get(dims: Sequence[str], layout: Layout) -> EncodingAttr:
@@ -91,13 +95,14 @@ class EncodingAttr(ParametrizedAttribute):
             IntAttr(layout.block),
             ArrayAttr([IntAttr(h) for h in layout.halo]),
             FloatAttr(layout.fill, Float32Type()),
+            IntAttr(layout.pitch),
         )
 
     @property
     def layout(self) -> Layout:
         top, left, bottom, right = (h.data for h in self.halo.data)
         fill = float(self.fill.value.data)
-        return Layout(self.block.data, (top, left, bottom, right), fill)
+        return Layout(self.block.data, (top, left, bottom, right), fill, self.pitch.data)
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -111,6 +116,8 @@ class EncodingAttr(ParametrizedAttribute):
             parts.append(f"halo = [{', '.join(map(str, layout.halo))}]")
         if layout.fill != 0.0:
             parts.append(f'fill = "{layout.fill!r}"')
+        if layout.pitch:
+            parts.append(f"pitch = {layout.pitch}")
         with printer.in_angle_brackets():
             if any(self.dimension_names):
                 printer.print_string("dims = [")
@@ -121,7 +128,7 @@ class EncodingAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         names: list[str] = []
-        block, halo, fill = 0, (0, 0, 0, 0), 0.0
+        block, halo, fill, pitch = 0, (0, 0, 0, 0), 0.0, 0
         with parser.in_angle_brackets():
             while True:
                 key = parser.parse_optional_identifier()
@@ -148,11 +155,15 @@ class EncodingAttr(ParametrizedAttribute):
                         fill = float(text)
                     except ValueError:
                         parser.raise_error(f"fill = {text!r}: a number expected")
+                elif key == "pitch":
+                    pitch = parser.parse_integer()
                 else:
-                    parser.raise_error(f"unknown field {key!r}: dims, block, halo or fill expected")
+                    parser.raise_error(
+                        f"unknown field {key!r}: dims, block, halo, fill or pitch expected"
+                    )
                 if parser.parse_optional_punctuation(",") is None:
                     break
-        return list(EncodingAttr.get(names, Layout(block, halo, fill)).parameters)
+        return list(EncodingAttr.get(names, Layout(block, halo, fill, pitch)).parameters)
 
 
 WIDEST_NARROW = 16

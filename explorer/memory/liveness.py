@@ -117,6 +117,8 @@ def buffer_of(
             spans[value][0],
             spans[value][1] + 1,
             is_view=value not in written,
+            run_bytes=place.run_bytes,
+            pitch_bytes=place.pitch_bytes,
         )
         for value in values
         if (place := places[value]).end - place.start < size_bytes and value in spans

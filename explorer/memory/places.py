@@ -19,35 +19,75 @@ from explorer.errors import InputError
 
 @dataclass(frozen=True)
 class Containment:
-    """`value` lies in the storage of `whole`, `offset_bytes` behind its beginning."""
+    """`value` lies in the storage of `whole`, `offset_bytes` behind its beginning.
+
+    With a pitch it has `run_bytes` of every `pitch_bytes` from there on: a band of rows of all
+    planes.
+    """
 
     value: str
     whole: str
     offset_bytes: int = 0
+    run_bytes: int = 0
+    pitch_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes [start, end) of a storage, which is named by one of its values."""
+    """Bytes [start, end) of a storage, which is named by one of its values; with a pitch the first
+    `run_bytes` of every `pitch_bytes` of them."""
 
     storage: str
     start: int
     end: int
+    run_bytes: int = 0
+    pitch_bytes: int = 0
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """[begin, end) of each run of its bytes, in order."""
+        if not self.pitch_bytes:
+            return [(self.start, self.end)]
+        begins = range(self.start, self.end, self.pitch_bytes)
+        return [(begin, begin + self.run_bytes) for begin in begins]
 
     def meets(self, other: Place) -> bool:
         """Whether they have bytes in common."""
-        return self.storage == other.storage and max(self.start, other.start) < min(
-            self.end, other.end
-        )
+        if self.storage != other.storage:
+            return False
+        if max(self.start, other.start) >= min(self.end, other.end):
+            return False
+        if not self.pitch_bytes and not other.pitch_bytes:
+            return True
+        if self.pitch_bytes == other.pitch_bytes:
+            distance = (other.start - self.start) % self.pitch_bytes
+            return distance < self.run_bytes or distance + other.run_bytes > self.pitch_bytes
+        mine, theirs = self.runs, other.runs
+        i = j = 0
+        while i < len(mine) and j < len(theirs):
+            if max(mine[i][0], theirs[j][0]) < min(mine[i][1], theirs[j][1]):
+                return True
+            if mine[i][1] <= theirs[j][1]:
+                i += 1
+            else:
+                j += 1
+        return False
 
     def is_filled_by(self, others: Sequence[Place]) -> bool:
         """Whether each of its bytes is one of the others'."""
-        reached = self.start
-        for other in sorted(others, key=lambda place: place.start):
-            if other.start > reached:
-                break
-            reached = max(reached, other.end)
-        return reached >= self.end
+        given = sorted(run for other in others for run in other.runs)
+        index, reached = 0, self.start
+        for begin, end in self.runs:
+            reached = max(reached, begin)
+            while index < len(given) and reached < end:
+                low, high = given[index]
+                if low > reached:
+                    return False
+                reached = max(reached, high)
+                index += reached < end
+            if reached < end:
+                return False
+        return True
 
 
 def places_of(relations: Sequence[Containment], sizes_bytes: Mapping[str, int]) -> dict[str, Place]:
@@ -59,6 +99,7 @@ def places_of(relations: Sequence[Containment], sizes_bytes: Mapping[str, int]) 
     """
     classes = _Classes()
     inner = set()
+    runs = {r.value: (r.run_bytes, r.pitch_bytes) for r in relations if r.pitch_bytes}
     for relation in relations:
         classes.relate(relation)
         _check_size(relation, sizes_bytes)
@@ -74,7 +115,8 @@ def places_of(relations: Sequence[Containment], sizes_bytes: Mapping[str, int]) 
         storage = max(owners, key=lambda value: sizes_bytes[value])
         for value, offset in group:
             start = offset - begin
-            places[value] = Place(storage, start, start + sizes_bytes[value])
+            end = start + sizes_bytes[value]
+            places[value] = Place(storage, start, end, *runs.get(value, (0, 0)))
     return places
 
 

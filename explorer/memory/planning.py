@@ -18,8 +18,9 @@ from xdsl.ir import BlockArgument, SSAValue
 from explorer.errors import InputError
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.functions.calls import only_device_function
-from explorer.ir.layout import physical_shape
+from explorer.ir.layout import Runs, physical_shape, rounded_channels, runs_of
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.parts import BufferPart
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.states import StatePlace, device_states
@@ -125,8 +126,12 @@ def plan_function(
     kernels: dict[str, func.FuncOp],
     planner: Planner,
     alignment_bytes: int,
+    is_packed: bool = True,
 ) -> MemoryPlan:
-    """Plans the values of one device function; values are named as in the IR."""
+    """Plans the values of one device function; values are named as in the IR.
+
+    is_packed: whether channels lie in blocks, as they do once kernels are scheduled.
+    """
     block = function.body.block
     alignment_bytes = max(alignment_bytes, widest_element(function))
     uses: list[Use] = []
@@ -139,7 +144,7 @@ def plan_function(
         sizes[value_name(argument)] = buffer_bytes(argument)
     for op in block.ops:
         if isinstance(op, LaunchOp):
-            sizes.update({value_name(r): buffer_bytes(r) for r in op.results})
+            sizes.update({value_name(r): buffer_bytes(r, is_packed) for r in op.results})
             uses.append(
                 Use(
                     identity_of(op),
@@ -152,10 +157,10 @@ def plan_function(
         elif isinstance(op, ReturnOp):
             outputs = [value_name(o) for o in op.operands]
         elif isinstance(op, TopOperation) and (found := op.parts()):
-            sizes[value_name(op.results[0])] = buffer_bytes(op.results[0])
+            sizes[value_name(op.results[0])] = buffer_bytes(op.results[0], is_packed)
             for part in found:
                 value, whole = value_name(part.value), value_name(part.whole)
-                parts.append(Containment(value, whole, part.offset_bytes))
+                parts.append(Containment(value, whole, *place_in_whole(part, is_packed)))
                 if part.is_view:
                     views[value] = whole
     buffers = lifetimes(
@@ -244,10 +249,34 @@ def widest_element(function: func.FuncOp) -> int:
     return max((numpy_dtype(kind).itemsize for kind in types), default=1)
 
 
-def buffer_bytes(value: SSAValue) -> int:
-    """Bytes of a value's buffer: rounded channels and halo included."""
-    count = prod(physical_shape(static_shape(value), layout_of(value)))
-    return count * numpy_dtype(element_type_of(value)).itemsize
+def buffer_bytes(value: SSAValue, is_packed: bool = True) -> int:
+    """Bytes of a value's buffer: rounded channels and halo included. Of a band of rows in another
+    value's buffer: from its first byte there to its last one."""
+    if layout_of(value).pitch:
+        return _runs(value, is_packed).span_bytes
+    itemsize = numpy_dtype(element_type_of(value)).itemsize
+    return prod(physical_shape(static_shape(value), layout_of(value))) * itemsize
+
+
+def place_in_whole(part: BufferPart, is_packed: bool) -> tuple[int, int, int]:
+    """Byte where a part begins, bytes of each of its runs, and from one to the next (0: one)."""
+    layout = layout_of(part.value)
+    if not layout.pitch:
+        return part.offset_bytes, 0, 0
+    runs = _runs(part.value, is_packed)
+    # Rows of a block of channels are so many rows of single channels.
+    rows = 1 if is_packed else layout.block or 1
+    return part.offset_bytes // rows, runs.run_bytes, runs.pitch_bytes
+
+
+def _runs(value: SSAValue, is_packed: bool) -> Runs:
+    shape, layout = static_shape(value), layout_of(value)
+    if not is_packed and layout.block:
+        shape = (shape[0], rounded_channels(shape[1], layout), *shape[2:])
+        layout = replace(layout, block=1)
+    found = runs_of(shape, layout, numpy_dtype(element_type_of(value)).itemsize)
+    assert found is not None
+    return found
 
 
 def scratch_sizes(kernel: func.FuncOp) -> list[int]:

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from explorer.errors import ExplorerError
 from explorer.memory.bounds import count_steps, live_bytes
-from explorer.results.memory import BufferLifetime, MemoryPlan, PlacedBuffer
+from explorer.memory.places import Place
+from explorer.results.memory import BufferLifetime, BufferPart, MemoryPlan, PlacedBuffer
 
 
 def verify_buffers(buffers: Sequence[BufferLifetime]) -> None:
@@ -59,15 +60,22 @@ def verify_parts(buffer: BufferLifetime) -> None:
                 f"{buffer.id!r} in [{buffer.first}, {buffer.last})"
             )
     written = sorted(
-        (part for part in buffer.parts if part.size_bytes and not part.is_view),
-        key=lambda part: (part.offset_bytes, -part.size_bytes),
+        (begin, -end, part.value)
+        for part in buffer.parts
+        if part.size_bytes and not part.is_view
+        for begin, end in _place(part).runs
     )
-    for lower, upper in pairwise(written):
-        if lower.offset_bytes + lower.size_bytes > upper.offset_bytes:
+    for (_, end, lower), (begin, _, upper) in pairwise(written):
+        if -end > begin:
             raise ExplorerError(
-                f"memory: {lower.value!r} and {upper.value!r} overlap in buffer {buffer.id!r}: "
-                f"byte {upper.offset_bytes} belongs to both"
+                f"memory: {lower!r} and {upper!r} overlap in buffer {buffer.id!r}: "
+                f"byte {begin} belongs to both"
             )
+
+
+def _place(part: BufferPart) -> Place:
+    start, end = part.offset_bytes, part.offset_bytes + part.size_bytes
+    return Place("", start, end, part.run_bytes, part.pitch_bytes)
 
 
 def verify_plan(plan: MemoryPlan) -> None:

@@ -9,7 +9,10 @@ from explorer.results.displayed import Displayed
 
 @dataclass(frozen=True)
 class BufferPart:
-    """A value that lies in some of a buffer's bytes: a piece of a concat, or a slice."""
+    """A value that lies in some of a buffer's bytes: a piece of a concat, or a slice.
+
+    With a pitch the first `run_bytes` of every `pitch_bytes` are its own: a band of rows.
+    """
 
     value: str
     offset_bytes: int
@@ -20,6 +23,8 @@ class BufferPart:
     """Steps [first, last) in which it is written and read."""
     is_view: bool = False
     """It shows bytes that other values are written to."""
+    run_bytes: int = 0
+    pitch_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ from explorer.kernels.loops.lowering import lower_to_loops
 from explorer.kernels.printing.languages import print_kernel
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.kernels.program.translation_unit import emit_program
+from explorer.memory.planning import buffer_bytes
 from explorer.results import (
     Argument,
     KernelRecord,
@@ -245,6 +246,8 @@ class _Builder:
                 )
                 continue
             offset = self.offsets[value_name(value)]
+            if layout_of(value).pitch:  # its last plane ends with its own rows
+                size = buffer_bytes(value, self.is_packed)
             arguments.append(Argument(argument.name, "arena", offset, size, argument.role))
         return Launch(identity_of(op), op.kernel.data, tuple(arguments), sources_of(op))
 
@@ -292,6 +295,8 @@ class _Builder:
         ]
         for step, index, value in results:
             shape, layout = static_shape(value), layout_of(value)
+            if layout.pitch:
+                continue  # a band of rows, which is read with the whole
             buffer_shape = physical_shape(shape, layout)
             block = layout.block
             if not self.is_packed and not layout.is_plain:

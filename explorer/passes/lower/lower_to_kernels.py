@@ -234,7 +234,7 @@ def _may_change_shapes(op: TopOperation, layouts: Sequence[Layout]) -> bool:
     if all(layout.is_plain for layout in layouts):
         return True
     is_short = isinstance(op, ConvOp) and shape_of(op.output)[-1] in SHORT_ROWS
-    return is_short and not any(any(layout.halo) for layout in layouts)
+    return is_short and not any(any(layout.halo) or layout.pitch for layout in layouts)
 
 
 def rounded_operand_shape(op: TopOperation, index: int) -> tuple[int, ...]:
@@ -300,7 +300,8 @@ def _define_halo(k: KernelBuilder, value: SSAValue, output: Access) -> None:
     """Statements that fill the halo of a result: above, below, left and right of every plane."""
     layout = layout_of(value)
     top, left, bottom, right = layout.halo
-    n, c, height, width = output.buffer.type.get_shape() if any(layout.halo) else (0, 0, 0, 0)
+    n, c, _, width = output.buffer.type.get_shape() if any(layout.halo) else (0, 0, 0, 0)
+    height = top + output.shape[2] + bottom if any(layout.halo) else 0
     borders = (
         (top, width, 0, 0),
         (bottom, width, height - bottom, 0),

@@ -29,6 +29,7 @@ from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.stream_rows import StreamRows
 from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
@@ -42,6 +43,7 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         AssignLayouts(lowering.channel_block),
         *((GatherPixels(GatheringCosts(machine.costs)),) if is_processor else ()),
         JoinInPlace(),
+        StreamRows(1 if is_processor else DEFAULT_ALIGNMENT_BYTES),
         LowerToKernels(),
         LowerToLoops(),
         *((FindRows(),) if lowering.is_open else ()),

@@ -42,6 +42,7 @@ PassName = Literal[
     "assign-layouts",
     "gather-pixels",
     "join-in-place",
+    "stream-rows",
     "lower-to-kernels",
     "lower-to-loops",
     "schedule-loops",

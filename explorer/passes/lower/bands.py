@@ -1,0 +1,304 @@
+"""Bands of rows: which rows of every value a chain of operations needs to compute some of its last.
+
+    conv 3x3 (pad 1) -> pool 2x2 (stride 2)      pool rows [0, 2), [2, 4) of 4, conv rows of 8
+
+    band 0     pool [0, 2)     conv [0, 4)     x [0, 5)     above row 0 lies the padding
+    band 1     pool [2, 4)     conv [4, 8)     x [3, 8)
+
+`roll` keeps rows that the next band reads again, so that every row is computed once; `recompute`
+computes them again. Row i of a result reads rows `i * stride - before` and `extent - 1` more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from xdsl.ir import SSAValue
+
+from explorer.ir.interfaces import NotRowWise, RowWise, Windowed, aligned_axis
+from explorer.ir.layout import ROWS, physical_shape
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.types import (
+    element_type_of,
+    is_static,
+    layout_of,
+    numpy_dtype,
+    shape_of,
+    static_shape,
+)
+
+Halo = Literal["roll", "recompute"]
+HALOS: Sequence[Halo] = ("roll", "recompute")
+
+
+class NotInBands(Exception):
+    """Why operations cannot run band by band, for people."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Rows of an operand that a row of a result is computed from."""
+
+    stride: int = 1
+    before: int = 0
+    extent: int = 1
+
+    def rows(self, start: int, stop: int) -> tuple[int, int]:
+        """Rows [start, stop) of the result read these; some may lie in the padding."""
+        first = start * self.stride - self.before
+        return first, (stop - 1) * self.stride - self.before + self.extent
+
+
+def reaches_of(op: TopOperation) -> tuple[Reach | None, ...]:
+    """By operand: the rows that are read; None where all of it is, as of weights.
+
+    Raises NotInBands.
+    """
+    if isinstance(op, WeightOp | ReturnOp | TransferOp) or op.parts() or op.regions:
+        raise NotInBands(f"{identity_of(op)} is no operation that a kernel runs")
+    if len(op.results) != 1 or not all(is_static(v) for v in (*op.operands, *op.results)):
+        raise NotInBands(f"{identity_of(op)} has no single result of static shape")
+    result = shape_of(op.results[0])
+    if len(result) != 4 or layout_of(op.results[0]).pitch:
+        raise NotInBands(f"the result of {identity_of(op)} has no rows")
+    return tuple(_reach(op, index) for index in range(len(op.operands)))
+
+
+def _reach(op: TopOperation, index: int) -> Reach | None:
+    operand, result = op.operands[index], op.results[0]
+    shape, rows = static_shape(operand), static_shape(result)[ROWS]
+    if isinstance(op, ConvOp | PoolOp) and index == 0:
+        return _window(op)
+    axis = len(shape) - 2
+    has_rows = axis >= 0 and shape[axis] != 1
+    if isinstance(operand.owner, WeightOp) or len(shape) != 4 or not has_rows:
+        if has_rows and not isinstance(op, ConvOp):
+            raise NotInBands(f"an operand of {identity_of(op)} has rows of its own")
+        return None
+    if isinstance(op, Windowed) and not isinstance(op, ConvOp):
+        raise NotInBands(f"{identity_of(op)} reads rows in a way that is not known")
+    if not isinstance(op, ConvOp | ConvertLayoutOp):
+        try:
+            carried = isinstance(op, RowWise) and op.carried_axis(index, ROWS)
+        except NotRowWise as error:
+            raise NotInBands(f"{identity_of(op)}: {error}") from None
+        if carried != ROWS or aligned_axis(op, index, ROWS) != ROWS:
+            raise NotInBands(f"{identity_of(op)} does not compute row by row")
+    if shape[ROWS] != rows:
+        raise NotInBands(f"{identity_of(op)} changes the number of rows")
+    return Reach()
+
+
+def _window(op: ConvOp | PoolOp) -> Reach:
+    if isinstance(op, PoolOp) and op.get("kind") == "max_position":
+        raise NotInBands(f"{identity_of(op)} counts positions in the whole plane")
+    window = shape_of(op.weight)[2:] if isinstance(op, ConvOp) else op.get("window")
+    height = window[0]
+    assert isinstance(height, int)
+    extent = (height - 1) * op.get("dilations")[0] + 1
+    return Reach(op.get("strides")[0], op.get("pads")[0], extent)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operations in program order of which only the last one's result is read by others."""
+
+    operations: tuple[TopOperation, ...]
+    reaches: tuple[tuple[Reach | None, ...], ...]
+
+    @property
+    def last(self) -> TopOperation:
+        return self.operations[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the last result."""
+        return static_shape(self.last.results[0])[ROWS]
+
+
+def chain_of(operations: Sequence[TopOperation]) -> Chain:
+    """The chain that neighbouring operations are. Raises NotInBands."""
+    reaches = tuple(reaches_of(op) for op in operations)
+    inside = dict(zip(operations, reaches, strict=True))
+    for op in operations[:-1]:
+        for use in op.results[0].uses:
+            reader = use.operation
+            if reader not in inside:
+                raise NotInBands(f"{identity_of(op)} is read outside of the chain")
+            assert isinstance(reader, TopOperation)
+            if inside[reader][use.index] is None:
+                raise NotInBands(f"{identity_of(reader)} reads all of {identity_of(op)} at once")
+        if not op.results[0].uses:
+            raise NotInBands(f"nothing reads {identity_of(op)}")
+    return Chain(tuple(operations), reaches)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Rows of one operation's result in one band."""
+
+    new: tuple[int, int]
+    """Rows [first, end) that are computed."""
+    kept: tuple[int, int]
+    """Rows that its readers need from now on: of earlier bands, then the new ones."""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.new[0] >= self.new[1]
+
+
+def bands_of(chain: Chain, count: int, halo: Halo) -> list[list[Band]]:
+    """For every band what each operation of the chain computes, in the chain's order.
+
+    `count` bands of the last result. Rolling, no operation computes more rows in a band than its
+    share of the rows, so that a few bands more fill and empty the chain. Raises NotInBands.
+    """
+    height = -(-chain.rows // max(count, 1))
+    if count < 2 or height * (count - 1) >= chain.rows:
+        raise NotInBands(f"{chain.rows} rows make no {count} bands")
+    if halo == "recompute":
+        ends = [min(chain.rows, (number + 1) * height) for number in range(count)]
+        begins = [0, *ends[:-1]]
+        return [_computed_anew(chain, rows) for rows in zip(begins, ends, strict=True)]
+    done = [0] * len(chain.operations)
+    found: list[list[Band]] = []
+    for stops in _shares(chain, count):
+        band = _rolled(chain, done, stops)
+        if any(not own.is_empty for own in band):
+            found.append(band)
+        done = [max(had, own.new[1]) for had, own in zip(done, band, strict=True)]
+    return found
+
+
+def _computed_anew(chain: Chain, last: tuple[int, int]) -> list[Band]:
+    """A band that computes all that its rows need."""
+    found: dict[SSAValue, tuple[int, int]] = {chain.last.results[0]: last}
+    for op, reaches in reversed(list(zip(chain.operations, chain.reaches, strict=True))):
+        for operand, reach in zip(op.operands, reaches, strict=True):
+            rows = rows_read(op, operand, reach, found[op.results[0]])
+            if rows is not None:
+                begin, end = found.get(operand, rows)
+                found[operand] = min(begin, rows[0]), max(end, rows[1])
+    return [Band(rows, rows) for op in chain.operations for rows in (found[op.results[0]],)]
+
+
+def _shares(chain: Chain, count: int) -> list[list[int]]:
+    """For every band the row at which each operation's result ends in it.
+
+    They follow from the row at which the last result ends, which lies before row 0 while the first
+    bands fill the chain.
+    """
+    heights = [static_shape(op.results[0])[ROWS] for op in chain.operations]
+    shares = [-(-height // count) for height in heights]
+    ends: list[list[int]] = []
+    reached = -max(heights) * 4
+    number = 0
+    while reached < heights[-1]:
+        number += 1
+        limits = [number * share for share in shares]
+        low, high = reached, max(reached, min(heights[-1], max(reached, 0) + shares[-1]))
+        while low < high:
+            middle = (low + high + 1) // 2
+            needed = _demands(chain, middle)
+            fits = all(
+                min(n, h) <= limit for n, h, limit in zip(needed, heights, limits, strict=True)
+            )
+            low, high = (middle, high) if fits else (low, middle - 1)
+        reached = low
+        needed = _demands(chain, reached)
+        ends.append([max(0, min(n, h)) for n, h in zip(needed, heights, strict=True)])
+    return ends
+
+
+def _demands(chain: Chain, last: int) -> list[int]:
+    """Where the rows end that are needed of every result for rows of the last one up to `last`."""
+    places: dict[SSAValue, int] = {op.results[0]: i for i, op in enumerate(chain.operations)}
+    needed = [-(10**9)] * len(chain.operations)
+    needed[-1] = last
+    for index in reversed(range(len(chain.operations))):
+        op = chain.operations[index]
+        for operand, reach in zip(op.operands, chain.reaches[index], strict=True):
+            place = places.get(operand)
+            if place is not None and reach is not None:
+                needed[place] = max(needed[place], reach.rows(0, needed[index])[1])
+    return needed
+
+
+def _rolled(chain: Chain, done: Sequence[int], stops: Sequence[int]) -> list[Band]:
+    """A band that computes rows from where the bands before it ended."""
+    first: dict[SSAValue, int] = {op.results[0]: 10**9 for op in chain.operations}
+    for index, op in enumerate(chain.operations):
+        for operand, reach in zip(op.operands, chain.reaches[index], strict=True):
+            if operand in first and reach is not None:
+                begin = max(0, reach.rows(done[index], done[index])[0])
+                first[operand] = min(first[operand], begin)
+    band = []
+    for op, had, stop in zip(chain.operations, done, stops, strict=True):
+        begin = had if op is chain.last else min(first[op.results[0]], stop)
+        new = max(begin, min(had, stop))
+        band.append(Band((new, max(new, stop)), (begin, max(new, stop))))
+    return band
+
+
+def chain_bytes(chain: Chain, bands: Sequence[Sequence[Band]]) -> int:
+    """Most bytes of rows inside of the chain that live at once, without what it reads and makes."""
+    values = [op.results[0] for op in chain.operations]
+    readers = {o: index for index, op in enumerate(chain.operations) for o in op.operands}
+    row_bytes = [bytes_of_rows(value, 1) for value in values]
+    live: dict[int, int] = {}
+    kept: dict[int, int] = {}
+    total = most = 0
+    for number, band in enumerate(bands):
+        for index, own in enumerate(band):
+            if not own.is_empty and index < len(values) - 1:
+                rows = (own.kept[1] - own.kept[0]) * row_bytes[index]
+                most = max(most, total + rows)
+                total += rows - live.get(index, 0) - kept.pop(index, 0)
+                live[index] = rows
+            most = max(most, total)
+            for place, value in enumerate(values[:-1]):
+                if readers[value] != index or place not in live or number + 1 == len(bands):
+                    continue
+                following = bands[number + 1][place]
+                if following.is_empty:
+                    continue
+                tail = (following.new[0] - following.kept[0]) * row_bytes[place]
+                if 2 * tail <= live[place]:
+                    most = max(most, total + tail)
+                    total += tail - live.pop(place)
+                    kept[place] = tail
+    return most
+
+
+def bytes_of_rows(value: SSAValue, rows: int) -> int:
+    """Bytes of so many rows of a tensor, of all planes."""
+    batch, planes, _, *row = physical_shape(static_shape(value), layout_of(value))
+    return batch * planes * rows * prod(row) * numpy_dtype(element_type_of(value)).itemsize
+
+
+def rows_read(
+    op: TopOperation, operand: SSAValue, reach: Reach | None, rows: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Rows [start, stop) of an operand, without padding, that rows of the result read.
+
+    Raises NotInBands where a window lies in the padding alone.
+    """
+    if reach is None:
+        return None
+    start, stop = reach.rows(*rows)
+    start, stop = max(start, 0), min(stop, static_shape(operand)[ROWS])
+    if start >= stop:
+        raise NotInBands(f"a band of {identity_of(op)} reads padding only")
+    return start, stop
+
+
+def padding_of(operand: SSAValue, reach: Reach, rows: tuple[int, int]) -> tuple[int, int]:
+    """Rows of padding above and below what rows of a result read."""
+    start, stop = reach.rows(*rows)
+    return max(0, -start), max(0, stop - static_shape(operand)[ROWS])

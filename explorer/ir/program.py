@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
 
-from explorer.errors import DeviceError
+from explorer.errors import DeviceError, InputError
 from explorer.ir.evaluation import EvaluationCache, evaluate_module
 from explorer.ir.inspection.graph import module_graph
 from explorer.ir.inspection.measures import module_macs, peak_bytes
@@ -61,6 +62,12 @@ class Snapshot(Displayed):
     """The program before the pass, with which this one has most operations in common."""
     _adding: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     """Held while kernels are added to the program, or while it is printed."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a snapshot shares its program with those of other passes, and cannot be pickled",
+            hint="pickle its text and graph, or c.trace(), or use c.save(path)",
+        )
 
     @cached_property
     def module(self) -> ModuleOp:

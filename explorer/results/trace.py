@@ -153,3 +153,6 @@ class MadeParts(Mapping[str, object]):
         return to_json(self) == to_json(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  (as a dict)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return dict, (dict(self),)  # a pickle holds what was made, and cannot hold what makes it

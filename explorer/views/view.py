@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.errors import InputError
 from explorer.results.displayed import Displayed
 from explorer.views.needs import LATE_PARTS, TracePart, part_named
 
@@ -98,6 +99,14 @@ class View:
     are its `data`."""
     pane: Pane | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        if self is not _registered(self.name):
+            raise InputError(
+                f"the view {self.name!r} is not the registered one, and cannot be pickled",
+                hint="pickle its text (to_text()) or the trace",
+            )
+        return _registered, (self.name,)
+
     @property
     def tab(self) -> str:
         """What the page calls it."""
@@ -176,6 +185,12 @@ class Shown(Displayed):
     @property
     def _faces(self) -> Faces:
         return self.view.made_faces()
+
+
+def _registered(name: str) -> View | None:
+    from explorer.views.register import VIEWS
+
+    return next((view for view in VIEWS if view.name == name), None)
 
 
 def _faces_of(

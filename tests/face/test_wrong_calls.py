@@ -77,6 +77,9 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "ranges": (lambda c: ex.Session(MODEL, ranges=3), "ranges cannot be 3"),
     "pickle": (pickle.dumps, "c.save(path)"),
     "copy": (copy.copy, "c.save(path)"),
+    "pickle a pass": (lambda c: pickle.dumps(c["fuse-bias"]), "c.trace()"),
+    "pickle a snapshot": (lambda c: pickle.dumps(c["fuse-bias"].after), "c.trace()"),
+    "no passes": (lambda c: ex.compile(MODEL, pipeline=[]), "at least one pass"),
 }
 
 
@@ -116,6 +119,21 @@ def test_numpy_numbers_and_none_are_legal():
 def test_records_of_passes_can_be_pickled(c):
     for record in (c["fuse-bias"].record, c["fuse-bias"].diff, c.memory, c.knobs, c.kernels):
         assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_a_trace_and_what_is_shown_of_it_can_be_pickled(c):
+    trace = c.trace()
+    assert pickle.loads(pickle.dumps(trace)) == trace
+    found = c.compare(c)
+    assert pickle.loads(pickle.dumps(found)) == found
+    shown = pickle.loads(pickle.dumps(c.view("memory")))
+    assert shown.to_text() == c.view("memory").to_text()
+
+
+def test_a_view_with_numbers_of_ones_own_says_why_it_is_not_pickled(c):
+    shown = c.view("graph", overlay={"conv1": 3.5})
+    with pytest.raises(InputError, match="not the registered one"):
+        pickle.dumps(shown)
 
 
 def test_targets_are_listed_whatever_was_imported():

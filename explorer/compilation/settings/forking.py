@@ -324,6 +324,11 @@ def own_pipeline(passes: Sequence[Pass]) -> tuple[Pass, ...]:
             "a pipeline of a new compilation is a list of passes",
             hint="c.pipeline has those of a compilation; c.fork(pipeline=[...]) takes names, too",
         )
+    if not passes:
+        raise InputError(
+            "a pipeline of a new compilation has at least one pass",
+            hint="leave pipeline out, or take from c.pipeline what is to run",
+        )
     return tuple(passes)
 
 

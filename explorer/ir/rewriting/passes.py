@@ -21,13 +21,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from explorer.errors import PassError
+from explorer.errors import InputError, PassError
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Executor, Snapshot
 from explorer.ir.rewriting import (
@@ -210,6 +210,12 @@ class PassResult(Displayed):
     @property
     def changed(self) -> bool:
         return self.after is not self.before
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "the result of a pass shares its program with other passes, and cannot be pickled",
+            hint="pickle its record and diff, or c.trace(), or use c.save(path)",
+        )
 
     @property
     def events(self) -> tuple[RewriteEvent, ...]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from explorer.compilation import Compilation, Inspection, SavedCompilation
-    from explorer.compilation.settings.quantizing import ModesChoice, TableChoice
+    from explorer.compilation import compile as compile
+    from explorer.compilation.settings.options import CompileOptions
     from explorer.compilation.settings.settings import Progress as OnProgress
     from explorer.errors import ExplorerError as ExplorerError
     from explorer.exporters.onnx import IntegerForm, WeightType
@@ -38,30 +39,23 @@ if TYPE_CHECKING:
     from explorer.importers import InputValue, SourceModel
     from explorer.importers.pytorch.live import TorchModel
     from explorer.importers.samples import SampleName
-    from explorer.ir.rewriting.passes import Pass
-    from explorer.memory.choosing import PlannerName
-    from explorer.memory.planners import Planner
     from explorer.progress import Progress as Progress
     from explorer.quantization.block_numbers import BlockType
     from explorer.quantization.corrections.record import CorrectionName
     from explorer.quantization.table import ThresholdTable
     from explorer.reducing import Condition, Reduced
     from explorer.reducing.trials import Report
-    from explorer.results import SearchResult
     from explorer.results.model_comparison import ModelComparison
-    from explorer.results.pass_names import PassName
     from explorer.results.runs.sensitivity import MixedPrecision
     from explorer.runtime.cache import ProgramCache
     from explorer.runtime.devices import DeviceRecord
     from explorer.session import Session as Session
     from explorer.session import Started
-    from explorer.session.options import CompileOptions
     from explorer.targets.names import TargetName
-    from explorer.targets.together import TargetsChoice
     from explorer.tuning.block_weights import Rounding
     from explorer.tuning.calibration import Arithmetic, Method
     from explorer.tuning.examples import Chosen, Data
-    from explorer.tuning.search import Budget, Told
+    from explorer.tuning.search import tune as tune
 
     Function = TypeVar("Function", bound=Callable[..., Any])  # Any: functions of all kinds
 
@@ -125,12 +119,9 @@ def load(
     that have not one name in one folder. args, kwargs, dynamic_shapes: of a module, as
     torch.export.export takes them.
     """
-    from explorer import importers
-    from explorer.importers.pytorch.exporting import is_live, read_live
+    from explorer.importers.live import load_any
 
-    if is_live(path):
-        return read_live(path, args, kwargs, dynamic_shapes)
-    return importers.load(path, inputs, weights)  # pyright: ignore[reportArgumentType]  or refused
+    return load_any(path, inputs, weights, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
 
 
 @_named
@@ -192,75 +183,6 @@ def compare_models(
         dimensions=dimensions,
         seed=seed,
         tolerance=tolerance,
-    )
-
-
-@_named
-def compile(
-    model: SourceModel | ModelPath | TorchModel,
-    target: TargetsChoice = "cpu",
-    *,
-    disable: Sequence[PassName | str] = (),
-    decisions: Mapping[str, object] | None = None,
-    fuel: int | None = None,
-    dimensions: Mapping[str, int | tuple[int, int]] | None = None,
-    inputs: Mapping[str, InputValue] | None = None,
-    planner: Planner | PlannerName | str | None = None,
-    budget_bytes: int | None = None,
-    pipeline: Sequence[Pass] | None = None,
-    tuned: bool = True,
-    tuned_threads: int = 1,
-    host: bool = True,
-    quantization: TableChoice = None,
-    modes: ModesChoice = None,
-    states: str | Sequence[str] = (),
-    capacity: int | None = None,
-    clusters: Mapping[str, str] | None = None,
-    fallback: bool = False,
-    args: Sequence[object] | None = None,
-    kwargs: Mapping[str, object] | None = None,
-    dynamic_shapes: object = None,
-    progress: OnProgress | None = None,
-) -> Compilation:
-    """Compiles a model for `cpu`, `opencl`, a target file or several, and records every pass.
-
-    disable: names of passes to leave out. dimensions: sizes of symbolic dimensions by name, or a
-    pair (lowest, highest) for one of them: one program for all these sizes. inputs: arrays whose
-    shapes tell the sizes that dimensions leaves out; lists of them for sequences.
-
-    decisions: values by address, as `Compilation.knobs` has them. fuel: most rewrites of optional
-    passes. planner: of memory; budget_bytes: most bytes of the arena. pipeline: passes of one's
-    own. tuned: whether schedules that `tune` kept are used, measured with tuned_threads. host:
-    False refuses what the host would run. quantization: a table of thresholds or its file; modes:
-    INT8, INT16 or F32 by tensor. states: inputs and outputs that live from call to call,
-    ["past.*=present.*"]; capacity: rows of those that would grow with each call. clusters: with
-    several targets, by name patterns of operations that run on one of them; fallback: True leaves
-    out targets that have no device here. args, kwargs, dynamic_shapes: of a module of PyTorch.
-    progress: called before every pass with its name, its number and how many there are.
-    """
-    from explorer.compilation import compile_model
-
-    return compile_model(
-        _loaded(model, inputs, args, kwargs, dynamic_shapes),
-        target,
-        disable=disable,
-        decisions=decisions,
-        fuel=fuel,
-        dimensions=dimensions,
-        inputs=inputs,
-        planner=planner,
-        budget_bytes=budget_bytes,
-        pipeline=pipeline,
-        tuned=tuned,
-        tuned_threads=tuned_threads,
-        host=host,
-        quantization=quantization,
-        modes=modes,
-        states=states,
-        capacity=capacity,
-        clusters=clusters,
-        fallback=fallback,
-        progress=progress,
     )
 
 
@@ -377,44 +299,6 @@ def mixed(
     wanted = Wanted(accuracy=accuracy, sqnr_db=sqnr, milliseconds=latency)
     return mixed_precision(
         source, table, data, wanted, labels, dimensions, jobs, backend, progress, chosen
-    )
-
-
-@_named
-def tune(
-    compilation: Compilation,
-    budget: Budget | int | None = None,
-    *,
-    seed: int = 0,
-    kernels: Sequence[str] | None = None,
-    jobs: int | None = None,
-    backend: str | None = "loky",
-    threads: int = 1,
-    keep: bool = True,
-    resume: bool = True,
-    progress: OnProgress | None = None,
-    told: Told | None = None,
-) -> SearchResult:
-    """Searches faster schedules for a compilation's kernels, by measuring; keeps what it finds.
-
-    budget: candidates of each kernel (24 by default), or `explorer.tuning.search.Budget` with
-    seconds. kernels: only these. threads: what is tuned for. keep: whether later compilations use
-    what was found. The others: see `explorer.tuning.search.tune`.
-    """
-    from explorer.tuning.search import tune as search
-
-    return search(
-        compilation,
-        budget,
-        seed=seed,
-        kernels=kernels,
-        jobs=jobs,
-        backend=backend,
-        threads=threads,
-        keep=keep,
-        resume=resume,
-        progress=progress,
-        told=told,
     )
 
 
@@ -545,33 +429,29 @@ def targets() -> list[str]:
 
 
 def _loaded(
-    model: SourceModel | ModelPath | TorchModel,
-    inputs: Mapping[str, InputValue] | None = None,
-    args: Sequence[object] | None = None,
-    kwargs: Mapping[str, object] | None = None,
-    dynamic_shapes: object = None,
+    model: SourceModel | ModelPath, inputs: Mapping[str, InputValue] | None = None
 ) -> SourceModel:
-    from explorer.importers import SourceModel
+    from explorer.importers.live import load_any
 
-    if isinstance(model, SourceModel):
-        return model
-    return load(model, inputs, args=args, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
+    return load_any(model, inputs)
+
+
+_ELSEWHERE = {
+    "ExplorerError": "explorer.errors",
+    "Progress": "explorer.progress",
+    "Session": "explorer.session",
+    "compile": "explorer.compilation",
+    "tune": "explorer.tuning.search",
+}
+"""Names that are defined in other modules, which are loaded when the name is first used."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "ExplorerError":
-        from explorer.errors import ExplorerError
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+    from importlib import import_module
 
-        return ExplorerError
-    if name == "Progress":
-        from explorer.progress import Progress
-
-        return Progress
-    if name == "Session":
-        from explorer.session import Session
-
-        return Session
-    raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from explorer.compilation.checking import Accuracy
 from explorer.compilation.compilation import Compilation, compile_model
+from explorer.compilation.compiling import compile
 from explorer.compilation.inspecting import Inspection, inspect_model
 from explorer.compilation.measurements.ladders import Ladder
 from explorer.compilation.settings.settings import Settings, default_pipeline
@@ -18,6 +19,7 @@ __all__ = [
     "SavedCompilation",
     "Settings",
     "Table",
+    "compile",
     "compile_model",
     "default_pipeline",
     "inspect_model",

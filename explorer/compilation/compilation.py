@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -41,7 +41,8 @@ from explorer.compilation.settings.forking import (
     describe,
     own_pipeline,
 )
-from explorer.compilation.settings.quantizing import ModesChoice, TableChoice, chosen_table
+from explorer.compilation.settings.options import CompileOptions
+from explorer.compilation.settings.quantizing import chosen_table
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
@@ -88,66 +89,16 @@ def compile_model(
     model: SourceModel,
     target: TargetsChoice = "cpu",
     *,
-    disable: Sequence[PassName | str] = (),
-    decisions: Mapping[str, object] | None = None,
-    fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
     inputs: Mapping[str, InputValue] | None = None,
-    planner: Planner | PlannerName | str | None = None,
-    budget_bytes: int | None = None,
-    pipeline: Sequence[Pass] | None = None,
-    tuned: bool = True,
-    tuned_threads: int = 1,
-    host: bool = True,
-    quantization: TableChoice = None,
-    modes: ModesChoice = None,
-    states: str | Sequence[str] = (),
-    capacity: int | None = None,
-    clusters: Mapping[str, str] | None = None,
-    fallback: bool = False,
-    progress: Progress | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Compilation:
-    """Compiles a model for a target; see `Settings` for the options, `Changes` for `decisions`.
-
-    `quantization`: a table of thresholds, or its file (`explorer calibrate` makes one); `modes`:
-    INT8, INT16 or F32 by tensor, or the file of a quantization table.
-
-    `states`: inputs and outputs that are states, as `past.*=present.*`, besides those that the
-    model declares (docs/states.md). `capacity`: rows of states that would grow with each call.
-
-    `target`: a name, a file, a target, or several (`cpu+opencl`, or a list); then every operation
-    goes where all costs least. `clusters`: by name, patterns of operations, or of nodes of the
-    source model, that run on one device. `fallback`: targets without a device on this machine are
-    left out; `placement.absent` has the reasons.
-
-    `inputs`: arrays for some inputs or all, whose shapes tell the sizes that `dimensions` leaves
-    out.
-
-    Raises ExplorerError where the model, an option or the target does not allow it.
-    """
-    if states:
+    """Compiles a loaded model; `explorer.compilation.compiling.compile` describes the options."""
+    progress = options.pop("progress", None)
+    if states := options.pop("states", ()):
         model = with_named_states(model, states)
-        require_capacity(model, capacity)
-    plain, settings = settings_for(
-        model,
-        target,
-        disable=disable,
-        decisions=decisions,
-        fuel=fuel,
-        dimensions=dimensions,
-        inputs=inputs,
-        planner=planner,
-        budget_bytes=budget_bytes,
-        pipeline=pipeline,
-        tuned=tuned,
-        tuned_threads=tuned_threads,
-        host=host,
-        quantization=quantization,
-        modes=modes,
-        capacity=capacity,
-        clusters=clusters,
-        fallback=fallback,
-    )
+        require_capacity(model, options.get("capacity"))
+    plain, settings = settings_for(model, target, dimensions=dimensions, inputs=inputs, **options)
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
     return compilation
@@ -157,23 +108,9 @@ def settings_for(
     model: SourceModel,
     target: TargetsChoice = "cpu",
     *,
-    disable: Sequence[PassName | str] = (),
-    decisions: Mapping[str, object] | None = None,
-    fuel: int | None = None,
     dimensions: Mapping[str, Size] | None = None,
     inputs: Mapping[str, InputValue] | None = None,
-    planner: Planner | PlannerName | str | None = None,
-    budget_bytes: int | None = None,
-    pipeline: Sequence[Pass] | None = None,
-    tuned: bool = True,
-    tuned_threads: int = 1,
-    host: bool = True,
-    quantization: TableChoice = None,
-    modes: ModesChoice = None,
-    states: str | Sequence[str] = (),
-    capacity: int | None = None,
-    clusters: Mapping[str, str] | None = None,
-    fallback: bool = False,
+    **options: Unpack[CompileOptions],
 ) -> tuple[Settings, Settings]:
     """What `compile_model` compiles with, before and after decisions; nothing is compiled."""
     arrays = cast(Mapping[str, np.ndarray], inputs or {})
@@ -182,11 +119,12 @@ def settings_for(
         arrays = program_inputs(model, arrays, {n: s for n, s in given if isinstance(s, int)})
     asked = sizes_with_inputs(model, dimensions or {}, arrays)
     pasts: tuple[GrowingPair, ...] = ()
+    capacity, pipeline = options.get("capacity"), options.get("pipeline")
     if capacity is not None:
         pasts, asked = sizes_with_capacity(model, asked, capacity)
     sizes, open_range = chosen_sizes(model, asked)
     targets, absent = load_targets(target), ()
-    if fallback:
+    if options.get("fallback", False):
         targets, absent = present_targets(targets)
     first, *others = targets
     plain = Settings(
@@ -198,18 +136,18 @@ def settings_for(
         capacity=capacity,
         pasts=pasts,
         pipeline=None if pipeline is None else own_pipeline(pipeline),
-        tuned=tuned,
-        tuned_threads=tuned_threads,
-        host=host,
-        quantization=chosen_table(quantization, model, modes),
-        clusters=chosen_clusters(clusters, (*others, *absent)),
+        tuned=options.get("tuned", True),
+        tuned_threads=options.get("tuned_threads", 1),
+        host=options.get("host", True),
+        quantization=chosen_table(options.get("quantization"), model, options.get("modes")),
+        clusters=chosen_clusters(options.get("clusters"), (*others, *absent)),
     )
     changes = Changes(
-        disable=disable,
-        decisions=decisions,
-        fuel=fuel,
-        planner=planner,
-        budget_bytes=budget_bytes,
+        disable=options.get("disable", ()),
+        decisions=options.get("decisions"),
+        fuel=options.get("fuel"),
+        planner=options.get("planner"),
+        budget_bytes=options.get("budget_bytes"),
     )
     scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
     return plain, changed(plain, changes, scope)

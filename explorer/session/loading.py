@@ -27,12 +27,13 @@ from explorer.runtime.cache import ProgramCache
 from explorer.runtime.cache.requests import Sizes, sizes_of
 from explorer.runtime.cache.saved_programs import Startable
 from explorer.runtime.executable import Executable
-from explorer.session.options import CompileOptions, require_options
+from explorer.session.options import require_options
 from explorer.session.sizes import compiler_for_sizes
 from explorer.session.source import ModelSource, cache_with
 
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
+    from explorer.compilation.settings.options import CompileOptions
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
 

@@ -1,42 +1,17 @@
-"""Options of a compilation that sessions and starts hand on, as types for editors."""
-
-from __future__ import annotations
+"""The names of a compilation's options, for which nothing of the compiler is loaded."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
 
 from explorer.calling import require_known
 
-if TYPE_CHECKING:
-    from explorer.compilation.settings.quantizing import ModesChoice, TableChoice
-    from explorer.compilation.settings.settings import Progress
-    from explorer.ir.rewriting.passes import Pass
-    from explorer.memory.choosing import PlannerName
-    from explorer.memory.planners import Planner
-    from explorer.results.pass_names import PassName
-
-
-class CompileOptions(TypedDict, total=False):
-    """The options of `explorer.compile`, less those of the model and its sizes."""
-
-    disable: Sequence[PassName | str]
-    decisions: Mapping[str, object] | None
-    fuel: int | None
-    planner: Planner | PlannerName | str | None
-    budget_bytes: int | None
-    pipeline: Sequence[Pass] | None
-    tuned: bool
-    tuned_threads: int
-    host: bool
-    quantization: TableChoice
-    modes: ModesChoice
-    states: str | Sequence[str]
-    capacity: int | None
-    clusters: Mapping[str, str] | None
-    fallback: bool
-    progress: Progress | None
+OPTIONS = (
+    "disable", "decisions", "fuel", "planner", "budget_bytes", "pipeline", "tuned",
+    "tuned_threads", "host", "quantization", "modes", "states", "capacity", "clusters",
+    "fallback", "progress",
+)  # fmt: skip
+"""Those of `explorer.compilation.settings.options.CompileOptions`."""
 
 
 def require_options(called: str, options: Mapping[str, object], own: Sequence[str]) -> None:
     """InputError for an option that neither `called` nor a compilation has, with a near name."""
-    require_known(called, options, (*own, *CompileOptions.__annotations__))
+    require_known(called, options, (*own, *OPTIONS))

@@ -41,7 +41,7 @@ from explorer.runtime.executable import Executable
 from explorer.runtime.native.affinity import check_affinity
 from explorer.session.fallback import Fallback
 from explorer.session.inputs import Range, checked_ranges, fitting_array, says_sizes
-from explorer.session.options import CompileOptions, require_options
+from explorer.session.options import require_options
 from explorer.session.pasts import GrowingPast, GrownForm, ranges_of
 from explorer.session.signatures import Signature
 from explorer.session.sizes import compiler_for_sizes
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from explorer.backends.interface import Backend
     from explorer.compilation import Compilation
+    from explorer.compilation.settings.options import CompileOptions
     from explorer.files import ModelPath
     from explorer.importers import SourceModel
     from explorer.targets.names import TargetName
@@ -442,7 +443,7 @@ class Session(Closing, Displayed):
         try:
             if capacity is not None:
                 dimensions = self._past.sizes(self.model, dimensions)
-                options = CompileOptions(**{**options, "capacity": capacity})
+                options = {**options, "capacity": capacity}
             compilation = compile_model(source, self.target, dimensions=dimensions, **options)
         except UnsupportedError as error:
             if capacity is None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from explorer.calling import refuse
+from explorer.calling import named_arguments, refuse
 from explorer.compilation.compilation import Compilation
 from explorer.compilation.settings.tuned import tuned_store
 from explorer.errors import InputError
@@ -64,6 +64,7 @@ class Budget:
             )
 
 
+@named_arguments
 def tune(
     compilation: Compilation,
     budget: Budget | int | None = None,
@@ -78,13 +79,17 @@ def tune(
     progress: Progress | None = None,
     told: Told | None = None,
 ) -> SearchResult:
-    """Searches schedules for the kernels of a compilation and keeps what is faster.
+    """Searches faster schedules for a compilation's kernels, by measuring; keeps what it finds.
 
-    budget: candidates of each kernel, or a `Budget` with seconds. seed: same seed and same
-    measurements, same candidates. kernels: only these. jobs, backend: how joblib compiles (None:
-    as `joblib.parallel_config` says). threads: what is tuned for. keep: whether later compilations
-    get what was found; resume: whether a search goes on where an earlier one of the same seed
-    ended. told: gets the candidates as they come. InputError names a kernel that is not there.
+    budget: candidates of each kernel (24 by default), or a `Budget` with seconds. seed: the same
+    seed and the same measurements give the same candidates. kernels: only these. jobs, backend: how
+    joblib compiles candidates (None: as `joblib.parallel_config` says). threads: what is tuned for.
+    keep: whether later compilations use what was found. resume: whether a search continues where
+    an earlier one of the same seed ended. progress: called before every candidate with the kernel's
+    name, the candidate's number and the maximum. told: called with what is known of a kernel,
+    whenever that is more.
+
+    Raises InputError for a kernel that there is not.
     """
     begin = time.monotonic()
     if not isinstance(compilation, Compilation):

@@ -9,12 +9,13 @@ Faces take finished results: nothing is compiled or run for them. `register.py` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from pickle import PicklingError
 from typing import TYPE_CHECKING
 
-from explorer.errors import InputError
 from explorer.results.displayed import Displayed
 from explorer.views.needs import LATE_PARTS, TracePart, part_named
 
@@ -101,9 +102,9 @@ class View:
 
     def __reduce__(self) -> tuple[object, ...]:
         if self is not _registered(self.name):
-            raise InputError(
-                f"the view {self.name!r} is not the registered one, and cannot be pickled",
-                hint="pickle its text (to_text()) or the trace",
+            raise PicklingError(
+                f"the view {self.name!r} is not the registered one, and cannot be pickled: "
+                "pickle its text or the trace"
             )
         return _registered, (self.name,)
 
@@ -188,9 +189,9 @@ class Shown(Displayed):
 
 
 def _registered(name: str) -> View | None:
-    from explorer.views.register import VIEWS
-
-    return next((view for view in VIEWS if view.name == name), None)
+    """The view of a name; the register imports views, and is loaded here by its name."""
+    views: Sequence[View] = import_module("explorer.views.register").VIEWS
+    return next((view for view in views if view.name == name), None)
 
 
 def _faces_of(

@@ -1,6 +1,7 @@
 """Compilations: options, fuel, forks, replays, edited text."""
 
 import inspect
+import re
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -10,9 +11,11 @@ import pytest
 
 import explorer
 from explorer.compilation import Compilation
+from explorer.compilation.settings.options import CompileOptions
 from explorer.errors import InputError, MemoryBudgetError, ModelError
 from explorer.ir.inspection.printing import show
 from explorer.memory.planners import NoSharingPlanner
+from explorer.session.options import OPTIONS
 
 sources = SimpleNamespace(**run_path(str(Path(__file__).parents[1] / "source_models.py")))
 
@@ -110,12 +113,15 @@ def test_an_address_that_leads_nowhere_is_refused(model, address):
 
 
 def test_every_option_is_documented():
-    """`explorer.compile` names in its docstring what it hands through."""
-    from explorer.compilation import compile_model
-
+    """`explorer.compile` describes its options, and sessions take the same ones."""
+    own = {"model", "target", "dimensions", "inputs", "args", "kwargs", "dynamic_shapes"}
     text = inspect.getdoc(explorer.compile) or ""
-    for name in list(inspect.signature(compile_model).parameters)[2:]:
-        assert name in text, name
+    parameters = inspect.signature(explorer.compile).parameters
+    assert [name for name in parameters if not re.search(rf"\b{name}\b", text)] == []
+    assert {
+        name: parameter.annotation for name, parameter in parameters.items() if name not in own
+    } == {name: hint.__forward_arg__ for name, hint in CompileOptions.__annotations__.items()}
+    assert set(OPTIONS) == CompileOptions.__annotations__.keys()
 
 
 # -- fuel ------------------------------------------------------------------------------------------

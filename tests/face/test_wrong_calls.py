@@ -132,7 +132,7 @@ def test_a_trace_and_what_is_shown_of_it_can_be_pickled(c):
 
 def test_a_view_with_numbers_of_ones_own_says_why_it_is_not_pickled(c):
     shown = c.view("graph", overlay={"conv1": 3.5})
-    with pytest.raises(InputError, match="not the registered one"):
+    with pytest.raises(pickle.PicklingError, match="not the registered one"):
         pickle.dumps(shown)
 
 

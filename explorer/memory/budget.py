@@ -20,22 +20,37 @@ def refuse(plan: MemoryPlan, budget_bytes: int) -> None:
     The message names the layers live at the fullest step. If the live bound alone is above the
     budget, no planner can help, and the hint says so.
     """
-    if plan.peak_bytes <= budget_bytes:
-        return
+    if plan.peak_bytes > budget_bytes:
+        raise _refused(plan, budget_bytes, advice(plan, budget_bytes))
+
+
+def refuse_fit(plan: MemoryPlan, budget_bytes: int) -> MemoryBudgetError:
+    """The error for a program that does not fit after all that can be decided for it.
+
+    plan: the smallest one that was found; its peak is the least budget that can be met.
+    """
+    hint = (
+        f"a budget of {plan.peak_bytes} bytes, which other schedules, layouts and bands of rows "
+        "reach, or smaller layers"
+    )
+    return _refused(plan, budget_bytes, hint)
+
+
+def _refused(plan: MemoryPlan, budget_bytes: int, hint: str) -> MemoryBudgetError:
     step = fullest_step(plan, budget_bytes)
     live = [p.buffer for p in plan.placements if p.buffer.first <= step < p.buffer.last]
     live.sort(key=lambda buffer: (-buffer.size_bytes, buffer.first, buffer.id))
     listed = [describe(buffer) for buffer in live[:MAX_LISTED]]
     if rest := live[MAX_LISTED:]:
         listed.append(f"{len(rest)} more of {sum(b.size_bytes for b in rest)} bytes together")
-    raise MemoryBudgetError(
+    return MemoryBudgetError(
         f"memory: the plan needs {plan.peak_bytes} bytes of arena, "
         f"{plan.peak_bytes - budget_bytes} more than the budget of {budget_bytes}. "
         f"Live in step {step} ({plan.steps[step]}): {'; '.join(listed)}",
         budget_bytes=budget_bytes,
         needed_bytes=plan.peak_bytes,
         operations=[value for buffer in live[:MAX_LISTED] for value in buffer.values],
-        hint=advice(plan, budget_bytes),
+        hint=hint,
     )
 
 

@@ -65,6 +65,24 @@ class PlanAttempt:
     """The plan is this one's; the first of those with the lowest peak."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FitStep:
+    """A decision that was tried so that the program fits into a budget."""
+
+    lever: str
+    """`schedule`, `layout` or `bands`."""
+    address: str
+    value: str | int | None
+    bytes_before: int
+    """Peak of the plan without it."""
+    bytes_after: int
+    microseconds: float
+    """Predicted time that it adds to a run."""
+    taken: bool
+    reason: str
+    """Why it was not taken."""
+
+
 @dataclass(frozen=True)
 class RefusedPlacement:
     """A place that was tried for a buffer, and what lay there already."""
@@ -96,6 +114,8 @@ class MemoryPlan(Displayed):
     """Places that the chosen strategy refused, by buffer from the largest, as they were tried."""
     refusals_left_out: int = 0
     """Buffers, the smallest ones, whose refused places are not recorded."""
+    fit: tuple[FitStep, ...] = ()
+    """Decisions that were tried to fit into a budget, in order; none where it fits by itself."""
 
     @property
     def offsets(self) -> dict[str, int]:

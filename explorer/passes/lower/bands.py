@@ -12,17 +12,18 @@ computes them again. Row i of a result reads rows `i * stride - before` and `ext
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from xdsl.ir import SSAValue
 
-from explorer.ir.interfaces import NotRowWise, RowWise, Windowed, aligned_axis
+from explorer.ir.interfaces import NotRowWise, RowWise, Windowed
 from explorer.ir.layout import ROWS, physical_shape
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.pooling import PoolOp
 from explorer.ir.types import (
     element_type_of,
@@ -48,6 +49,8 @@ class Reach:
     stride: int = 1
     before: int = 0
     extent: int = 1
+    axis: int = ROWS
+    """Of the operand: that of its rows, unless it is transposed."""
 
     def rows(self, start: int, stop: int) -> tuple[int, int]:
         """Rows [start, stop) of the result read these; some may lie in the padding."""
@@ -65,6 +68,8 @@ def reaches_of(op: TopOperation) -> tuple[Reach | None, ...]:
     if len(op.results) != 1 or not all(is_static(v) for v in (*op.operands, *op.results)):
         raise NotInBands(f"{identity_of(op)} has no single result of static shape")
     result = shape_of(op.results[0])
+    if isinstance(op, SliceOp):
+        raise NotInBands(f"{identity_of(op)} names the rows that it takes")
     if len(result) != 4 or layout_of(op.results[0]).pitch:
         raise NotInBands(f"the result of {identity_of(op)} has no rows")
     return tuple(_reach(op, index) for index in range(len(op.operands)))
@@ -83,16 +88,24 @@ def _reach(op: TopOperation, index: int) -> Reach | None:
         return None
     if isinstance(op, Windowed) and not isinstance(op, ConvOp):
         raise NotInBands(f"{identity_of(op)} reads rows in a way that is not known")
-    if not isinstance(op, ConvOp | ConvertLayoutOp):
-        try:
-            carried = isinstance(op, RowWise) and op.carried_axis(index, ROWS)
-        except NotRowWise as error:
-            raise NotInBands(f"{identity_of(op)}: {error}") from None
-        if carried != ROWS or aligned_axis(op, index, ROWS) != ROWS:
-            raise NotInBands(f"{identity_of(op)} does not compute row by row")
-    if shape[ROWS] != rows:
+    axis = ROWS if isinstance(op, ConvOp | ConvertLayoutOp) else _carried(op, index)
+    if shape[axis] != rows:
         raise NotInBands(f"{identity_of(op)} changes the number of rows")
-    return Reach()
+    return Reach(axis=axis)
+
+
+def _carried(op: TopOperation, index: int) -> int:
+    """The axis of an operand that becomes the rows of the result."""
+    reason = f"{identity_of(op)} does not compute row by row"
+    if not isinstance(op, RowWise):
+        raise NotInBands(reason)
+    for axis in (ROWS, *(a for a in range(4) if a != ROWS)):
+        try:
+            if op.carried_axis(index, axis) == ROWS:
+                return axis
+        except NotRowWise as error:
+            reason = f"{identity_of(op)}: {error}"
+    raise NotInBands(reason)
 
 
 def _window(op: ConvOp | PoolOp) -> Reach:
@@ -132,7 +145,8 @@ def chain_of(operations: Sequence[TopOperation]) -> Chain:
             if reader not in inside:
                 raise NotInBands(f"{identity_of(op)} is read outside of the chain")
             assert isinstance(reader, TopOperation)
-            if inside[reader][use.index] is None:
+            reach = inside[reader][use.index]
+            if reach is None or reach.axis != ROWS:
                 raise NotInBands(f"{identity_of(reader)} reads all of {identity_of(op)} at once")
         if not op.results[0].uses:
             raise NotInBands(f"nothing reads {identity_of(op)}")
@@ -268,12 +282,24 @@ def chain_bytes(chain: Chain, bands: Sequence[Sequence[Band]]) -> int:
                 following = bands[number + 1][place]
                 if following.is_empty:
                     continue
-                tail = (following.new[0] - following.kept[0]) * row_bytes[place]
-                if 2 * tail <= live[place]:
+                tail = kept_bytes(value, following.new[0] - following.kept[0], live[place])
+                if tail is not None:
                     most = max(most, total + tail)
                     total += tail - live.pop(place)
                     kept[place] = tail
     return most
+
+
+def kept_bytes(value: SSAValue, rows: int, held_bytes: int) -> int | None:
+    """Bytes of a copy of the rows that the next band reads again, without a halo.
+
+    None where it would save little: what is held stays instead.
+    """
+    layout = replace(layout_of(value), halo=(0, 0, 0, 0))
+    batch, planes, _, *row = physical_shape(static_shape(value), layout)
+    itemsize = numpy_dtype(element_type_of(value)).itemsize
+    found = batch * planes * rows * prod(row) * itemsize
+    return found if 4 * found <= 3 * held_bytes else None
 
 
 def bytes_of_rows(value: SSAValue, rows: int) -> int:
@@ -292,7 +318,7 @@ def rows_read(
     if reach is None:
         return None
     start, stop = reach.rows(*rows)
-    start, stop = max(start, 0), min(stop, static_shape(operand)[ROWS])
+    start, stop = max(start, 0), min(stop, static_shape(operand)[reach.axis])
     if start >= stop:
         raise NotInBands(f"a band of {identity_of(op)} reads padding only")
     return start, stop
@@ -301,4 +327,4 @@ def rows_read(
 def padding_of(operand: SSAValue, reach: Reach, rows: tuple[int, int]) -> tuple[int, int]:
     """Rows of padding above and below what rows of a result read."""
     start, stop = reach.rows(*rows)
-    return max(0, -start), max(0, stop - static_shape(operand)[ROWS])
+    return max(0, -start), max(0, stop - static_shape(operand)[reach.axis])

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
@@ -50,6 +51,7 @@ from explorer.passes.lower.bands import (
     NotInBands,
     bands_of,
     chain_of,
+    kept_bytes,
     padding_of,
     reaches_of,
     rows_read,
@@ -57,6 +59,7 @@ from explorer.passes.lower.bands import (
 from explorer.results import Knob
 
 CHAIN = "chain"
+BANDS = "bands"
 WHY = "the chain runs band by band: of the tensors inside of it a few rows live at once"
 WHOLE = "every operation computes its whole result; a budget asks for bands where memory is short"
 FORM = "FIRST:BANDS:roll or FIRST:BANDS:recompute, FIRST being the chain's first operation"
@@ -123,7 +126,7 @@ class StreamRows(Pass):
         except NotInBands as error:
             hint = f"another chain or number of bands; the value is {FORM}"
             raise InputError(f"{address} cannot be {asked!r}: {error}", hint=hint) from error
-        with events.rewrite(CHAIN, last, f"{WHY} ({count} bands)"):
+        with events.rewrite(BANDS, last, f"{WHY} ({count} bands)"):
             _Streaming(rewriter, chain, bands).run()
 
 
@@ -244,7 +247,12 @@ class _Streaming:
             zip(op.operands, self.chain.reaches[index], strict=True)
         ):
             rows = rows_read(op, operand, reach, band.new)
-            operands.append(operand if rows is None else self._rows(operand, rows, op))
+            if rows is None or reach is None:
+                operands.append(operand)
+            elif reach.axis == ROWS:
+                operands.append(self._rows(operand, rows, op))
+            else:
+                operands.append(self._cut(operand, rows, reach.axis, op))
             if reach is not None and place == 0 and isinstance(op, ConvOp | PoolOp):
                 pads = list(op.get("pads"))
                 pads[0], pads[len(pads) // 2] = padding_of(operand, reach, band.new)
@@ -279,6 +287,25 @@ class _Streaming:
         )
         return self.rewriter.insert_before(self.chain.last, op, stem="rows", like=reader).results[0]
 
+    def _cut(
+        self, value: SSAValue, rows: tuple[int, int], axis: int, reader: TopOperation
+    ) -> SSAValue:
+        """What a transpose makes rows of: a copy of it, or a view where it is one piece."""
+        shape = static_shape(value)
+        if rows == (0, shape[axis]):
+            return value
+        starts, stops = [0] * len(shape), [*shape]
+        starts[axis], stops[axis] = rows
+        op = SliceOp.make([value], starts=starts, stops=stops, steps=[1] * len(shape))
+        try:
+            in_place = op.piece().offset_bytes >= 0
+        except ValueError:
+            in_place = False
+        self.rewriter.insert_before(self.chain.last, op, stem="rows", like=reader)
+        if in_place:
+            self.rewriter.update(op, in_place=True)
+        return op.results[0]
+
     # -- rows that the next band reads again ---------------------------------------------------
     def _keep(self, value: SSAValue, number: int) -> None:
         """Copies what the next band reads again, so that the rest of this one is free."""
@@ -292,7 +319,7 @@ class _Streaming:
         if value not in self.held or count <= 0 or following.is_empty:
             return
         held, _ = self.held[value]
-        if 2 * count > static_shape(held)[ROWS]:
+        if kept_bytes(value, count, buffer_size(held)) is None:
             return
         rows = self._rows(value, (begin, end), self.readers[value])
         layout = replace(layout_of(value), halo=(0, 0, 0, 0))
@@ -318,6 +345,12 @@ class _Streaming:
         joined = ConcatOp.make([list(pieces)], [last.results[0].type], axis=ROWS, in_place=True)
         others = [op for op in self.chain.operations if op is not last]
         self.rewriter.replace(last, joined, absorbs=list(reversed(others)), stem=_stem(last))
+
+
+def buffer_size(value: SSAValue) -> int:
+    """Bytes of a value in a buffer of its own."""
+    size = prod(physical_shape(static_shape(value), layout_of(value)))
+    return size * numpy_dtype(element_type_of(value)).itemsize
 
 
 def _rows_of(shape: tuple[int, ...], rows: tuple[int, int]) -> tuple[int, ...]:

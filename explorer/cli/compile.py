@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"{memory['peak_bytes']:,} bytes of activations (at least {memory['bound_bytes']:,}), "
         f"{program['weights_bytes']:,} bytes of weights"
     )
+    print_lines(fit_lines(compilation))
     print_lines(placement_lines(compilation.placement))
     print_lines(
         f"{part.function} runs on {THE_HOST if part.device == HOST else part.device} "
@@ -123,6 +125,16 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             print_lines([f"wrote {path}"])
     return 0
+
+
+def fit_lines(compilation: Compilation) -> list[str]:
+    """What was decided so that the program fits into its budget."""
+    return [
+        f"{step.address} = {step.value}: {step.bytes_before:,} to {step.bytes_after:,} bytes, "
+        f"{step.microseconds:+.1f} us (predicted)"
+        for step in compilation.memory.fit
+        if step.taken
+    ]
 
 
 def bounded_lines(compilation: Compilation) -> list[str]:
@@ -171,6 +183,7 @@ def summarize(compilation: Compilation) -> dict:
             "bound_bytes": memory.bound_bytes,
             "optimal": memory.optimal,
         },
+        "fit": [asdict(step) for step in memory.fit],
         "program": {
             "kernels": len(program.kernels),
             "launches": len(program.launches),

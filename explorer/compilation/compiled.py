@@ -55,6 +55,7 @@ from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
+from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 from explorer.passes.quantize.compute_without_floats import STAYS_FLOAT, ComputeWithoutFloats
 from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
@@ -239,7 +240,9 @@ class Compiled:
         for kernel, choices in self.schedule.items():
             for choice, value in choices.items():
                 made[f"{ScheduleLoops.name}/{kernel}/{choice}"] = value
-        return made
+        chains = f"{StreamRows.name}/{CHAIN}/"
+        made |= {a: v for a, v in self._run.decisions.items() if a.startswith(chains)}
+        return made | dict(self._run.fitted)
 
     @cached_property
     def schedule(self) -> dict[str, dict[str, int | str]]:

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from explorer.accuracy.execution import execute_compiled
 from explorer.backends import backend_of
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.custom_passes.inserting import what_happened
 from explorer.compilation.custom_passes.pipelines import IMPORT, Insertion
+from explorer.compilation.fitting.program import Program
+from explorer.compilation.fitting.search import fit
 from explorer.compilation.settings.settings import (
     Progress,
     Settings,
     check_decisions,
     device_for,
     full_pipeline,
+    machine_lanes,
     without_disabled,
 )
 from explorer.compilation.source_snapshot import source_snapshot
@@ -33,7 +36,11 @@ from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Fuel, Names, RewriteOptions
 from explorer.ir.rewriting.passes import Pass, PassResult, Working, run_pass
 from explorer.logs import logger
+from explorer.memory.budget import refuse
+from explorer.memory.planning import MEMORY, PlanMemory
+from explorer.passes.lower.stream_rows import StreamRows
 from explorer.passes.sizes.bind_dimensions import BindDimensions
+from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
 
 LOG = logger(__name__)
@@ -52,6 +59,13 @@ class Run:
     """With the passes that are disabled."""
     pipeline: tuple[Pass, ...]
     results: tuple[PassResult, ...]
+    fitted: Mapping[str, object] = field(default_factory=dict)
+    """Decisions that were found so that the program fits into its budget."""
+
+    @property
+    def decisions(self) -> dict[str, object]:
+        """Those that the program was compiled with: a person's go first."""
+        return {**self.fitted, **self.settings.decisions}
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -80,8 +94,61 @@ def run(
     full = full_pipeline(settings, device)
     pipeline = without_disabled(full, settings.disable)
     check_decisions(settings.decisions, full)
-    shared = _shared_results(settings, pipeline, parent) or (import_model(model, settings),)
-    return continued(shared, Run(settings, device, full, pipeline, ()), parent, progress)
+    wanted = Run(settings, device, full, pipeline, ())
+    shared = _shared_results(wanted, parent) or (import_model(model, settings),)
+    budget = None if settings.edited is not None else budget_in(pipeline)
+    if budget is None:
+        return continued(shared, wanted, parent, progress)
+    whole = continued(shared, replace(wanted, pipeline=without_budget(pipeline)), parent, progress)
+    return replace(fitted(whole, budget), pipeline=pipeline)
+
+
+def budget_in(pipeline: Sequence[Pass]) -> int | None:
+    """Bytes that the arena may take; None for no limit."""
+    return next((p.budget_bytes for p in pipeline if isinstance(p, PlanMemory)), None)
+
+
+def without_budget(pipeline: Sequence[Pass]) -> tuple[Pass, ...]:
+    """The same passes, which refuse no plan."""
+    return tuple(
+        replace(p, budget_bytes=None) if isinstance(p, PlanMemory) else p for p in pipeline
+    )
+
+
+def fitted(whole: Run, budget_bytes: int) -> Run:
+    """The program within a budget: as it is, or with other decisions where it is too large.
+
+    Raises MemoryBudgetError, with the least budget that would do.
+    """
+    plan = whole.results[-1].artifacts.get(MEMORY)
+    if not isinstance(plan, MemoryPlan) or plan.peak_bytes <= budget_bytes:
+        return whole
+    runs: dict[int, Run] = {}
+
+    def compiled(decisions: Mapping[str, object]) -> Program:
+        wanted = replace(whole, results=(), fitted=decisions)
+        made = continued(_shared_results(wanted, whole), wanted, whole)
+        program = _program_of(made)
+        runs[id(program)] = made
+        return program
+
+    if not any(isinstance(p, StreamRows) for p in whole.pipeline):
+        refuse(plan, budget_bytes)
+    found = fit(compiled, _program_of(whole), whole.settings.decisions, budget_bytes)
+    made = runs[id(found.program)]
+    *others, last = made.results
+    plan = replace(found.program.plan, fit=found.steps)
+    last = replace(last, artifacts={**last.artifacts, MEMORY: plan})
+    return replace(made, results=(*others, last))
+
+
+def _program_of(made: Run) -> Program:
+    settings = made.settings
+    backend = backend_of(settings.target)
+    lanes = machine_lanes(settings.target, made.device)
+    seconds = backend.predicted_seconds(made.results, settings.target, made.device, lanes)
+    launch_seconds = settings.target.costs.launch_seconds
+    return Program(made.results, made.decisions, seconds or {}, launch_seconds)
 
 
 def continued(
@@ -102,7 +169,7 @@ def continued(
         if progress is not None:
             progress(pass_.name, number, len(pipeline))
         options = RewriteOptions(
-            settings.decisions,
+            wanted.decisions,
             Fuel() if pass_.is_required else fuel,
             earlier=_earlier_artifacts(pass_, parent),
         )
@@ -205,10 +272,9 @@ def _import_whole(model: SourceModel, settings: Settings) -> tuple[str, OpenedPr
 # -- what is shared --------------------------------------------------------------------------------
 
 
-def _shared_results(
-    settings: Settings, pipeline: Sequence[Pass], parent: Run | None
-) -> tuple[PassResult, ...]:
+def _shared_results(wanted: Run, parent: Run | None) -> tuple[PassResult, ...]:
     """Results that need not be made again, the import first; none without a parent."""
+    settings, pipeline = wanted.settings, wanted.pipeline
     edit = settings.edited
     if edit is not None:
         edit.require_kept(pipeline, settings.decisions)
@@ -223,7 +289,7 @@ def _shared_results(
     if imported_at is not None and imported_at != settings.dimensions:
         return ()
     pinned = 0 if edit is None else len(edit.pipeline)
-    return parent.results[: 1 + max(shared_passes(settings, pipeline, parent), pinned)]
+    return parent.results[: 1 + max(shared_passes(wanted, parent), pinned)]
 
 
 def _earlier_artifacts(pass_: Pass, parent: Run | None) -> Mapping[str, object]:
@@ -234,22 +300,23 @@ def _earlier_artifacts(pass_: Pass, parent: Run | None) -> Mapping[str, object]:
     return next((result.artifacts for other, result in pairs if other == pass_), {})
 
 
-def shared_passes(settings: Settings, pipeline: Sequence[Pass], parent: Run) -> int:
-    """How many passes of the parent the settings have in common, from the first on."""
-    theirs = parent.settings
+def shared_passes(wanted: Run, parent: Run) -> int:
+    """How many passes of the parent a run has in common with it, from the first on."""
+    settings, theirs, pipeline = wanted.settings, parent.settings, wanted.pipeline
+    mine, others = wanted.decisions, parent.decisions
     touched = {
         address.split("/", 1)[0]
-        for address in {*settings.decisions, *theirs.decisions}
-        if settings.decisions.get(address) != theirs.decisions.get(address)
+        for address in {*mine, *others}
+        if mine.get(address) != others.get(address)
     }
     limits = [s.fuel for s in (settings, theirs) if s.fuel is not None]
     fuel = min(limits) if limits and settings.fuel != theirs.fuel else None
     spent = 0
     pairs = zip(parent.pipeline, pipeline, parent.results[1:], strict=False)
-    for number, (mine, other, result) in enumerate(pairs):
-        if mine != other or mine.name in touched:
+    for number, (before, own, result) in enumerate(pairs):
+        if before != own or own.name in touched:
             return number
-        if fuel is not None and not mine.is_required:
+        if fuel is not None and not own.is_required:
             spent += _applied(result)
             if spent >= fuel:  # it may have come to its end for want of fuel
                 return number

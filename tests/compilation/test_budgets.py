@@ -26,11 +26,14 @@ def model(sample_models: Path) -> Path:
 
 def test_the_arena_of_a_target_is_a_budget(model: Path):
     peak = explorer.compile(model).memory.peak_bytes
-    for budget, stated in ((None, 64), (10 * peak, 64), (64, 10 * peak), (64, None)):
+    least = set()
+    for budget, stated in ((None, 64), (10 * peak, 64), (64, None)):
         target = load_target("cpu", {ARENA: stated} if stated else {})
         with pytest.raises(MemoryBudgetError) as refusal:
             explorer.compile(model, target, budget_bytes=budget)
-        assert (refusal.value.budget_bytes, refusal.value.needed_bytes) == (64, peak)
+        assert refusal.value.budget_bytes == 64
+        least.add(refusal.value.needed_bytes)
+    assert len(least) == 1 and 64 < least.pop() < peak
     exact = load_target("cpu", {ARENA: peak})
     assert explorer.compile(model, exact).memory.peak_bytes == peak
 

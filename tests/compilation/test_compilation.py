@@ -216,8 +216,8 @@ def test_a_fork_with_another_planner_differs_only_in_addresses(compiled):
 def test_a_budget_that_cannot_be_met_names_the_operations(compiled):
     with pytest.raises(MemoryBudgetError) as raised:
         compiled.fork(budget_bytes=100)
-    assert raised.value.needed_bytes == compiled.memory.bound_bytes
-    assert set(raised.value.operations) & set(compiled.final.operations)
+    assert 100 < raised.value.needed_bytes < compiled.memory.bound_bytes
+    assert raised.value.operations
 
 
 # -- replays ---------------------------------------------------------------------------------------

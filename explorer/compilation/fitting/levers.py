@@ -1,0 +1,171 @@
+"""Levers: decisions that take less memory where it is fullest, with what they would cost.
+
+step conv_5 has 442,880 bytes live, 294,912 of them scratch of winograd4
+-> schedule-loops/conv_3x3_2/schedule = direct           147,968 bytes at this step
+   stream-rows/chain/add_7 = conv_4:8:roll               142,336 bytes around this step
+   assign-layouts/blocked/conv_4 = 0                     431,104 bytes at this step
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from explorer.compilation.fitting.chains import rank_of, regions_of
+from explorer.compilation.fitting.program import Program
+from explorer.ir.structure import own_functions
+from explorer.ir.types import layout_of, static_shape
+from explorer.kernels.passes import ScheduleLoops
+from explorer.memory.planning import buffer_bytes
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.stream_rows import CHAIN, StreamRows
+
+SCHEDULE, LAYOUT, BANDS = "schedule", "layout", "bands"
+MAX_OF_A_KIND = 4
+"""Levers of one kind that are offered at a step."""
+
+
+@dataclass(frozen=True)
+class Lever:
+    """Decisions to take, the address of the main one first; None takes one back."""
+
+    kind: str
+    decisions: tuple[tuple[str, str | int | None], ...]
+    size_bytes: int
+    """Live at once where memory is fullest now, as far as is known before compiling."""
+    microseconds: float
+    """What it costs, as far as is known before compiling."""
+
+    @property
+    def address(self) -> str:
+        return self.decisions[0][0]
+
+    @property
+    def value(self) -> str | int | None:
+        return self.decisions[0][1]
+
+
+def levers_of(
+    program: Program, whole: Program, fixed: Mapping[str, object], limit: int
+) -> list[Lever]:
+    """The levers at the fullest step: those that bring it below the limit, cheapest first, then
+    the others, those that save most first.
+
+    whole: the same program without bands; fixed: decisions that a person has taken.
+    """
+    found = [
+        *list(_schedules(program))[:MAX_OF_A_KIND],
+        *list(_layouts(program))[:MAX_OF_A_KIND],
+        *_bands(program, whole, limit),
+    ]
+    legal = [lever for lever in found if not any(a in fixed for a, _ in lever.decisions)]
+    useful = [lever for lever in legal if lever.size_bytes < program.bound_bytes]
+    return sorted(
+        useful,
+        key=lambda lever: rank_of(
+            lever.size_bytes, lever.microseconds, limit, f"{lever.address}={lever.value}"
+        ),
+    )
+
+
+def _schedules(program: Program) -> Iterator[Lever]:
+    """Other schedules of the kernel that has scratch at the fullest step."""
+    step = program.fullest_step
+    operation = program.plan.steps[step]
+    scratch = sum(
+        placed.buffer.size_bytes
+        for placed in program.plan.placements
+        if placed.buffer.id.startswith(f"{operation}/scratch_")
+    )
+    kernel = program.kernels.get(operation, "")
+    knob = program.knobs.get(f"{ScheduleLoops.name}/{kernel}/schedule")
+    if not scratch or knob is None:
+        return
+    seconds = program.seconds.get(operation, 0.0)
+    for choice in knob.choices:
+        if choice != knob.value and isinstance(choice, str | int):
+            yield Lever(
+                SCHEDULE,
+                ((knob.address, choice),),
+                program.bound_bytes - scratch,
+                seconds * 1e6,
+            )
+
+
+def _layouts(program: Program) -> Iterator[Lever]:
+    """Narrower blocks for values whose channels are rounded up, or for all values."""
+    saved_by_all = 0
+    for value in program.live_values:
+        layout, shape = layout_of(value), static_shape(value)
+        if not layout.block or len(shape) != 4:
+            continue
+        size = buffer_bytes(value)
+        rounded = -(-shape[1] // layout.block) * layout.block
+        saved = size - size * shape[1] // rounded
+        saved_by_all += saved
+        knob = program.knobs.get(f"{AssignLayouts.name}/blocked/{program.name_of(value)}")
+        if not saved or knob is None:
+            continue
+        choices = (c for c in knob.choices if isinstance(c, int) and c < layout.block)
+        for block in sorted(choices, reverse=True):
+            kept = -(-shape[1] // block) * block if block else shape[1]
+            yield Lever(
+                LAYOUT,
+                ((knob.address, block),),
+                program.bound_bytes - (size - size * kept // rounded),
+                2e6 * program.seconds.get(program.name_of(value), 0.0),
+            )
+    if not saved_by_all:
+        return
+    for function in own_functions(program.laid_out):
+        knob = program.knobs.get(f"{AssignLayouts.name}/block/{function.sym_name.data}")
+        if knob is None or not isinstance(knob.value, int):
+            continue
+        total = 1e6 * sum(program.seconds.values())
+        narrower = [c for c in knob.choices if isinstance(c, int) and c < knob.value]
+        for place, block in enumerate(sorted(narrower, reverse=True)):
+            yield Lever(
+                LAYOUT,
+                ((knob.address, block),),
+                program.bound_bytes - saved_by_all,
+                total * (1 + place),
+            )
+
+
+def _bands(program: Program, whole: Program, limit: int) -> list[Lever]:
+    """Chains around the fullest step in bands, or in more bands than now."""
+    operation = program.plan.steps[program.fullest_step]
+    present = program.chains
+    inside = next((last for last, names in present.items() if operation in names), None)
+    found: list[Lever] = []
+    for region in regions_of(whole.laid_out, whole.plan, whole.seconds, whole.launch_seconds):
+        taken = {
+            last: (region.places[first], region.places[last])
+            for last, first in program.chain_starts.items()
+            if first in region.places and last in region.places
+        }
+        if inside in taken:
+            core = taken[inside]
+        elif operation in region.places:
+            core = (region.places[operation], region.places[operation])
+        else:
+            continue
+        count = 0
+        for candidate in region.candidates(core, list(taken.values()), limit):
+            begin, end = candidate.window
+            meets = {last for last, (a, b) in taken.items() if begin <= a and b <= end}
+            others = tuple((_address(m), None) for m in sorted(meets - {candidate.last}))
+            main = (_address(candidate.last), candidate.value)
+            if program.decisions.get(main[0]) == candidate.value:
+                continue
+            found.append(
+                Lever(BANDS, (main, *others), candidate.size_bytes, candidate.microseconds)
+            )
+            count += 1
+            if count == MAX_OF_A_KIND:
+                break
+    return found
+
+
+def _address(last: str) -> str:
+    return f"{StreamRows.name}/{CHAIN}/{last}"

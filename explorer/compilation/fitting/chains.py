@@ -40,7 +40,7 @@ BYTES_PER_MICROSECOND = 40_000
 """Of copies of rows, which stay in a cache."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A chain in bands: what its decision is, what would live at once, and what it would cost."""
 
@@ -168,13 +168,13 @@ class Region:
                 except NotInBands:
                     continue
                 yield Candidate(
-                    self.names[first],
-                    self.names[last],
-                    count,
-                    halo,
-                    outside + chain_bytes(chain, bands),
-                    self._microseconds(chain, bands),
-                    window,
+                    first=self.names[first],
+                    last=self.names[last],
+                    count=count,
+                    halo=halo,
+                    size_bytes=outside + chain_bytes(chain, bands),
+                    microseconds=self._microseconds(chain, bands),
+                    window=window,
                 )
 
     def _microseconds(self, chain: Chain, bands: Sequence[Sequence[Band]]) -> float:

@@ -8,14 +8,22 @@ from typing import Literal
 from explorer.errors import InputError
 from explorer.memory.exact.planner import ExactPlanner
 from explorer.memory.planners import GreedyPlanner, NoSharingPlanner, Planner
+from explorer.memory.published import PublishedPlanner
 from explorer.results.names import near_name
 
-PlannerName = Literal["greedy", "exact", "no-sharing"]
+PlannerName = Literal["greedy", "exact", "no-sharing", "portions", "tflite-micro", "onnxruntime"]
 
 
 def default_planners() -> dict[str, Planner]:
     """The planners of this package by name."""
-    return {"greedy": GreedyPlanner(), "exact": ExactPlanner(), "no-sharing": NoSharingPlanner()}
+    return {
+        "greedy": GreedyPlanner(),
+        "exact": ExactPlanner(),
+        "no-sharing": NoSharingPlanner(),
+        "portions": PublishedPlanner("portions"),
+        "tflite-micro": PublishedPlanner("tflite-micro"),
+        "onnxruntime": PublishedPlanner("onnxruntime"),
+    }
 
 
 def choose_planner(name: str, planners: Mapping[str, Planner]) -> Planner:

@@ -111,8 +111,10 @@ def check_pins(pins: Sequence[tuple[str, int]], buffers: Sequence[BufferLifetime
             )
         for other, start in placed:
             together = other.first < buffer.last and buffer.first < other.last
+            has_bytes = buffer.size_bytes and other.size_bytes
             if (
                 together
+                and has_bytes
                 and start < offset + buffer.size_bytes
                 and offset < start + other.size_bytes
             ):

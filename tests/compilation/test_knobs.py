@@ -10,6 +10,7 @@ import pytest
 import explorer
 from explorer.compilation import Compilation
 from explorer.errors import InputError
+from explorer.memory import default_planners
 from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.planners import NoSharingPlanner
 from explorer.results import Knob
@@ -135,7 +136,7 @@ def test_a_planner_of_ones_own_is_among_the_choices(compiled):
     fork = compiled.fork(planner=PinnedPlanner(()))
     found = knob(fork, "plan-memory/planner")
     assert found.value == "PinnedPlanner"
-    assert found.choices == ("greedy", "exact", "no-sharing", "PinnedPlanner")
+    assert found.choices == (*default_planners(), "PinnedPlanner")
     same = fork.fork(decisions={"plan-memory/planner": "PinnedPlanner"})
     assert same.settings == fork.settings
 

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from explorer.errors import InputError
 from explorer.memory import GreedyPlanner, default_planners, verify_plan
 from explorer.memory.exact import ExactPlanner
+from explorer.memory.exact.problem import ORDERS, Buffers, Search
+from explorer.memory.exact.prover import prove
+from explorer.memory.exact.search import FOUND, IMPOSSIBLE
 from explorer.results import BufferLifetime
 
 
@@ -134,3 +138,94 @@ def test_fixed_buffers_that_collide_are_named():
 def test_it_is_a_planner_of_its_name():
     assert isinstance(default_planners()["exact"], ExactPlanner)
     assert ExactPlanner()([]).peak_bytes == 0
+
+
+@pytest.mark.parametrize("seed", (0, 1))
+def test_the_buffers_of_a_perfect_packing_are_put_together_again(seed: int):
+    """Ranks that are found anew in every part leave little to search."""
+    plan = ExactPlanner(max_nodes=4_000)(cut(200, 60, 1 << 20, seed))
+    assert plan.peak_bytes == plan.bound_bytes == 1 << 20
+
+
+def test_the_order_of_the_buffers_and_of_time_does_not_decide():
+    buffers = cut(80, 40, 1 << 16, 5)
+    end = max(b.last for b in buffers)
+    backwards = [replace(b, first=end - b.last, last=end - b.first) for b in buffers]
+    for others in (
+        backwards,
+        buffers[::-1],
+        [replace(b, size_bytes=7 * b.size_bytes) for b in buffers],
+    ):
+        plan = ExactPlanner()(others)
+        verify_plan(plan)
+        assert plan.optimal and plan.peak_bytes == plan.bound_bytes
+
+
+@given(problems(), st.integers(0, 30), st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_nothing_lies_in_a_forbidden_range_and_the_rest_is_optimal(
+    problem, first: int, length: int
+):
+    buffers, _ = problem
+    end = first + length
+    found = ExactPlanner(forbidden=((first, end),)).solve(buffers)
+    verify_plan(found.plan)
+    for placed in found.plan.placements:
+        low, high = placed.offset_bytes, placed.offset_bytes + placed.buffer.size_bytes
+        assert high <= first or low >= end or low == high
+    steps = max((b.last for b in buffers), default=1)
+    blocked = [*buffers, buffer("range", length, 0, steps)]
+    alone, beside = least_peak(buffers, {}), least_peak(blocked, {len(buffers): first})
+    assert found.plan.peak_bytes == (alone if alone <= first else beside)
+    assert found.lower_bound <= found.plan.peak_bytes
+
+
+def test_ranges_that_cannot_be_forbidden_are_refused():
+    one = [buffer("a", 8, 0, 1)]
+    for ranges, message in (
+        (((4, 4),), "is no range"),
+        (((-1, 4),), "is no range"),
+        (((0, 8), (4, 12)), "overlap"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ExactPlanner(forbidden=ranges).solve(one)
+
+
+@pytest.mark.sweep
+def test_the_compiled_search_gives_the_same_plan():
+    pytest.importorskip("numba")
+    for seed in range(6):
+        columns = Buffers(cut(120, 40, 5000, seed), {})
+        capacity = max(columns.live)
+        for order in ORDERS:
+            found = [Search(columns, columns.parts[0], order, capacity, c) for c in (False, True)]
+            assert found[0].run(2000) == found[1].run(2000) and found[0].nodes == found[1].nodes
+            if found[0].status == FOUND:
+                assert found[0].offsets == found[1].offsets
+
+
+def test_a_search_goes_on_where_it_stopped():
+    columns = Buffers(cut(60, 30, 10_000, 1), {})
+    capacity = max(columns.live)
+    for order in ORDERS:
+        whole, halves = (Search(columns, columns.parts[0], order, capacity, False) for _ in "ab")
+        whole.run(900)
+        for limit in (1, 37, 400, 900):
+            halves.run(limit)
+        assert (whole.status, whole.nodes) == (halves.status, halves.nodes)
+
+
+@given(problems())
+@settings(max_examples=20, deadline=None)
+def test_the_second_prover_agrees_with_brute_force(problem):
+    pytest.importorskip("ortools")
+    buffers, fixed = problem
+    columns, least = Buffers(buffers, fixed), least_peak(buffers, fixed)
+    if not columns.unit or any(not buffers[i].size_bytes for i in fixed):
+        return
+    for capacity, status in (
+        (least // columns.unit, FOUND),
+        (least // columns.unit - 1, IMPOSSIBLE),
+    ):
+        found = [prove(columns, part, capacity, 5.0)[0] for part in columns.parts]
+        assert (IMPOSSIBLE if IMPOSSIBLE in found else FOUND) == status

@@ -3,9 +3,13 @@
 ExactPlanner()(buffers)         -> MemoryPlan, optimal where the search says so
 problem.py     buffers as columns, their sections and neighbours
 search.py      places all buffers below a capacity, or proves that it is impossible
-planner.py     orders, node limits, bisection between the live bound and the best known peak
+minimizing.py  node limits, bisection between the live bound and the best known peak
+compiled.py    the search compiled by numba; prover.py  CP-SAT of OR-Tools
+forbidden.py   bytes that no buffer may take
+planner.py     greedy orders first, then all of these
 """
 
-from explorer.memory.exact.planner import ExactPlanner, ExactResult
+from explorer.memory.exact.planner import ExactPlanner
+from explorer.memory.exact.result import ExactResult
 
 __all__ = ["ExactPlanner", "ExactResult"]

@@ -1,4 +1,4 @@
-"""The planner that searches: first at the live bound, then between it and the best known peak."""
+"""The planner that searches: greedy orders first, then what lies between them and the bound."""
 
 from __future__ import annotations
 
@@ -7,40 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from explorer.errors import InputError
-from explorer.memory.bounds import live_bytes
-from explorer.memory.exact.problem import ORDERS, Buffers, Outcome
-from explorer.memory.exact.search import FOUND, IMPOSSIBLE, LIMIT
+from explorer.memory.exact.forbidden import Range, solve_around
+from explorer.memory.exact.minimizing import Minimizer
+from explorer.memory.exact.problem import Buffers
+from explorer.memory.exact.prover import has_prover, prove
+from explorer.memory.exact.result import ExactResult
+from explorer.memory.exact.search import FOUND
+from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.planners import (
     GreedyPlanner,
     lowest_peak,
     make_plan,
-    name_steps,
     peak_of,
 )
 from explorer.memory.verify import verify_buffers
 from explorer.results.memory import BufferLifetime, MemoryPlan, PlanAttempt
 
-GROWTH = 4
-"""The limit of nodes grows so much from round to round."""
-NODES_PER_BUFFER = 8
-"""Of an order in the first round."""
-MAX_BUFFERS = 2000
-"""With more only greedy orders are tried: a search keeps the square of their number."""
-
-
-@dataclass(frozen=True)
-class ExactResult:
-    """A plan, with what is known of the least peak."""
-
-    plan: MemoryPlan
-    lower_bound: int
-    """No plan has a lower peak; at least the live bound."""
-    nodes: int
-    seconds: float
-
-    @property
-    def optimal(self) -> bool:
-        return self.plan.peak_bytes == self.lower_bound
+MAX_PAIRS = 4_000_000
+"""Of buffers that live at the same time: a search keeps all of them. With more only greedy orders
+and a dive are tried."""
+MAX_PLAIN_PAIRS = 200_000
+"""The same where the search is not compiled."""
+MANY_NODES = 10_000
+"""With more, the search may be compiled, where numba is installed."""
+QUICK_STRATEGIES = 6
+"""Greedy ones that are tried before the first round of a compiled search."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +39,15 @@ class ExactPlanner:
     """Greedy orders, then a search at the live bound, then bisection.
 
     Without a time limit the plan depends on `max_nodes` alone, so that the same program gets the
-    same plan on every machine.
+    same plan on every machine, with numba and without.
     """
 
-    max_nodes: int = 20_000
-    """Placements that one order may try for one part at one capacity, in the last round."""
+    max_nodes: int = 2_000
+    """Placements that all searches together may try."""
     time_limit: float | None = None
-    """Seconds, looked at between searches."""
+    """Seconds of search, and of the second prover where OR-Tools is installed."""
+    forbidden: tuple[Range, ...] = ()
+    """Bytes [first, end) of the arena that no buffer may take."""
     greedy: GreedyPlanner = field(default_factory=GreedyPlanner)
 
     def __call__(self, buffers: Sequence[BufferLifetime], steps: Sequence[str] = ()) -> MemoryPlan:
@@ -66,56 +59,108 @@ class ExactPlanner:
         steps: Sequence[str] = (),
         fixed: Mapping[int, int] | None = None,
         capacity: int | None = None,
+        durations: Sequence[int] | None = None,
     ) -> ExactResult:
         """The plan with the lowest peak that was found.
 
         `fixed`: offsets in bytes by the number of the buffer. `capacity`: enough in bytes; the
-        search stops at a plan within it. InputError where fixed buffers collide.
+        search stops at a plan within it. `durations`: of the buffers, in the unit of the order
+        (by default steps). InputError where fixed buffers collide.
         """
         started = time.perf_counter()
         fixed = fixed or {}
+        if self.forbidden:
+            return self._around(buffers, steps, fixed, capacity, durations)
         verify_buffers(buffers)
-        _refuse_collisions(buffers, fixed)
-        names = name_steps(buffers, steps)
-        live = live_bytes(buffers, len(names))
+        refuse_collisions(buffers, fixed)
+        is_compiled = self.max_nodes > MANY_NODES
+        plan = self._greedy(buffers, steps, fixed, QUICK_STRATEGIES if is_compiled else None)
         ends = (offset + buffers[i].size_bytes for i, offset in fixed.items())
-        bound = max([*live, *ends], default=0)
-        attempts, plans = self._greedy(buffers, steps) if not fixed else ([], {})
-        chosen = lowest_peak(attempts) if attempts else 0
-        # Without a plan: everything on top of one another is one.
-        best = sum(b.size_bytes + b.alignment_bytes for b in buffers) + bound
-        best = attempts[chosen].peak_bytes if attempts else best
+        bound = max([plan.bound_bytes, *ends])
         enough = bound if capacity is None else max(bound, capacity)
-        run = _Run(self, Buffers(buffers, fixed), started)
-        low = bound
-        if best > enough and len(buffers) <= MAX_BUFFERS:
-            low, offsets = run.minimize(bound, best, enough)
-            if offsets is not None:
-                chosen = len(attempts)
-                plans[chosen] = [offsets.get(i, fixed.get(i, 0)) for i in range(len(buffers))]
-                peak = peak_of(buffers, plans[chosen])
-                seconds = time.perf_counter() - started
-                attempts.append(PlanAttempt(f"search, {run.nodes:,} nodes", peak, seconds))
-        if not attempts:
-            raise InputError(
-                "no plan with the fixed offsets was found",
-                hint="a longer limit, other offsets, or at most "
-                f"{MAX_BUFFERS:,} buffers where some are fixed",
-            )
-        plan = make_plan(buffers, plans[chosen], names, live, attempts, chosen)
+        low, nodes = bound, 0
+        columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
+        most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
+        if columns is not None and columns.pairs <= most_pairs:
+            deadline = None if self.time_limit is None else started + self.time_limit
+            prover = prove if deadline is not None and has_prover() else None
+            search = Minimizer(columns, self.max_nodes, deadline, is_compiled, prover)
+            unit = columns.unit
+            quick = max(-(-bound // unit), enough // unit)
+            if is_compiled and search.within(quick, search.first_limit) == FOUND:
+                found = search.plan()
+            else:
+                if is_compiled:
+                    plan = self._greedy(buffers, steps, fixed, None)
+                known = -(-plan.peak_bytes // unit)
+                low, found = search.minimize(-(-bound // unit), known, enough // unit)
+                low = max(bound, low * unit)
+            nodes = search.nodes
+            if found is not None:
+                plan = self._placed(plan, columns, found, nodes, started)
         plan = replace(plan, optimal=plan.peak_bytes <= low)
-        return ExactResult(plan, min(low, plan.peak_bytes), run.nodes, run.seconds)
+        seconds = time.perf_counter() - started
+        return ExactResult(plan, min(low, plan.peak_bytes), nodes, seconds)
+
+    def _around(
+        self,
+        buffers: Sequence[BufferLifetime],
+        steps: Sequence[str],
+        fixed: Mapping[int, int],
+        capacity: int | None,
+        durations: Sequence[int] | None,
+    ) -> ExactResult:
+        """The plan around the forbidden ranges."""
+        planner = replace(self, forbidden=())
+
+        def solve(
+            with_ranges: Sequence[BufferLifetime], with_places: Mapping[int, int]
+        ) -> ExactResult:
+            longer = None
+            if durations is not None:
+                more = len(with_ranges) - len(durations)
+                longer = [*durations, *([max(durations, default=1)] * more)]
+            return planner.solve(with_ranges, (), with_places, capacity, longer)
+
+        return solve_around(solve, buffers, steps, fixed, self.forbidden)
 
     def _greedy(
-        self, buffers: Sequence[BufferLifetime], steps: Sequence[str]
-    ) -> tuple[list[PlanAttempt], dict[int, list[int]]]:
-        """Attempts, and the offsets of the one that was chosen by its index."""
-        plan = self.greedy(buffers, steps)
+        self,
+        buffers: Sequence[BufferLifetime],
+        steps: Sequence[str],
+        fixed: Mapping[int, int],
+        strategies: int | None,
+    ) -> MemoryPlan:
+        """By the first so many strategies."""
+        if not fixed:
+            kept = self.greedy.strategies[:strategies]
+            return replace(self.greedy, strategies=kept)(buffers, steps)
+        pins = tuple((buffers[i].id, offset) for i, offset in fixed.items())
+        return PinnedPlanner(pins)(buffers, steps)
+
+    def _placed(
+        self,
+        plan: MemoryPlan,
+        columns: Buffers,
+        found: Mapping[int, int],
+        nodes: int,
+        started: float,
+    ) -> MemoryPlan:
+        """The plan with offsets that were found, which are in units by the number of the column."""
+        buffers = [placed.buffer for placed in plan.placements]
         offsets = [placed.offset_bytes for placed in plan.placements]
-        return list(plan.attempts), {lowest_peak(plan.attempts): offsets}
+        for i, offset in found.items():
+            offsets[columns.numbers[i]] = columns.unit * offset
+        seconds = time.perf_counter() - started
+        attempt = PlanAttempt(f"search, {nodes:,} nodes", peak_of(buffers, offsets), seconds)
+        attempts = [*plan.attempts, attempt]
+        chosen = lowest_peak(attempts)
+        assert chosen == len(plan.attempts)
+        return make_plan(buffers, offsets, plan.steps, plan.live_bytes, attempts, chosen)
 
 
-def _refuse_collisions(buffers: Sequence[BufferLifetime], fixed: Mapping[int, int]) -> None:
+def refuse_collisions(buffers: Sequence[BufferLifetime], fixed: Mapping[int, int]) -> None:
+    """InputError where fixed offsets are not aligned, or overlap while both buffers live."""
     known = sorted(fixed.items(), key=lambda item: item[1])
     for place, (i, offset) in enumerate(known):
         one = buffers[i]
@@ -132,77 +177,3 @@ def _refuse_collisions(buffers: Sequence[BufferLifetime], fixed: Mapping[int, in
                     f"buffers {one.id!r} and {other.id!r} are fixed at {offset} and "
                     f"{other_offset}, where they collide"
                 )
-
-
-class _Run:
-    """One search for the least peak."""
-
-    def __init__(self, planner: ExactPlanner, buffers: Buffers, started: float) -> None:
-        self.planner = planner
-        self.buffers = buffers
-        self.started = started
-        self.nodes = 0
-
-    def minimize(self, bound: int, best: int, enough: int) -> tuple[int, dict[int, int] | None]:
-        """(proven lower bound, the offsets of the best plan below `best` or None), in bytes.
-
-        Every round bisects anew with a larger limit of nodes: what one round could not decide may
-        be possible.
-        """
-        unit = self.buffers.unit
-        if not unit:  # nothing has bytes
-            return bound, {}
-        proven, high = -(-bound // unit), -(-best // unit)  # a plan of `high` is known, or none
-        target, known = max(proven, -(-enough // unit)), None
-        limit = NODES_PER_BUFFER * max(map(len, self.buffers.parts))
-        while True:
-            low = proven
-            capacity = max(low, min(target, high - 1))  # what is enough is tried first
-            while low <= capacity < high and high > target:
-                status, offsets = self.within(capacity, limit)
-                if status == LIMIT and capacity == target:  # most likely to be possible
-                    status, offsets = self.within(capacity, GROWTH * limit)
-                if status == FOUND:
-                    known, high = offsets, capacity
-                else:
-                    low = capacity + 1
-                    proven = low if status == IMPOSSIBLE else proven
-                if self._is_late():
-                    break
-                capacity = (low + high - 1) // 2
-            if high <= max(target, proven) or limit >= self.planner.max_nodes or self._is_late():
-                break
-            limit = min(GROWTH * limit, self.planner.max_nodes)
-        if known is not None:
-            known = {self.buffers.numbers[i]: unit * offset for i, offset in known.items()}
-        return max(bound, proven * unit), known
-
-    def within(self, capacity: int, limit: int) -> tuple[int, dict[int, int]]:
-        """A plan of all parts within a capacity, in units; each order may try `limit` nodes."""
-        found: dict[int, int] = {}
-        status = FOUND
-        for part in self.buffers.parts:
-            outcome = self._part(part, capacity, limit)
-            if outcome.status == IMPOSSIBLE:
-                return IMPOSSIBLE, {}
-            if outcome.status == LIMIT:
-                status = LIMIT  # another part may still be proven impossible
-            found.update(outcome.offsets)
-        return status, found if status == FOUND else {}
-
-    def _part(self, part: Sequence[int], capacity: int, limit: int) -> Outcome:
-        outcome = Outcome(LIMIT, 0)
-        for order in ORDERS:
-            outcome = self.buffers.solve(part, order, capacity, limit)
-            self.nodes += outcome.nodes
-            if outcome.status != LIMIT or self._is_late():
-                return outcome
-        return outcome
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.started
-
-    def _is_late(self) -> bool:
-        limit = self.planner.time_limit
-        return limit is not None and self.seconds > limit

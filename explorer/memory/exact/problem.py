@@ -1,74 +1,91 @@
 """Buffers as columns of a search: sections, neighbours, parts, and the orders in which they are
-tried."""
+tried.
+
+Steps become *sections*. One begins at the last birth before a death, so that every set of buffers
+which live at once, and which no other one contains, is the set of one section.
+
+    steps     a: 0-2   b: 1-3   c: 3-4        births at 0, 1, 3, deaths at 2, 3, 4
+    sections  a: 0     b: 0     c: 1          {a, b} and {c}
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import gcd
+from typing import Any
 
-from explorer.memory.exact.search import (
-    ANYWHERE,
-    FOUND,
-    Frames,
-    Problem,
-    State,
-    integers,
-    search,
-)
+import numpy as np
+
+from explorer.memory.exact import search as plain
+from explorer.memory.exact.search import ANYWHERE, COUNTS, FOUND, NODES, Frames, Problem, State
 from explorer.results.memory import BufferLifetime
 
-ORDERS = ("TC", "CLA", "CFA", "TEA", "TCA", "FZC", "LZC", "LCA", "FCA", "OCA")
-"""Keys of the ranks, the first one most significant: T most live bytes during the lifetime, C steps
-of the lifetime, E steps and ends of buffers during it, A size times steps, O neighbours, Z size,
-all from large to small; F first step, from early to late; L last step, from late to early."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    status: int
-    """FOUND, IMPOSSIBLE or LIMIT."""
-    nodes: int
-    offsets: tuple[tuple[int, int], ...] = ()
-    """(buffer, offset)."""
+ORDERS = ("TAW", "TWA", "TCW", "COZ")
+"""Keys of the ranks, the first one most significant: T most live bytes in its sections, which are
+counted anew in every part, W steps of the lifetime, A size times steps, C sections, O neighbours,
+Z size, all from large to small."""
+POOL_PER_BUFFER = 256
+"""Numbers in the pools of a search; one that needs more is given up."""
 
 
 class Buffers:
     """Columns of the buffers that have bytes, in a unit that divides all of sizes and alignments.
 
-    `fixed`: offsets in bytes by buffer.
+    `fixed`: offsets in bytes by buffer. `durations`: of every buffer, by default its steps; only
+    their order counts.
     """
 
-    def __init__(self, buffers: Sequence[BufferLifetime], fixed: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        buffers: Sequence[BufferLifetime],
+        fixed: Mapping[int, int],
+        durations: Sequence[int] | None = None,
+    ) -> None:
         self.numbers = [i for i, buffer in enumerate(buffers) if buffer.size_bytes]
         kept = [buffers[i] for i in self.numbers]
         places = [fixed.get(i, ANYWHERE) for i in self.numbers]
         self.unit = gcd(
             *(b.size_bytes for b in kept),
-            *(b.alignment_bytes for b in kept),
+            *(b.alignment_bytes for b in kept if b.alignment_bytes > 1),
             *(place for place in places if place != ANYWHERE),
         )
         unit = self.unit or 1
         self.sizes = [buffer.size_bytes // unit for buffer in kept]
         self.alignments = [max(1, buffer.alignment_bytes // unit) for buffer in kept]
         self.fixed = [place if place == ANYWHERE else place // unit for place in places]
-        self.firsts = [buffer.first for buffer in kept]
-        self.lasts = [buffer.last for buffer in kept]
-        change = [0] * (max(self.lasts, default=0) + 1)
-        for size, first, last in zip(self.sizes, self.firsts, self.lasts, strict=True):
-            change[first] += size
-            change[last] -= size
-        self.live = list(accumulate(change))[:-1]
-        """By step: the sizes of all buffers, without what alignment adds."""
+        self.durations = (
+            [buffer.last - buffer.first for buffer in kept]
+            if durations is None
+            else [durations[i] for i in self.numbers]
+        )
+        sections = last_births(kept)
+        self.firsts = [bisect_left(sections, buffer.first) for buffer in kept]
+        self.lasts = [bisect_left(sections, buffer.last) for buffer in kept]
+        self.live = sums_over(self.firsts, self.lasts, self.sizes, len(sections))
+        """By section: the sizes of all buffers, without what alignment adds."""
+        self.cuts = sums_over(
+            self.firsts, [last - 1 for last in self.lasts], [1] * len(kept), len(sections)
+        )
+        """By section: buffers that live in this one and in the next one."""
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     @cached_property
+    def pairs(self) -> int:
+        """How many pairs of buffers live at the same time."""
+        firsts, lasts = np.sort(self.firsts), np.array(self.lasts)
+        # Born before the end of each, less itself and those that had died before its birth.
+        born = np.searchsorted(firsts, lasts, side="left").sum()
+        dead = np.searchsorted(np.sort(lasts), firsts, side="right").sum()
+        return int(born - dead - len(self)) // 2
+
+    @cached_property
     def neighbours(self) -> list[list[int]]:
-        """Of every buffer those that live at the same time, by their first step."""
+        """Of every buffer those that live at the same time, by their first section."""
         active: list[int] = []
         found: list[list[int]] = [[] for _ in self.sizes]
         for i in self.by_start:
@@ -85,7 +102,7 @@ class Buffers:
 
     @cached_property
     def parts(self) -> list[list[int]]:
-        """Buffers of connected ranges of steps, the range with the most live bytes first."""
+        """Buffers of connected ranges of sections, the range with the most live bytes first."""
         parts: list[list[int]] = []
         end = -1
         for i in self.by_start:
@@ -93,91 +110,150 @@ class Buffers:
                 parts.append([])
             parts[-1].append(i)
             end = max(end, self.lasts[i])
-        return sorted(parts, key=lambda part: -max(self.live[self.firsts[i]] for i in part))
+        return sorted(parts, key=lambda part: -self.live_in(part))
+
+    def live_in(self, part: Sequence[int]) -> int:
+        """Most live bytes of a part: no plan of it is smaller."""
+        return max(self.live[self.firsts[i]] for i in part)
 
     @cached_property
     def keys(self) -> dict[str, list[int]]:
-        """Of every letter of `ORDERS` the numbers to sort by, from large to small."""
-        n = range(len(self))
-        steps = [self.lasts[i] - self.firsts[i] for i in n]
-        ends = sorted(set(self.lasts))
-        place = {step: index for index, step in enumerate(sorted({*self.firsts, *ends}))}
+        """Of every letter of `ORDERS` but T the numbers to sort by, from large to small."""
         return {
-            "T": [max(self.live[self.firsts[i] : self.lasts[i]]) for i in n],
-            "C": steps,
-            "E": [place[self.lasts[i]] - place[self.firsts[i]] for i in n],
-            "A": [steps[i] * self.sizes[i] for i in n],
-            "O": [len(self.neighbours[i]) for i in n],
+            "W": self.durations,
+            "A": [size * steps for size, steps in zip(self.sizes, self.durations, strict=True)],
+            "C": [last - first for first, last in zip(self.firsts, self.lasts, strict=True)],
+            "O": [len(neighbours) for neighbours in self.neighbours],
             "Z": self.sizes,
-            "F": [-first for first in self.firsts],
-            "L": self.lasts,
         }
 
-    def ranks(self, order: str) -> list[int]:
-        columns = [self.keys[letter] for letter in order]
-        n = range(len(self))
+    def static_ranks(self, order: str) -> list[int]:
+        columns = [self.keys[letter] for letter in order if letter != "T"]
+        by_rank = sorted(range(len(self)), key=lambda i: (*(-c[i] for c in columns), i))
         ranks = [0] * len(self)
-        for rank, i in enumerate(sorted(n, key=lambda i: (*(-c[i] for c in columns), i))):
+        for rank, i in enumerate(by_rank):
             ranks[i] = rank
         return ranks
 
-    def problem(self, order: str) -> Problem:
-        ranks = self.ranks(order)
+    def columns(self, order: str, capacity: int) -> dict[str, list[int]]:
+        """The fields of a `Problem`."""
+        ranks = self.static_ranks(order)
         twins, latest = [-1] * len(self), {}
         for i in sorted(range(len(self)), key=ranks.__getitem__):
             if self.fixed[i] == ANYWHERE:
                 key = (self.firsts[i], self.lasts[i], self.sizes[i], self.alignments[i])
                 twins[i] = latest.get(key, -1)
                 latest[key] = i
-        numbers: dict[tuple[int, int], int] = {}
-        classes = [
-            numbers.setdefault((first, last), len(numbers))
-            # What is exchanged with another buffer has to be allowed at its offset.
-            if fixed == ANYWHERE and size % self._alignment == 0
-            else -1
-            for first, last, size, fixed in zip(
-                self.firsts, self.lasts, self.sizes, self.fixed, strict=True
-            )
+        # What is exchanged with another buffer has to be allowed at its offset.
+        alignment = max(self.alignments, default=1)
+        is_free = [
+            fixed == ANYWHERE and size % alignment == 0
+            for size, fixed in zip(self.sizes, self.fixed, strict=True)
         ]
-        starts = [0]
-        for neighbours in self.neighbours:
-            starts.append(starts[-1] + len(neighbours))
-        return Problem(
-            sizes=integers(self.sizes),
-            firsts=integers(self.firsts),
-            lasts=integers(self.lasts),
-            alignments=integers(self.alignments),
-            fixed=integers(self.fixed),
-            ranks=integers(ranks),
-            twins=integers(twins),
-            classes=integers(classes),
-            starts=integers(starts),
-            neighbours=integers([j for neighbours in self.neighbours for j in neighbours]),
-        )
-
-    @cached_property
-    def _alignment(self) -> int:
-        return max(self.alignments, default=1)
-
-    def solve(self, part: Sequence[int], order: str, capacity: int, node_limit: int) -> Outcome:
-        """A plan of one part within a capacity, in units."""
-        problem = self.problem(order)
-        state = self._state(part)
-        frames = Frames(*(integers([0] * (len(part) + 2)) for _ in Frames._fields))
-        status = search(problem, state, frames, integers(part), capacity, node_limit)
-        found = ((i, int(state.results[i])) for i in part) if status == FOUND else ()
-        return Outcome(int(status), int(state.counts[3]), tuple(found))
-
-    def _state(self, part: Sequence[int]) -> State:
-        n, steps, m = len(self), len(self.live), len(part)
-        lived = sum(self.lasts[i] - self.firsts[i] for i in part)
-        writes = m + 2 * lived + sum(len(self.neighbours[i]) for i in part)
-        zeros = {
-            "trail": 2 * writes,
-            "counts": 4,
-            "pool": m * (m + 1) // 2 + m,
-            "parts": 4 * m + 4,
-            **dict.fromkeys(("floors", "owners", "least"), steps),
+        numbers: dict[tuple[int, int], int] = {}
+        sections = zip(self.firsts, self.lasts, strict=True)
+        classes = [numbers.setdefault(key, len(numbers)) for key in sections]
+        return {
+            "sizes": self.sizes,
+            "firsts": self.firsts,
+            "lasts": self.lasts,
+            "alignments": self.alignments,
+            "fixed": self.fixed,
+            "static": ranks,
+            "twins": twins,
+            "classes": [kind if free else -1 for kind, free in zip(classes, is_free, strict=True)],
+            "starts": [0, *accumulate(len(neighbours) for neighbours in self.neighbours)],
+            "neighbours": [j for neighbours in self.neighbours for j in neighbours],
+            "options": [capacity, int(order.startswith("T"))],
         }
-        made = {name: integers([0] * zeros.get(name, n)) for name in State._fields}
-        return State(**{**made, "live": integers(self.live), "tops": integers([-1] * n)})
+
+
+def last_births(buffers: Sequence[BufferLifetime]) -> list[int]:
+    """The steps at which a buffer is born and another dies before the next birth."""
+    events = sorted({(b.first, 1) for b in buffers} | {(b.last, 0) for b in buffers})
+    return [
+        step
+        for (step, is_birth), (_, is_next_birth) in pairwise(events)
+        if is_birth and not is_next_birth
+    ]
+
+
+def sums_over(
+    firsts: Sequence[int], ends: Sequence[int], amounts: Sequence[int], sections: int
+) -> list[int]:
+    """By section the sum of the amounts of all ranges [first, end) that contain it."""
+    change = [0] * (sections + 1)
+    for first, end, amount in zip(firsts, ends, amounts, strict=True):
+        change[first] += amount
+        change[end] -= amount
+    return list(accumulate(change))[:-1]
+
+
+class Search:
+    """A search for a plan of one part within a capacity, in units, which can be continued."""
+
+    def __init__(
+        self, buffers: Buffers, part: Sequence[int], order: str, capacity: int, is_compiled: bool
+    ) -> None:
+        self.part = part
+        self.status = plain.LIMIT
+        self._begin, self._search = plain.begin_search, plain.search
+        self.is_compiled = is_compiled
+        if is_compiled and (compiled := compiled_functions()):
+            self._begin, self._search = compiled
+            self._column = lambda values: np.array(values, np.int64)
+            self._zeros = lambda count: np.zeros(count, np.int64)
+        else:
+            self._column = list
+            self._zeros = lambda count: [0] * count
+        columns = buffers.columns(order, capacity)
+        self._problem = Problem(**{name: self._column(c) for name, c in columns.items()})
+        self._state = self._start(buffers, part)
+        self._frames = Frames(*(self._zeros(len(part) + 2) for _ in Frames._fields))
+        self._begin(self._problem, self._state, self._frames, self._column(part))
+
+    def run(self, node_limit: int) -> int:
+        """The status after so many nodes, all calls together: FOUND, IMPOSSIBLE or LIMIT."""
+        if self.status == plain.LIMIT:
+            self.status = int(self._search(self._problem, self._state, self._frames, node_limit))
+        return self.status
+
+    @property
+    def nodes(self) -> int:
+        return int(self._state.counts[NODES])
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Of every buffer of the part, once a plan is found."""
+        assert self.status == FOUND
+        return {i: int(self._state.results[i]) for i in self.part}
+
+    def _start(self, buffers: Buffers, part: Sequence[int]) -> State:
+        n, sections, m = len(buffers), len(buffers.live), len(part)
+        lived = sum(buffers.lasts[i] - buffers.firsts[i] for i in part)
+        room = min(m * (m + 3) // 2, POOL_PER_BUFFER * m) + m
+        notes = m + 2 * lived + sum(len(buffers.neighbours[i]) for i in part) + 4 * room
+        lengths = {
+            "trail": 2 * notes,
+            "counts": COUNTS,
+            "pool": room,
+            "candidates": room,
+            "parts": 8 * m + 8,
+            "floors": sections,
+            "owners": sections,
+            "least": sections,
+        }
+        made: dict[str, Any] = {
+            name: self._zeros(lengths.get(name, n))
+            for name in State._fields
+            if name not in ("live", "cuts", "tops")
+        }
+        live, cuts = self._column(buffers.live), self._column(buffers.cuts)
+        return State(**made, live=live, cuts=cuts, tops=self._column([-1] * n))
+
+
+def compiled_functions() -> tuple[Any, Any] | None:
+    """`begin_search` and `search` as numba compiles them, or None where it is not installed."""
+    from explorer.memory.exact.compiled import compiled_functions
+
+    return compiled_functions()

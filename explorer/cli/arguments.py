@@ -295,6 +295,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def duration(text: str) -> float:
+    """Seconds above 0: `10`, `0.5`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value <= 0:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0: {text!r}")
+    return value
+
+
 def processors(text: str) -> tuple[int, ...]:
     """`0,2` -> (0, 2)."""
     return tuple(amount(name) for name in names(text))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from explorer.memory.instances import Instance
 
 SUMMARY = "place the buffers of a table in the least memory"
-PLANNERS = ("exact", "greedy", "no-sharing")
-MAX_NODES = 2_000_000
-"""Of one order in the last round of a search; the time limit is usually met before."""
+PLANNERS = ("exact", "greedy", "no-sharing", "portions", "tflite-micro", "onnxruntime")
+MAX_NODES = 1_000_000_000
+"""Of a search; the time limit is usually met before."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--time-limit",
-        type=options.count,
-        default=10,
+        type=options.duration,
+        default=10.0,
         metavar="S",
         help="seconds of search (default: 10)",
     )
@@ -84,8 +84,13 @@ def solve(problem: Instance, arguments: argparse.Namespace) -> ExactResult:
     from explorer.memory.exact import ExactPlanner, ExactResult
 
     if arguments.planner == "exact":
-        planner = ExactPlanner(max_nodes=MAX_NODES, time_limit=float(arguments.time_limit))
-        return planner.solve(problem.buffers, fixed=problem.fixed, capacity=arguments.capacity)
+        planner = ExactPlanner(max_nodes=MAX_NODES, time_limit=arguments.time_limit)
+        return planner.solve(
+            problem.buffers,
+            fixed=problem.fixed,
+            capacity=arguments.capacity,
+            durations=[upper - lower for lower, upper in problem.times],
+        )
     if problem.fixed:
         raise InputError(
             f"the planner {arguments.planner} keeps no fixed offsets", hint="--planner exact"

@@ -28,10 +28,11 @@ from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.memory.budget import refuse
+from explorer.memory.exact import ExactPlanner
 from explorer.memory.liveness import lifetimes
 from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.places import Containment
-from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.planners import Planner
 from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
@@ -52,7 +53,7 @@ DEFAULT_ALIGNMENT_BYTES = 64
 class PlanMemory(Pass):
     """All activations get addresses in one arena; buffers that never live together share bytes."""
 
-    planner: Planner = field(default_factory=GreedyPlanner)
+    planner: Planner = field(default_factory=ExactPlanner)
     budget_bytes: int | None = None
     alignment_bytes: int = DEFAULT_ALIGNMENT_BYTES
     """At least; wider elements lie at multiples of their own size."""

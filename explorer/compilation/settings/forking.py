@@ -34,8 +34,9 @@ from explorer.kernels.loops.nest import ScheduleError
 from explorer.kernels.passes import ScheduleLoops
 from explorer.kernels.schedules.listing import GIVEN, as_text
 from explorer.memory.choosing import choose_planner, default_planners
+from explorer.memory.exact import ExactPlanner
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.planners import Planner
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS, AssignLayouts
 from explorer.results.decisions import (
     BUDGET,
@@ -261,7 +262,7 @@ def _with_pins(settings: Settings, value: object) -> Settings:
     pairs = list(value.items()) if isinstance(value, Mapping) else value
     if pairs is None or pairs in ([], ()):
         is_pinned = isinstance(settings.planner, PinnedPlanner)
-        return replace(settings, planner=GreedyPlanner()) if is_pinned else settings
+        return replace(settings, planner=ExactPlanner()) if is_pinned else settings
     if not isinstance(pairs, list | tuple) or not all(map(_is_pin, pairs)):
         raise InputError(
             f"{PINS} cannot be {value!r}: buffers with bytes are expected", hint='{"conv_1": 1024}'

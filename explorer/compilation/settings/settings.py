@@ -15,7 +15,8 @@ from explorer.errors import DeviceError, InputError
 from explorer.ir.requantization import AS_ONNXRUNTIME, Requantization
 from explorer.ir.rewriting.passes import Pass, RulePass
 from explorer.ir.sizes.ranges import SizeRange
-from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.memory.exact import ExactPlanner
+from explorer.memory.planners import Planner
 from explorer.passes import top_pipeline
 from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.partition import Other
@@ -72,7 +73,7 @@ class Settings:
     """Rows of states that would grow with each call."""
     pasts: tuple[GrowingPair, ...] = ()
     """Those states, where there is a capacity."""
-    planner: Planner = field(default_factory=GreedyPlanner)
+    planner: Planner = field(default_factory=ExactPlanner)
     budget_bytes: int | None = None
     """Most bytes that the arena may take."""
     pipeline: tuple[Pass, ...] | None = None

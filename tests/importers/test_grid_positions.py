@@ -70,3 +70,25 @@ def test_an_image_without_pixels_is_all_outside():
     (found,) = Representation(model, "INTERPRETER", lambda _: None).run(feeds)
     (expected,) = ReferenceEvaluator(model).run(None, feeds)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_no_pixel_outside_meets_the_outermost_one(mode: str, number: float):
+    """Zeros lie outside: the outermost pixel times their weight of 0 would be NaN."""
+    x = X.copy()
+    x[..., 0, 0] = x[..., 2, 3] = x[..., 0, 3] = number
+    grid = [[[[-3.0, -3.0], [3.0, 3.0], [-1.6, 0.1], [1.9, -2.2]]]]
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+      g (float[1,1,3,4] x, float[1,1,4,2] grid) => (float[1,1,1,4] y) {{
+        y = GridSample <mode = "{mode}", padding_mode = "zeros"> (x, grid)
+      }}"""
+    array = np.array(grid, np.float32)
+    representation = Representation(onnx.parser.parse_model(text), "INTERPRETER", lambda _: None)
+    (found,) = representation.run({"x": x, "grid": array})
+    torch_mode = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    right = torch.nn.functional.grid_sample(
+        torch.from_numpy(x), torch.from_numpy(array), torch_mode, "zeros", False
+    )
+    np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-6)
+    assert np.isfinite(found[..., [0, 1, 3]]).all()

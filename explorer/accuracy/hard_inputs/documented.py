@@ -27,11 +27,6 @@ _DIFFERENCES: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("nonmaxsuppression",), _SPECIAL, "a box with the score NaN is not kept"),
     (("hardmax",), ("NaN",), "1 stands at the first NaN"),
     (("lstm",), ("NaN",), "onnxruntime limits sums that a bias is added to, where NaN is a number"),
-    (
-        ("gridsample", "roialign", "deformconv"),
-        _SPECIAL,
-        "pixels outside of the image have the weight 0 and the outermost pixel's value",
-    ),
     (_CONVOLUTIONS, _SPECIAL, "Winograd's form spreads an infinity over a tile of results"),
     (
         _CASTS,

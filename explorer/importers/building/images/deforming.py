@@ -52,10 +52,13 @@ def deformed(
     build: Build,
 ) -> Expr:
     """The convolution; mask (N, groups * window, out...) weighs what the window's places read.
+    Places, and all that is computed with them, are f32 at least.
 
     group_counts: of the convolution's channels, and of channels with offsets of their own.
     """
-    groups, parts = group_counts
+    dtype, (groups, parts) = x.dtype, group_counts
+    x, weight, offset = x.wide(), weight.wide(), offset.wide()
+    mask, bias = (None if v is None else v.wide() for v in (mask, bias))
     rank, count = len(window.sizes), prod(window.sizes)
     channels, *sizes = x.sizes(range(1, 2 + rank), "a deformed convolution")
     out = offset.sizes(range(2, 2 + rank), "a deformed convolution")
@@ -83,5 +86,5 @@ def deformed(
     filters = weight.reshape([groups, outputs // groups, inner])
     result = (filters @ stacked).reshape([batch, outputs, *out])
     if bias is None:
-        return result
-    return result + bias.reshape([outputs, *[1] * rank])
+        return result.astype(dtype)
+    return (result + bias.reshape([outputs, *[1] * rank])).astype(dtype)

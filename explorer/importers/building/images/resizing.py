@@ -18,11 +18,13 @@ import numpy as np
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, where
 from explorer.importers.building.images.interpolation import interpolate, whole
-from explorer.ir.top.support.taps import Taps, without_zeros
+from explorer.ir.top.support.taps import Taps
 
 _FLOAT = np.float32
 CROPPING = "tf_crop_and_resize"
 MAX_FRACTION_BITS = 22
+MAX_FLOAT_BITS = 15
+"""Of fractions whose sums with bytes, weights below 0 included, f32 has."""
 
 
 @dataclass(frozen=True)
@@ -181,23 +183,27 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
 
 
 def _of_bytes(x: Expr, axes: Sequence[ResizedAxis], manner: Manner, build: Build) -> Expr:
-    """The last axis first; sums of weights of 16 bits are exact in f32, halves are rounded up.
+    """The last axis first; halves are rounded up. Sums are exact: in f32 where weights and bytes
+    have 24 bits together, else in f64.
 
     Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp, separable interpolation of uint8.
     """
-    y = x.astype(np.float32)
+    y = x
     for axis in sorted(axes, key=lambda a: -a.axis):
         taps = _taps(_coordinates(axis, manner.coordinates, manner.kind), axis, manner)
-        y = interpolate(y, axis.axis, _in_fixed_point(without_zeros(taps)), build)
+        taps, bits = _in_fixed_point(taps)
+        y = y.astype(np.float32 if bits <= MAX_FLOAT_BITS else np.float64)
+        y = interpolate(y, axis.axis, taps, build)
         half = y.constant(0.5)
         y = (y + half).floor().clip(0.0, 255.0)
     return y.astype(x.dtype)
 
 
-def _in_fixed_point(taps: Taps) -> Taps:
-    """Weights as multiples of the least power of two that leaves 15 bits for the largest."""
+def _in_fixed_point(taps: Taps) -> tuple[Taps, int]:
+    """Weights as multiples of the least power of two that leaves 15 bits for the largest, and its
+    bits."""
     largest, bits = float(taps.weights.max(initial=0)), 0
     while bits < MAX_FRACTION_BITS and int(0.5 + largest * 2 ** (bits + 1)) < (1 << 15):
         bits += 1
     scaled = taps.weights * 2.0**bits
-    return Taps(taps.positions, np.trunc(scaled + np.copysign(0.5, scaled)) / 2.0**bits)
+    return Taps(taps.positions, np.trunc(scaled + np.copysign(0.5, scaled)) / 2.0**bits), bits

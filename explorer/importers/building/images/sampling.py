@@ -9,7 +9,7 @@ interpolation of images. One gather reads them all, one product with the weights
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -36,6 +36,9 @@ class Taps:
     """Pixels of the axis."""
     count: int
     """Taps of a point."""
+    inside: Expr | None = None
+    """Which taps lie in the image, (N, points, taps); None: all. An outer one weighs 0, and what
+    stands in its place is not read: infinity times 0 would be NaN."""
 
 
 def taps_of(
@@ -70,19 +73,24 @@ def taps_of(
         first, count = -1, 4
     offsets = np.arange(first, first + count).astype(positions.dtype)
     places = base.unsqueeze([2]) + build.weight(offsets)
+    is_inside = None
     if border == "zeros":
-        weights = where(_is_inside(places, 0.0, size - 1.0), weights, 0)
+        is_inside = _is_inside(places, 0.0, size - 1.0)
+        weights = where(is_inside, weights, 0)
     elif mode == "cubic" and border == "reflection":
         places = _mirrored(places, low, high).round()
     # An infinite position has no mirror image, and a place of every tap is read.
     inside = _without_nan(places.clip(0.0, size - 1.0), 0.0)
-    return Taps(inside.astype(np.int64), weights, size, count)
+    return Taps(inside.astype(np.int64), weights, size, count, is_inside)
 
 
 def masked(taps: Taps, positions: Expr, low: float, high: float) -> Taps:
     """Points outside of [low, high] on this axis weigh nothing."""
     mask = _is_inside(positions, low, high).unsqueeze([2])
-    return Taps(taps.places, where(mask, taps.weights, 0), taps.size, taps.count)
+    inside = (
+        mask.broadcast_to(taps.weights.all_sizes()) if taps.inside is None else (taps.inside & mask)
+    )
+    return replace(taps, weights=where(mask, taps.weights, 0), inside=inside)
 
 
 def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
@@ -100,9 +108,12 @@ def sampled(x: Expr, taps: Sequence[Taps], build: Build) -> Expr:
 
 
 def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]:
-    """What stands at all taps, (N, points, taps, C), and their weights, (N, points, taps)."""
+    """What stands at all taps, (N, points, taps, C), 0 outside of the image, and their weights,
+    (N, points, taps)."""
     places, weights, count = taps[0].places, taps[0].weights, taps[0].count
+    inside = taps[0].inside
     for axis in taps[1:]:
+        inside = _both_inside(inside, count, axis)
         outer, inner = places.unsqueeze([3]), axis.places.unsqueeze([2])
         places = outer * axis.size + inner
         weights = weights.unsqueeze([3]) * axis.weights.unsqueeze([2])
@@ -112,7 +123,24 @@ def tap_values(x: Expr, taps: Sequence[Taps], build: Build) -> tuple[Expr, Expr]
     pixels = prod(axis.size for axis in taps)
     flat = x.reshape([x.dim(0), x.dim(1), pixels])
     by_pixel = flat.transpose([0, 2, 1])
-    return build.value(GatherNdOp, [by_pixel, places.unsqueeze([3])], batch_dims=1), weights
+    values = build.value(GatherNdOp, [by_pixel, places.unsqueeze([3])], batch_dims=1)
+    return values if inside is None else where(inside.unsqueeze([3]), values, 0), weights
+
+
+def _both_inside(outer: Expr | None, count: int, axis: Taps) -> Expr | None:
+    """Which pairs of `count` taps and those of a further axis lie in the image."""
+    inner = axis.inside
+    if outer is None and inner is None:
+        return None
+    sizes = [axis.places.dim(0), axis.places.dim(1)]
+    if outer is None:
+        assert inner is not None
+        both = inner.unsqueeze([2]).broadcast_to([*sizes, count, axis.count])
+    elif inner is None:
+        both = outer.unsqueeze([3]).broadcast_to([*sizes, count, axis.count])
+    else:
+        both = outer.unsqueeze([3]) & inner.unsqueeze([2])
+    return both.reshape([*sizes, count * axis.count])
 
 
 def _without_nan(x: Expr, number: float) -> Expr:

@@ -122,12 +122,13 @@ def _hardmax(x: Expr, axis: int, build: Build) -> Expr:
 
 @converts("LpNormalization")
 def lp_normalization(node: Node, build: Build) -> Expr:
-    """x / norm(x) along an axis; 0 where the norm is 0."""
+    """x / norm(x) along an axis, in f32 at least; 0 where the norm is 0."""
     x = node.operand(0)
     axis = build.axis(node.integer("axis", -1), x.rank)
-    norm = build.value(ReduceOp, [x], kind=_norm_kind(node), axes=[axis], keepdims=True)
-    zero = x.constant(0)
-    return build.value(SelectOp, [norm == zero, zero, x / norm])
+    wide = x.wide()
+    norm = build.value(ReduceOp, [wide], kind=_norm_kind(node), axes=[axis], keepdims=True)
+    zero = wide.constant(0)
+    return build.value(SelectOp, [norm == zero, zero, wide / norm]).astype(x.dtype)
 
 
 def _norm_kind(node: Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.importers.building.expr import Expr
+from explorer.importers.building.expr import Expr, minimum
 from explorer.importers.building.limits import check_size
 from explorer.importers.onnx.file.tensors import dtype_of, read_tensor
 from explorer.importers.onnx.program.build import Build
@@ -111,13 +111,16 @@ def count(node: Node, build: Build) -> Expr:
 
 @converts("OneHot", since=9)
 def one_hot(node: Node, build: Build) -> Expr:
-    """Where index equals position the on value, else the off value; negative indices wrap."""
+    """Where index equals position the on value, else the off value; negative indices count from
+    the end. What lies outside of the depth is off, in 64 bits without a sign, too."""
     indices, values = node.operand(0), node.operand(2)
     (depth,) = build.integers(node.operand(1), "the depth")
     if depth < 0:
         raise ValueError(f"depth {depth}")
     rank = indices.rank + 1
     axis = build.axis(node.integer("axis", -1), rank)
+    if indices.dtype == np.uint64:
+        indices = minimum(indices, build.weight(np.array(depth, np.uint64)))
     whole = indices.astype(np.int64)
     wrapped = whole + depth
     is_negative = whole < 0

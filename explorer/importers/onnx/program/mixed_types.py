@@ -56,12 +56,13 @@ def with_one_type(node: Node, build: Build) -> Node:
 
 
 def _with_float_mask(node: Node) -> Node:
-    """Whole numbers of a mask are added to the scores; the body would pad them with -infinity."""
+    """Whole numbers of a mask are added to the scores, in f32 at least; the body would pad them
+    with -infinity."""
     mask = node.optional(3)
     if mask is None or mask.dtype.kind not in "iu":
         return node
     operands = list(node.operands)
-    operands[3] = mask.astype(node.operand(0).dtype)
+    operands[3] = mask.astype(node.operand(0).wide().dtype)
     return replace(node, operands=tuple(operands))
 
 

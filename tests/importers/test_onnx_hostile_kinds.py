@@ -1,0 +1,94 @@
+"""Kinds of numbers that a composed operator may get wrong, each with its own judge in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from explorer.onnx_backend import Representation
+
+
+def run(text: str, *inputs: np.ndarray, opset: int = 24) -> list[np.ndarray]:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
+    names = [value.name for value in model.graph.input]
+    arrays = dict(zip(names, inputs, strict=True))
+    return list(Representation(model, "INTERPRETER", lambda _: None).run(arrays))
+
+
+@pytest.mark.parametrize("index", [10, 2**63 - 1, 2**63, 2**64 - 1])
+def test_an_index_without_a_sign_beyond_the_depth_is_off(index: int):
+    text = """g (uint64[3] i, int64 d, float[2] v) => (float[3,10] y) { y = OneHot (i, d, v) }"""
+    indices = np.array([0, 9, index], np.uint64)
+    (found,) = run(text, indices, np.array(10), np.array([2.0, 5.0], np.float32))
+    expected = np.full((3, 10), 2.0)
+    expected[0, 0] = expected[1, 9] = 5.0
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_norm_of_half_floats_does_not_overflow(p: int):
+    x = np.array([[65504, 65504, 0], [6e-8, 0, -6e-8], [0, -0.0, 0]], np.float16)
+    text = f"g (float16[3,3] x) => (float16[3,3] y) {{ y = LpNormalization <p = {p}> (x) }}"
+    (found,) = run(text, x)
+    wide = x.astype(np.float64)
+    norm = np.linalg.norm(wide, p, -1, keepdims=True)
+    expected = np.divide(wide, norm, np.zeros_like(wide), where=norm > 0)
+    np.testing.assert_allclose(found.astype(np.float64), expected, 1e-3)
+
+
+def attended(scores: np.ndarray, v: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("mask_type", ["int8", "int16", "uint8", "uint16"])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("float_type", ["float16", "float"])
+def test_a_mask_of_whole_numbers_keeps_the_digits_of_the_scores(
+    float_type: str, mask_type: str, causal: int
+):
+    """Half floats have no digits left next to 32767, and no whole number is -infinity."""
+    dtype = np.dtype("float32" if float_type == "float" else float_type)
+    random = np.random.default_rng(3)
+    q, k, v = (random.standard_normal((1, 2, n, 4)).astype(dtype) for n in (3, 5, 5))
+    limits = np.iinfo(mask_type)
+    mask = random.choice([limits.max, limits.min, 0], (3, 5), p=[0.7, 0.2, 0.1]).astype(mask_type)
+    mask[:, 0] = limits.max  # one score counts in each row
+    text = f"""g ({float_type}[1,2,3,4] q, {float_type}[1,2,5,4] k, {float_type}[1,2,5,4] v,
+        {mask_type}[3,5] m) => ({float_type}[1,2,3,4] y) {{
+      y = Attention <is_causal = {causal}> (q, k, v, m) }}"""
+    (found,) = run(text, q, k, v, mask)
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) / 2 + mask
+    if causal:
+        scores = np.where(np.tril(np.ones((3, 5), bool)), scores, -np.inf)
+    tolerance = {"float16": 8e-3, "float": 2e-2 if "16" in mask_type else 1e-4}[float_type]
+    np.testing.assert_allclose(found.astype(np.float64), attended(scores, v), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("shorter", [0, 1, 2, 4])
+def test_what_lies_beyond_a_mask_of_whole_numbers_is_hidden(shorter: int):
+    """ONNX pads a mask with -infinity, also one of a single column."""
+    random = np.random.default_rng(4)
+    q, k, v = (random.standard_normal((1, 1, n, 4)).astype(np.float32) for n in (2, 5, 5))
+    mask = np.zeros((2, 5 - shorter), np.uint16)
+    text = f"""g (float[1,1,2,4] q, float[1,1,5,4] k, float[1,1,5,4] v, uint16[2,{5 - shorter}] m)
+        => (float[1,1,2,4] y) {{ y = Attention (q, k, v, m) }}"""
+    (found,) = run(text, q, k, v, mask)
+    scores = q @ k.swapaxes(-1, -2) / 2
+    scores[..., 5 - shorter :] = -np.inf
+    np.testing.assert_allclose(found, attended(scores, v), 1e-5, 1e-6)
+
+
+def test_half_floats_keep_the_places_of_a_deformed_window():
+    """1 - 2^-12 is no half float: the pixel before it weighs 2^-12, times 65504."""
+    x = np.array([[[[65504, 1]]]], np.float16)
+    offset = np.zeros((1, 2, 1, 2), np.float16)
+    offset[0, 1, 0, 1] = -(2.0**-12)
+    text = """g (float16[1,1,1,2] x, float16[1,1,1,1] w, float16[1,2,1,2] o)
+        => (float16[1,1,1,2] y) { y = DeformConv <kernel_shape = [1, 1]> (x, w, o) }"""
+    (found,) = run(text, x, np.ones((1, 1, 1, 1), np.float16), offset)
+    expected = 65504 * 2.0**-12 + 1 - 2.0**-12
+    np.testing.assert_allclose(found[0, 0, 0].astype(float), [65504, expected], 1e-3)

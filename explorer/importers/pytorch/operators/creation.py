@@ -87,6 +87,8 @@ def arange(node: AtenNode, build: Build) -> Expr:
     if not any(isinstance(a, Ref) for a in found):
         start, end, step = (_plain(a) for a in found)
         count = max(int(np.ceil((end - start) / step)), 0)
+        if dtype.kind in "iu":  # as PyTorch: the numbers are counted in whole ones
+            start, step = int(start), int(step)
         return build.weight(np.asarray(start + np.arange(count) * step).astype(dtype))
     scalars = [_number(node, a, np.dtype(np.int64), build) for a in found]
     return build.value(RangeOp, scalars).astype(dtype)

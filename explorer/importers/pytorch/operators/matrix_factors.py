@@ -17,6 +17,20 @@ from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.matrix_factors import CholeskyOp, LuOp
 
+SAFE = 1e70
+"""The fourth power of this and sums of such powers are doubles, and so are their inverses."""
+
+
+def scale_of(x: Expr) -> Expr | None:
+    """What each matrix of doubles is divided by, so that products of squares neither overflow nor
+    vanish: 1 where they do not. None where no matrix needs one: narrower floats, no elements."""
+    if x.dtype != np.float64 or 0 in x.shape:
+        return None
+    axes = [x.rank - 2, x.rank - 1]
+    largest = abs(x).max(axes, True)
+    zero, one, small, large = (x.constant(n) for n in (0, 1, 1 / SAFE, SAFE))
+    return where(((largest <= large) & (largest >= small)) | (largest == zero), one, largest)
+
 
 def cholesky(node: AtenNode, build: Build) -> Expr:
     """The lower triangular factor, or the upper one, of the triangle of that name."""

@@ -12,6 +12,7 @@ from explorer.importers.building.build import Build
 from explorer.importers.building.expr import Expr, where
 from explorer.importers.pytorch.operators.matrix_factors import (
     diagonal_of,
+    scale_of,
     transposed,
     triangle_of,
 )
@@ -37,9 +38,13 @@ def qr_of(x: Expr, is_complete: bool, build: Build) -> list[Expr]:
     rank = x.rank
     rows, columns = x.sizes([rank - 2, rank - 1], "orthogonal factors")
     count = min(rows, columns)
-    factors, scales = build.values(HouseholderOp, [x.astype(np.float64)])
+    scale = scale_of(x)
+    wide = x.astype(np.float64)
+    wide = wide if scale is None else wide / scale
+    factors, scales = build.values(HouseholderOp, [wide])
     height = rows if is_complete else count
     upper = triangle_of(factors.slice(rank - 2, 0, height), True, build)
+    upper = upper if scale is None else upper * scale
     return [_product(factors.slice(rank - 1, 0, count), scales, height, build), upper]
 
 

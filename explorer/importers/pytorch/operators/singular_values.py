@@ -19,7 +19,7 @@ from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr, maximum, where
 from explorer.importers.pytorch.operators.linear_algebra import norm_of_lines
 from explorer.importers.pytorch.operators.linear_systems import inverted, unit_like
-from explorer.importers.pytorch.operators.matrix_factors import transposed
+from explorer.importers.pytorch.operators.matrix_factors import scale_of, transposed
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.orthogonal_factors import completed
 from explorer.importers.pytorch.operators.promotion import as_value
@@ -27,9 +27,6 @@ from explorer.importers.pytorch.operators.reductions import p_norm
 from explorer.ir.top.indexing import GatherElementsOp
 from explorer.ir.top.reductions.reduction import TopKOp
 from explorer.ir.top.singular_values import OrthogonalizeOp
-
-SAFE = 1e70
-"""The fourth power of this and sums of such powers are doubles, and so are their inverses."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     """largest: the largest value first, else the smallest."""
     rank = x.rank
     rows, columns = x.sizes([rank - 2, rank - 1], "singular values")
-    scale = _scale(x) if x.dtype == np.float64 else None
+    scale = scale_of(x)
     x = x.astype(np.float64)
     x = x if scale is None else x / scale
     is_wide = rows < columns
@@ -62,17 +59,6 @@ def decomposed(x: Expr, build: Build, largest: bool = True) -> Decomposed:
     if scale is not None:
         values = values * scale.squeeze([rank - 1])
     return Decomposed(right, values, left) if is_wide else Decomposed(left, values, right)
-
-
-def _scale(x: Expr) -> Expr:
-    """What each matrix of doubles is divided by, so that products of squares neither overflow nor
-    vanish: 1 where they do not."""
-    axes = [x.rank - 2, x.rank - 1]
-    if 0 in x.shape:
-        return x.constant(1)
-    largest = abs(x).max(axes, True)
-    zero, one, small, large = (x.constant(n) for n in (0, 1, 1 / SAFE, SAFE))
-    return where(((largest <= large) & (largest >= small)) | (largest == zero), one, largest)
 
 
 def _in_order(x: Expr, places: Expr, build: Build) -> Expr:

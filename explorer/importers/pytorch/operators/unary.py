@@ -9,10 +9,13 @@ import ml_dtypes
 import numpy as np
 
 from explorer.importers.building.build import Build
-from explorer.importers.building.expr import Expr, minimum, where
+from explorer.importers.building.expr import Expr, maximum, minimum, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.importers.pytorch.operators.promotion import as_float, category
 from explorer.ir.top.elementwise import UnaryOp
+
+ERFC_END = 30.0
+"""Beyond which erfc is 0 in doubles."""
 
 
 def plain_name(node: AtenNode) -> str:
@@ -138,10 +141,10 @@ _Formula = Callable[[Expr, Build], Expr]
 
 
 def _of_scaled(kind: str, before: float, after: float) -> _Formula:
-    """after * kind(before * x)"""
+    """after * kind(before * x), rounded once to what x has"""
 
     def formula(x: Expr, build: Build) -> Expr:
-        return x.scaled(before).unary(kind).scaled(after)
+        return x.wide().scaled(before).unary(kind).scaled(after).astype(x.dtype)
 
     return formula
 
@@ -158,8 +161,29 @@ def rsqrt(x: Expr, build: Build) -> Expr:
     return x.sqrt().reciprocal()
 
 
-def _erfc(x: Expr, build: Build) -> Expr:
-    return x.constant(1) - x.erf()
+def power_of_two(x: Expr, build: Build) -> Expr:
+    """2^x: powers of whole numbers are exact, which e^(x log(2)) are not."""
+    wide = x.wide()
+    return (2**wide).astype(x.dtype)
+
+
+def erfc(x: Expr, build: Build) -> Expr:
+    """1 - erf(x), and for large x e^(-x²) times a continued fraction, without a difference of
+    numbers that are near each other.
+
+    Abramowitz and Stegun, 7.1.14. x² = c² + (x - c) (x + c), with c = x of few bits, so that c² is
+    exact.
+    """
+    wide = x.wide()
+    start, levels = (2.0, 52) if x.dtype == np.float64 else (1.0, 40)
+    large = minimum(maximum(wide, start), ERFC_END)
+    fraction = large
+    for level in range(levels, 0, -1):
+        fraction = large + level / 2 / fraction
+    coarse = (large * 16).floor() / 16
+    near = (coarse - large) * (coarse + large)
+    tail = (-(coarse * coarse)).exp() * near.exp() / fraction / math.sqrt(math.pi)
+    return where(wide < start, 1 - wide.erf(), tail).astype(x.dtype)
 
 
 def _softsign(x: Expr, build: Build) -> Expr:
@@ -183,8 +207,8 @@ def _sinc(x: Expr, build: Build) -> Expr:
 
 
 def _normal_distribution(x: Expr, build: Build) -> Expr:
-    """(1 + erf(x / sqrt(2))) / 2"""
-    return (x.scaled(math.sqrt(0.5)).erf() + 1) * 0.5
+    """erfc(-x / sqrt(2)) / 2"""
+    return erfc(x.scaled(-math.sqrt(0.5)), build) * 0.5
 
 
 def _entropy(x: Expr, build: Build) -> Expr:
@@ -216,13 +240,13 @@ def log_plus_one(x: Expr, build: Build) -> Expr:
 _FORMULAS: dict[str, _Formula] = {
     "log2": _of_scaled("log", 1.0, 1 / math.log(2)),
     "log10": _of_scaled("log", 1.0, 1 / math.log(10)),
-    "exp2": _of_scaled("exp", math.log(2), 1.0),
-    "special_exp2": _of_scaled("exp", math.log(2), 1.0),
+    "exp2": power_of_two,
+    "special_exp2": power_of_two,
     "log1p": log_plus_one,
     "special_log1p": log_plus_one,
     "rsqrt": rsqrt,
-    "erfc": _erfc,
-    "special_erfc": _erfc,
+    "erfc": erfc,
+    "special_erfc": erfc,
     "rad2deg": _times(180 / math.pi),
     "deg2rad": _times(math.pi / 180),
     "log_sigmoid": _log_sigmoid,

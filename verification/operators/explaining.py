@@ -131,6 +131,9 @@ GIVEN: Mapping[str, Holds] = {
     "sums beyond the type": lambda arrays: _has_sums_beyond(arrays, 1),
     "squares beyond the type": lambda arrays: _has_sums_beyond(arrays, 2),
     "equal numbers": _has_equal,
+    "several float types": lambda arrays: len({a.dtype for a in _floats(arrays)}) > 1,
+    "one column": lambda arrays: any(a.ndim > 1 and a.shape[-1] == 1 for a in arrays),
+    "nothing": lambda arrays: any(a.size == 0 and a.dtype.kind == "f" for a in arrays),
     "beyond a byte": _has_beyond_a_byte,
     "negative numbers": lambda arrays: any(bool((_wide(a) < 0).any()) for a in _floats(arrays)),
     "shifts by no bit of the type": _has_wide_shift,
@@ -150,14 +153,18 @@ def _is_bound(a: np.ndarray) -> np.ndarray:
     if "float" in a.dtype.name:
         return np.abs(_wide(a)) == float(ml_dtypes.finfo(a.dtype).max)
     limits = ml_dtypes.iinfo(a.dtype)
+    if a.dtype.itemsize == 8:  # the last one that float64 has
+        return (a == limits.min) | (a >= limits.max - 2047)
     return (a == limits.min) | (a == limits.max)
 
 
 _EPS32, _EPS64 = (float(np.finfo(t).eps) for t in (np.float32, np.float64))
+_SMALLEST32 = float(np.finfo(np.float32).smallest_normal)
 ONLY: Mapping[str, Explains] = {
     "NaN": lambda a, b: np.isnan(_wide(a)) | np.isnan(_wide(b)),
     "not finite": lambda a, b: ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)),
     "near zero": lambda a, b: np.abs(_wide(a) - _wide(b)) <= NEAR_ZERO * _smallest(b.dtype),
+    "below float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= _SMALLEST32,
     "one step": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1,
     "numbers of 4 bits": lambda a, b: (np.abs(_wide(a)) <= 16) & (np.abs(_wide(b)) <= 16),
     "as float32 near 1": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32,

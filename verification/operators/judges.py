@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from typing import Any  # Any: a value is a tensor, a list of tensors, or None
 
 import numpy as np
+import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
 from verification.operators.drawing import INSIDE
+from verification.operators.pairs import schemas
 from verification.operators.proofs import proof
 
 RUNTIME, ONNX, FLOAT64, INTEGERS = "onnxruntime", "onnx", "float64", "integers"
@@ -36,6 +38,10 @@ WRONG_MODEL = re.compile(r"Inference")
 """What onnxruntime says, while it loads a model, of shapes and types that do not fit. Other models
 that it does not load have types that it has no code for."""
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+COARSEST_FIRST = (
+    *(TensorProto.BFLOAT16, TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE),
+)
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 WHOLE = (
     *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
     *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
@@ -103,11 +109,38 @@ def _reference(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
 
     try:
         # It may write into its inputs.
-        return list(ReferenceEvaluator(model).run(None, {n: _copy(v) for n, v in inputs.items()}))
+        found = ReferenceEvaluator(model).run(None, {n: _copy(v) for n, v in inputs.items()})
+        return [_as_declared(a, t) for a, t in zip(found, _declared(model), strict=True)]
     except Exception as error:  # whatever its NumPy code meets
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
         is_refusal = isinstance(error, ValueError)
         return NoOpinion(words, isinstance(error, IndexError), is_refusal)
+
+
+def _declared(model: ModelProto) -> list[int]:
+    """The element types that the operators' definitions give the outputs by those of the inputs; 0
+    where they do not. onnx's own inference gives some the type of another operand."""
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
+    opset = next((o.version for o in model.opset_import if not o.domain), 0)
+    for node in model.graph.node:
+        if node.domain or node.op_type not in schemas():
+            continue
+        schema = onnx.defs.get_schema(node.op_type, opset, "")
+        bound: dict[str, int] = {}
+        for name, formal in zip(node.input, schema.inputs, strict=False):
+            if types.get(name):
+                bound.setdefault(formal.type_str, types[name])
+        for name, formal in zip(node.output, schema.outputs, strict=False):
+            types[name] = bound.get(formal.type_str, 0)
+    return [types.get(value.name, 0) for value in model.graph.output]
+
+
+def _as_declared(found: Any, element_type: int) -> Any:
+    """A float result of onnx's reference in the type that its operator is defined to have: some
+    kernels keep that of another operand."""
+    if element_type not in FLOATS or not isinstance(found, np.ndarray) or found.dtype.kind != "f":
+        return found
+    return found.astype(helper.tensor_dtype_to_np_dtype(element_type), copy=False)
 
 
 def _copy(value: Any) -> Any:
@@ -127,11 +160,40 @@ def _float64(model: ModelProto, inputs: Mapping[str, Any]) -> Opinion:
     operators = {node.op_type for node in wide.graph.node}
     if operators & {"Cast", "CastLike", "BitCast"} or "QuantizeLinear" in "".join(operators):
         return NoOpinion("the types are the point")
+    narrow = (*NARROW, *(WHOLE if operators == {"Attention"} else ()))  # of a mask, which is added
     for value in wide.graph.input:
-        if value.type.tensor_type.elem_type in NARROW:
+        if value.name != "nonpad_kv_seqlen" and value.type.tensor_type.elem_type in narrow:
             value.type.tensor_type.elem_type = TensorProto.DOUBLE
             arrays[value.name] = np.asarray(arrays[value.name]).astype(np.float64)
     return _reference(wide, arrays)
+
+
+def is_illegal(model: ModelProto, inputs: Mapping[str, Any]) -> bool:
+    """Whether onnxruntime says so of the same shapes in float32, where it has no code for types."""
+    wide, arrays = _unwrapped(model, inputs)
+    for value in (*wide.graph.input, *wide.graph.output):
+        if value.type.tensor_type.elem_type in (*NARROW, TensorProto.DOUBLE):
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray) and "float" in array.dtype.name:
+            arrays[name] = array.astype(np.float32)
+    found = _runtime(wide, arrays)
+    return isinstance(found, NoOpinion) and found.is_illegal
+
+
+def narrowest_float(model: ModelProto) -> str:
+    """The coarsest float type that the model reads, or casts its inputs to; "" where it reads no
+    floats."""
+    types = {value.type.tensor_type.elem_type for value in model.graph.input}
+    types |= {
+        attribute.i
+        for node in model.graph.node
+        if node.op_type == "Cast" and node.output[0].endswith(INSIDE)
+        for attribute in node.attribute
+        if attribute.name == "to"
+    }
+    known = [t for t in COARSEST_FIRST if t in types]
+    return np.dtype(helper.tensor_dtype_to_np_dtype(known[0])).name if known else ""
 
 
 def _unwrapped(model: ModelProto, inputs: Mapping[str, Any]) -> tuple[ModelProto, dict[str, Any]]:

@@ -114,10 +114,16 @@ def _free(graph: GraphProto) -> list[str]:
 
 
 def _types(model: ModelProto) -> dict[str, int]:
-    """Element types of tensors by name."""
+    """Element types of tensors by name; of sequences those of their tensors."""
     inferred = onnx.shape_inference.infer_shapes(model).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
-    return {v.name: v.type.tensor_type.elem_type for v in values}
+    return {v.name: _element_type(v.type) for v in values}
+
+
+def _element_type(kind: TypeProto) -> int:
+    if kind.WhichOneof("value") == "sequence_type":
+        return _element_type(kind.sequence_type.elem_type)
+    return kind.tensor_type.elem_type
 
 
 def _model_of(
@@ -135,7 +141,8 @@ def _model_of(
         del field[:]
     stored = [tensor for tensor in whole.graph.initializer if tensor.name in names]
     given = [n for n in names if n not in {tensor.name for tensor in stored}]
-    inner = {n for n in (*given, *node.output) if types.get(n) in INNER_NUMBERS}
+    tensors = [n for n in (*given, *node.output) if not isinstance(values.get(n), list)]
+    inner = {n for n in tensors if types.get(n) in INNER_NUMBERS}
     for name in given:
         if name in inner:
             graph.node.append(helper.make_node("Cast", [name], [name + INSIDE], to=types[name]))
@@ -147,19 +154,25 @@ def _model_of(
         if name in inner:
             graph.node.append(helper.make_node("Cast", [name + INSIDE], [name], to=FLOAT))
     graph.initializer.extend(stored)
-    graph.input.extend(helper.make_value_info(n, _type_of(values[n])) for n in given)
+    graph.input.extend(
+        helper.make_value_info(n, _type_of(values[n], types.get(n, 0))) for n in given
+    )
     for name in filter(None, node.output):
-        kind = _type_of(values[name])
+        kind = _type_of(values[name], types.get(name, 0))
         if kind.WhichOneof("value") == "tensor_type":
             kind.tensor_type.ClearField("shape")
         graph.output.append(helper.make_value_info(name, kind))
     return model
 
 
-def _type_of(value: Any) -> TypeProto:
+def _type_of(value: Any, element_type: int = 0) -> TypeProto:
+    """element_type: of an empty sequence."""
     if isinstance(value, list):
-        if not value:
+        if not value and not element_type:
             raise ValueError("an empty sequence has no type")
+        if not value:
+            tensor = helper.make_tensor_type_proto(element_type, None)
+            return helper.make_sequence_type_proto(tensor)
         return helper.make_sequence_type_proto(_type_of(value[0]))
     array = np.asarray(value)
     if array.dtype == object:

@@ -17,6 +17,8 @@ import ml_dtypes
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
+MOST_POSITION = 2.0**20
+"""Beyond which positions have few digits between pixels."""
 Attributes = Mapping[str, Any]
 Prove = Callable[[Sequence[Any], Attributes], np.ndarray | None]
 
@@ -32,7 +34,10 @@ def proof(model: ModelProto, inputs: Mapping[str, Any]) -> list[np.ndarray] | No
     arrays = [inputs.get(name) if name else None for name in node.input]
     if any(name and inputs.get(name) is None for name in node.input):
         return None
-    found = PROOFS[node.op_type](arrays, _attributes(node))
+    try:
+        found = PROOFS[node.op_type](arrays, _attributes(node))
+    except ValueError:  # of NumPy, about operands that do not fit together
+        return None
     return None if found is None else [found]
 
 
@@ -168,7 +173,7 @@ def _grid_sample(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | 
         x.ndim not in (4, 5)
         or not x.size
         or x.dtype.kind in "OUbc"
-        or not np.isfinite(grid.astype(np.float64)).all()
+        or not (np.abs(grid.astype(np.float64)) < MOST_POSITION).all()
     ):
         return None
     if x.ndim == 5 and "cubic" in mode:

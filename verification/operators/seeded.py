@@ -50,6 +50,8 @@ STATUSES = {
 computed."""
 FLUSHED = "tiny"
 """Numbers that OpenCV and LiteRT take for 0 on some processors."""
+REGIONS = {"ROIPooling": ("x1",), "PSROIPooling": ("x1",)}
+"""Inputs that begin with the number of an image: they stay as they were drawn."""
 DrawCase = Callable[[str, int, int, int], LegalCase]
 
 
@@ -74,7 +76,7 @@ def try_seeded(
     case, problem = _drawn(format_name, operator, seed)
     if case is None:
         return {**answer, "status": ILLEGAL, "reason": problem}
-    case, kind = with_hostile_inputs(case, seed)
+    case, kind = with_hostile_inputs(case, seed, REGIONS.get(operator, ()))
     first = next(iter(case.inputs.values()), np.zeros(0))
     answer |= {"type": first.dtype.name, "kind": kind, "devices": {}}
     pair = Pair(operator, answer["type"])
@@ -121,16 +123,19 @@ def _drawn(format_name: str, operator: str, seed: int) -> tuple[LegalCase | None
     return None, refusal
 
 
-def with_hostile_inputs(case: LegalCase, seed: int) -> tuple[LegalCase, str]:
-    """The case with other inputs and its reference's answer to them, and the kind of numbers; the
-    case itself where the reference refuses those."""
+def with_hostile_inputs(
+    case: LegalCase, seed: int, kept: Sequence[str] = ()
+) -> tuple[LegalCase, str]:
+    """The case with other inputs, but those that are kept, and its reference's answer to them, and
+    the kind of numbers; the case itself where the reference refuses those."""
     random = np.random.default_rng(seed)
     floats = [a.dtype.name for a in case.inputs.values() if a.dtype.kind == "f"]
     among = [k for k in (kinds(floats[0]) if floats else kinds("int8")) if k != FLUSHED]
     kind = str(random.choice(among))
     inputs = {
         name: hostile(random, array.dtype.name, array.shape, kind)
-        if array.dtype.kind == "f" or (array.dtype.itemsize < 4 and array.dtype.kind in "iu")
+        if (array.dtype.kind == "f" and name not in kept)
+        or (array.dtype.itemsize < 4 and array.dtype.kind in "iu")
         else array
         for name, array in case.inputs.items()
     }

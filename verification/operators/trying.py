@@ -19,7 +19,16 @@ from verification.operators.case_files import write_case
 from verification.operators.chains import CHAIN
 from verification.operators.comparing import same
 from verification.operators.drawing import Case, NotPossible, draw
-from verification.operators.judges import ONNX, RUNTIME, NoOpinion, Opinions, ask, is_random
+from verification.operators.judges import (
+    ONNX,
+    RUNTIME,
+    NoOpinion,
+    Opinions,
+    ask,
+    is_illegal,
+    is_random,
+    narrowest_float,
+)
 from verification.operators.nodes import by_nodes
 from verification.operators.pairs import Pair
 from verification.operators.templates import Template
@@ -39,6 +48,8 @@ from verification.operators.verdicts import (
 )
 
 INTERPRETER = "INTERPRETER"
+EMPTY_AXIS = "the indexed axis is empty, but there are indices"
+"""No index is legal there; onnxruntime does not look at some."""
 
 
 def try_case(
@@ -117,7 +128,9 @@ def _device(
         is_refused = isinstance(reference, NoOpinion) and (
             reference.is_illegal or (isinstance(error, ModelError) and reference.is_refusal)
         )
-        if is_refused:
+        is_refused |= isinstance(error, ModelError) and EMPTY_AXIS in error.message
+        has_no_runtime = isinstance(opinions[RUNTIME], NoOpinion) and isinstance(error, ModelError)
+        if is_refused or (has_no_runtime and is_illegal(case.model, case.inputs)):
             return Verdict(ILLEGAL, _line(error))
         return Verdict(FAILED, _line(f"{type(error).__name__}: {error}"))
     finally:
@@ -126,7 +139,7 @@ def _device(
         return Verdict(UNJUDGED, next(o.reason for o in opinions.values()))  # pyright: ignore
     if is_random(case.model):
         return Verdict(RANDOM)
-    whole = verdict(case.pair, opinions, found, table, case.inputs)
+    whole = verdict(case.pair, opinions, found, table, case.inputs, narrowest_float(case.model))
     if whole.status not in DEFECTS or case.pair.operator != CHAIN:
         return whole
     if device != INTERPRETER:

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from onnx.defs import OpSchema
 
@@ -108,11 +109,15 @@ def verdict(
     found: Sequence[Any],
     table: Sequence[Disagreement],
     inputs: Mapping[str, Any],
+    narrowest: str = "",
 ) -> Verdict:
-    """Judges our results. There is at least one opinion."""
+    """Judges our results. There is at least one opinion. `narrowest`: a float type that the model
+    reads; results are as exact as that."""
     known = {n: o for n, o in opinions.items() if not isinstance(o, NoOpinion)}
     exact = [_rounded(known.pop(name, None), found) for name in EXACT]
     dtype = tolerated_type(pair)
+    if _is_coarser(narrowest, dtype):
+        dtype = narrowest
     problems = {name: same(found, right, dtype) for name, right in known.items()}
     wrong = {name: problem for name, problem in problems.items() if problem}
     is_exact = [r is not None and not same(found, r, dtype) for r in exact]
@@ -171,6 +176,15 @@ def tolerated_type(pair: Pair) -> str:
     has_attributes = any(a.type == OpSchema.AttrType.FLOAT for a in schema.attributes.values())
     is_rounded = has_attributes or schema.has_function or schema.has_context_dependent_function
     return "float32" if pair.element_type == "float64" and is_rounded else pair.element_type
+
+
+def _is_coarser(narrowest: str, dtype: str) -> bool:
+    if not narrowest:
+        return False
+    one, other = (
+        float(ml_dtypes.finfo(np.dtype(t)).eps) if "float" in t else 0.0 for t in (narrowest, dtype)
+    )
+    return one > other
 
 
 def _rounded(exact: Any, found: Sequence[Any]) -> list[Any] | None:

@@ -1,6 +1,7 @@
 """The served app in a real browser, on an invented compiler: models, branches, failures, safety."""
 
 import http.client
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -60,6 +61,20 @@ def test_a_failure_says_what_where_and_the_way_out(opened_app: Any):
     watched.expect_pass("fuse-activation")
     banner.get_by_role("button", name="dismiss").click()
     banner.wait_for(state="detached")
+
+
+def test_work_that_takes_long_says_how_long(opened_app: Any):
+    watched = opened_app()
+    page = watched.page
+    watched.wait_until_done()
+    expect(page.locator(".banner.working")).to_have_count(0)
+    page.get_by_label("target", exact=True).select_option("slow")
+    expect(page.locator(".banner.working .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
+    page.get_by_role("button", name="cancel").click()
+    page.get_by_role("button", name="cancel").wait_for(state="detached")
+    page.get_by_label("target", exact=True).select_option("patient")
+    expect(page.locator(".background .elapsed")).to_have_text(re.compile(r"^0:\d\d"))
+    assert watched.is_clean(), watched
 
 
 @pytest.mark.parametrize("target", ["slow", "deaf"])

@@ -7,6 +7,7 @@ import {fromBase, turnsOf} from "./direction.js";
 import {graphDifference, lineDifference} from "../graph/difference.js";
 import {setText} from "./documents.js";
 import {button, element, emptyState, markTab, replace, tabRow} from "../ground/dom.js";
+import {elapsedText} from "../ground/elapsed.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
@@ -132,6 +133,7 @@ function createComparison(app) {
 
   // What can be done with all of them together.
   const actions = element("div", {class: "compare-actions"});
+  const times = elapsedText();
 
   function drawActions(keys) {
     const turns = turnsOf(session, keys);
@@ -140,6 +142,8 @@ function createComparison(app) {
       const branch = session.branches().find((other) => other.key === key);
       return session.models().find(({key: model}) => model === branch?.model)?.kind === "model";
     });
+    if (turns?.status === "running") times.show("turns", turns.number, turns.most);
+    else times.end();
     replace(
       actions,
       button(
@@ -178,6 +182,7 @@ function createComparison(app) {
       turns
         ? element("p", {class: "quiet-text turns-state", role: "status"}, turnsText(turns))
         : null,
+      turns?.status === "running" ? times.node : null,
     );
   }
 

@@ -27,6 +27,7 @@ import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
 import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
+import {elapsedText} from "../ground/elapsed.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
 import {
@@ -196,16 +197,19 @@ export function createSession(host, onchange, root) {
     return [target, readOnly, branchSelect, drop];
   }
 
-  // What is made in the background, in a few words; "" when everything is there.
+  // What is made in the background: its words, "" when everything is there, and how far it is.
   function background() {
     const {status, pending, progress, isBisecting} = now();
-    if (status === "working") return "";
-    if (isBisecting) return "bisecting";
-    if (!pending.length) return "";
-    const isHere = progress && progress.stage === pending[0] && progress.total;
-    const stage =
-      (isHere && pending[0] === "texts" && progress.name) || STAGE_WORDS[pending[0]] || pending[0];
-    return isHere ? `${stage} ${progress.index} of ${progress.total}` : stage;
+    const work = (words, key = "", done = 0, total = 0) => ({words, key, done, total});
+    if (status === "working") return work("");
+    if (isBisecting) return work("bisecting", "bisecting");
+    if (!pending.length) return work("");
+    const [stage] = pending;
+    const isHere = progress && progress.stage === stage && progress.total;
+    const words = (isHere && stage === "texts" && progress.name) || STAGE_WORDS[stage] || stage;
+    if (!isHere) return work(words, stage);
+    const {index, total} = progress;
+    return work(`${words} ${index} of ${total}`, stage, index, total);
   }
 
   function passSwitch(name, isOn) {
@@ -356,7 +360,8 @@ function doing({stage, name, total}) {
 function statusBar(host) {
   const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the compilation"});
   const words = element("span", {class: "banner-text"}),
-    counts = element("span", {class: "quiet-text"});
+    counts = element("span", {class: "quiet-text"}),
+    times = elapsedText();
   const working = element(
     "div",
     {class: "banner working", role: "status"},
@@ -364,6 +369,7 @@ function statusBar(host) {
     words,
     bar,
     counts,
+    times.node,
     button(
       "cancel",
       "stop this compilation and keep what is shown",
@@ -410,8 +416,10 @@ function statusBar(host) {
         bar.value = progress?.total ? progress.index / progress.total : 0;
         setText(words, progress ? clip(doing(progress), 80) : "starting the compiler");
         setText(counts, progress?.total ? `${progress.index} of ${progress.total}` : "");
+        times.show(progress?.stage ?? "", progress?.index ?? 0, progress?.total ?? 0);
         return working;
       }
+      times.end();
       if (status === "failed" && error) return failure(error);
       if (missing) return notice(missing, "A file is missing");
       if (text) return notice(text, LINK_TITLE);

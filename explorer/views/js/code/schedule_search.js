@@ -5,6 +5,7 @@
 
 import {setText} from "../branches/documents.js";
 import {button, element, replace} from "../ground/dom.js";
+import {elapsedText} from "../ground/elapsed.js";
 import {clip} from "../ground/scene.js";
 import {drawParts} from "../ground/specification.js";
 
@@ -77,6 +78,7 @@ export function scheduleSearch(app, kernel) {
     },
   });
   const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the search"});
+  const times = elapsedText();
   const state = element("span", {class: "quiet-text", role: "status"});
   if (mayRun)
     controls.append(
@@ -93,7 +95,7 @@ export function scheduleSearch(app, kernel) {
       stop,
       start,
     );
-  controls.append(state);
+  controls.append(state, times.node);
 
   function draw() {
     const search = found();
@@ -103,7 +105,10 @@ export function scheduleSearch(app, kernel) {
     start.title = start.disabled
       ? "another kernel is being searched"
       : "measure candidates of this kernel";
-    if (isRunning) bar.value = search.most ? search.number / search.most : 0;
+    if (isRunning) {
+      bar.value = search.most ? search.number / search.most : 0;
+      times.show(kernel.name, search.number, search.most);
+    } else times.end();
     setText(
       state,
       !search

@@ -9,6 +9,7 @@ import {createLook} from "../ground/meanings.js";
 import {createStore, placeFromLink, stateFromLink, stateToLink} from "../state/state.js";
 import {dockPane} from "./dock.js";
 import {element, replace} from "../ground/dom.js";
+import {elapsedText} from "../ground/elapsed.js";
 import {findEverywhere} from "./find_everywhere.js";
 import {addressOf, firstPlace} from "./first_place.js";
 import {graphPane} from "../graph/graph.js";
@@ -65,6 +66,7 @@ export function createApp({
   };
   app.draft = session ? createDraft(session) : null;
   app.background = element("span", {class: "background", role: "status"});
+  app.backgroundTimes = elapsedText();
 
   addMessages(app, announcer, root);
   addDialogs(app, root);
@@ -103,10 +105,14 @@ export function createApp({
   };
   app.sessionChanged = () => {
     app.markRefusedStep?.();
-    const text = session.background();
+    const {words, key, done, total} = session.background();
+    if (words) app.backgroundTimes.show(key, done, total);
+    else app.backgroundTimes.end();
     replace(
       app.background,
-      text ? [element("span", {class: "spin", "aria-hidden": "true"}), text] : null,
+      words
+        ? [element("span", {class: "spin", "aria-hidden": "true"}), words, app.backgroundTimes.node]
+        : null,
     );
     const seen = JSON.stringify([
       session.branches(),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from explorer.app.protocol import CompileRequest
-from explorer.results.decisions import BUDGET, ORDER, PINS, STEPS, Value, place_of
+from explorer.results.decisions import BUDGET, FLASH, ORDER, PINS, STEPS, Value, place_of
 
 MAX_DECISIONS = 500
 MAX_TEXT = 400
@@ -96,6 +96,7 @@ def _is_size(value: object) -> bool:
 
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
     BUDGET: _is_budget,
+    FLASH: _is_budget,
     PINS: _are_pins,
     ORDER: _are_names,
 }

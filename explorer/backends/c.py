@@ -23,6 +23,8 @@ from explorer.runtime.loading import lookup_of
 from explorer.runtime.native.program import NativeProgram
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdsl.dialects.func import FuncOp
 
     from explorer.ir.program import Snapshot
@@ -154,6 +156,9 @@ class CBackend(Backend):
             name=opening.name,
             cache=opening.cache,
         )
+
+    def libraries_of(self, opened: Executable) -> Sequence[Path]:
+        return (opened.library,) if isinstance(opened, NativeProgram) else ()
 
     def load_saved(self, found: Startable, opening: Opening) -> Executable:
         started = time.perf_counter()

@@ -227,6 +227,10 @@ class Backend(Protocol):
         """The program on its device; the caller closes it."""
         ...
 
+    def libraries_of(self, opened: Executable) -> Sequence[Path]:
+        """Files with the machine code of what `open` gave; none where code is not on this side."""
+        return ()
+
     def load_saved(self, found: Startable, opening: Opening) -> Executable:
         """The same of a finished program that was kept; only for what the cache keeps."""
         raise DeviceError(f"programs of the backend {self.name} are not kept")

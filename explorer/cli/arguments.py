@@ -79,6 +79,9 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="bytes that all activations may take: 64KiB, 1.5MB, 512B",
     )
+    parser.add_argument(
+        "--flash", type=size, metavar="SIZE", help="bytes that weights and code may take: 1MiB"
+    )
 
 
 UNITS = {"B": 1, "kB": 1000, "KiB": 1024, "MB": 1000**2, "MiB": 1024**2}
@@ -113,11 +116,12 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def decisions_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those of --decide, and the budget."""
-    from explorer.results.decisions import BUDGET
+    """Those of --decide, and the budgets."""
+    from explorer.results.decisions import BUDGET, FLASH
 
-    decided = dict(arguments.decide)
-    return decided if arguments.budget is None else {**decided, BUDGET: arguments.budget}
+    budgets = {BUDGET: arguments.budget, FLASH: arguments.flash}
+    given = {address: limit for address, limit in budgets.items() if limit is not None}
+    return {**dict(arguments.decide), **given}
 
 
 def quantization_options(arguments: argparse.Namespace) -> dict[str, Path]:
@@ -254,7 +258,7 @@ def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
 
 
 def add_decisions(parser: argparse.ArgumentParser) -> None:
-    """Decisions by address, and the budget; `decisions_of` reads both."""
+    """Decisions by address, and the budgets; `decisions_of` reads them."""
     parser.add_argument(
         "--decide",
         action="append",

@@ -25,9 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_compiling(parser)
     parser.add_argument(
-        "--flash", type=options.size, metavar="SIZE", help="bytes that code and weights may take"
-    )
-    parser.add_argument(
         "--optimize",
         choices=("speed", "size"),
         help="which schedules come first (default: as the target says)",

@@ -101,6 +101,7 @@ def compile_model(
     plain, settings = settings_for(model, target, dimensions=dimensions, inputs=inputs, **options)
     compilation = Compilation(model, run(model, settings, None, progress))
     compilation._require_met(plain)
+    compilation.require_flash()
     return compilation
 
 
@@ -148,6 +149,7 @@ def settings_for(
         fuel=options.get("fuel"),
         planner=options.get("planner"),
         budget_bytes=options.get("budget_bytes"),
+        flash_bytes=options.get("flash_bytes"),
     )
     scope = Scope(model, plain.pipeline or default_pipeline(plain, device_for(plain.target)))
     return plain, changed(plain, changes, scope)
@@ -291,6 +293,7 @@ class Compilation(Compiled, Explorable):
         layout: Layouts | Keep = KEEP,
         planner: Planner | PlannerName | str | None = None,
         budget_bytes: int | Keep | None = KEEP,
+        flash_bytes: int | Keep | None = KEEP,
         dimensions: Mapping[str, Size] | None = None,
         fuel: int | Keep | None = KEEP,
         host: bool | None = None,
@@ -310,8 +313,9 @@ class Compilation(Compiled, Explorable):
         kernel, choices ({"pixels": 7}), or a whole list of steps like `kernels[name].schedule`;
         None takes all of a kernel back. layout: "plain",
         "vector" or channels per block, of everything or by function or value. planner: a planner
-        or its name. budget_bytes, fuel: None for no limit. dimensions: sizes by name, or a pair
-        (lowest, highest) for a range. host: whether the host runs what has no compiled form.
+        or its name. budget_bytes, flash_bytes, fuel: None for no limit. dimensions: sizes by name,
+        or a pair (lowest, highest) for a range. host: whether the host runs what has no compiled
+        form.
 
         Raises InputError for what is unknown or not legal, and says what would be.
         """
@@ -325,6 +329,7 @@ class Compilation(Compiled, Explorable):
             layout=layout,
             planner=planner,
             budget_bytes=budget_bytes,
+            flash_bytes=flash_bytes,
             dimensions=dimensions,
             fuel=fuel,
             schedule=schedule,
@@ -340,7 +345,9 @@ class Compilation(Compiled, Explorable):
     ) -> Compilation:
         """The same model under other settings; passes that both have in common are shared."""
         made = run(self.model, settings, self._run, progress)
-        return Compilation(self.model, made, label or describe(self.settings, settings))
+        branch = Compilation(self.model, made, label or describe(self.settings, settings))
+        branch.require_flash()
+        return branch
 
     @named_arguments
     def insert(

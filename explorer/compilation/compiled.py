@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, NoReturn, overload
 
 import numpy as np
@@ -24,6 +25,7 @@ from explorer.calling import named_arguments
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
+from explorer.compilation.flash import require_code, require_weights
 from explorer.compilation.kernel_records import schedule_calls, with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
@@ -33,7 +35,7 @@ from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import Settings, machine_lanes, other_targets
 from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.source_snapshot import operator_records
-from explorer.errors import InputError
+from explorer.errors import InputError, MemoryBudgetError
 from explorer.importers import SourceModel
 from explorer.importers.model import State
 from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
@@ -346,6 +348,11 @@ class Compiled:
         """What the device runs: source text, launches, ports, offsets."""
         return self.built.program
 
+    def require_flash(self) -> None:
+        """MemoryBudgetError where the weights alone exceed the flash that the settings allow."""
+        if self.settings.flash_bytes is not None and MEMORY in self.passes[-1].artifacts:
+            require_weights(self.program, self.settings.flash_bytes)
+
     @cached_property
     def companions(self) -> Mapping[str, Compiled]:
         """By the target's name: the functions of other targets, each compiled by its own passes."""
@@ -488,15 +495,25 @@ class Compiled:
             affinity=affinity,
         )
 
+        libraries: list[Path] = []
+
         def open_part(part: BuiltProgram) -> Executable:
             maker = self.compiled_of(part.program)
-            return maker.backend.open(part, maker.device, opening)
+            opened = maker.backend.open(part, maker.device, opening)
+            libraries.extend(maker.backend.libraries_of(opened))
+            return opened
 
         def compile_for(host: HostFunction, arguments: Sequence[np.ndarray]) -> Executable:
             sized = Compiled(self.model, run_for_sizes(host, arguments, self._run))
             return sized.open(threads, isolated, affinity=affinity, cache=cache)
 
         executable = open_parts(self.built, open_part, compile_for)
+        if self.settings.flash_bytes is not None:
+            try:
+                require_code(self.program, libraries, self.settings.flash_bytes)
+            except MemoryBudgetError:
+                executable.close()
+                raise
         if not any(cache is known for known in self._caches):
             self._caches.append(cache)
         if remembers:

@@ -37,6 +37,7 @@ def compile(
     inputs: Mapping[str, InputValue] | None = None,
     planner: Planner | PlannerName | str | None = None,
     budget_bytes: int | None = None,
+    flash_bytes: int | None = None,
     pipeline: Sequence[Pass] | None = None,
     tuned: bool = True,
     tuned_threads: int = 1,
@@ -68,8 +69,9 @@ def compile(
     one program for all these sizes. inputs: arrays for some inputs or all, whose shapes give the
     sizes that dimensions leaves out; lists of arrays for sequences.
 
-    planner: of memory. budget_bytes: the maximum of the arena. tuned: whether schedules that `tune`
-    kept are used, measured with tuned_threads. host: False refuses what only the host runs.
+    planner: of memory. budget_bytes: the maximum of the arena; flash_bytes: that of weights and
+    code. tuned: whether schedules that `tune` kept are used, measured with tuned_threads. host:
+    False refuses what only the host runs.
 
     quantization: a table of thresholds or its file (`calibrate` makes one). modes: INT8, INT16 or
     F32 by tensor, or the file of a quantization table. states: inputs and outputs that are states,
@@ -90,6 +92,7 @@ def compile(
         fuel=fuel,
         planner=planner,
         budget_bytes=budget_bytes,
+        flash_bytes=flash_bytes,
         pipeline=pipeline,
         tuned=tuned,
         tuned_threads=tuned_threads,

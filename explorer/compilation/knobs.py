@@ -30,6 +30,7 @@ from explorer.results import Knob
 from explorer.results.decisions import (
     BUDGET,
     DIMENSIONS,
+    FLASH,
     FUEL,
     HOST,
     ORDER,
@@ -146,6 +147,9 @@ def _memory_knobs(settings: Settings) -> Iterator[Knob]:
     budget = settings.budget_bytes
     why = "no limit" if budget is None else "the arena may not be larger"
     yield Knob(BUDGET, budget, (), why)
+    flash = settings.flash_bytes
+    why = "no limit" if flash is None else "weights and code may not take more"
+    yield Knob(FLASH, flash, (), why)
     pins = settings.planner.pins if isinstance(settings.planner, PinnedPlanner) else ()
     yield Knob(PINS, pins, (), "buffers that lie at given bytes of the arena")
 

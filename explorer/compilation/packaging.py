@@ -146,6 +146,7 @@ def _settings(compiled: Compiled) -> dict[str, Any]:
         "dimensions": dict(settings.dimensions),
         "disable": list(settings.disable),
         "budget_bytes": settings.budget_bytes,
+        "flash_bytes": settings.flash_bytes,
         "is_quantized_by_table": settings.quantization is not None,
     }
 

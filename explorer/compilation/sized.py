@@ -48,6 +48,7 @@ def run_for_sizes(host: HostFunction, arguments: Sequence[np.ndarray], parent: R
         decisions={},
         fuel=None,
         budget_bytes=None,
+        flash_bytes=None,
         pipeline=None,
         edits=(),
         edited=None,

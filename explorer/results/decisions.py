@@ -6,6 +6,7 @@
      "target/vector_floats": 8, "dimensions/batch": 4, "fuel": 20, "host": False,
      "order": ["fuse-activation", "fuse-bias"],   passes that change places among themselves
      "plan-memory/planner": "no-sharing", "plan-memory/budget_bytes": 65536,
+     "plan-memory/flash_bytes": 1048576,          room for weights and code
      "plan-memory/pins": [["conv_1", 1024]]}      buffers at given bytes of the arena
 
 The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
@@ -28,6 +29,7 @@ LAYOUTS = "assign-layouts"
 MEMORY = "plan-memory"
 PLANNER = f"{MEMORY}/planner"
 BUDGET = f"{MEMORY}/budget_bytes"
+FLASH = f"{MEMORY}/flash_bytes"
 PINS = f"{MEMORY}/pins"
 STEPS = "steps"
 """The choice of a kernel whose value is a whole schedule, a list of steps."""
@@ -60,7 +62,12 @@ _PROGRAM = {
     f"{TARGET}/vector_floats": "floats per vector",
     f"{TARGET}/layout.channel_block": "channels per block",
 }
-_MEMORY = {PLANNER: "memory planner", BUDGET: "arena, bytes at most", PINS: "pinned buffers"}
+_MEMORY = {
+    PLANNER: "memory planner",
+    BUDGET: "arena, bytes at most",
+    FLASH: "weights and code, bytes at most",
+    PINS: "pinned buffers",
+}
 
 
 def place_of(address: str) -> DecisionTitle:

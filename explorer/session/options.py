@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from explorer.calling import require_known
 
 OPTIONS = (
-    "disable", "decisions", "fuel", "planner", "budget_bytes", "pipeline", "tuned",
-    "tuned_threads", "host", "quantization", "modes", "states", "capacity", "clusters",
+    "disable", "decisions", "fuel", "planner", "budget_bytes", "flash_bytes", "pipeline",
+    "tuned", "tuned_threads", "host", "quantization", "modes", "states", "capacity", "clusters",
     "fallback", "progress",
 )  # fmt: skip
 """Those of `explorer.compilation.settings.options.CompileOptions`."""

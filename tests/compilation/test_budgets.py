@@ -13,6 +13,8 @@ import explorer
 from explorer.cli import main
 from explorer.cli.arguments import size
 from explorer.errors import InputError, MemoryBudgetError
+from explorer.results.decisions import BUDGET, FLASH
+from explorer.runtime.cache.requests import ProgramRequest, request_of
 from explorer.targets import load_target
 
 ARENA = "memories.arena.size_bytes"
@@ -85,11 +87,15 @@ def test_an_edited_program_keeps_the_alignment(model: Path):
 
 
 @pytest.mark.parametrize("budget", [0, -1, 1.5, "lots", True])
-def test_what_is_no_budget_is_refused(model: Path, budget: object):
-    with pytest.raises(InputError, match="budget"):
-        explorer.compile(model, decisions={"plan-memory/budget_bytes": budget})
-    with pytest.raises(InputError, match="budget"):
-        explorer.compile(model).fork(decisions={"plan-memory/budget_bytes": budget})
+@pytest.mark.parametrize("address", [BUDGET, FLASH])
+def test_what_is_no_budget_is_refused(model: Path, address: str, budget: object):
+    for refused in (
+        lambda: explorer.compile(model, decisions={address: budget}),
+        lambda: explorer.compile(model).fork(decisions={address: budget}),
+        lambda: explorer.compile(model, **{address.rpartition("/")[2]: budget}),
+    ):
+        with pytest.raises(InputError, match="_bytes"):
+            refused()
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,58 @@ def test_every_command_that_decides_refuses_a_budget_of_nothing(
     with pytest.raises(SystemExit, match="2"):
         main([command, str(model), "--budget", "0B"])
     assert "expected bytes above 0" in capsys.readouterr().err
+
+
+def test_weights_that_exceed_the_flash_are_refused_before_anything_is_built(model: Path):
+    weights = explorer.compile(model).program.weights_bytes
+    for options in ({"flash_bytes": weights - 1}, {"decisions": {FLASH: weights - 1}}):
+        with pytest.raises(MemoryBudgetError, match="the weights take") as refusal:
+            explorer.compile(model, **options)
+        assert (refusal.value.budget_bytes, refusal.value.needed_bytes) == (weights - 1, weights)
+    with pytest.raises(MemoryBudgetError, match="the weights take"):
+        explorer.compile(model).fork(flash_bytes=1)
+
+
+def test_code_counts_once_it_is_compiled(model: Path):
+    """A flash that has room for the weights and for nothing else, and the one that the refusal
+    names."""
+    weights = explorer.compile(model).program.weights_bytes
+    tight = explorer.compile(model, flash_bytes=weights)
+    with pytest.raises(MemoryBudgetError, match="and the code") as refusal:
+        tight.open()
+    needed = refusal.value.needed_bytes
+    assert needed > weights
+    fork = tight.fork(flash_bytes=needed)
+    assert needed == next(knob.value for knob in fork.knobs if knob.address == FLASH)
+    with fork.open():
+        pass
+
+
+def test_sessions_and_kept_programs_carry_both_budgets(model: Path):
+    found = []
+    for options in ({}, {"budget_bytes": 1 << 20}, {"flash_bytes": 1 << 20}):
+        request = request_of(model, "cpu", options)
+        assert isinstance(request, ProgramRequest)
+        found.append(request.options)
+    assert len(set(found)) == 3
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    for options in ({"budget_bytes": 64}, {"flash_bytes": 64}):
+        with explorer.Session(model, **options) as session, pytest.raises(MemoryBudgetError):
+            session.run({"image": image})
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "bench", "check", "show"])
+def test_commands_take_a_flash(
+    command: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = []
+    if command == "run":
+        np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+        files = ["--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]
+    assert main([command, str(model), "--flash", "4KiB", *files]) == 2
+    found = capsys.readouterr().err
+    assert "more than the flash of 4,096" in found and "digits_cnn.onnx" in found
+    assert not (tmp_path / "out.npz").exists()
 
 
 @pytest.mark.parametrize("command", ["compile", "check", "show"])

@@ -140,7 +140,7 @@ def test_it_is_a_planner_of_its_name():
     assert ExactPlanner()([]).peak_bytes == 0
 
 
-@pytest.mark.parametrize("seed", (0, 1))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_the_buffers_of_a_perfect_packing_are_put_together_again(seed: int):
     """Ranks that are found anew in every part leave little to search."""
     plan = ExactPlanner(max_nodes=4_000)(cut(200, 60, 1 << 20, seed))

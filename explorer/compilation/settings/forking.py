@@ -9,7 +9,8 @@ Every knob of a compilation has an address, and `decide` takes a value for any o
     PASS                        whether an optional pass runs
     PASS/RULE, PASS/RULE/SITE   whether a rule is used at all, or at an operation
     schedule-loops/KERNEL/CHOICE, assign-layouts/blocked/VALUE ...     what passes decide
-    plan-memory/planner, plan-memory/budget_bytes, fuel, dimensions/NAME, host
+    plan-memory/planner, plan-memory/budget_bytes, plan-memory/flash_bytes
+    fuel, dimensions/NAME, host
     plan-memory/pins            buffers with the bytes at which they are to lie
     order                       passes that change places among themselves
     target, target/FIELD        another target, or another value of one of its fields
@@ -41,6 +42,7 @@ from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS, AssignLayouts
 from explorer.results.decisions import (
     BUDGET,
     DIMENSIONS,
+    FLASH,
     FUEL,
     HOST,
     ORDER,
@@ -91,6 +93,7 @@ class Changes:
     layout: Layouts | Keep = KEEP
     planner: Planner | str | None = None
     budget_bytes: int | Keep | None = KEEP
+    flash_bytes: int | Keep | None = KEEP
     dimensions: Mapping[str, Size] | None = None
     fuel: int | Keep | None = KEEP
     schedule: Schedules | None = None
@@ -118,6 +121,8 @@ def changed(settings: Settings, changes: Changes, scope: Scope) -> Settings:
         settings = replace(settings, fuel=_count(FUEL, changes.fuel))
     if not isinstance(changes.budget_bytes, Keep):
         settings = replace(settings, budget_bytes=_budget("budget_bytes", changes.budget_bytes))
+    if not isinstance(changes.flash_bytes, Keep):
+        settings = replace(settings, flash_bytes=_budget("flash_bytes", changes.flash_bytes))
     if changes.planner is not None:
         settings = replace(settings, planner=chosen_planner(changes.planner))
     if changes.host is not None:
@@ -188,6 +193,8 @@ def decide(settings: Settings, address: str, value: object, scope: Scope) -> Set
         return replace(settings, planner=chosen_planner(name))
     if address == BUDGET:
         return replace(settings, budget_bytes=_budget(address, value))
+    if address == FLASH:
+        return replace(settings, flash_bytes=_budget(address, value))
     if address == HOST:
         if value is not None and not isinstance(value, bool):
             raise InputError(f"{address} cannot be {value!r}: it has parts, or not", hint="a bool")
@@ -471,6 +478,7 @@ def decisions_of(settings: Settings) -> dict[str, Value]:
     found[f"{TARGET}/vector_floats"] = target.vector_floats
     found[f"{TARGET}/layout.channel_block"] = target.layout.channel_block
     found[BUDGET] = settings.budget_bytes
+    found[FLASH] = settings.flash_bytes
     if isinstance(settings.planner, PinnedPlanner):
         found[PINS] = [list(pin) for pin in settings.planner.pins]
     else:

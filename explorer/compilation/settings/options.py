@@ -22,6 +22,7 @@ class CompileOptions(TypedDict, total=False):
     fuel: int | None
     planner: Planner | PlannerName | str | None
     budget_bytes: int | None
+    flash_bytes: int | None
     pipeline: Sequence[Pass] | None
     tuned: bool
     tuned_threads: int

@@ -76,6 +76,8 @@ class Settings:
     planner: Planner = field(default_factory=ExactPlanner)
     budget_bytes: int | None = None
     """Most bytes that the arena may take."""
+    flash_bytes: int | None = None
+    """Most bytes that weights and code may take."""
     pipeline: tuple[Pass, ...] | None = None
     """Another list of passes instead of the target's."""
     edits: tuple[Edit, ...] = ()

@@ -34,6 +34,7 @@ DEFAULTS: Mapping[str, object] = {
     "fuel": None,
     "planner": None,
     "budget_bytes": None,
+    "flash_bytes": None,
     "tuned": True,
     "tuned_threads": 1,
     "host": True,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from explorer.errors import InputError, ModelError
-from explorer.importers import index_limits
+from explorer.importers import compared_values, index_limits
 from explorer.importers.model import SourceModel, bind_dimensions, with_sizes
 from explorer.ir.types import ELEMENT_TYPES, is_float_dtype, numpy_dtype
 from explorer.references.interface import reference_of
@@ -76,12 +76,13 @@ def random_inputs(
 
     Floats are normal (mean 0, deviation 1), integers of at most 16 bits cover their range, wider
     ones are indices: below the size of the table that they are looked up in where a weight tells
-    it, else below 8. Masks are 0 or 1. Symbolic dimensions take their size from `dimensions`; a
+    it, else below 8; a single one that the model compares with constants is one of these. Masks are
+    0 or 1. Symbolic dimensions take their size from `dimensions`; a
     batch is 1 by default (`bind_dimensions`). States hold what the model says of their beginning.
     """
     sizes = bind_dimensions(model, dimensions or {})
     generator = np.random.default_rng(seed)
-    limits = index_limits(model)
+    limits, compared = index_limits(model), compared_values(model)
     inputs = {s.input: s.initial for s in model.states if s.initial is not None}
     for value in model.inputs:
         if value.name in inputs:
@@ -90,6 +91,9 @@ def random_inputs(
         numbers = [size for size in shape if isinstance(size, int)]
         dtype = numpy_dtype(ELEMENT_TYPES[value.element_type])
         inputs[value.name] = _draw(generator, value.name, dtype, numbers, limits)
+        if value.name in compared:
+            among = compared[value.name]
+            inputs[value.name] = np.full(numbers, among[int(generator.integers(len(among)))], dtype)
     return inputs
 
 

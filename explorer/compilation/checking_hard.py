@@ -133,7 +133,8 @@ def push(compilation: Compilation, example: Arrays, tolerance: float = 1e-4) -> 
     except ModelError:  # nobody else runs such models
         return []
     hard = inputs_of_a_model(example, has_special)
-    return [_pushed(compilation, each, tolerance) for each in hard]
+    with np.errstate(all="ignore"):  # of host parts in NumPy, about infinities
+        return [_pushed(compilation, each, tolerance) for each in hard]
 
 
 def _pushed(compilation: Compilation, hard: HardInput, tolerance: float) -> HardVerdict:
@@ -187,11 +188,13 @@ def _located(
         return replace(whole, state="broken", reason=report.problem)
     found = whole
     operators = {node.name: node.operator for node in model.nodes}
+    inner = {node.name: node.inner_operators for node in model.nodes}
     for error in off:
         nodes = sources_of(final.operations[error.operation])
         operator = " ".join(operators[node] for node in nodes if node in operators)
         # Infinity times 0 is NaN, so that one may become the other on the way.
-        known = documented_of(operator.split(), {hard.kind, *_BECOMES.get(hard.kind, ())})
+        among = [*operator.split(), *(one for node in nodes for one in inner.get(node, ()))]
+        known = documented_of(among, {hard.kind, *_BECOMES.get(hard.kind, ())})
         found = replace(
             whole, operator=operator or "?", node=" ".join(nodes), tensor=error.tensor,
             max_relative=error.max_relative, state="documented" if known else "broken",

@@ -173,6 +173,11 @@ def index_limits(model: SourceModel) -> Mapping[str, int]:
     return importer_of(model).index_limits(model)
 
 
+def compared_values(model: SourceModel) -> Mapping[str, tuple[int, ...]]:
+    """For integer inputs of one element that the model compares with constants: these."""
+    return importer_of(model).compared_values(model)
+
+
 def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """A program's outputs as the values that the model declares: strings, sequences, maps."""
     return importer_of(model).host_values(model, outputs)
@@ -189,6 +194,7 @@ __all__ = [
     "SourceModel",
     "SourceNode",
     "SourceValue",
+    "compared_values",
     "examine",
     "files_of",
     "host_arrays",

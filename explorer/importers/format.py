@@ -86,6 +86,12 @@ class Importer(Protocol):
         del model
         return {}
 
+    def compared_values(self, model: SourceModel) -> Mapping[str, tuple[int, ...]]:
+        """For integer inputs of one element that the model compares with constants: these. Other
+        numbers may lead into a branch that does not fit."""
+        del model
+        return {}
+
     def load_for(self, path: Path, inputs: Mapping[str, Any]) -> SourceModel:
         """As `load`, for values of inputs that are no tensors: sequences become the tensors that
         they hold."""

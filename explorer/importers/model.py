@@ -49,6 +49,8 @@ class SourceNode:
     places: tuple[SourcePlace, ...] = ()
     """Lines of the author's program, from the outermost call to the one that made the node; empty
     where the format keeps none."""
+    inner_operators: tuple[str, ...] = ()
+    """Of the nodes in its nested graphs, each once."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from explorer.importers.onnx.file import reading, string_inputs
 from explorer.importers.onnx.file.external_files import external_files
 from explorer.importers.onnx.file.randomize import has_constant_weights, randomize_constant_weights
 from explorer.importers.onnx.file.structured_inputs import flattened
+from explorer.importers.onnx.file.tensors import read_tensor
 from explorer.importers.onnx.late import LateNode
 from explorer.importers.onnx.program import host_values
 from explorer.ir.top.late import Meaning
@@ -69,6 +70,29 @@ class OnnxImporter(Importer):
                     name = source[node.input[1]]
                     limits[name] = min(limits.get(name, table.shape[axis]), table.shape[axis])
         return limits
+
+    def compared_values(self, model: SourceModel) -> dict[str, tuple[int, ...]]:
+        """Of inputs that an Equal compares, directly or after what keeps their number."""
+        source = {
+            value.name: value.name
+            for value in model.inputs
+            if "int" in value.element_type and all(size == 1 for size in value.shape or ())
+        }
+        constants = dict(model.constants)
+        found: dict[str, list[int]] = {}
+        for node in reading.walk(_proto(model).graph):
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                constants[node.output[0]] = read_tensor(node.attribute[0].t, None)
+            elif node.op_type == "Constant" and node.attribute[0].name == "value_int":
+                constants[node.output[0]] = np.array(node.attribute[0].i)
+            elif node.op_type in _KEEP_INDICES and node.input[0] in source:
+                source[node.output[0]] = source[node.input[0]]
+            elif node.op_type == "Equal":
+                one, other = node.input if node.input[0] in source else reversed(node.input)
+                array = constants.get(other)
+                if one in source and array is not None and array.size == 1:
+                    found.setdefault(source[one], []).append(int(array.reshape(())))
+        return {name: tuple(dict.fromkeys(numbers)) for name, numbers in found.items()}
 
     def program_inputs(
         self, model: SourceModel, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]

@@ -124,7 +124,10 @@ def from_proto(
         opset=", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in opsets.items()),
         inputs=tuple(values),
         outputs=tuple(outputs),
-        nodes=tuple(SourceNode(n.name, n.op_type, node_text(n)) for n in walk(graph)),
+        nodes=tuple(
+            SourceNode(n.name, n.op_type, node_text(n), inner_operators=_inner_operators(n))
+            for n in walk(graph)
+        ),
         parameters=sum(math.prod(w.shape) for w in weights.values()),
         content=OnnxContent(proto, weights, folder, problems),
         tensors=tuple(name for node in graph.node for name in node.output if name),
@@ -188,6 +191,11 @@ def walk(graph: GraphProto) -> Iterator[NodeProto]:
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     return [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
+
+
+def _inner_operators(node: NodeProto) -> tuple[str, ...]:
+    inner = (one.op_type for graph in subgraphs(node) for one in walk(graph))
+    return tuple(dict.fromkeys(inner))
 
 
 def parse(path: Path) -> ModelProto:

@@ -5,19 +5,24 @@
         -> CallsVerdict(calls=2, problem="call 2: the state 'h' is off by 3e-02 (tolerance 1e-04)")
 
 The program keeps its states (`remembers=True`); the reference is given those that it has left
-itself. A state with a capacity begins empty, and both begin anew when it is full.
+itself. A state with a capacity begins empty, and both begin anew when it is full. What differs is
+right where the imported program in float64 says that it is as exact as the reference (`exact.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.accuracy.metrics import tensor_error
+from explorer.accuracy.exact import ExactReference
+from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.accuracy.oracle import reference
 from explorer.compilation.compilation import Compilation
 from explorer.errors import InputError
 from explorer.ir.evaluation import entry_function
+from explorer.ir.origins import Origin, origin_of
 from explorer.ir.states import StateRecord, states_of
 from explorer.references.interface import reference_of
 from explorer.results.program import ValidLength
@@ -62,7 +67,7 @@ def check_calls(
                 program.reset()
                 carried = program.state()
             inputs = _inputs(compilation, seed + call, states, length, program.valid_rows)
-            expected = judge.run({**inputs, **carried})
+            previous, expected = carried, judge.run({**inputs, **carried})
             found: dict[str, np.ndarray] = program.run(inputs)
             left = program.state()
             carried = {state.input: np.asarray(expected[state.output]) for state in states}
@@ -72,9 +77,38 @@ def check_calls(
                 error = tensor_error(name, "", one, np.asarray(other)).max_relative
                 worst = max(worst, error)
                 if not error <= tolerance:
+                    tensor = name.split("'")[1]
+                    given = {**inputs, **previous}
+                    if length is None and _is_as_exact(compilation, tensor, one, given, tolerance):
+                        continue
                     words = f"call {call}: {name} is off by {error:.1e} (tolerance {tolerance:g})"
                     return CallsVerdict(call, words, worst)
     return CallsVerdict(calls, "", worst)
+
+
+def _is_as_exact(
+    compilation: Compilation,
+    name: str,
+    found: np.ndarray,
+    inputs: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> bool:
+    """Whether an output, or what a state's input or output is called, is as near to float64 as the
+    reference's is."""
+    model, imported = compilation.model, compilation.passes[0].after
+    output = next((s.output for s in model.states if s.input == name), name)
+    returned = entry_function(imported.program).body.block.last_op
+    assert returned is not None
+    names = [value.name for value in model.outputs]
+    made = returned.operands[names.index(output)]  # by a node that only passes it on, maybe
+    origin = origin_of(made) or Origin(output)
+    wanted = {known.tensor for known in imported.origins.values()} | {origin.tensor}
+    expected = reference(model, inputs, sorted(wanted & {*model.tensors}))
+    if origin.tensor not in expected:
+        return False
+    exact = ExactReference(model, imported, inputs, expected, tolerance)
+    error = tensor_error(name, "", found, np.asarray(origin.apply(expected[origin.tensor])))
+    return is_right(exact.judged(error, origin, found, "accumulated"), tolerance)
 
 
 def _inputs(

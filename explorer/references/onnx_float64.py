@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from explorer.errors import ModelError
 from explorer.ir.types import is_float_dtype
@@ -26,13 +26,15 @@ _ROUNDED = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 def evaluate_exactly(
     node: NodeProto, model: ModelProto, inputs: Sequence[np.ndarray | None]
 ) -> list[np.ndarray]:
-    """The results of one node with its floats in float64, by onnxruntime or onnx's reference."""
-    names = [name for name in node.input if name]
+    """The results of one node with its floats in float64, by onnxruntime or onnx's reference.
+
+    `inputs`: of the node, and what its nested graphs read around it (`names_read`)."""
+    names = [name for name in names_read(node) if name]
     wide = {
         name: array.astype(np.float64)
         if is_float_dtype(array.dtype) and array.dtype.itemsize < 8
         else array
-        for name, array in zip(node.input, inputs, strict=True)
+        for name, array in zip(names_read(node), inputs, strict=True)
         if array is not None
     }
     graph = onnx.helper.make_graph(
@@ -60,15 +62,55 @@ def evaluate_exactly(
         return [np.asarray(a) for a in ReferenceEvaluator(alone).run(None, wide)]
 
 
+def names_read(node: NodeProto) -> list[str]:
+    """The node's operands, and what its nested graphs read from around it."""
+    inner = [n for a in node.attribute if a.type == AttributeProto.GRAPH for n in _free(a.g)]
+    return [*node.input, *(name for name in dict.fromkeys(inner) if name not in node.input)]
+
+
+def _free(graph: GraphProto) -> list[str]:
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    own |= {name for node in graph.node for name in node.output}
+    used = [name for node in graph.node for name in names_read(node)]
+    used += [value.name for value in graph.output]
+    return [name for name in used if name and name not in own]
+
+
 def _widened(node: NodeProto) -> NodeProto:
-    """The node; a Cast to floats makes float64, too, for its rounding is none of the arithmetic."""
+    """The node; a Cast to floats makes float64, too, for its rounding is none of the arithmetic.
+    So do constants of nested graphs."""
     wide = NodeProto()
     wide.CopyFrom(node)
     for attribute in wide.attribute:
         is_target = wide.op_type == "Cast" and attribute.name == "to"
         if is_target and attribute.i in _ROUNDED:
             attribute.i = TensorProto.DOUBLE
+        elif attribute.type == AttributeProto.GRAPH:
+            _widen(attribute.g)
     return wide
+
+
+def _widen(graph: GraphProto) -> None:
+    """In place: all floats that the graph computes with are float64."""
+    for position, node in enumerate(list(graph.node)):
+        graph.node[position].CopyFrom(_widened(node))
+        if node.op_type in ("Constant", "ConstantOfShape"):
+            for attribute in graph.node[position].attribute:
+                if attribute.type == AttributeProto.TENSOR:
+                    attribute.t.CopyFrom(_wide_tensor(attribute.t))
+    for tensor in graph.initializer:
+        tensor.CopyFrom(_wide_tensor(tensor))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type in _ROUNDED:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    del graph.value_info[:]
+
+
+def _wide_tensor(tensor: TensorProto) -> TensorProto:
+    if tensor.data_type not in _ROUNDED or tensor.external_data:
+        return tensor
+    array = np.asarray(onnx.numpy_helper.to_array(tensor)).astype(np.float64)
+    return onnx.numpy_helper.from_array(array, tensor.name)
 
 
 def _by_runtime(model: ModelProto, inputs: Values) -> list[np.ndarray]:

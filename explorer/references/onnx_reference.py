@@ -20,7 +20,7 @@ from explorer.importers.onnx.file.reading import OnnxContent
 from explorer.importers.onnx.program.host_values import program_arrays
 from explorer.ir.types import ELEMENT_TYPES, numpy_dtype
 from explorer.references.interface import OpenedModel, Reference, ReferenceNode
-from explorer.references.onnx_float64 import evaluate_exactly
+from explorer.references.onnx_float64 import evaluate_exactly, names_read
 from explorer.references.onnx_pairs import pair_parts
 from explorer.references.onnx_parts import onnx_parts
 from explorer.references.onnx_runtime import NAME, open_alone, open_model, shared_process
@@ -97,7 +97,7 @@ class OnnxReference(Reference):
             name: ReferenceNode(
                 name=node.name or node.output[0],
                 operator=node.op_type,
-                inputs=tuple(node.input),
+                inputs=tuple(names_read(node)),
                 outputs=tuple(node.output),
                 evaluate=partial(evaluate_exactly, node, proto),
                 is_passed_on=node.op_type in _PASS_ON,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from explorer.importers.model import SourceModel
     from explorer.results import AccuracyReport, NearTie, OutsideIndex, TensorError
     from explorer.results.hard import HardVerdict
+    from explorer.results.runs.arena import ArenaRecord
 
 SUMMARY = "compare the program after every pass with the source model"
 NOT_PASSED = 1
@@ -83,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=options.count,
         metavar="N",
         help="run a model with states N times in turn, and compare outputs and states after each",
+    )
+    parser.add_argument(
+        "--arena",
+        action="store_true",
+        help="compare what a C program writes into its arena with the memory plan, byte by byte",
     )
     options.add_json(parser)
     several = parser.add_argument_group("a table of several models")
@@ -183,12 +189,17 @@ def check_one(arguments: argparse.Namespace) -> int:
             accuracy = compilation.accuracy(inputs, arguments.tolerance, progress, golden)
         hard = pushed(compilation, accuracy) if golden is None else []
         calls = checked_calls(compilation, arguments.calls, arguments.tolerance)
+        arenas = checked_arenas(compilation, accuracy) if arguments.arena else []
         judged = golden is None and has_float64(model)
         if arguments.json:
             dimensions = dict(compilation.settings.dimensions)
             summary = summarize(accuracy.report, compilation.model)
             counted = counters(compilation, accuracy.inputs)
-            summary["passed"] = accuracy.passed and not broken(hard) and is_right(calls)
+            summary["passed"] = (
+                accuracy.passed and not broken(hard) and is_right(calls) and not strayed(arenas)
+            )
+            if arguments.arena:
+                summary["arena"] = [{**asdict(a), "passed": a.passed} for a in arenas]
             if calls is not None:
                 summary["calls"] = asdict(calls)
             summary["hard"] = [record(verdict) for verdict in hard]
@@ -203,13 +214,20 @@ def check_one(arguments: argparse.Namespace) -> int:
             print_lines(counted_lines(compilation))
             if calls is not None and not calls.problem:
                 print_lines([f"{calls.calls} calls in turn: largest difference {calls.worst:.1e}"])
+            print_lines(
+                f"{a.function}: {a.written_bytes:,} of {a.planned_bytes:,} planned bytes written"
+                for a in arenas
+            )
+        for problem in strayed(arenas):
+            print(printable(problem), file=sys.stderr)
         if calls is not None and calls.problem:
             print(printable(calls.problem), file=sys.stderr)
         for problem in broken(hard):
             print(problem, file=sys.stderr)
         if accuracy.passed:
             is_below = below(accuracy.report, arguments.min_sqnr)
-            return NOT_PASSED if is_below or broken(hard) or not is_right(calls) else 0
+            is_wrong = broken(hard) or not is_right(calls) or strayed(arenas)
+            return NOT_PASSED if is_below or is_wrong else 0
         fault = accuracy.bisect()
     finally:
         compilation.close()
@@ -227,6 +245,34 @@ def checked_calls(
     from explorer.compilation.checking_calls import check_calls
 
     return check_calls(compilation, count, tolerance)
+
+
+def checked_arenas(compilation: Compilation, accuracy: Accuracy) -> Sequence[ArenaRecord]:
+    """What a run wrote into every arena."""
+    from explorer.compilation.arena_check import check_arena
+
+    return check_arena(compilation, accuracy.inputs)
+
+
+def strayed(arenas: Sequence[ArenaRecord]) -> list[str]:
+    """What is wrong with them, in words."""
+    problems = []
+    for arena in arenas:
+        problems += [
+            f"arena of {arena.function}: {stray.operation} writes bytes {stray.first} to "
+            f"{stray.end}, where none of its buffers lives"
+            for stray in arena.strays
+        ]
+        if arena.written_bytes > arena.planned_bytes:
+            problems.append(
+                f"arena of {arena.function}: byte {arena.written_bytes - 1} is written, and "
+                f"{arena.planned_bytes} bytes are planned"
+            )
+        if arena.depends_on_pattern:
+            problems.append(
+                f"arena of {arena.function}: the outputs depend on bytes that nothing has written"
+            )
+    return problems
 
 
 def is_right(calls: CallsVerdict | None) -> bool:

@@ -171,6 +171,16 @@ class LoadedProgram:
         self._copy_out(self.layout.outputs)
         return Execution(seconds, nanoseconds, shares)
 
+    def execute_watched(self, watch: Any) -> None:
+        """Run the program once; `watch` is a `TAP_FUNCTION`, called after every launch."""
+        self._copy_in(self.layout.inputs)
+        status = self._function(
+            self._arena_address, self._weights_address, self.layout.threads, watch, None, None
+        )
+        if status != 0:
+            raise RuntimeError(f"explorer_run returned {status} instead of 0")
+        self._copy_out(self.layout.outputs)
+
     def bound_call(self) -> tuple[Any, tuple[Any, ...]]:
         """The function and its arguments for a run without tap and times, as C values.
 

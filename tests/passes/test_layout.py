@@ -504,3 +504,25 @@ def test_a_copy_with_a_halo_is_not_what_is_returned():
     assigned = Assigned(main(body, returned="%a, %y", types=f"{STEM}, {STEM}"))
     assert assigned.read("y") == Layout(0, (1, 1, 1, 1))
     assert [layout for _, layout in assigned.copies].count(Layout()) == 1
+
+
+def test_a_bitcast_of_the_same_numbers_is_a_view_of_blocks():
+    """Only the scale that the integers stand for is another one: nothing is copied."""
+    kinds = [
+        "!top.quantized<i32, 1.0:0>",
+        "!top.quantized<i32, 0.5:0>",
+        "!top.quantized<i8, 2.0:0>",
+    ]
+    a, b, c = (f"tensor<1x24x8x8x{kind}>" for kind in kinds)
+    body = (
+        conv("conv", "x", (3, 24))
+        + f"""
+      %q = top.quantize(%conv) {{to = {kinds[0]}}} : {a}
+      %v = top.bitcast(%q) {{to = {kinds[1]}}} : {b}
+      %y = top.requantize(%v) {{by = #top.requantization<{kinds[2]}, multiplier_shift 32,
+        nearest_up>}} : {c}"""
+    )
+    found = Assigned(main(body, types=c))
+    assert found.layout("v") == found.layout("q") == BLOCKED
+    operation = found.snapshot.operations["v"]
+    assert operation.is_view and found.reader("v") == "q" and found.reader("y") == "v"

@@ -143,7 +143,8 @@ class Region:
 
     def _outside(self, window: tuple[int, int]) -> int:
         """Bytes that live around a chain: what it reads, what passes by, and its result."""
-        first = self.names[window[0]]
+        launched = (n for n in self.names[window[0] : window[1] + 1] if n in self.steps)
+        first = next(launched, "")  # a view in front of it is no launch
         step = self.steps.get(first, 0)
         live = sum(
             placed.buffer.size_bytes

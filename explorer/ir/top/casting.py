@@ -194,15 +194,22 @@ class BitcastOp(ElementwiseOperation):
     to = prop_def(Attribute)
     output = result_def(TensorType)
 
+    @property
+    def keeps_stored(self) -> bool:
+        """Whether the numbers in memory stay what they are."""
+        return stored_type(element_type_of(self.input)) == stored_type(self.to)
+
     def why_not_blocked(self, block: int) -> str:
-        return f"{self.name} has no blocked form"
+        if not self.keeps_stored:
+            return f"{self.name} has no blocked form"
+        return ""
 
     @property
     def is_view(self) -> bool:
-        """Where the numbers in memory stay what they are, and no buffer has a layout."""
-        is_same = stored_type(element_type_of(self.input)) == stored_type(self.to)
+        """Where the numbers in memory stay what and where they are."""
         ends = (self.input, self.output)
-        return is_same and all(is_static(v) and layout_of(v).is_plain for v in ends)
+        is_same = layout_of(self.input) == layout_of(self.output)
+        return self.keeps_stored and is_same and all(is_static(v) for v in ends)
 
     def infer_types(self) -> list[Attribute]:
         source, target = stored_type(element_type_of(self.input)), stored_type(self.to)

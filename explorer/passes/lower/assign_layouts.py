@@ -163,6 +163,8 @@ class _Assignment:
             layout = layout_of(operand)
             if op.READS_ANY_LAYOUT and not op.is_view:
                 continue
+            if op.is_view and layout == layout_of(op.results[0]) and not any(layout.halo):
+                continue  # the same bytes, in blocks
             if layout.block or (layout.halo != NO_HALO and reads_whole_buffer(op)):
                 with self.events.rewrite("read-plain", op, PLAIN_REASON):
                     self.rewriter.set_operand(op, index, self._convert(operand, PLAIN, op))

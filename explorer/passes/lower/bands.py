@@ -21,6 +21,7 @@ from xdsl.ir import SSAValue
 from explorer.ir.interfaces import NotRowWise, RowWise, Windowed
 from explorer.ir.layout import ROWS, physical_shape
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.top.casting import BitcastOp
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.slices import SliceOp
@@ -63,7 +64,8 @@ def reaches_of(op: TopOperation) -> tuple[Reach | None, ...]:
 
     Raises NotInBands.
     """
-    if isinstance(op, WeightOp | ReturnOp | TransferOp) or op.parts() or op.regions:
+    is_data = isinstance(op, WeightOp | ReturnOp | TransferOp)
+    if is_data or op.regions or (op.parts() and not isinstance(op, BitcastOp)):
         raise NotInBands(f"{identity_of(op)} is no operation that a kernel runs")
     if len(op.results) != 1 or not all(is_static(v) for v in (*op.operands, *op.results)):
         raise NotInBands(f"{identity_of(op)} has no single result of static shape")

@@ -21,6 +21,7 @@ from explorer.kernels.cost.gathering import GatheringCosts
 from explorer.kernels.in_place import FORMS, WriteInPlace
 from explorer.kernels.loops.clipping import ClipLoops
 from explorer.kernels.loops.row_wise import FindRows
+from explorer.kernels.order_operations import OrderOperations
 from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
@@ -39,6 +40,7 @@ from explorer.targets.core_families import KnownCore
 def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
     """From placed tensors to planned memory; with a size that is left open, two passes more."""
     is_processor = machine.processor == "cpu"
+    alignment = arena_alignment(lowering.target, machine.language)
     return (
         AssignLayouts(lowering.channel_block),
         *((GatherPixels(GatheringCosts(machine.costs)),) if is_processor else ()),
@@ -50,11 +52,8 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         ScheduleLoops(machine, lowering.tuned),
         *((ClipLoops(),) if lowering.is_open else ()),
         WriteInPlace(),
-        PlanMemory(
-            lowering.planner,
-            budget_of(lowering),
-            arena_alignment(lowering.target, machine.language),
-        ),
+        OrderOperations(alignment),
+        PlanMemory(lowering.planner, budget_of(lowering), alignment),
     )
 
 

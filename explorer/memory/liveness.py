@@ -47,13 +47,7 @@ def lifetimes(
     without a size, or larger than what it lies in, and where places contradict each other.
     """
     views = dict(views or {})
-    placed = {part.value for part in parts}
-    relations = [
-        *(Containment(value, shown) for value, shown in views.items() if value not in placed),
-        *parts,
-        *(Containment(value, other) for use in uses for value, other in use.aliases),
-    ]
-    places = places_of(relations, sizes_bytes)
+    places = places_in(uses, sizes_bytes, views, parts)
     # A program without launches still holds its inputs in one step.
     end = max(len(uses), 1)
     births: dict[str, int] = {}
@@ -96,6 +90,22 @@ def lifetimes(
     ]
     buffers += scratch_buffers(uses, alignment_bytes)
     return sorted(buffers, key=lambda buffer: buffer.first)
+
+
+def places_in(
+    uses: Sequence[Use],
+    sizes_bytes: Mapping[str, int],
+    views: Mapping[str, str],
+    parts: Sequence[Containment],
+) -> dict[str, Place]:
+    """The place of every value, by views, parts and what launches write over."""
+    placed = {part.value for part in parts}
+    relations = [
+        *(Containment(value, shown) for value, shown in views.items() if value not in placed),
+        *parts,
+        *(Containment(value, other) for use in uses for value, other in use.aliases),
+    ]
+    return places_of(relations, sizes_bytes)
 
 
 def buffer_of(

@@ -29,9 +29,9 @@ from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import element_type_of, layout_of, numpy_dtype, static_shape
 from explorer.memory.budget import refuse
 from explorer.memory.exact import ExactPlanner
-from explorer.memory.liveness import lifetimes
+from explorer.memory.liveness import lifetimes, places_in
 from explorer.memory.pinned import PinnedPlanner
-from explorer.memory.places import Containment
+from explorer.memory.places import Containment, Place
 from explorer.memory.planners import Planner
 from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
@@ -122,37 +122,54 @@ def plans_of(artifacts: Mapping[str, object], program: ModuleOp) -> dict[str, Me
     return {only_device_function(program).sym_name.data: whole}
 
 
-def plan_function(
-    function: func.FuncOp,
-    kernels: dict[str, func.FuncOp],
-    planner: Planner,
-    alignment_bytes: int,
-    is_packed: bool = True,
-) -> MemoryPlan:
-    """Plans the values of one device function; values are named as in the IR.
+@dataclass(frozen=True, kw_only=True)
+class Launches:
+    """What the launches of a device function do to memory; values are named as in the IR."""
+
+    uses: Sequence[Use]
+    sizes_bytes: Mapping[str, int]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    views: Mapping[str, str]
+    parts: Sequence[Containment]
+    alignment_bytes: int
+    """Of the widest element."""
+
+    @property
+    def places(self) -> dict[str, Place]:
+        return places_in(self.uses, self.sizes_bytes, self.views, self.parts)
+
+
+def launches_of(
+    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], is_packed: bool = True
+) -> Launches:
+    """What the launches of a device function read, write and need for themselves.
 
     is_packed: whether channels lie in blocks, as they do once kernels are scheduled.
     """
     block = function.body.block
-    alignment_bytes = max(alignment_bytes, widest_element(function))
     uses: list[Use] = []
     sizes: dict[str, int] = {}
     views: dict[str, str] = {}
     parts: list[Containment] = []
     outputs: list[str] = []
     anew = made_anew(function)
+    scratch: dict[str, tuple[int, ...]] = {}
     for argument in block.args:
         sizes[value_name(argument)] = buffer_bytes(argument)
     for op in block.ops:
         if isinstance(op, LaunchOp):
             sizes.update({value_name(r): buffer_bytes(r, is_packed) for r in op.results})
+            kernel = op.kernel.data
+            if kernel not in scratch:
+                scratch[kernel] = tuple(scratch_sizes(kernels[kernel]))
             uses.append(
                 Use(
                     identity_of(op),
                     tuple(value_name(o) for o in activations(op.operands)),
                     tuple(value_name(r) for r in op.results),
                     aliases_of(op, anew),
-                    scratch_bytes=tuple(scratch_sizes(kernels[op.kernel.data])),
+                    scratch_bytes=scratch[kernel],
                 )
             )
         elif isinstance(op, ReturnOp):
@@ -164,16 +181,36 @@ def plan_function(
                 parts.append(Containment(value, whole, *place_in_whole(part, is_packed)))
                 if part.is_view:
                     views[value] = whole
-    buffers = lifetimes(
-        uses,
-        sizes,
+    return Launches(
+        uses=uses,
+        sizes_bytes=sizes,
         inputs=[value_name(a) for a in block.args],
         outputs=outputs,
         views=views,
         parts=parts,
-        alignment_bytes=alignment_bytes,
+        alignment_bytes=widest_element(function),
     )
-    plan = planner(buffers, [u.operation for u in uses])
+
+
+def plan_function(
+    function: func.FuncOp,
+    kernels: dict[str, func.FuncOp],
+    planner: Planner,
+    alignment_bytes: int,
+    is_packed: bool = True,
+) -> MemoryPlan:
+    """Plans the values of one device function; `is_packed` as in `launches_of`."""
+    found = launches_of(function, kernels, is_packed)
+    buffers = lifetimes(
+        found.uses,
+        found.sizes_bytes,
+        inputs=found.inputs,
+        outputs=found.outputs,
+        views=found.views,
+        parts=found.parts,
+        alignment_bytes=max(alignment_bytes, found.alignment_bytes),
+    )
+    plan = planner(buffers, [use.operation for use in found.uses])
     if not isinstance(plan, MemoryPlan):
         name = getattr(planner, "__name__", type(planner).__name__)
         raise InputError(

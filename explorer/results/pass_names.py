@@ -47,6 +47,7 @@ PassName = Literal[
     "lower-to-loops",
     "schedule-loops",
     "write-in-place",
+    "order-operations",
     "plan-memory",
     "reshape-floats",
     "stack-matrices",

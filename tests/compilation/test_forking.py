@@ -286,7 +286,7 @@ def test_a_planner_goes_by_its_name(compiled):
     fork = compiled.fork(planner="no-sharing")
     assert fork.settings.planner == NoSharingPlanner()
     assert fork.label == "planner no-sharing"
-    assert shared(compiled, fork) == "write-in-place"
+    assert shared(compiled, fork) == "order-operations"
     with pytest.raises(InputError, match="no memory planner 'no-share'"):
         compiled.fork(planner="no-share")
 

@@ -24,7 +24,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from explorer.errors import InputError
-from explorer.ir.sizes.symbols import parse
+from explorer.ir.sizes.symbols import parse, relation_holds
 from explorer.ir.types import Shape
 
 CONSTRAINTS = "constraints"
@@ -75,13 +75,7 @@ class Constraint:
         if self.kind == "named" or any(name not in sizes for name in self.names):
             return None
         left, right = parse(self.left).value(sizes), parse(self.right).value(sizes)
-        if self.kind == "at least":
-            return left >= right
-        if self.kind == "at most":
-            return left <= right
-        if self.kind == "multiple":
-            return right > 0 and left % right == 0
-        return left == right or (self.kind == "broadcast" and 1 in (left, right))
+        return relation_holds(self.kind, left, right)
 
     def hint(self, sizes: Mapping[str, int]) -> str:
         """A way out: other sizes."""

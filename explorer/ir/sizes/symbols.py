@@ -187,8 +187,8 @@ class Expression:
             terms[tuple(left)] = c // coefficient
         return _collected(terms)
 
-    def substituted(self, sizes: Mapping[str, int]) -> Expression:
-        """The names that have a size replaced by it."""
+    def substituted(self, sizes: Mapping[str, int | Expression]) -> Expression:
+        """The names that have a size, or an expression for it, replaced by it."""
         if not any(name in sizes for name in self.names):
             return self
         total = Expression()
@@ -217,6 +217,17 @@ def number(value: int) -> Expression:
 @lru_cache(maxsize=4096)
 def name(text: str) -> Expression:
     return Expression((((Name(text),), 1),))
+
+
+def relation_holds(kind: str, left: int, right: int) -> bool:
+    """Whether two sizes are as a constraint of that kind says (`constraints.KINDS`)."""
+    if kind == "at least":
+        return left >= right
+    if kind == "at most":
+        return left <= right
+    if kind == "multiple":
+        return right > 0 and left % right == 0
+    return left == right or (kind == "broadcast" and 1 in (left, right))
 
 
 def smaller(first: Expression, second: Expression) -> Expression:
@@ -303,9 +314,9 @@ def _lowest(atom: Atom) -> int | None:
     return min(known) if len(known) == 2 else None
 
 
-def _substituted(atom: Atom, sizes: Mapping[str, int]) -> Expression:
+def _substituted(atom: Atom, sizes: Mapping[str, int | Expression]) -> Expression:
     if isinstance(atom, Name):
-        return number(sizes[atom.text]) if atom.text in sizes else name(atom.text)
+        return _expression(sizes[atom.text]) if atom.text in sizes else name(atom.text)
     if isinstance(atom, Quotient):
         return atom.dividend.substituted(sizes).divided(atom.divisor)
     return _extreme(atom.kind, atom.first.substituted(sizes), atom.second.substituted(sizes))

@@ -90,6 +90,37 @@ class ValidLength:
 
 
 @dataclass(frozen=True)
+class OpenAxis:
+    """An axis of an input or output that is shorter in a call than in the program.
+
+    Its elements in row-major order are those of `factors`: the largest size of each, and the
+    expression that says its size in a call. One factor is the usual case; a batch and a sequence
+    that were joined are two.
+    """
+
+    name: str
+    axis: int
+    factors: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class OpenSizes:
+    """Dimensions that have another size in each call of one program.
+
+    Arrays of the program have the largest sizes; a call uses the first elements of each axis.
+    """
+
+    ranges: tuple[tuple[str, int, int], ...]
+    """Name, lowest and highest size."""
+    numbers: tuple[tuple[str, str], ...]
+    """Inputs (i64 scalars) that the program computes with, and the expression that each is."""
+    inputs: tuple[OpenAxis, ...]
+    outputs: tuple[OpenAxis, ...]
+    relations: tuple[tuple[str, str, str, str], ...] = ()
+    """Kind, left, right and operation of what the model asks of the sizes."""
+
+
+@dataclass(frozen=True)
 class WeightSlot:
     name: str
     offset_bytes: int
@@ -194,6 +225,8 @@ class Program(Displayed):
     their last argument."""
     length: ValidLength | None = None
     """What says how much of its states is valid, where they have a capacity."""
+    sizes: OpenSizes | None = None
+    """The dimensions of which each call has its own sizes, where axes other than rows are open."""
     chain: Chain | None = None
     """The kernel by which a processor runs its phases (OpenCL); None: each is a launch.
 

@@ -1,0 +1,139 @@
+"""Arrays of any sizes within bounds for a program of the largest sizes, and back.
+
+    batch 1..4, seq 1..8      ids: (2, 5) -> (4, 8)      size.seq: 5
+                              logits: (4, 8, 10) -> (2, 5, 10)
+
+The entry function notes which axes are open (`sizes`), and has an input for each number of the
+call that it computes with. Elements beyond a size are zeros in inputs and anything in outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.ir.sizes.symbols import parse, relation_holds
+from explorer.results.program import OpenAxis, OpenSizes
+
+
+def sizes_of_call(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, int] | None:
+    """The size of every dimension, from the arrays of a call; None where a caller gives arrays of
+    the largest sizes and the numbers.
+
+    InputError where inputs disagree, a size is outside its bounds, or a relation is not met.
+    """
+    if sizes.numbers and all(name in inputs for name, _ in sizes.numbers):
+        return None
+    found: dict[str, tuple[int, str]] = {}
+    derived: list[tuple[OpenAxis, str, int]] = []
+    for axis in sizes.inputs:
+        array = inputs.get(axis.name)
+        if not isinstance(array, np.ndarray) or array.ndim <= axis.axis:
+            continue  # a missing or ill-shaped input is reported where all inputs are checked
+        ((_, text),) = axis.factors
+        size, expression = array.shape[axis.axis], parse(text)
+        if not expression.is_name:
+            derived.append((axis, text, size))
+            continue
+        (name,) = expression.names
+        known, giver = found.setdefault(name, (size, axis.name))
+        if known != size:
+            raise InputError(
+                f"dimension {name!r} is {known} in input {giver!r}, but {size} in {axis.name!r}",
+                node=axis.name,
+                hint=f"give inputs in which {name} is the same",
+            )
+    call = {name: size for name, (size, _) in found.items()}
+    _check_bounds(sizes, call)
+    for axis, text, size in derived:
+        if set(parse(text).names) <= call.keys() and parse(text).value(call) != size:
+            raise InputError(
+                f"dimension {axis.axis} of input {axis.name!r} is {size}, but {text} is "
+                f"{parse(text).value(call)} for the other inputs",
+                node=axis.name,
+                hint=f"give {axis.name} with a size of {parse(text).value(call)}",
+            )
+    for relation in sizes.relations:
+        _check_relation(relation, call)
+    return call
+
+
+def _check_bounds(sizes: OpenSizes, call: Mapping[str, int]) -> None:
+    for name, lowest, highest in sizes.ranges:
+        size = call.get(name, lowest)
+        if not lowest <= size <= highest:
+            raise InputError(
+                f"{name} is {size} in the inputs, and the program is for {name} = "
+                f"{lowest}..{highest}",
+                hint=f"compile with --dim {name}={min(lowest, size)}..{max(highest, size)}",
+            )
+
+
+def _check_relation(relation: tuple[str, str, str, str], call: Mapping[str, int]) -> None:
+    kind, left, right, operation = relation
+    names = tuple(dict.fromkeys((*parse(left).names, *parse(right).names)))
+    if any(name not in call for name in names):
+        return
+    if not relation_holds(kind, parse(left).value(call), parse(right).value(call)):
+        given = ", ".join(f"{name} = {call[name]}" for name in names)
+        raise InputError(
+            f"the inputs have {given}, but the model needs {left} {kind} {right} "
+            f"(operation {operation})",
+            node=operation,
+            hint=f"give inputs for which {left} is {kind} {right}",
+        )
+
+
+def padded_to_largest(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs at their largest sizes, zeros after what a call has, and the numbers."""
+    call = sizes_of_call(sizes, inputs)
+    if call is None:
+        return dict(inputs)
+    found = dict(inputs)
+    shapes: dict[str, list[int]] = {}
+    for axis in sizes.inputs:
+        array = inputs.get(axis.name)
+        if isinstance(array, np.ndarray) and array.ndim > axis.axis:
+            shape = shapes.setdefault(axis.name, list(array.shape))
+            shape[axis.axis] = axis.factors[0][0]
+    for name, shape in shapes.items():
+        array = inputs[name]
+        if tuple(shape) != array.shape:
+            whole = np.zeros(shape, array.dtype)
+            whole[tuple(slice(size) for size in array.shape)] = array
+            found[name] = whole
+    for name, text in sizes.numbers:
+        if set(parse(text).names) <= call.keys():
+            found[name] = np.array(parse(text).value(call), np.int64)
+    return found
+
+
+def cut_to_sizes(
+    sizes: OpenSizes, outputs: Mapping[str, np.ndarray], call: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The outputs without what is beyond the sizes of a call."""
+    found = dict(outputs)
+    by_name: dict[str, list[OpenAxis]] = {}
+    for axis in sizes.outputs:
+        by_name.setdefault(axis.name, []).append(axis)
+    for name, axes in by_name.items():
+        if name in found:
+            found[name] = _cut(found[name], axes, call)
+    return found
+
+
+def _cut(array: np.ndarray, axes: Sequence[OpenAxis], call: Mapping[str, int]) -> np.ndarray:
+    factors = {axis.axis: axis.factors for axis in axes}
+    split: list[int] = []
+    kept: list[int] = []
+    joined: list[int] = []
+    for axis, size in enumerate(array.shape):
+        own = factors.get(axis, ((size, str(size)),))
+        sizes = [parse(text).value(call) for _, text in own]
+        split += [largest for largest, _ in own]
+        kept += sizes
+        joined.append(int(np.prod(sizes)))
+    part = array.reshape(split)[tuple(slice(size) for size in kept)]
+    return np.ascontiguousarray(part).reshape(joined)

@@ -380,6 +380,10 @@ class BatchNormOp(Differentiable, Parameterized, NormalizationOperation):
     def check(self, shape: Shape) -> None:
         self.check_per_channel(shape)
 
+    def mixed_axes(self) -> Sequence[int]:
+        """None: statistics are given."""
+        return ()
+
     @in_arithmetic_types
     def evaluate(self, *operands: np.ndarray) -> tuple[np.ndarray, ...]:
         x, *parameters = operands

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -61,7 +62,8 @@ def resize_by_data(
         if _keeps_size(known[position], x.shape[axis], is_scales):
             continue
         number = vector.slice(0, position, position + 1)
-        result = _Computed(result, axis, number, is_scales, build).resized(manner)
+        scale = known[position] if is_scales else None
+        result = _Computed(result, axis, number, is_scales, build, scale).resized(manner)
     if wide is x or result is wide:
         return x if result is wide else result
     return whole(result, x.dtype, manner.mode == "cubic")
@@ -86,18 +88,45 @@ def _keeps_size(element: Element | None, size: Dim, is_scales: bool) -> bool:
     return element is not None and element == (1.0 if is_scales else size)
 
 
+def _ratio(scale: Element | None) -> Fraction | None:
+    """A scale as a fraction with which sizes are computed in integers as in single precision."""
+    if not isinstance(scale, int | float) or scale <= 0:
+        return None
+    found = Fraction(scale)
+    return found if max(found.numerator, found.denominator) <= 64 else None
+
+
 class _Computed:
     """One axis of x that is resized: all values are f32 of shape (1) but where it is said."""
 
-    def __init__(self, x: Expr, axis: int, number: Expr, is_scale: bool, build: Build) -> None:
+    def __init__(
+        self,
+        x: Expr,
+        axis: int,
+        number: Expr,
+        is_scale: bool,
+        build: Build,
+        known: Element | None = None,
+    ) -> None:
+        """known: the scale, where it is a number; then the size has a name (2*h)."""
         self.x, self.axis, self.build = x, axis, build
-        self.size = build.shape_vector([x.dim(axis)]).astype(np.float32)
-        if is_scale:
-            self.scale = number.astype(np.float32)
-            self.target = (self.size * self.scale).floor()
-        else:
+        own = build.shape_vector([x.dim(axis)])
+        self.size = own.astype(np.float32)
+        if not is_scale:
+            self.count = number.astype(np.int64)
             self.target = number.astype(np.float32)
             self.scale = self.target / self.size
+            return
+        self.scale = number.astype(np.float32)
+        ratio = _ratio(known)
+        if ratio is None:
+            self.target = (self.size * self.scale).floor()
+            self.count = self.target.astype(np.int64)
+        else:
+            self.count = own * ratio.numerator
+            if ratio.denominator > 1:
+                self.count = self.count / ratio.denominator
+            self.target = self.count.astype(np.float32)
 
     def resized(self, manner: ComputedManner) -> Expr:
         places = self._places(manner.coordinates)
@@ -132,7 +161,7 @@ class _Computed:
         build, do = self.build, self._do
         bounds = [
             build.weight(np.array(0, np.int64)),
-            self.target.astype(np.int64).squeeze([0]),
+            self.count.squeeze([0]),
             build.weight(np.array(1, np.int64)),
         ]
         p = build.value(RangeOp, bounds).astype(np.float32)

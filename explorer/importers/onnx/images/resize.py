@@ -155,6 +155,16 @@ def _spread(numbers: Sequence[float], axes: Sequence[int], others: list[float]) 
 
 
 def _resize(x: Expr, request: _Request, manner: Manner, build: Build) -> Expr:
+    open_axes = _open_axes(x, request)
+    if open_axes and manner.coordinates != CROPPING and not manner.antialias:
+        scales = request.scales if request.sizes is None else None
+        given = scales or request.sizes or ()
+        kind = np.int64 if scales is None else np.float32
+        vector = build.weight(np.array([given[axis] for axis in open_axes], kind))
+        x = _by_data(x, vector, scales is not None, open_axes, manner, build)
+        done = [1.0 if scales is not None else -1.0] * x.rank
+        rest = [done[a] if a in open_axes else n for a, n in enumerate(given)]
+        request = _Request(*((rest, None) if scales is not None else (None, rest)))
     axes = _resized_axes(x, request, manner, build)
     if all(axis.target for axis in axes):
         return resized(x, axes, manner, build)
@@ -162,6 +172,14 @@ def _resize(x: Expr, request: _Request, manner: Manner, build: Build) -> Expr:
     for axis in axes:
         shape[axis.axis] = axis.target
     return build.weight(np.zeros(shape, x.dtype))
+
+
+def _open_axes(x: Expr, request: _Request) -> list[int]:
+    """Axes of which only a name is known, and that change."""
+    sizes = request.sizes is not None
+    given = request.sizes if sizes else request.scales
+    same = -1 if sizes else 1.0
+    return [a for a, n in enumerate(given or ()) if n != same and x.size(a) is None]
 
 
 def _resized_axes(x: Expr, request: _Request, manner: Manner, build: Build) -> list[ResizedAxis]:

@@ -1,0 +1,479 @@
+"""How each operation is made right for all sizes of open axes.
+
+    top.softmax      minus infinity beyond the call's elements
+    top.reshape      (batch, seq, 32) -> (batch*seq, 32)      axis 0 has two factors
+    top.conv         zeros beyond the call's rows, where windows reach beyond the end
+    top.concat       (.., past, ..), (.., seq, ..) gathered: rows of the second follow the call's
+
+What has no entry here keeps its axes as `RowWise` says, or is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from explorer.ir.operation import TopOperation
+from explorer.ir.sizes.symbols import Expression, number
+from explorer.ir.top.attention import AttentionOp
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.elementwise import BinaryOp, SelectOp
+from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.interpolation import InterpolateOp
+from explorer.ir.top.linear.convolution import ConvOp
+from explorer.ir.top.linear.matmul import MatMulOp
+from explorer.ir.top.movement.concat import ConcatOp
+from explorer.ir.top.movement.pad import PadOp
+from explorer.ir.top.movement.reshape import ReshapeOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.pooling import PoolOp
+from explorer.ir.top.reductions.arg import ArgOp
+from explorer.ir.top.reductions.cumulative import CumulativeOp
+from explorer.ir.top.reductions.normalization import SoftmaxOp
+from explorer.ir.top.reductions.reduction import ReduceOp, TopKOp
+from explorer.ir.top.shapes import RangeOp
+from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
+from explorer.passes.sizes.call_numbers import Factors
+from explorer.passes.sizes.open_axes import INF, MixedAxis, OpenAxes, as_array, positive
+
+NEUTRAL_OF_REDUCTION: Mapping[str, float] = {
+    **dict.fromkeys(("sum", "mean", "l1", "l2", "sum_square", "log_sum"), 0.0),
+    "prod": 1.0,
+    "max": -INF,
+    "min": INF,
+    "log_sum_exp": -INF,
+}
+NEUTRAL_OF_SCAN: Mapping[str, float] = {"sum": 0.0, "prod": 1.0, "max": -INF, "min": INF}
+
+
+class OpenOperations(OpenAxes):
+    """Changes operations, from the first to the last."""
+
+    def visit(self, op: TopOperation) -> None:
+        """Changes an operation so that it is right for all sizes; MixedAxis where it cannot be."""
+        is_touched = any(self.of(o) for o in op.operands)
+        is_open = any(self.known.of_value(result) for result in op.results)
+        begins = isinstance(op, SliceOp | RangeOp) and bool(self.begin(op))
+        if not is_touched and not is_open and not begins:
+            return
+        for result in op.results:
+            if not is_static(result):
+                raise MixedAxis("what it reads decides how large its result is")
+        if not is_touched and not begins:
+            for result in op.results:
+                self.give_by_name(result)
+            return
+        change = _CHANGES.get(type(op))
+        if change is None:
+            self.carry(op, {})
+        else:
+            change(self, op)
+
+    def range(self, op: RangeOp) -> None:
+        """Numbers that begin where the call says; where only their end is open, there are more."""
+        if op.delta in self.begins:
+            raise MixedAxis("its step is an open size")
+        start = self.begin(op)
+        axes: dict[int, Factors] = {}
+        self.give(op.output, axes)
+        if start is None:
+            return
+        if not isinstance(op.delta.owner, WeightOp):
+            raise MixedAxis("its step is not known")
+        step = self.rewriter.weights[op.delta.owner.weight.data].item()
+        kind = numpy_dtype(element_type_of(op.output))
+        axes = dict(self.of(op.output))
+        with self.events.rewrite("begin", op, "it begins at the call's number"):
+            steps = (np.arange(static_shape(op.output)[0]) * step).astype(kind)
+            offsets = self.numbers.weight(op, "steps", steps)
+            moved = BinaryOp.make([offsets, start], kind="add")
+            self.rewriter.replace(op, moved)
+        self._axes[moved.output] = axes
+
+    def _mask_along(
+        self, op: TopOperation, axes: list[int], neutral: float, keeps: bool, index: int = 0
+    ) -> None:
+        """Masks what an operation mixes along its own axes."""
+        mixed: dict[tuple[int, int], int | None] = {}
+        for axis in self.of(op.operands[index]):
+            if axis in axes:
+                self.mask(op, index, axis, neutral)
+                mixed[index, axis] = axis if keeps else None
+        self.carry(op, mixed)
+
+    def softmax(self, op: SoftmaxOp) -> None:
+        self._mask_along(op, [positive(op.get("axis"), op)], -INF, keeps=True)
+
+    def reduce(self, op: ReduceOp) -> None:
+        rank = len(shape_of(op.input))
+        kind, axes = op.get("kind"), [axis % rank for axis in op.get("axes")]
+        open_axes = [axis for axis in axes if axis in self.of(op.input)]
+        counts = [self._count(op.input, axis) for axis in open_axes]
+        kept = [axis for axis in range(rank) if axis not in axes]
+        mixed: dict[tuple[int, int], int | None] = {(0, axis): None for axis in open_axes}
+        if not op.get("keepdims"):
+            mixed |= {(0, axis): kept.index(axis) for axis in kept if axis in self.of(op.input)}
+        for axis in open_axes:
+            self.mask(op, 0, axis, NEUTRAL_OF_REDUCTION[kind])
+        self.carry(op, mixed)
+        if kind == "mean" and open_axes:
+            self._scale_mean(op, counts)
+
+    def _count(self, value: SSAValue, axis: int) -> tuple[int, Expression]:
+        size, expression = 1, number(1)
+        for largest, own in self.of(value)[axis]:
+            size, expression = size * largest, expression * own
+        return size, expression
+
+    def _scale_mean(self, op: ReduceOp, counts: list[tuple[int, Expression]]) -> None:
+        """A mean over the largest sizes becomes one over the call's elements."""
+        size, expression = 1, number(1)
+        for largest, own in counts:
+            size, expression = size * largest, expression * own
+        follower = op.output
+        users = [(use.operation, use.index) for use in follower.uses]
+        anchor = op.next_op
+        assert isinstance(anchor, TopOperation)
+        kind = element_type_of(follower)
+        with self.events.rewrite("mean", op, f"it is over {expression} elements"):
+            count = self.numbers.as_type(anchor, self.numbers.scalar(expression), kind)
+            whole = self.numbers.weight(op, "size", np.array(size, numpy_dtype(kind)))
+            if numpy_dtype(kind) in (np.float32, np.float64):
+                self.rewriter.update(op, kind="sum")
+                scaled = self.numbers.added(anchor, BinaryOp.make([follower, count], kind="div"))
+            else:  # a sum may be more than a narrow type holds
+                factor = self.numbers.added(anchor, BinaryOp.make([whole, count], kind="div"))
+                scaled = self.numbers.added(anchor, BinaryOp.make([follower, factor], kind="mul"))
+            for user, index in users:
+                self.rewriter.set_operand(user, index, scaled)
+        self._axes[scaled] = dict(self.of(follower))
+
+    def arg(self, op: ArgOp) -> None:
+        axis = positive(op.get("axis"), op)
+        if axis in self.of(op.input) and op.get("select_last"):
+            raise MixedAxis("of equal elements it takes the last")
+        neutral = -INF if op.get("kind") == "max" else INF
+        rank = len(shape_of(op.input))
+        mixed: dict[tuple[int, int], int | None] = {}
+        if axis in self.of(op.input):
+            self.mask(op, 0, axis, neutral)
+            mixed[0, axis] = None
+        if not op.get("keepdims"):
+            kept = [a for a in range(rank) if a != axis]
+            mixed |= {(0, a): kept.index(a) for a in self.of(op.operands[0]) if a != axis}
+        self.carry(op, mixed)
+
+    def top_k(self, op: TopKOp) -> None:
+        axis = positive(op.get("axis"), op)
+        if axis in self.of(op.input):
+            self.mask(op, 0, axis, -INF if op.get("largest") else INF)
+        self.carry(op, {(0, axis): None})
+
+    def cumulative(self, op: CumulativeOp) -> None:
+        axis = positive(op.get("axis"), op)
+        if op.get("reverse") and axis in self.of(op.input):
+            self.mask(op, 0, axis, NEUTRAL_OF_SCAN[op.get("kind")])
+        self.carry(op, {(0, axis): axis})
+
+    def matmul(self, op: MatMulOp) -> None:
+        """Sums read zeros on both sides: what is beyond a size may be no number."""
+        rank = len(shape_of(op.output))
+        mixed: dict[tuple[int, int], int | None] = {}
+        for index in (0, 1):
+            own = len(shape_of(op.operands[index]))
+            summed = own - 1 if index == 0 else max(own - 2, 0)
+            if summed in self.of(op.operands[index]):
+                self.mask(op, index, summed, 0.0)
+                mixed[index, summed] = None
+            if index == 1 and own > 1 and own - 1 in self.of(op.operands[1]):
+                mixed[1, own - 1] = rank - 1
+        self.carry(op, mixed)
+
+    def attention(self, op: AttentionOp) -> None:
+        """Scores of keys that a call has not are minus infinity; their values are zeros."""
+        rank = len(shape_of(op.query))
+        rows, heads = rank - 2, rank - 3
+        mixed: dict[tuple[int, int], int | None] = {}
+        places = ("query", "key", "value", "mask", "bias")
+        present = [name for name in places if getattr(op, name) is not None]
+        operands = {name: (index, getattr(op, name)) for index, name in enumerate(present)}
+        keys = self.of(op.key).get(rows)
+        if keys is not None:
+            self.mask(op, 2, rows, 0.0)
+            if op.mask is not None and op.masked_score != -INF:
+                self.mask(op, 1, rows, 0.0)
+        for name, (index, value) in operands.items():
+            for axis in self.of(op.operands[index]):
+                from_end = axis - len(shape_of(value))
+                if name in ("mask", "bias"):
+                    mixed[index, axis] = None if from_end == -1 else rank + from_end
+                elif from_end == -1 or (from_end == -3 and heads >= 0):
+                    raise MixedAxis("its heads are open")
+                elif from_end == -2:
+                    mixed[index, axis] = rows if name == "query" else None
+        self.carry(op, mixed)
+        if keys is not None:
+            self._mask_scores(op, keys)
+
+    def _mask_scores(self, op: AttentionOp, keys: Factors) -> None:
+        """Through the mask, or through the bias where false in the mask is a finite number; then
+        scores that are no numbers must not be there."""
+        numbers, axes = self.numbers, dict(self.of(op.output))
+        valid = numbers.valid(op, keys, 0)
+        mask, bias, fill = op.mask, op.bias, op.masked_score
+        with self.events.rewrite("mask", op, "keys end with the call's size"):
+            if mask is None:
+                mask, fill = valid, -INF
+            elif fill == -INF:
+                mask = numbers.added(op, BinaryOp.make([mask, valid], kind="and"))
+            else:
+                kind = numpy_dtype(element_type_of(op.query))
+                if bias is None:
+                    bias = numbers.weight(op, "zero", np.array(0, kind))
+                nothing = numbers.weight(op, "nothing", np.array(-np.inf, kind))
+                bias = numbers.added(op, SelectOp.make([valid, bias, nothing]))
+            new = AttentionOp.make(
+                [op.query, op.key, op.value, mask, bias],
+                scale=op.get("scale"),
+                fill=None if fill == -INF else fill,
+                zero_masked=op.get("zero_masked"),
+            )
+            self.rewriter.replace(op, new)
+        self._axes[new.output] = axes
+
+    def window(self, op: ConvOp | PoolOp) -> None:
+        """Windows that reach beyond the end read what padding is."""
+        pads, spatial = op.get("pads"), len(shape_of(op.operands[0])) - 2
+        is_average = isinstance(op, PoolOp) and op.get("kind") == "average"
+        neutral = 0.0 if isinstance(op, ConvOp) or is_average else -INF
+        mixed: dict[tuple[int, int], int | None] = {}
+        for axis in self.of(op.operands[0]):
+            if axis == 1 and isinstance(op, ConvOp):
+                raise MixedAxis("its channels are open")
+            if axis < 2:
+                continue
+            mixed[0, axis] = None
+            if pads[spatial + axis - 2] == 0:
+                continue
+            if isinstance(op, PoolOp) and is_average and not op.counts_padding:
+                raise MixedAxis("an average counts only the elements of the window's inside")
+            if isinstance(op, PoolOp) and op.get("kind") == "max_position":
+                raise MixedAxis("positions count in rows of another size")
+            self.mask(op, 0, axis, neutral)
+        self.carry(op, mixed)
+
+    def reshape(self, op: ReshapeOp) -> None:
+        before, after = static_shape(op.input), static_shape(op.output)
+        pieces: list[tuple[int, Expression]] = []
+        for axis, size in enumerate(before):
+            pieces += self.of(op.input).get(axis, ((size, number(size)),))
+        found = regrouped(pieces, after)
+        if found is None:
+            raise MixedAxis("it takes an open axis apart")
+        self.give(op.output, found)
+
+    def concat(self, op: ConcatOp) -> None:
+        """Elements of each operand follow those that a call has of the one before it."""
+        axis = positive(op.get("axis"), op)
+        for place in range(len(op.operands)):
+            self.compact(op, place, axis)
+        sizes = [static_shape(operand)[axis] for operand in op.operands]
+        counts = [
+            self.prefix(operand, axis) if axis in self.of(operand) else number(size)
+            for operand, size in zip(op.operands, sizes, strict=True)
+        ]
+        mixed: dict[tuple[int, int], int | None] = {
+            (index, axis): None for index in range(len(op.operands))
+        }
+        self.carry(op, mixed)
+        if all(e.is_number for e in counts[:-1]):
+            return
+        axes = dict(self.of(op.output))
+        anchor = op.next_op
+        assert isinstance(anchor, TopOperation)
+        users = [(use.operation, use.index) for use in op.output.uses]
+        with self.events.rewrite("gather", op, "parts follow one another in a call"):
+            places = np.arange(sum(sizes), dtype=np.int64)
+            index: SSAValue = self.numbers.weight(op, "places", places)
+            iota, end = index, number(0)
+            for size, count in zip(sizes[:-1], counts[:-1], strict=True):
+                end = end + count
+                if count.is_number:
+                    continue
+                slack = self.numbers.array(
+                    anchor, as_array(number(size) - count), element_type_of(iota)
+                )
+                stop = self.numbers.array(anchor, as_array(end), element_type_of(iota))
+                is_before = self.numbers.added(anchor, BinaryOp.make([iota, stop], kind="less"))
+                nothing = self.numbers.weight(op, "nothing", np.array(0, np.int64))
+                more = self.numbers.added(anchor, SelectOp.make([is_before, nothing, slack]))
+                index = self.numbers.sum(anchor, index, more)
+            last = self.numbers.weight(op, "last", np.array(sum(sizes) - 1, np.int64))
+            index = self.numbers.added(anchor, BinaryOp.make([index, last], kind="min"))
+            gathered = self.numbers.added(anchor, GatherOp.make([op.output, index], axis=axis))
+            for user, place in users:
+                self.rewriter.set_operand(user, place, gathered)
+        self._axes[gathered] = axes
+
+    def interpolate(self, op: InterpolateOp) -> None:
+        """Positions are of elements that a call has: the importer computes them from its size."""
+        axis = op.get("axis")
+        self.carry(op, {(0, axis): None, (1, 0): axis, (2, 0): axis})
+
+    def slice(self, op: SliceOp) -> None:
+        """What begins at a place that the call's size decides is gathered from there."""
+        for axis in self.of(op.input):
+            if static_shape(op.input)[axis] != static_shape(op.output)[axis]:
+                self.compact(op, 0, axis)
+        self.carry(op, {(0, axis): None for axis in self.of(op.input)})
+        starts = self._starts(op)
+        for axis, (start, step) in starts.items():
+            if start.is_number and start.constant >= 0 and step > 0:
+                continue
+            self._gather_slice(op, axis, start, step)
+            return
+
+    def _starts(self, op: SliceOp) -> dict[int, tuple[Expression, int]]:
+        """Start and step of the axes that are cut and open."""
+        shape = static_shape(op.input)
+        if op.is_static_slice:
+            starts = [number(n) for n in op.get("starts")]
+            steps, axes = list(op.get("steps")), list(range(len(shape)))
+        else:
+            axes = [axis % len(shape) for axis in op.get("axes")]
+            starts = self._expressions(op.starts_value)
+            found = self._expressions(op.steps_value) if op.steps_value is not None else None
+            steps = [1] * len(axes) if found is None else [e.constant for e in found]
+        result: dict[int, tuple[Expression, int]] = {}
+        for axis, start, step in zip(axes, starts, steps, strict=True):
+            if axis not in self.of(op.input):
+                if not start.is_number:
+                    result[axis] = (start, step)
+                continue
+            if start.is_number and (start.constant < 0 or step < 0):
+                own = self.prefix(op.input, axis)
+                is_end = start.constant >= shape[axis] - 1 and step < 0
+                start = own - 1 if is_end else own + start.constant
+            result[axis] = (start, step)
+        return result
+
+    def _expressions(self, value: SSAValue | None) -> list[Expression]:
+        assert value is not None
+        if value in self.begins:
+            return list(self.begins[value].reshape(-1))
+        if not isinstance(value.owner, WeightOp):
+            raise MixedAxis("data decide where it begins")
+        array = self.rewriter.weights[value.owner.weight.data]
+        return [number(int(n)) for n in array.reshape(-1)]
+
+    def _gather_slice(self, op: SliceOp, axis: int, start: Expression, step: int) -> None:
+        others = [a for a in range(len(shape_of(op.input))) if a != axis]
+        if any(static_shape(op.input)[a] != static_shape(op.output)[a] for a in others):
+            raise MixedAxis("it cuts more than one axis, and one from the call's end")
+        axes, size = dict(self.of(op.output)), static_shape(op.output)[axis]
+        with self.events.rewrite("gather", op, f"it begins at {start}"):
+            steps = self.numbers.weight(op, "steps", np.arange(size, dtype=np.int64) * step)
+            begin = self.numbers.array(op, as_array(start), element_type_of(steps))
+            index = self.numbers.sum(op, steps, begin)
+            index = self.clamped(op, index, static_shape(op.input)[axis])
+            gather = GatherOp.make([op.input, index], axis=axis)
+            self.rewriter.replace(op, gather)
+        self._axes[gather.output] = axes
+
+    def gather(self, op: GatherOp) -> None:
+        """Negative numbers count from the call's end."""
+        axis = positive(op.get("axis"), op)
+        if axis not in self.of(op.input):
+            self.carry(op, {})
+            return
+        self.compact(op, 0, axis)
+        self.carry(op, {(0, axis): None})
+        stored = op.indices.owner
+        if isinstance(stored, WeightOp):
+            numbers = self.rewriter.weights[stored.weight.data]
+            if not numbers.size or numbers.min() >= 0:
+                return
+        kind = element_type_of(op.indices)
+        with self.events.rewrite("gather", op, "negative numbers count from the call's end"):
+            size = self.numbers.array(op, as_array(self.prefix(op.input, axis)), kind)
+            zero = self.numbers.weight(op, "zero", np.array(0, numpy_dtype(kind)))
+            is_negative = self.numbers.added(op, BinaryOp.make([op.indices, zero], kind="less"))
+            moved = self.numbers.sum(op, op.indices, size)
+            index = self.numbers.added(op, SelectOp.make([is_negative, moved, op.indices]))
+            self._axes[index] = dict(self.of(op.indices))
+            self.rewriter.set_operand(op, 1, index)
+
+    def pad(self, op: PadOp) -> None:
+        """Padding at the end follows the elements that a call has."""
+        if op.amounts is not None:
+            raise MixedAxis("its amounts are computed")
+        high = op.get("high")
+        for axis in self.of(op.input):
+            if high[axis] or op.get("low")[axis]:
+                self.compact(op, 0, axis)
+        self.carry(op, {(0, axis): None for axis in self.of(op.input)})
+        axes = [axis for axis in self.of(op.input) if high[axis]]
+        if not axes:
+            return
+        anchor, follower, given = op.next_op, op.output, dict(self.of(op.output))
+        assert isinstance(anchor, TopOperation)
+        users = [(use.operation, use.index) for use in follower.uses]
+        with self.events.rewrite("pad", op, "padding follows the call's elements"):
+            for axis in axes:
+                size, own = static_shape(follower)[axis], self.prefix(op.output, axis)
+                factors = ((size, own - high[axis]),)
+                follower = self.numbers.masked(anchor, follower, axis, factors, op.fill)
+                self._axes[follower] = given
+            for user, index in users:
+                self.rewriter.set_operand(user, index, follower)
+
+
+_CHANGES: Mapping[type, Callable[..., None]] = {
+    ArgOp: OpenOperations.arg,
+    AttentionOp: OpenOperations.attention,
+    ConcatOp: OpenOperations.concat,
+    ConvOp: OpenOperations.window,
+    CumulativeOp: OpenOperations.cumulative,
+    GatherOp: OpenOperations.gather,
+    InterpolateOp: OpenOperations.interpolate,
+    MatMulOp: OpenOperations.matmul,
+    PadOp: OpenOperations.pad,
+    PoolOp: OpenOperations.window,
+    RangeOp: OpenOperations.range,
+    ReduceOp: OpenOperations.reduce,
+    ReshapeOp: OpenOperations.reshape,
+    SliceOp: OpenOperations.slice,
+    SoftmaxOp: OpenOperations.softmax,
+    TopKOp: OpenOperations.top_k,
+}
+
+
+def regrouped(
+    pieces: list[tuple[int, Expression]], shape: tuple[int, ...]
+) -> dict[int, Factors] | None:
+    """The factors of each axis of a new shape; None where an open factor would be taken apart.
+
+    pieces: factors in row-major order; fixed ones may be split.
+    """
+    left = [piece for piece in pieces if piece[0] != 1][::-1]
+    found: dict[int, Factors] = {}
+    for axis, needed in enumerate(shape):
+        own: list[tuple[int, Expression]] = []
+        while needed > 1:
+            if not left:
+                return None
+            largest, expression = left.pop()
+            if needed % largest == 0:
+                own.append((largest, expression))
+                needed //= largest
+            elif expression.is_number and largest % needed == 0:
+                own.append((needed, number(needed)))
+                left.append((largest // needed, number(largest // needed)))
+                needed = 1
+            else:
+                return None
+        if any(not expression.is_number for _, expression in own):
+            found[axis] = tuple(own)
+    return found if not left else None

@@ -16,9 +16,11 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from explorer.errors import InputError, PassError
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import sources_of
 from explorer.ir.padding import padded
+from explorer.ir.sizes.calls import padded_to_largest
 from explorer.ir.sizes.constraints import bind_shapes
 from explorer.ir.structure import functions, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
@@ -143,6 +145,9 @@ def check_inputs(function: func.FuncOp, inputs: Mapping[str, np.ndarray]) -> lis
     length = length_of(function)
     if length is not None:
         inputs = padded(length, inputs)
+    sizes = sizes_of_function(function)
+    if sizes is not None:
+        inputs = padded_to_largest(sizes, inputs)
     unknown = sorted(set(inputs) - set(names))
     if unknown:
         raise InputError(

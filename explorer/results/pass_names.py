@@ -9,6 +9,7 @@ PassName = Literal[
     "import",
     "bind-dimensions",
     "keep-range",
+    "keep-sizes",
     "infer-shapes",
     "fold-constants",
     "remove-no-ops",

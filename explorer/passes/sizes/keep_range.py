@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from explorer.errors import InputError
+from explorer.errors import InputError, RangeError
 from explorer.ir.evaluation import entry_function, entry_return
 from explorer.ir.interfaces import Rows, Status
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
@@ -21,6 +21,7 @@ from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.constraints import check_sizes, constraints_of
 from explorer.ir.sizes.ranges import RANGE, OpenSize, RangeAttr, SizeRange
 from explorer.passes.analysis.row_wise import analyse_rows
+from explorer.passes.sizes.keep_sizes import KeepSizes
 
 MAX_SIZES = 65_536
 """Sizes of a range; each is checked against the constraints."""
@@ -32,7 +33,9 @@ class KeepRange(Pass):
 
     range: SizeRange
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Of the other dimensions."""
+    """Of all dimensions."""
+    otherwise: KeepSizes | None = None
+    """What keeps the dimension open where the program does not work row by row."""
 
     name = "keep-range"
     is_required = True
@@ -48,7 +51,12 @@ class KeepRange(Pass):
         for number in range(size.lowest, size.highest + 1):
             sizes = {**self.sizes, size.name: number}
             check_sizes(constraints_of(function), sizes, "the range holds")
-        found = analyse_rows(function, rewriter.weights, size.name, self.sizes)
+        try:
+            found = analyse_rows(function, rewriter.weights, size.name, self.sizes)
+        except RangeError:
+            if self.otherwise is None:
+                raise
+            return self.otherwise.run(rewriter, options)
         rows = tuple(_factor(found[argument]) for argument in function.body.block.args)
         outputs = tuple(_factor(found[value]) for value in entry_return(function).operands)
         events = EventLog(self.name, rewriter)

@@ -1,0 +1,191 @@
+"""Keeping sizes: any number of dimensions stay open, and one program is right for all their sizes.
+
+    func @main(%x: tensor<?x?x32xf32, dims = ["batch", "seq", ""]>)     batch 1..4, seq 1..8
+      %s = top.softmax(%scores) {axis = 3}                              (batch, 4, seq, seq)
+ => func @main(%x: tensor<4x8x32xf32>, %size: tensor<i64>)
+      %valid = top.binary(iota, %size) {kind = "less"}
+      %masked = top.select(%valid, %scores, -inf)
+      %s = top.softmax(%masked) {axis = 3}                              (4, 4, 8, 8)
+
+Everything is compiled for the largest sizes. A call uses the first elements of each open axis:
+
+- what the model computes from a size as a *size* is the largest one, as a *number* the call's;
+- an operation that mixes elements along an open axis reads a neutral number where a call has
+  none (0 for sums and products, minus infinity for a softmax or a maximum);
+- a concatenation, and what counts from the end of an axis, gathers from where the call's elements
+  end.
+
+An operation for which none of that is known is refused with its name. The numbers of a call are
+inputs of their own (`explorer/ir/open_sizes.py` makes them from the arrays).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir import SSAValue
+
+from explorer.errors import RangeError
+from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
+from explorer.ir.interfaces import RowWise
+from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute
+from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import sources_of
+from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.sizes.ranges import SizeRange
+from explorer.ir.structure import value_name
+from explorer.ir.top.data import ReturnOp, WeightOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.top.shapes import RangeOp, ShapeOp
+from explorer.ir.types import element_type_of, static_shape
+from explorer.passes.sizes.bind_dimensions import BindDimensions, named_shapes
+from explorer.passes.sizes.call_numbers import CallNumbers, Factors
+from explorer.passes.sizes.open_axes import MixedAxis
+from explorer.passes.sizes.open_operations import OpenOperations
+from explorer.passes.sizes.open_shapes import OpenShapes
+from explorer.results.program import OpenAxis, OpenSizes
+
+
+@dataclass(frozen=True)
+class KeepSizes(Pass):
+    """Dimensions stay open between two sizes each; a call says them with its arrays."""
+
+    ranges: tuple[SizeRange, ...]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of all dimensions; the largest of a range."""
+
+    name = "keep-sizes"
+    is_required = True
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        function = entry_function(rewriter.module)
+        known = OpenShapes.of(function, rewriter.weights, self.ranges, self.sizes)
+        # Some models are imported at the sizes of the dimensions that have one.
+        left = {d for shape in named_shapes(function).values() for d in shape}
+        sizes = {name: size for name, size in self.sizes.items() if name in left}
+        bound = BindDimensions(sizes, 1).run(rewriter, options)
+        keeping = _Keeping(self, function, known, rewriter)
+        keeping.replace_numbers()
+        keeping.visit_operations()
+        keeping.finish()
+        return [*bound, *keeping.events.rewrites]
+
+
+class _Keeping:
+    def __init__(
+        self,
+        wanted: KeepSizes,
+        function: func.FuncOp,
+        known: OpenShapes,
+        rewriter: RecordedRewriter,
+    ) -> None:
+        self.wanted, self.function, self.known, self.rewriter = wanted, function, known, rewriter
+        self.events = EventLog(wanted.name, rewriter)
+        self.block = function.body.block
+        self.names = list(input_names(function))
+        self.numbers = CallNumbers(function, rewriter, self.names)
+        self.axes = OpenOperations(known, self.numbers, self.events)
+        for argument in self.block.args:
+            self.axes.give_by_name(argument)
+
+    # -- sizes and numbers -----------------------------------------------------------------------
+    def replace_numbers(self) -> None:
+        """Operands that open sizes decide are the call's, where they are numbers and no sizes."""
+        for op in self._operations():
+            if op.regions:
+                self._refuse_inside(op)
+                continue
+            if isinstance(op, WeightOp | ShapeOp) or self._is_arithmetic_of_sizes(op):
+                continue
+            for index in _numbers(op):
+                contents = self.known.contents.get(value_name(op.operands[index]))
+                if contents is None:
+                    continue
+                with self.events.rewrite("number", op, "as a number it is the call's"):
+                    kind = element_type_of(op.operands[index])
+                    value = self.numbers.array(op, contents, kind)
+                    self.rewriter.set_operand(op, index, value)
+                if isinstance(op, SliceOp | RangeOp):
+                    self.axes.begins[value] = contents
+
+    def _is_arithmetic_of_sizes(self, op: TopOperation) -> bool:
+        """Whether all results are known from sizes; then they are replaced where they are read."""
+        return bool(op.results) and all(value_name(r) in self.known.contents for r in op.results)
+
+    def _refuse_inside(self, op: TopOperation) -> None:
+        read = [operand for inner in op.walk() for operand in inner.operands]
+        if any(self.known.of_value(v) or value_name(v) in self.known.contents for v in read):
+            raise self._refused("a loop or a branch reads what is open", op)
+
+    # -- operations ------------------------------------------------------------------------------
+    def visit_operations(self) -> None:
+        for op in self._operations():
+            if op.regions or isinstance(op, WeightOp | ReturnOp | ShapeOp):
+                continue
+            if self._is_arithmetic_of_sizes(op):
+                continue
+            try:
+                self.axes.visit(op)
+            except MixedAxis as error:
+                raise self._refused(str(error), op) from None
+
+    def _operations(self) -> list[TopOperation]:
+        return [op for op in self.block.ops if isinstance(op, TopOperation)]
+
+    def _refused(self, reason: str, op: TopOperation) -> RangeError:
+        names = " and ".join(repr(found.name) for found in self.wanted.ranges)
+        single = " ".join(f"--dim {found.name}={found.highest}" for found in self.wanted.ranges)
+        return RangeError(
+            f"one program for a range of {names} is not possible: {op.name} {identity_of(op)}: "
+            f"{reason}",
+            node=", ".join(sources_of(op)),
+            hint=f"give one size: {single}; a session compiles for each size that comes",
+        )
+
+    # -- the end ---------------------------------------------------------------------------------
+    def finish(self) -> None:
+        function, rewriter = self.function, self.rewriter
+        added = list(self.numbers.inputs.items())
+        every = [*self.names, *(name for _, (name, _) in added)]
+        function.attributes[INPUT_NAMES] = ArrayAttr([StringAttr(name) for name in every])
+        last = self.block.last_op
+        assert isinstance(last, ReturnOp)
+        own = (("equal", *sides, op) for sides, op in self.axes.relations.items())
+        sizes = OpenSizes(
+            tuple((r.name, r.lowest, r.highest) for r in self.wanted.ranges),
+            tuple((name, text) for text, (name, _) in added),
+            self._ports(self.names, self.block.args[: len(self.names)]),
+            self._ports(output_names(function), last.operands),
+            (*self.known.relations, *own),
+        )
+        ranges = ", ".join(str(found) for found in self.wanted.ranges)
+        with self.events.rewrite("keep", function, f"{ranges}: one program for all sizes"):
+            rewriter.set_attribute(function, OPEN_SIZES, sizes_attribute(sizes))
+        rewriter.update_signature(function)
+
+    def _ports(self, names: Sequence[str], values: Sequence[SSAValue]) -> tuple[OpenAxis, ...]:
+        return tuple(
+            OpenAxis(name, axis, _as_texts(factors))
+            for name, value in zip(names, values, strict=True)
+            for axis, factors in sorted(self.axes.of(value).items())
+            if axis < len(static_shape(value))
+        )
+
+
+def _numbers(op: TopOperation) -> Sequence[int]:
+    """The operands that are numbers and no sizes."""
+    if isinstance(op, RangeOp):
+        return (0, 2)
+    count = len(op.operands)
+    if isinstance(op, SliceOp):
+        return (0, 1) if count > 1 else (0,)
+    end = op.SIZES_FROM if isinstance(op, RowWise) else None
+    return range(count)[:end]
+
+
+def _as_texts(factors: Factors) -> tuple[tuple[int, str], ...]:
+    return tuple((largest, str(expression)) for largest, expression in factors)

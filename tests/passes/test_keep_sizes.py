@@ -1,0 +1,219 @@
+"""One program for all sizes of several dimensions: equal to onnxruntime at each size, whatever
+stands beyond a call's elements."""
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+
+import explorer
+from explorer.errors import InputError, RangeError
+from explorer.importers import to_top
+from explorer.importers.onnx import from_proto
+from explorer.ir.evaluation import entry_function, outputs_by_name
+from explorer.ir.open_sizes import sizes_of_function
+from explorer.ir.rewriting import Names, RewriteOptions
+from explorer.ir.rewriting.passes import Working, run_pass
+from explorer.ir.sizes.calls import cut_to_sizes, padded_to_largest
+from explorer.ir.sizes.ranges import SizeRange
+from explorer.passes.sizes.keep_sizes import KeepSizes
+
+RANGES = {"b": (1, 3), "s": (1, 6), "h": (3, 9), "w": (3, 8), "p": (1, 4)}
+CALLS = [
+    {"b": 3, "s": 6, "h": 9, "w": 8, "p": 4},
+    {"b": 1, "s": 1, "h": 3, "w": 3, "p": 1},
+    {"b": 2, "s": 4, "h": 7, "w": 5, "p": 3},
+]
+
+NUMBERS = ",".join(f"{n / 54 - 0.5:.3f}" for n in range(54))
+KERNEL = f"<float[2,3,3,3] k = {{{NUMBERS}}}>"
+GRAPHS = {
+    "softmax": "(float[b,s,s] x) => (float[b,s,s] y) { y = Softmax <axis = 2> (x) }",
+    "softmax of rows": "(float[b,s] x) => (float[b,s] y) { y = LogSoftmax <axis = 0> (x) }",
+    "sum": "(float[b,s,4] x) => (float[b,4] y) <int64[1] a = {1}> "
+    "{ y = ReduceSum <keepdims = 0> (x, a) }",
+    "mean of both": "(float[b,s,4] x) => (float[1,1,4] y) { y = ReduceMean <axes = [0,1]> (x) }",
+    "max": "(float[b,s] x) => (float[b,1] y) { y = ReduceMax <axes = [1]> (x) }",
+    "min of integers": "(int64[b,s] i) => (int64[b] y) "
+    "{ y = ReduceMin <axes = [1], keepdims = 0> (i) }",
+    "product": "(float[b,s] x) => (float[b,1] y) { y = ReduceProd <axes = [1]> (x) }",
+    "log sum exp": "(float[b,s] x) => (float[b,1] y) { y = ReduceLogSumExp <axes = [1]> (x) }",
+    "arg": "(float[b,s] x) => (int64[b,1] y) { y = ArgMax <axis = 1> (x) }",
+    "sum of products": "(float[b,4,s] x, float[b,s,4] z) => (float[b,4,4] y) { y = MatMul (x, z) }",
+    "scores": "(float[b,s,4] x) => (float[b,s,s] y) "
+    "{ r = Transpose <perm = [0,2,1]> (x)  y = MatMul (x, r) }",
+    "joined and taken apart": "(float[b,s,4] x) => (float[r,4] y, float[b,s,2,2] z) "
+    "<int64[2] one = {-1, 4}> { y = Reshape (x, one)  d = Shape <end = 2> (x) "
+    "two = Constant <value_ints = [2, 2]> ()  all = Concat <axis = 0> (d, two) "
+    "n = Neg (y)  z = Reshape (n, all) }",
+    "sum over joined sizes": "(float[b,s,4] x) => (float[1,4] y) <int64[2] one = {-1, 4}> "
+    "{ r = Reshape (x, one)  y = ReduceMean <axes = [0]> (r) }",
+    "concat": "(float[b,p,4] x, float[b,s,4] z) => (float[b,total,4] y) "
+    "{ y = Concat <axis = 1> (x, z) }",
+    "concat of three": "(float[b,p] x, float[b,s] z) => (float[b,total] y) "
+    "{ y = Concat <axis = 1> (x, z, x) }",
+    "concat of joined sizes": "(float[b,s,4] x, float[p,4] z) => (float[total,4] y) "
+    "<int64[2] one = {-1, 4}> { r = Reshape (x, one)  y = Concat <axis = 0> (r, z) }",
+    "last row": "(float[b,s,4] x) => (float[b,4] y) <int64 last = {-1}> "
+    "{ y = Gather <axis = 1> (x, last) }",
+    "last rows": "(float[b,h,4] x) => (float[b,2,4] y) <int64[1] a = {-2}, int64[1] e = {100}, "
+    "int64[1] one = {1}> { y = Slice (x, a, e, one) }",
+    "all but the first": "(float[b,h] x) => (float[b,rest] y) <int64[1] a = {1}, "
+    "int64[1] e = {100}, int64[1] one = {1}> { y = Slice (x, a, e, one) }",
+    "rows from a place": "(float[b,p] x, float[b,s,4] z) => (float[b,s,4] y) "
+    "{ r = Shape <start = 1, end = 2> (x)  q = Shape <start = 1, end = 2> (z)  e = Add (r, q) "
+    "one = Constant <value_ints = [1]> ()  zero = Constant <value_ints = [0]> () "
+    "ten = Constant <value_ints = [10]> ()  n = Constant <value_ints = [4]> () "
+    "long = Constant <value_int = 10> ()  nil = Constant <value_int = 0> () "
+    "step = Constant <value_int = 1> ()  i = Range (nil, long, step)  f = Cast <to = 1> (i) "
+    "m = Unsqueeze (f, one)  t = Slice (m, r, e, zero, one)  y = Add (z, t) }",
+    "positions": "(float[b,p] x, float[b,s] z) => (float[b,s] y) "
+    "{ r = Shape <start = 1, end = 2> (x)  q = Shape <start = 1, end = 2> (z)  e = Add (r, q) "
+    "a = Squeeze (r)  l = Squeeze (e)  one = Constant <value_int = 1> ()  i = Range (a, l, one) "
+    "f = Cast <to = 1> (i)  y = Add (z, f) }",
+    "size as a number": "(float[b,s] x) => (float[b,s] y, int64[2] n) "
+    "{ n = Shape (x)  f = Cast <to = 1> (n)  o = Constant <value_int = 1> () "
+    "l = Gather <axis = 0> (f, o)  y = Div (x, l) }",
+    "convolution": f"(float[b,3,h,w] x) => (float[b,2,o,q] y) {KERNEL} "
+    "{ y = Conv <pads = [1,1,1,1], strides = [2,2]> (x, k) }",
+    "two convolutions": f"(float[b,3,h,w] x) => (float[b,2,o,q] y) {KERNEL} "
+    "{ u = Conv <pads = [0,1,1,0]> (x, k)  e = Exp (u)  v = Concat <axis = 1> (e, e) "
+    "a = Constant <value_ints = [0]> ()  z = Constant <value_ints = [3]> () "
+    "o = Constant <value_ints = [1]> ()  g = Slice (v, a, z, o) "
+    "y = Conv <pads = [1,1,1,1]> (g, k) }",
+    "transposed": f"(float[b,2,h,w] x) => (float[b,3,o,q] y) {KERNEL} "
+    "{ y = ConvTranspose <strides = [2,2], pads = [1,1,1,1], output_padding = [1,0]> (x, k) }",
+    "pools": "(float[b,3,h,w] x) => (float[b,3,o,q] y, float[b,3,1,1] g) "
+    "{ y = MaxPool <kernel_shape = [3,3], pads = [1,1,1,1], strides = [2,2]> (x) "
+    "g = GlobalAveragePool (x) }",
+    "average": "(float[b,3,h,w] x) => (float[b,3,o,q] y) { y = AveragePool "
+    "<kernel_shape = [3,3], pads = [1,1,1,1], count_include_pad = 1> (x) }",
+    "padding": "(float[b,s] x) => (float[b,longer] y) <int64[4] p = {0,1,0,2}, float f = {7.0}> "
+    "{ q = Pad (x, p, f)  y = Pad (q, p, f) }",
+    "running sums": "(float[b,s] x) => (float[b,s] y, float[b,s] z) <int64 a = {1}> "
+    "{ y = CumSum (x, a)  z = CumSum <reverse = 1> (x, a) }",
+    "twice as large": "(float[1,3,h,w] x) => (float[1,3,o,q] y) <float[4] f = {1.0,1.0,2.0,2.0}> "
+    '{ y = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (x, , f) }',
+    "half as large": "(float[1,3,h,w] x) => (float[1,3,o,q] y) <float[4] f = {1.0,1.0,0.5,0.5}> "
+    '{ y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+    'nearest_mode = "floor"> (x, , f) }',
+    "normalized": "(float[b,s,4] x) => (float[b,s,4] y) <float[4] g = {1.0,2.0,3.0,4.0}, "
+    "float[4] c = {0.0,0.0,1.0,1.0}> { y = LayerNormalization <axis = -1> (x, g, c) }",
+    "batch statistics": "(float[b,2,h,w] x) => (float[b,2,h,w] y) <float[2] o = {1.0,2.0}> "
+    "{ y = BatchNormalization (x, o, o, o, o) }",
+}
+
+
+def graph(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 17]> g {text}')
+
+
+def arrays(model: onnx.ModelProto, call: dict[str, int]) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(len(model.graph.node))
+    found = {}
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        shape = [call[d.dim_param] if d.dim_param else d.dim_value for d in dims]
+        if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
+            found[value.name] = random.integers(-9, 9, shape)
+        else:
+            found[value.name] = random.standard_normal(shape).astype(np.float32)
+    return found
+
+
+def ranges_of(model: onnx.ModelProto) -> tuple[SizeRange, ...]:
+    names = {d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim}
+    return tuple(SizeRange(name, *RANGES[name]) for name in sorted(names - {""}))
+
+
+def kept(model: onnx.ModelProto):
+    module, weights = to_top(from_proto(model))
+    ranges = ranges_of(model)
+    wanted = KeepSizes(ranges, {found.name: found.highest for found in ranges})
+    return run_pass(
+        wanted, Working(module=module, weights=weights, names=Names.of(module)), RewriteOptions()
+    ).after
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_equals_onnxruntime_at_each_size_whatever_stands_beyond_it(name):
+    model = graph(GRAPHS[name])
+    program = kept(model)
+    sizes = sizes_of_function(entry_function(program.program))
+    assert sizes is not None
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [value.name for value in judge.get_outputs()]
+    for call in CALLS:
+        inputs = arrays(model, call)
+        expected = dict(zip(names, judge.run(None, inputs), strict=True))
+        with np.errstate(all="ignore"):
+            values = program.run(poisoned(padded_to_largest(sizes, inputs), inputs))
+        outputs = outputs_by_name(program.program, values)
+        found = cut_to_sizes(sizes, outputs, call)
+        for output, array in expected.items():
+            np.testing.assert_allclose(
+                found[output], np.asarray(array), rtol=2e-6, atol=2e-6, err_msg=output
+            )
+
+
+def poisoned(padded, inputs):
+    """NaN or the largest integer where a call has no element."""
+    found = dict(padded)
+    for name, array in inputs.items():
+        fill = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+        whole = np.full_like(padded[name], fill)
+        whole[tuple(slice(size) for size in array.shape)] = array
+        found[name] = whole
+    return found
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_one_compiled_program_serves_all_sizes_in_any_order(name):
+    model = graph(GRAPHS[name])
+    dimensions = {r.name: (r.lowest, r.highest) for r in ranges_of(model)}
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [value.name for value in judge.get_outputs()]
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dimensions)
+    with compiled.open() as program:
+        for call in (*CALLS, *CALLS[::-1]):
+            inputs = arrays(model, call)
+            poison = {n: np.full_like(a, np.nan) for n, a in arrays(model, CALLS[0]).items()
+                      if a.dtype.kind == "f"}  # fmt: skip
+            program.run({**arrays(model, CALLS[0]), **poison})
+            found = program.run(inputs)
+            for output, array in zip(names, judge.run(None, inputs), strict=True):
+                np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "(float[b,h,w] x) => (int64[3,n] y) { y = NonZero (x) }",
+            "top.nonzero",
+        ),
+        (
+            "(float[b,2,h,w] x) => (float[b,2,o,q] y) { y = AveragePool "
+            "<kernel_shape = [3,3], pads = [1,1,1,1]> (x) }",
+            "counts only",
+        ),
+    ],
+)
+def test_what_mixes_an_open_axis_is_refused_by_name(text, reason):
+    with pytest.raises(RangeError, match=reason):
+        kept(graph(text))
+
+
+def test_sizes_outside_of_their_bounds_or_relations_are_refused():
+    model = graph("(float[b,s] x, float[b,s] z) => (float[b,s] y) { y = Add (x, z) }")
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (2, 6)})
+    good = np.ones((2, 4), np.float32)
+    with pytest.raises(InputError, match=r"s is 1 in .* is for s = 2\.\.6"):
+        compiled.run({"x": good[:, :1], "z": good[:, :1]})
+    with pytest.raises(InputError, match="b is 4 in the inputs"):
+        compiled.run({"x": np.ones((4, 4), np.float32), "z": np.ones((4, 4), np.float32)})
+    with pytest.raises(InputError, match="dimension 's' is 4 in input 'x', but 3 in 'z'"):
+        compiled.run({"x": good, "z": good[:, :3]})
+    assert (compiled.run({"x": good, "z": good})["y"] == 2).all()

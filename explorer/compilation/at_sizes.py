@@ -1,4 +1,4 @@
-"""Checking one program at several sizes of its open dimension.
+"""Checking one program at several sizes of its open dimensions.
 
 At the largest size every pass is compared, tensor by tensor, as always: the snapshots are of that
 size. At any other size the imported program, whose dimension is still symbolic, is compared tensor
@@ -15,6 +15,7 @@ import numpy as np
 
 from explorer.accuracy.comparison import Runner, Subject, Values
 from explorer.accuracy.metrics import is_right, tensor_error
+from explorer.ir.sizes.calls import sizes_of_call
 from explorer.results import AccuracyReport
 from explorer.runtime.sizes import size_of_inputs
 
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 
 def is_smaller(compilation: Compiled, inputs: Mapping[str, np.ndarray]) -> bool:
     """Whether the inputs are of another size than the one that the snapshots have."""
-    open_range = compilation.settings.open_range
-    if open_range is None:
+    ranges = compilation.settings.open_ranges
+    if not ranges:
         return False
-    return size_of_inputs(compilation.program, inputs) != open_range.highest
+    open_sizes = compilation.program.sizes
+    if open_sizes is not None:
+        call = sizes_of_call(open_sizes, inputs)
+        return call is not None and any(call[r.name] != r.highest for r in ranges)
+    return size_of_inputs(compilation.program, inputs) != ranges[0].highest
 
 
 def smaller_subject(compilation: Compiled) -> Subject:
@@ -49,18 +54,18 @@ def with_lowest(
     reference: Callable[[Values, Sequence[str]], Values],
     seed: int = 0,
 ) -> AccuracyReport:
-    """The report, with the binary's outputs at the smallest size of the range.
+    """The report, with the binary's outputs at the smallest size of every range.
 
     `reference`: what tensors should be for inputs of that size, by their names.
     """
-    open_range = compilation.settings.open_range
-    if open_range is None:
+    ranges = compilation.settings.open_ranges
+    if not ranges:
         return report
-    inputs = compilation.example_inputs(seed, {open_range.name: open_range.lowest})
+    inputs = compilation.example_inputs(seed, {r.name: r.lowest for r in ranges})
     names = compilation.port_names[1]
     expected = reference(inputs, names)
     outputs = compilation.executable.run(inputs)
-    label = f"{open_range.name} = {open_range.lowest}"
+    label = ", ".join(f"{r.name} = {r.lowest}" for r in ranges)
     errors = tuple(
         replace(tensor_error(name, f"output:{name}", outputs[name], expected[name]),
                 tensor=f"{name} ({label})")

@@ -123,7 +123,7 @@ def settings_for(
     capacity, pipeline = options.get("capacity"), options.get("pipeline")
     if capacity is not None:
         pasts, asked = sizes_with_capacity(model, asked, capacity)
-    sizes, open_range = chosen_sizes(model, asked)
+    sizes, open_ranges = chosen_sizes(model, asked)
     targets, absent = load_targets(target), ()
     if options.get("fallback", False):
         targets, absent = present_targets(targets)
@@ -133,7 +133,7 @@ def settings_for(
         others=tuple(others),
         absent=absent,
         dimensions=sizes,
-        open_range=open_range,
+        open_ranges=open_ranges,
         capacity=capacity,
         pasts=pasts,
         pipeline=None if pipeline is None else own_pipeline(pipeline),

@@ -41,6 +41,7 @@ from explorer.importers.model import State
 from explorer.ir.evaluation import entry_function, entry_return, input_names, output_names
 from explorer.ir.functions.calls import functions_on
 from explorer.ir.functions.host_functions import HostFunction
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import identity_of
 from explorer.ir.program import Snapshot
 from explorer.ir.rewriting import Rule
@@ -59,6 +60,7 @@ from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORY, plans_of
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 from explorer.passes.quantize.compute_without_floats import STAYS_FLOAT, ComputeWithoutFloats
+from explorer.passes.sizes.open_shapes import implied_sizes
 from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
@@ -403,15 +405,16 @@ class Compiled:
             return replace(built, program=replace(built.program, processor=self.target.processor))
 
         made = build_parts(self.final, self.target.name, build, *self.port_names)
-        length = length_of(entry_function(self.final.program))
-        return replace(made, program=replace(made.program, length=length))
+        entry = entry_function(self.final.program)
+        length, sizes = length_of(entry), sizes_of_function(entry)
+        return replace(made, program=replace(made.program, length=length, sizes=sizes))
 
     @cached_property
     def port_names(self) -> tuple[list[str], list[str]]:
         """True names of the model's inputs and outputs, in the order of the program's ports."""
         entry = entry_function(self.passes[0].after.program)
         final = entry_function(self.final.program)
-        if length_of(final) is not None:
+        if length_of(final) is not None or sizes_of_function(final) is not None:
             entry = final
         return list(input_names(entry)), list(output_names(entry))
 
@@ -629,7 +632,13 @@ class Compiled:
 
         Other sizes fit a program for a range only.
         """
-        return random_inputs(self.model, seed, {**self.settings.dimensions, **(dimensions or {})})
+        sizes = {**self.settings.dimensions, **(dimensions or {})}
+        names = [found.name for found in self.settings.open_ranges]
+        constraints = constraints_of(entry_function(self.passes[0].after.program))
+        for name, expression in implied_sizes(constraints, names, sizes).items():
+            if name not in (dimensions or {}):
+                sizes[name] = expression.value(sizes)
+        return random_inputs(self.model, seed, sizes)
 
     def close(self) -> None:
         """Gives the device's memory and processes back."""

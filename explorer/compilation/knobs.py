@@ -90,8 +90,8 @@ def _settings_knobs(run: Run) -> Iterator[Knob]:
         yield Knob(HOST, settings.host, BOTH, why)
     for name, size in settings.dimensions.items():
         value, why = size, "size of a symbolic dimension of the model"
-        kept = settings.open_range
-        if kept is not None and kept.name == name:
+        kept = next((r for r in settings.open_ranges if r.name == name), None)
+        if kept is not None:
             value, why = f"{kept.lowest}..{kept.highest}", "a range: one program for all its sizes"
         yield Knob(f"{DIMENSIONS}/{name}", value, (), why)
     orders = [edit.names for edit in settings.edits if isinstance(edit, Order)]

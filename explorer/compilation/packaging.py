@@ -109,7 +109,7 @@ def _require_c(compiled: Compiled) -> None:
             f"a package is C, and the target {compiled.target.name} is not programmed in C",
             hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
         )
-    if compiled.backend.name == "opencl" and compiled.settings.open_range is not None:
+    if compiled.backend.name == "opencl" and compiled.settings.open_ranges:
         raise InputError(
             "a package for OpenCL has no size that is left open",
             hint="give one size: --dim NAME=SIZE (dimensions=)",

@@ -240,7 +240,7 @@ def _import(model: SourceModel, settings: Settings) -> tuple[str, OpenedProgram]
     try:
         return _import_whole(model, settings)
     except UnsupportedError:
-        if not settings.host or settings.open_range is not None:
+        if not settings.host or settings.open_ranges:
             raise
     # What only a run decides is left to the host; sizes that are known decide more beforehand.
     sizes = ", ".join(f"{name} = {size}" for name, size in settings.dimensions.items())
@@ -259,14 +259,31 @@ def _import_whole(model: SourceModel, settings: Settings) -> tuple[str, OpenedPr
     except UnsupportedError as error:
         if not dimensions:
             raise
-        if settings.open_range is not None:
-            name = settings.open_range.name
-            raise RangeError(
-                f"one program for a range of {name!r} is not possible: {error.problems[0]}",
-                hint=f"give one size: --dim {name}={settings.open_range.highest}; "
-                "a session compiles for each size that comes",
-            ) from error
+        if settings.open_ranges:
+            return _import_with_ranges(model, settings, error)
         return f" (imported at {sizes})", open_program(model, dimensions)
+
+
+def _import_with_ranges(
+    model: SourceModel, settings: Settings, error: UnsupportedError
+) -> tuple[str, OpenedProgram]:
+    """As `_import_whole`, at the sizes of all dimensions that have one; RangeError where open
+    ones are what the importer cannot keep."""
+    ranges = settings.open_ranges
+    names = [found.name for found in ranges]
+    fixed = {n: size for n, size in settings.dimensions.items() if n not in names}
+    if fixed:
+        try:
+            sizes = ", ".join(f"{name} = {size}" for name, size in fixed.items())
+            return f" (imported at {sizes})", open_program(model, fixed)
+        except UnsupportedError as other:
+            error = other
+    single = " ".join(f"--dim {found.name}={found.highest}" for found in ranges)
+    raise RangeError(
+        f"one program for a range of {' and '.join(map(repr, names))} is not possible: "
+        f"{error.problems[0]}",
+        hint=f"give one size: {single}; a session compiles for each size that comes",
+    ) from error
 
 
 # -- what is shared --------------------------------------------------------------------------------

@@ -142,11 +142,7 @@ def sizes_of_compilation(compilation: Compiled) -> Sizes:
     """Lowest and highest of every symbolic dimension, in order of their names."""
     settings = compilation.settings
     sizes = {name: (size, size) for name, size in settings.dimensions.items()}
-    if settings.open_range is not None:
-        sizes[settings.open_range.name] = (
-            settings.open_range.lowest,
-            settings.open_range.highest,
-        )
+    sizes |= {r.name: (r.lowest, r.highest) for r in settings.open_ranges}
     return tuple((name, *sizes[name]) for name in sorted(sizes))
 
 

@@ -44,7 +44,7 @@ def run_for_sizes(host: HostFunction, arguments: Sequence[np.ndarray], parent: R
         parent.settings,
         others=(),
         dimensions={},
-        open_range=None,
+        open_ranges=(),
         decisions={},
         fuel=None,
         budget_bytes=None,

@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.errors import DeviceError, InputError
 from explorer.ir.padding import padded
+from explorer.ir.sizes.calls import padded_to_largest
 from explorer.results.names import nearest
 from explorer.results.program import Port, Program, Tap
 from explorer.results.runs.events import ProfileRecord
@@ -128,6 +129,8 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
     names = [port.name for port in program.inputs]
     if program.length is not None and program.length.name in names:
         inputs = padded(program.length, inputs)
+    if program.sizes is not None and {n for n, _ in program.sizes.numbers} <= {*names}:
+        inputs = padded_to_largest(program.sizes, inputs)
     for name in inputs:
         if name not in names:
             near = nearest(name, names)

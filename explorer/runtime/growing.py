@@ -1,48 +1,69 @@
-"""A program whose states have a capacity, called with as much of them as is valid.
+"""A program of full arrays, called with as much of them as a call has.
 
-    GrowingProgram(executable).run({"ids": ids, "past": (1, 4, 3, 16)})
+    with_length(executable).run({"ids": ids, "past": (1, 4, 3, 16)})
         -> {"logits": ..., "present": (1, 4, 4, 16)}            inside: (1, 4, 256, 16)
 
-Whoever gives whole arrays and the valid length gets whole arrays.
+That is states with a capacity and a valid length, or dimensions with open sizes. Whoever gives
+whole arrays and the numbers gets whole arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from explorer.closing import Closing
 from explorer.ir.padding import cut, valid_rows
-from explorer.results.program import ValidLength
+from explorer.ir.sizes.calls import cut_to_sizes, sizes_of_call
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps
 
+Cut = Callable[[Arrays], Arrays]
+
 
 def with_length(executable: Executable) -> Executable:
-    """The program as one for all valid lengths; as it is where it has none."""
-    length = executable.program.length
-    return executable if length is None else GrowingProgram(executable, length)
+    """The program as one for all valid lengths and sizes; as it is where it has none."""
+    length, sizes = executable.program.length, executable.program.sizes
+    if length is not None:
+
+        def cut_rows(inputs: Arrays) -> Cut | None:
+            rows = valid_rows(length, inputs)
+            return None if rows is None else lambda outputs: cut(length, outputs, rows)
+
+        return PartialProgram(executable, cut_rows)
+    if sizes is not None:
+
+        def cut_sizes(inputs: Arrays) -> Cut | None:
+            call = sizes_of_call(sizes, inputs)
+            return None if call is None else lambda outputs: cut_to_sizes(sizes, outputs, call)
+
+        return PartialProgram(executable, cut_sizes)
+    return executable
 
 
-class GrowingProgram(Closing):
-    """An `Executable`; it closes the one that it is made of."""
+class PartialProgram(Closing):
+    """An `Executable`; it closes the one that it is made of.
 
-    def __init__(self, executable: Executable, length: ValidLength) -> None:
+    cut_for: what takes from the outputs what a call with these inputs does not have.
+    """
+
+    def __init__(self, executable: Executable, cut_for: Callable[[Arrays], Cut | None]) -> None:
         self.program = executable.program
         self._executable = executable
-        self._length = length
+        self._cut_for = cut_for
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        rows = valid_rows(self._length, inputs)
-        return self._cut(self._executable.run(inputs), rows)
+        own = self._cut_for(dict(inputs))
+        outputs = self._executable.run(inputs)
+        return outputs if own is None else own(outputs)
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
     ) -> tuple[Arrays, Taps]:
-        rows = valid_rows(self._length, inputs)
+        own = self._cut_for(dict(inputs))
         outputs, taps = self._executable.run_with_taps(inputs, fed)
-        return self._cut(outputs, rows), taps
+        return (outputs if own is None else own(outputs)), taps
 
     def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
         return self._executable.profile(inputs, repeats)
@@ -52,6 +73,3 @@ class GrowingProgram(Closing):
 
     def close(self) -> None:
         self._executable.close()
-
-    def _cut(self, outputs: Arrays, rows: int | None) -> Arrays:
-        return outputs if rows is None else cut(self._length, outputs, rows)

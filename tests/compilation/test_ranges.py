@@ -192,14 +192,15 @@ def test_what_is_no_range_is_refused(model, sizes):
 
 def test_a_model_that_mixes_its_rows_is_refused_by_name(tmp_path):
     text = """
-    mixing (float[batch,4] x) => (float[1,4] y) { y = ReduceMean <axes = [0]> (x) }
+    mixing (float[1,2,batch,4] x) => (float[1,2,n,4] y) {
+      y = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (x) }
     """
     model = sources.source_model(tmp_path, text)
     with pytest.raises(
-        InputError, match=r"batch.*top.reduce reducemean1: it mixes .* dimension 0"
+        InputError, match=r"batch.*top.pool averagepool1: an average counts only"
     ) as error:
         explorer.compile(model, "cpu", dimensions={"batch": (1, 8)})
-    assert "--dim batch=1" in error.value.hint
+    assert "--dim batch=8" in error.value.hint
 
 
 def test_a_fixed_batch_in_a_reshape_is_a_constraint(tmp_path):

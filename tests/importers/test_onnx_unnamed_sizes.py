@@ -79,7 +79,7 @@ def test_inputs_that_do_not_fit_are_named():
     with pytest.raises(InputError, match="dimension 'n' is 4 in the inputs, and 2 was asked for"):
         ex.compile(model, inputs={"a": a}, dimensions={"n": 2})
     compilation = ex.compile(model, inputs={"a": a}, dimensions={"n": (1, 8)})
-    assert compilation.settings.open_range is not None
+    assert compilation.settings.open_ranges
     compilation.close()
 
 

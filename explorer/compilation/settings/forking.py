@@ -444,9 +444,9 @@ def _budget(name: str, value: object) -> int | None:
 
 
 def _with_sizes(settings: Settings, sizes: Mapping[str, Size], scope: Scope) -> Settings:
-    asked = {**as_sizes(settings.dimensions, settings.open_range), **sizes}
-    dimensions, open_range = chosen_sizes(scope.model, asked)
-    return replace(settings, dimensions=dimensions, open_range=open_range)
+    asked = {**as_sizes(settings.dimensions, settings.open_ranges), **sizes}
+    dimensions, open_ranges = chosen_sizes(scope.model, asked)
+    return replace(settings, dimensions=dimensions, open_ranges=open_ranges)
 
 
 def _size(address: str, value: object) -> Size:
@@ -486,8 +486,7 @@ def decisions_of(settings: Settings) -> dict[str, Value]:
     found[FUEL] = settings.fuel
     found[HOST] = settings.host
     found |= {f"{DIMENSIONS}/{name}": size for name, size in settings.dimensions.items()}
-    if settings.open_range is not None:
-        kept = settings.open_range
+    for kept in settings.open_ranges:
         found[f"{DIMENSIONS}/{kept.name}"] = f"{kept.lowest}..{kept.highest}"
     return found
 

@@ -23,6 +23,7 @@ from explorer.passes.lower.partition import Other
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
 from explorer.passes.sizes.keep_range import KeepRange
+from explorer.passes.sizes.keep_sizes import KeepSizes
 from explorer.passes.states.keep_past import GrowingPair, KeepPast
 from explorer.quantization.corrections.correct_bias import CorrectBias
 from explorer.quantization.corrections.equalize_layers import EqualizeLayers
@@ -67,8 +68,8 @@ class Settings:
     """At most so many rewrites by optional passes; what lowering needs is always done."""
     dimensions: Mapping[str, int] = field(default_factory=dict)
     """Sizes of symbolic dimensions."""
-    open_range: SizeRange | None = None
-    """A dimension that stays open; `dimensions` has its largest size."""
+    open_ranges: tuple[SizeRange, ...] = ()
+    """Dimensions that stay open; `dimensions` has the largest size of each."""
     capacity: int | None = None
     """Rows of states that would grow with each call."""
     pasts: tuple[GrowingPair, ...] = ()
@@ -108,9 +109,8 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
     target = settings.target
     backend = backend_of(target)
     lanes = machine_lanes(target, device)
-    open_range = settings.open_range
     sizes = dict(settings.dimensions)
-    kept: tuple[Pass, ...] = () if open_range is None else (KeepRange(open_range, sizes),)
+    kept = _kept_sizes(settings)
     if settings.capacity is not None:
         kept += (KeepPast(settings.pasts, settings.capacity, sizes),)
     lowering = Lowering(
@@ -118,7 +118,7 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         device=device,
         lanes=lanes,
         channel_block=channel_block(target, lanes) if backend.runs_loops else 0,
-        is_open=open_range is not None,
+        is_open=bool(settings.open_ranges),
         tuned=_tuned(settings, device),
         planner=settings.planner,
         budget_bytes=settings.budget_bytes,
@@ -151,13 +151,22 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
         # One program for a range of sizes has one function.
         PlaceOnDevice(
             target.name,
-            settings.host and settings.open_range is None,
+            settings.host and not settings.open_ranges,
             lowering.refuses,
             others=tuple(Other(t.name, backend_of(t).refusals(t)) for t in others),
             missing="" if settings.others else backend.companion(target).missing,
         ),
         *backend.passes(lowering),
     )
+
+
+def _kept_sizes(settings: Settings) -> tuple[Pass, ...]:
+    """The pass that keeps dimensions open: by rows where one of them is enough for that."""
+    ranges, sizes = settings.open_ranges, dict(settings.dimensions)
+    if not ranges:
+        return ()
+    every = KeepSizes(ranges, sizes)
+    return (KeepRange(ranges[0], sizes, every) if len(ranges) == 1 else every,)
 
 
 def present_targets(

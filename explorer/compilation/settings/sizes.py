@@ -1,9 +1,9 @@
-"""Sizes of symbolic dimensions as a person gives them: a number, or a range for one of them.
+"""Sizes of symbolic dimensions as a person gives them: a number or a range each.
 
     chosen_sizes(model, {"batch": (1, 8), "time": 16})
-        -> {"batch": 8, "time": 16}, SizeRange("batch", 1, 8)
+        -> {"batch": 8, "time": 16}, (SizeRange("batch", 1, 8),)
 
-Everything is compiled for the largest size of a range.
+Everything is compiled for the largest size of each range.
 """
 
 from __future__ import annotations
@@ -44,24 +44,16 @@ Size = int | tuple[int, int]
 
 def chosen_sizes(
     model: SourceModel, sizes: Mapping[str, Size]
-) -> tuple[dict[str, int], SizeRange | None]:
-    """A size for every dimension, the largest where a range is given, and that range.
+) -> tuple[dict[str, int], tuple[SizeRange, ...]]:
+    """A size for every dimension, the largest where a range is given, and the ranges.
 
-    InputError for what is no size, for more than one range, and as `bind_dimensions`.
+    InputError for what is no size, and as `bind_dimensions`.
     """
     ranges = [_range(name, size) for name, size in sizes.items() if not isinstance(size, int)]
-    if len(ranges) > 1:
-        raise InputError(
-            f"{' and '.join(map(repr, (r.name for r in ranges)))} cannot both be ranges",
-            hint="give one of them one size",
-        )
     numbers = {name: size for name, size in sizes.items() if isinstance(size, int)}
-    open_range = ranges[0] if ranges else None
-    if open_range is not None:
-        numbers[open_range.name] = open_range.highest
-        if open_range.lowest == open_range.highest:
-            open_range = None
-    return complete_sizes(model, numbers), open_range
+    numbers |= {found.name: found.highest for found in ranges}
+    kept = tuple(found for found in ranges if found.lowest != found.highest)
+    return complete_sizes(model, numbers), kept
 
 
 def sizes_with_inputs(
@@ -248,12 +240,9 @@ def _changed(sizes: dict[str, int], constraint: Constraint) -> dict[str, int]:
     return {name: max(1, size // 2) for name, size in sizes.items()}
 
 
-def as_sizes(dimensions: Mapping[str, int], open_range: SizeRange | None) -> dict[str, Size]:
+def as_sizes(dimensions: Mapping[str, int], ranges: Sequence[SizeRange]) -> dict[str, Size]:
     """The inverse of `chosen_sizes`."""
-    sizes: dict[str, Size] = dict(dimensions)
-    if open_range is not None:
-        sizes[open_range.name] = (open_range.lowest, open_range.highest)
-    return sizes
+    return {**dimensions, **{r.name: (r.lowest, r.highest) for r in ranges}}
 
 
 def parse_size(text: str) -> Size | None:

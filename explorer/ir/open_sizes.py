@@ -11,7 +11,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute
 
-from explorer.results.program import OpenAxis, OpenSizes
+from explorer.results.program import CallMask, OpenAxis, OpenSizes
 
 OPEN_SIZES = "sizes"
 
@@ -22,9 +22,11 @@ def sizes_attribute(sizes: OpenSizes) -> DictionaryAttr:
         {
             "ranges": ArrayAttr([_entry(*found) for found in sizes.ranges]),
             "numbers": ArrayAttr([_entry(*found) for found in sizes.numbers]),
+            "masks": ArrayAttr([_mask(mask) for mask in sizes.masks]),
             "inputs": ArrayAttr([_axis(axis) for axis in sizes.inputs]),
             "outputs": ArrayAttr([_axis(axis) for axis in sizes.outputs]),
             "relations": ArrayAttr([_entry(*found) for found in sizes.relations]),
+            "extents": _entry(*sizes.extents),
         }
     )
 
@@ -38,12 +40,14 @@ def sizes_of_function(function: func.FuncOp) -> OpenSizes | None:
     return OpenSizes(
         tuple((str(n), int(low), int(high)) for n, low, high in _entries(data["ranges"])),
         tuple((str(name), str(text)) for name, text in _entries(data["numbers"])),
+        _read_masks(data["masks"]),
         tuple(_read_axis(entry) for entry in _entries(data["inputs"])),
         tuple(_read_axis(entry) for entry in _entries(data["outputs"])),
         tuple(
             (str(kind), str(left), str(right), str(op))
             for kind, left, right, op in _entries(data["relations"])
         ),
+        tuple(int(extent) for extent in _entries(ArrayAttr([data["extents"]]))[0]),
     )
 
 
@@ -61,6 +65,24 @@ def _read_axis(entry: list[str | int]) -> OpenAxis:
         (int(largest), str(text)) for largest, text in zip(rest[::2], rest[1::2], strict=True)
     )
     return OpenAxis(str(name), int(axis), factors)
+
+
+def _mask(mask: CallMask) -> ArrayAttr[Attribute]:
+    axes = [_axis(axis) for axis in mask.axes]
+    return ArrayAttr([StringAttr(mask.name), _entry(*mask.shape), *axes])
+
+
+def _read_masks(attribute: Attribute) -> tuple[CallMask, ...]:
+    assert isinstance(attribute, ArrayAttr)
+    found: list[CallMask] = []
+    for entry in attribute.data:
+        assert isinstance(entry, ArrayAttr)
+        name, shape, *axes = entry.data
+        assert isinstance(name, StringAttr)
+        (sizes,) = _entries(ArrayAttr([shape]))
+        read = tuple(_read_axis(axis) for axis in _entries(ArrayAttr(axes)))
+        found.append(CallMask(name.data, tuple(int(size) for size in sizes), read))
+    return tuple(found)
 
 
 def _entries(attribute: Attribute) -> list[list[str | int]]:

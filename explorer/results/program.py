@@ -104,6 +104,16 @@ class OpenAxis:
 
 
 @dataclass(frozen=True)
+class CallMask:
+    """An input of booleans that the program computes with: true where a call has an element along
+    all of some axes."""
+
+    name: str
+    shape: tuple[int, ...]
+    axes: tuple[OpenAxis, ...]
+
+
+@dataclass(frozen=True)
 class OpenSizes:
     """Dimensions that have another size in each call of one program.
 
@@ -114,10 +124,18 @@ class OpenSizes:
     """Name, lowest and highest size."""
     numbers: tuple[tuple[str, str], ...]
     """Inputs (i64 scalars) that the program computes with, and the expression that each is."""
+    masks: tuple[CallMask, ...]
     inputs: tuple[OpenAxis, ...]
     outputs: tuple[OpenAxis, ...]
     relations: tuple[tuple[str, str, str, str], ...] = ()
     """Kind, left, right and operation of what the model asks of the sizes."""
+    extents: tuple[int, ...] = ()
+    """Largest sizes of all open axes that values of the program have."""
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names of the inputs that a caller does not give."""
+        return (*(name for name, _ in self.numbers), *(mask.name for mask in self.masks))
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def check_inputs(program: Program, inputs: Mapping[str, np.ndarray]) -> list[np.
     names = [port.name for port in program.inputs]
     if program.length is not None and program.length.name in names:
         inputs = padded(program.length, inputs)
-    if program.sizes is not None and {n for n, _ in program.sizes.numbers} <= {*names}:
+    if program.sizes is not None and {*program.sizes.added} <= {*names}:
         inputs = padded_to_largest(program.sizes, inputs)
     for name in inputs:
         if name not in names:

@@ -15,7 +15,7 @@ import numpy as np
 
 from explorer.closing import Closing
 from explorer.ir.padding import cut, valid_rows
-from explorer.ir.sizes.calls import cut_to_sizes, sizes_of_call
+from explorer.ir.sizes.calls import Calls, cut_to_sizes
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps
 
@@ -27,42 +27,48 @@ def with_length(executable: Executable) -> Executable:
     length, sizes = executable.program.length, executable.program.sizes
     if length is not None:
 
-        def cut_rows(inputs: Arrays) -> Cut | None:
+        def with_rows(inputs: Arrays) -> tuple[Arrays, Cut | None]:
             rows = valid_rows(length, inputs)
-            return None if rows is None else lambda outputs: cut(length, outputs, rows)
+            return inputs, None if rows is None else lambda outputs: cut(length, outputs, rows)
 
-        return PartialProgram(executable, cut_rows)
+        return PartialProgram(executable, with_rows)
     if sizes is not None:
+        calls = Calls(sizes)
 
-        def cut_sizes(inputs: Arrays) -> Cut | None:
-            call = sizes_of_call(sizes, inputs)
-            return None if call is None else lambda outputs: cut_to_sizes(sizes, outputs, call)
+        def with_sizes(inputs: Arrays) -> tuple[Arrays, Cut | None]:
+            whole, call = calls.whole(inputs)
+            if call is None:
+                return whole, None
+            return whole, lambda outputs: cut_to_sizes(sizes, outputs, call)
 
-        return PartialProgram(executable, cut_sizes)
+        return PartialProgram(executable, with_sizes)
     return executable
 
 
 class PartialProgram(Closing):
     """An `Executable`; it closes the one that it is made of.
 
-    cut_for: what takes from the outputs what a call with these inputs does not have.
+    prepare: the inputs as the program takes them, and what takes from the outputs what a call with
+    these inputs does not have.
     """
 
-    def __init__(self, executable: Executable, cut_for: Callable[[Arrays], Cut | None]) -> None:
+    def __init__(
+        self, executable: Executable, prepare: Callable[[Arrays], tuple[Arrays, Cut | None]]
+    ) -> None:
         self.program = executable.program
         self._executable = executable
-        self._cut_for = cut_for
+        self._prepare = prepare
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        own = self._cut_for(dict(inputs))
-        outputs = self._executable.run(inputs)
+        whole, own = self._prepare(dict(inputs))
+        outputs = self._executable.run(whole)
         return outputs if own is None else own(outputs)
 
     def run_with_taps(
         self, inputs: Mapping[str, np.ndarray], fed: Mapping[TapKey, np.ndarray] | None = None
     ) -> tuple[Arrays, Taps]:
-        own = self._cut_for(dict(inputs))
-        outputs, taps = self._executable.run_with_taps(inputs, fed)
+        whole, own = self._prepare(dict(inputs))
+        outputs, taps = self._executable.run_with_taps(whole, fed)
         return (outputs if own is None else own(outputs)), taps
 
     def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:

@@ -15,7 +15,7 @@ import numpy as np
 
 from explorer.errors import InputError
 from explorer.ir.sizes.symbols import parse, relation_holds
-from explorer.results.program import OpenAxis, OpenSizes
+from explorer.results.program import CallMask, OpenAxis, OpenSizes
 
 
 def sizes_of_call(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, int] | None:
@@ -24,7 +24,7 @@ def sizes_of_call(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[st
 
     InputError where inputs disagree, a size is outside its bounds, or a relation is not met.
     """
-    if sizes.numbers and all(name in inputs for name, _ in sizes.numbers):
+    if sizes.added and all(name in inputs for name in sizes.added):
         return None
     found: dict[str, tuple[int, str]] = {}
     derived: list[tuple[OpenAxis, str, int]] = []
@@ -86,27 +86,70 @@ def _check_relation(relation: tuple[str, str, str, str], call: Mapping[str, int]
         )
 
 
+MAX_KEPT_CALLS = 16
+"""Sizes of calls for which numbers and masks are kept."""
+
+
+class Calls:
+    """The calls of one program: what is the same for equal sizes is made once."""
+
+    def __init__(self, sizes: OpenSizes) -> None:
+        self.sizes = sizes
+        self._added: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
+
+    def whole(
+        self, inputs: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, int] | None]:
+        """The inputs at their largest sizes, zeros after what a call has, with numbers and masks;
+        and the sizes of the call, None where the caller gives all of that."""
+        call = sizes_of_call(self.sizes, inputs)
+        if call is None:
+            return dict(inputs), None
+        found = dict(inputs)
+        shapes: dict[str, list[int]] = {}
+        for axis in self.sizes.inputs:
+            array = inputs.get(axis.name)
+            if isinstance(array, np.ndarray) and array.ndim > axis.axis:
+                shape = shapes.setdefault(axis.name, list(array.shape))
+                shape[axis.axis] = axis.factors[0][0]
+        for name, shape in shapes.items():
+            array = inputs[name]
+            if tuple(shape) != array.shape:
+                whole = np.zeros(shape, array.dtype)
+                whole[tuple(slice(size) for size in array.shape)] = array
+                found[name] = whole
+        return {**found, **self._of_sizes(call)}, call
+
+    def _of_sizes(self, call: Mapping[str, int]) -> dict[str, np.ndarray]:
+        if len(call) < len(self.sizes.ranges):
+            return {}  # a missing input is reported where all inputs are checked
+        key = tuple(call.values())
+        if key not in self._added:
+            if len(self._added) >= MAX_KEPT_CALLS:
+                self._added.clear()
+            found = {
+                name: np.array(parse(text).value(call), np.int64)
+                for name, text in self.sizes.numbers
+            }
+            found |= {mask.name: mask_of_call(mask, call) for mask in self.sizes.masks}
+            self._added[key] = found
+        return self._added[key]
+
+
 def padded_to_largest(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inputs at their largest sizes, zeros after what a call has, and the numbers."""
-    call = sizes_of_call(sizes, inputs)
-    if call is None:
-        return dict(inputs)
-    found = dict(inputs)
-    shapes: dict[str, list[int]] = {}
-    for axis in sizes.inputs:
-        array = inputs.get(axis.name)
-        if isinstance(array, np.ndarray) and array.ndim > axis.axis:
-            shape = shapes.setdefault(axis.name, list(array.shape))
-            shape[axis.axis] = axis.factors[0][0]
-    for name, shape in shapes.items():
-        array = inputs[name]
-        if tuple(shape) != array.shape:
-            whole = np.zeros(shape, array.dtype)
-            whole[tuple(slice(size) for size in array.shape)] = array
-            found[name] = whole
-    for name, text in sizes.numbers:
-        if set(parse(text).names) <= call.keys():
-            found[name] = np.array(parse(text).value(call), np.int64)
+    """The inputs at their largest sizes, as `Calls.whole` gives them."""
+    return Calls(sizes).whole(inputs)[0]
+
+
+def mask_of_call(mask: CallMask, call: Mapping[str, int]) -> np.ndarray:
+    """Booleans of the mask's shape."""
+    found = np.ones(mask.shape, bool)
+    for axis in mask.axes:
+        own = np.ones(1, bool)
+        for largest, text in axis.factors:
+            own = np.kron(own, np.arange(largest) < parse(text).value(call)).astype(bool)
+        behind = len(mask.shape) - 1 - axis.axis
+        found &= own.reshape(-1, *[1] * behind)
     return found
 
 

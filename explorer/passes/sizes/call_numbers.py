@@ -7,14 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import i1, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter
@@ -22,6 +22,7 @@ from explorer.ir.sizes.symbols import Expression
 from explorer.ir.top.casting import CastOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, tensor_type
+from explorer.results.program import CallMask, OpenAxis
 
 Factors = tuple[tuple[int, Expression], ...]
 """An axis whose elements in row-major order are those of factors: the largest size of each, and
@@ -39,20 +40,18 @@ class CallNumbers:
         self.taken = set(names)
         self.inputs: dict[str, tuple[str, SSAValue]] = {}
         """The input and its value, by the text of the expression."""
-        self._valid: dict[tuple[Factors, int], SSAValue] = {}
-        self._masked: dict[tuple[SSAValue, int, str], SSAValue] = {}
+        self.masks: list[CallMask] = []
+        self.added_names: list[str] = []
+        """Of all inputs that were added, in their order."""
+        self._valid: dict[object, SSAValue] = {}
+        self._masked: dict[tuple[SSAValue, tuple[int, ...], str], SSAValue] = {}
 
     def scalar(self, expression: Expression) -> SSAValue:
         """The i64 scalar of an expression, an input of its own."""
         text = str(expression)
         if text not in self.inputs:
-            name = f"size.{text}"
-            while name in self.taken:
-                name += "_"
-            self.taken.add(name)
-            value = self.block.insert_arg(tensor_type(i64, ()), len(self.block.args))
-            value.name_hint = self.rewriter.names.fresh("size")
-            self.inputs[text] = (name, value)
+            name = self._name(f"size.{text}")
+            self.inputs[text] = (name, self._input(name, tensor_type(i64, ()), "size"))
         return self.inputs[text][1]
 
     def array(self, anchor: TopOperation, contents: np.ndarray, kind: Any) -> SSAValue:
@@ -77,37 +76,50 @@ class CallNumbers:
             return value
         return self.added(anchor, CastOp.make([value], to=kind))
 
-    def valid(self, anchor: TopOperation, factors: Factors, behind: int) -> SSAValue:
-        """Which elements of an axis a call has, as a bool vector with `behind` axes of 1 after it.
-
-        The mask is made in front of its first user.
-        """
-        key = (factors, behind)
+    def valid(self, axes: Mapping[int, Factors], rank: int) -> SSAValue:
+        """Which elements of a tensor with `rank` axes a call has, along some of them: an input of
+        booleans that broadcasts to the tensor."""
+        first = min(axes)
+        own = {axis - first: factors for axis, factors in axes.items()}
+        shape = tuple(
+            prod(largest for largest, _ in own[axis]) if axis in own else 1
+            for axis in range(rank - first)
+        )
+        key = (shape, tuple(sorted(own.items())))
         if key not in self._valid:
-            size = prod(largest for largest, _ in factors)
-            inner, found = size, None
-            for largest, expression in factors:
-                inner //= largest
-                if expression.is_number:
-                    continue
-                places = (np.arange(size, dtype=np.int64) // inner) % largest
-                numbers = self.weight(anchor, "places", places.reshape(-1, *[1] * behind))
-                end = self.scalar(expression)
-                own = self.added(anchor, BinaryOp.make([numbers, end], kind="less"))
-                if found is not None:
-                    own = self.added(anchor, BinaryOp.make([found, own], kind="and"))
-                found = own
-            assert found is not None
-            self._valid[key] = found
+            text = " and ".join(f"{axis - rank + first}: {_text(f)}" for axis, f in own.items())
+            name = self._name(f"valid.{text}")
+            found = [
+                OpenAxis(name, axis, tuple((n, str(e)) for n, e in factors))
+                for axis, factors in sorted(own.items())
+            ]
+            self.masks.append(CallMask(name, shape, tuple(found)))
+            self._valid[key] = self._input(name, tensor_type(i1, shape), "valid")
         return self._valid[key]
 
+    def _name(self, wanted: str) -> str:
+        while wanted in self.taken:
+            wanted += "_"
+        self.taken.add(wanted)
+        return wanted
+
+    def _input(self, name: str, kind: Attribute, stem: str) -> SSAValue:
+        value = self.block.insert_arg(kind, len(self.block.args))
+        value.name_hint = self.rewriter.names.fresh(stem)
+        self.added_names.append(name)
+        return value
+
     def masked(
-        self, anchor: TopOperation, value: SSAValue, axis: int, factors: Factors, neutral: float
+        self,
+        anchor: TopOperation,
+        value: SSAValue,
+        axes: Mapping[int, Factors],
+        neutral: float,
     ) -> SSAValue:
         """The value with a neutral number where a call has no element."""
-        key = (value, axis, str(neutral))
+        key = (value, tuple(sorted(axes)), str(neutral))
         if key not in self._masked:
-            valid = self.valid(anchor, factors, len(shape_of(value)) - 1 - axis)
+            valid = self.valid(axes, len(shape_of(value)))
             kind = numpy_dtype(element_type_of(value))
             nothing = self.weight(anchor, "nothing", np.array(neutral, kind))
             select = SelectOp.make([valid, value, nothing])
@@ -126,3 +138,7 @@ class CallNumbers:
     def added(self, anchor: Operation, op: Operation) -> SSAValue:
         self.rewriter.insert_before(anchor, op)
         return op.results[0]
+
+
+def _text(factors: Factors) -> str:
+    return "*".join(str(size) for _, size in factors)

@@ -150,7 +150,7 @@ class _Keeping:
     def finish(self) -> None:
         function, rewriter = self.function, self.rewriter
         added = list(self.numbers.inputs.items())
-        every = [*self.names, *(name for _, (name, _) in added)]
+        every = [*self.names, *self.numbers.added_names]
         function.attributes[INPUT_NAMES] = ArrayAttr([StringAttr(name) for name in every])
         last = self.block.last_op
         assert isinstance(last, ReturnOp)
@@ -158,9 +158,11 @@ class _Keeping:
         sizes = OpenSizes(
             tuple((r.name, r.lowest, r.highest) for r in self.wanted.ranges),
             tuple((name, text) for text, (name, _) in added),
+            tuple(self.numbers.masks),
             self._ports(self.names, self.block.args[: len(self.names)]),
             self._ports(output_names(function), last.operands),
             (*self.known.relations, *own),
+            self.axes.extents(),
         )
         ranges = ", ".join(str(found) for found in self.wanted.ranges)
         with self.events.rewrite("keep", function, f"{ranges}: one program for all sizes"):

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -53,6 +53,11 @@ class OpenAxes:
 
     def of(self, value: SSAValue) -> Mapping[int, Factors]:
         return self._axes.get(value, {})
+
+    def extents(self) -> tuple[int, ...]:
+        """Largest sizes of all factors of open axes."""
+        factors = (f for axes in self._axes.values() for found in axes.values() for f in found)
+        return tuple(sorted({largest for largest, size in factors if not size.is_number}))
 
     def give_by_name(self, value: SSAValue) -> None:
         """The axes that the shape of a value names."""
@@ -144,22 +149,26 @@ class OpenAxes:
             self.rewriter.set_operand(op, index, gathered)
         self._axes[gathered] = {**self.of(value), axis: ((size, size_of(factors)),)}
 
-    def mask(self, op: TopOperation, index: int, axis: int, neutral: float) -> None:
+    def mask(self, op: TopOperation, index: int, axes: Sequence[int], neutral: float) -> None:
         """The operation reads a neutral number where a call has no element.
 
         A zero is put in front of a quantization, which keeps it what it is, so that integer
         operations are found in their usual form.
         """
+        if not axes:
+            return
         user, place = op, index
-        factors = self.of(op.operands[index])[axis]
+        open_axes = self.of(op.operands[index])
         if neutral == 0 and isinstance(op.operands[index].owner, DequantizeOp):
             found = _before_quantization(op.operands[index])
             user, place = found or (op, index)
-        with self.events.rewrite("mask", op, f"axis {axis} ends with the call's size"):
+        what = ", ".join(f"axis {axis}" for axis in axes)
+        with self.events.rewrite("mask", op, f"{what} ends with the call's size"):
             value = user.operands[place]
             rank = len(shape_of(value)) - len(shape_of(op.operands[index]))
             bound = _in_type(value, neutral)
-            masked = self.numbers.masked(user, value, axis + rank, factors, bound)
+            moved = {axis + rank: open_axes[axis] for axis in axes}
+            masked = self.numbers.masked(user, value, moved, bound)
             self._axes.setdefault(masked, dict(self.of(value)))
             self.rewriter.set_operand(user, place, masked)
 

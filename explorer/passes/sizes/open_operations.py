@@ -96,12 +96,9 @@ class OpenOperations(OpenAxes):
         self, op: TopOperation, axes: list[int], neutral: float, keeps: bool, index: int = 0
     ) -> None:
         """Masks what an operation mixes along its own axes."""
-        mixed: dict[tuple[int, int], int | None] = {}
-        for axis in self.of(op.operands[index]):
-            if axis in axes:
-                self.mask(op, index, axis, neutral)
-                mixed[index, axis] = axis if keeps else None
-        self.carry(op, mixed)
+        found = [axis for axis in self.of(op.operands[index]) if axis in axes]
+        self.mask(op, index, found, neutral)
+        self.carry(op, {(index, axis): axis if keeps else None for axis in found})
 
     def softmax(self, op: SoftmaxOp) -> None:
         self._mask_along(op, [positive(op.get("axis"), op)], -INF, keeps=True)
@@ -115,8 +112,7 @@ class OpenOperations(OpenAxes):
         mixed: dict[tuple[int, int], int | None] = {(0, axis): None for axis in open_axes}
         if not op.get("keepdims"):
             mixed |= {(0, axis): kept.index(axis) for axis in kept if axis in self.of(op.input)}
-        for axis in open_axes:
-            self.mask(op, 0, axis, NEUTRAL_OF_REDUCTION[kind])
+        self.mask(op, 0, open_axes, NEUTRAL_OF_REDUCTION[kind])
         self.carry(op, mixed)
         if kind == "mean" and open_axes:
             self._scale_mean(op, counts)
@@ -158,7 +154,7 @@ class OpenOperations(OpenAxes):
         rank = len(shape_of(op.input))
         mixed: dict[tuple[int, int], int | None] = {}
         if axis in self.of(op.input):
-            self.mask(op, 0, axis, neutral)
+            self.mask(op, 0, [axis], neutral)
             mixed[0, axis] = None
         if not op.get("keepdims"):
             kept = [a for a in range(rank) if a != axis]
@@ -168,13 +164,13 @@ class OpenOperations(OpenAxes):
     def top_k(self, op: TopKOp) -> None:
         axis = positive(op.get("axis"), op)
         if axis in self.of(op.input):
-            self.mask(op, 0, axis, -INF if op.get("largest") else INF)
+            self.mask(op, 0, [axis], -INF if op.get("largest") else INF)
         self.carry(op, {(0, axis): None})
 
     def cumulative(self, op: CumulativeOp) -> None:
         axis = positive(op.get("axis"), op)
         if op.get("reverse") and axis in self.of(op.input):
-            self.mask(op, 0, axis, NEUTRAL_OF_SCAN[op.get("kind")])
+            self.mask(op, 0, [axis], NEUTRAL_OF_SCAN[op.get("kind")])
         self.carry(op, {(0, axis): axis})
 
     def matmul(self, op: MatMulOp) -> None:
@@ -185,7 +181,7 @@ class OpenOperations(OpenAxes):
             own = len(shape_of(op.operands[index]))
             summed = own - 1 if index == 0 else max(own - 2, 0)
             if summed in self.of(op.operands[index]):
-                self.mask(op, index, summed, 0.0)
+                self.mask(op, index, [summed], 0.0)
                 mixed[index, summed] = None
             if index == 1 and own > 1 and own - 1 in self.of(op.operands[1]):
                 mixed[1, own - 1] = rank - 1
@@ -201,9 +197,9 @@ class OpenOperations(OpenAxes):
         operands = {name: (index, getattr(op, name)) for index, name in enumerate(present)}
         keys = self.of(op.key).get(rows)
         if keys is not None:
-            self.mask(op, 2, rows, 0.0)
+            self.mask(op, 2, [rows], 0.0)
             if op.mask is not None and op.masked_score != -INF:
-                self.mask(op, 1, rows, 0.0)
+                self.mask(op, 1, [rows], 0.0)
         for name, (index, value) in operands.items():
             for axis in self.of(op.operands[index]):
                 from_end = axis - len(shape_of(value))
@@ -221,7 +217,7 @@ class OpenOperations(OpenAxes):
         """Through the mask, or through the bias where false in the mask is a finite number; then
         scores that are no numbers must not be there."""
         numbers, axes = self.numbers, dict(self.of(op.output))
-        valid = numbers.valid(op, keys, 0)
+        valid = numbers.valid({0: keys}, 1)
         mask, bias, fill = op.mask, op.bias, op.masked_score
         with self.events.rewrite("mask", op, "keys end with the call's size"):
             if mask is None:
@@ -249,6 +245,7 @@ class OpenOperations(OpenAxes):
         is_average = isinstance(op, PoolOp) and op.get("kind") == "average"
         neutral = 0.0 if isinstance(op, ConvOp) or is_average else -INF
         mixed: dict[tuple[int, int], int | None] = {}
+        masked: list[int] = []
         for axis in self.of(op.operands[0]):
             if axis == 1 and isinstance(op, ConvOp):
                 raise MixedAxis("its channels are open")
@@ -261,7 +258,8 @@ class OpenOperations(OpenAxes):
                 raise MixedAxis("an average counts only the elements of the window's inside")
             if isinstance(op, PoolOp) and op.get("kind") == "max_position":
                 raise MixedAxis("positions count in rows of another size")
-            self.mask(op, 0, axis, neutral)
+            masked.append(axis)
+        self.mask(op, 0, masked, neutral)
         self.carry(op, mixed)
 
     def reshape(self, op: ReshapeOp) -> None:
@@ -421,11 +419,12 @@ class OpenOperations(OpenAxes):
         assert isinstance(anchor, TopOperation)
         users = [(use.operation, use.index) for use in follower.uses]
         with self.events.rewrite("pad", op, "padding follows the call's elements"):
+            ends: dict[int, Factors] = {}
             for axis in axes:
                 size, own = static_shape(follower)[axis], self.prefix(op.output, axis)
-                factors = ((size, own - high[axis]),)
-                follower = self.numbers.masked(anchor, follower, axis, factors, op.fill)
-                self._axes[follower] = given
+                ends[axis] = ((size, own - high[axis]),)
+            follower = self.numbers.masked(anchor, follower, ends, op.fill)
+            self._axes[follower] = given
             for user, index in users:
                 self.rewriter.set_operand(user, index, follower)
 

@@ -15,7 +15,7 @@ test. In text an operation reads
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -195,9 +195,15 @@ class TopOperation(IRDLOperation):
         return sum(size_bytes(result) for result in self.results)
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-        """Shapes under which the kernel sees plain buffers: the same elements, fewer dimensions."""
+        """Shapes under which the kernel sees plain buffers: the same elements, fewer dimensions.
+
+        kept: sizes of axes that may be open; the result's are the first ones of their dimension.
+        """
         return operands, output
 
     def kernel_constants(self) -> list[tuple[str, np.ndarray]]:

@@ -13,8 +13,9 @@ statements that fill it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from xdsl.dialects import func
@@ -24,7 +25,9 @@ from xdsl.ir import Block, SSAValue
 from explorer.errors import UnsupportedError
 from explorer.ir.compute import KernelBuilder
 from explorer.ir.dialects.kernel import LaunchOp
+from explorer.ir.evaluation import entry_function
 from explorer.ir.layout import haloed_shape, rounded_channels
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import Access, TopOperation, identity_of, set_identity
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
@@ -58,7 +61,8 @@ class LowerToKernels(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
-        lowering = _Lowering(rewriter, events)
+        sizes = sizes_of_function(entry_function(rewriter.module))
+        lowering = _Lowering(rewriter, events, frozenset(sizes.extents if sizes else ()))
         for function in own_functions(rewriter.module):
             for op in list(function.body.block.ops):
                 if isinstance(op, TopOperation) and not _stays(op):
@@ -83,6 +87,8 @@ def _stays(op: TopOperation) -> bool:
 class _Lowering:
     rewriter: RecordedRewriter
     events: EventLog
+    kept: frozenset[int]
+    """Sizes of axes that may be open; loops over them stay loops of their own."""
     known: dict[Hashable, str] = field(default_factory=dict)
     """Names of kernels by what their definitions were made from."""
     kernels: dict[Hashable, func.FuncOp] = field(default_factory=dict)
@@ -113,7 +119,7 @@ class _Lowering:
         """Name of the operation's kernel, which is made where no earlier one will do."""
         made_from = _made_from(op)
         if made_from not in self.known:
-            kernel = define_kernel(op)
+            kernel = define_kernel(op, self.kept)
             # Logically equal copies may go between different layouts: the scheduler packs them.
             layouts = tuple(layout_of(v) for v in (*op.operands, *op.results))
             key = (layouts, _definition(kernel))
@@ -193,8 +199,10 @@ def _definition(kernel: func.FuncOp) -> Hashable:
     return tuple(structure)
 
 
-def define_kernel(op: TopOperation) -> func.FuncOp:
+def define_kernel(op: TopOperation, kept: Collection[int] = ()) -> func.FuncOp:
     """The operation's compute definition on its buffers, as an unnamed kernel function.
+
+    kept: sizes of axes that may be open.
 
     NotImplementedError where the operation has none.
     """
@@ -206,7 +214,9 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
     shapes = [rounded_operand_shape(op, i) for i in range(len(op.operands))]
     output_shapes = [_rounded(result) for result in op.results]
     if output_shapes and _may_change_shapes(op, layouts):
-        shapes, output_shapes[0] = op.kernel_shapes(shapes, output_shapes[0])
+        merged, output = op.kernel_shapes(shapes, output_shapes[0], kept)
+        if not kept or _keeps(output_shapes[0], output, kept):
+            shapes, output_shapes[0] = merged, output
     inputs = []
     for index, (operand, shape) in enumerate(zip(op.operands, shapes, strict=True)):
         role = "weight" if isinstance(operand.owner, WeightOp) else "input"
@@ -222,6 +232,15 @@ def define_kernel(op: TopOperation) -> func.FuncOp:
         _define_halo(builder, result, outputs[-1])
     kind = op.define(builder, inputs, *outputs)
     return builder.finish(kind, op.kernel_parameters())
+
+
+def _keeps(before: tuple[int, ...], after: tuple[int, ...], kept: Collection[int]) -> bool:
+    """Whether axes that may be open are the first ones of dimensions of another shape."""
+    starts = {prod(after[axis:]) for axis in range(len(after))}
+    return all(
+        size not in kept or prod(before[axis:]) in starts or prod(before[:axis]) == 1
+        for axis, size in enumerate(before)
+    )
 
 
 def _may_change_shapes(op: TopOperation, layouts: Sequence[Layout]) -> bool:

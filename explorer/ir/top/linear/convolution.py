@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from typing import ClassVar
 
@@ -117,7 +117,10 @@ class ConvOp(Differentiable, MixesAxes, Blockable, Windowed, FusedOperation):
             yield "equal", x[1], weight[1] * self.get("group")
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """Windows of one pixel: all rows of a picture are one long row."""
         x, w, bias, residual = self.split_operands(operands)

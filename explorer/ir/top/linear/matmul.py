@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -159,7 +159,10 @@ class MatMulOp(Differentiable, Reshapable, FusedOperation):
         return (self.finish_meaning(np.matmul(a, b), bias, residual),)
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """All rows of a batch times one matrix are the rows of one long matrix."""
         a, b, bias, residual = self.split_operands(operands)

@@ -15,7 +15,7 @@ Transformers", 2023, section 4; onnxruntime, docs/ContribOperators.md, MatMulNBi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -176,7 +176,10 @@ class MatMulBlocksOp(FusedOperation):
         return float(1 << (self.get("bits") - 1))
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """All rows of a batch times one matrix are the rows of one long matrix."""
         if self.residual is not None and operands[3 - (self.bias is None)] != output:

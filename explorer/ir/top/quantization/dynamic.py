@@ -7,7 +7,7 @@ One kernel: extremes of each row, then of all rows, the parameters, and the byte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -85,7 +85,10 @@ class DynamicQuantizeOp(TopOperation):
         return q, np.asarray(scale), np.asarray(zero).astype(np.uint8)
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """Rows of about LONGEST_ROW numbers, whatever the tensor's axes are: each is a task."""
         count = prod(output)

@@ -11,7 +11,7 @@ compute in real numbers and quantize their result (`to`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -59,12 +59,15 @@ class QuantizationOperation(ElementwiseOperation):
         return kind
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         """Axes are merged only where no table runs along one of them."""
         if not self.parameters.is_per_tensor:
             return operands, output
-        return super().kernel_shapes(operands, output)
+        return super().kernel_shapes(operands, output, kept)
 
     def scalar(self, x: Scalar, *tables: Scalar) -> Scalar:
         """The result's element, of the operand's and those of the tables."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -49,18 +49,23 @@ def may_broadcast_to(shape: Shape, target: Shape) -> bool:
 
 
 def collapse_broadcast(
-    operands: Sequence[tuple[int, ...]], output: tuple[int, ...]
+    operands: Sequence[tuple[int, ...]],
+    output: tuple[int, ...],
+    kept: Collection[int] = (),
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """Merges neighbouring axes that every operand either has in full or broadcasts.
 
     (2, 3, 8, 64) with (64,)   ->   (48, 64) with (1, 64)
+
+    An axis as long as one of `kept` is the first of its group.
     """
     padded = [(1,) * (len(output) - len(s)) + s for s in operands]
     groups: list[list[int]] = []
     previous: tuple[bool, ...] = ()
     for axis, size in enumerate(output):
         kinds = tuple(s[axis] == size for s in padded)
-        if groups and (size == 1 or kinds == previous):
+        begins = size in kept and any(output[a] != 1 for group in groups[-1:] for a in group)
+        if groups and (size == 1 or (kinds == previous and not begins)):
             groups[-1].append(axis)
         else:
             groups.append([axis])
@@ -82,9 +87,12 @@ class ElementwiseOperation(RowWise, SizeConstrained, Permutable, Reshapable, Blo
     BROADCASTS: ClassVar[bool] = True
 
     def kernel_shapes(
-        self, operands: list[tuple[int, ...]], output: tuple[int, ...]
+        self,
+        operands: list[tuple[int, ...]],
+        output: tuple[int, ...],
+        kept: Collection[int] = (),
     ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-        return collapse_broadcast(operands, output)
+        return collapse_broadcast(operands, output, kept)
 
     def carried_axis(self, index: int, axis: int) -> int:
         return aligned_axis(self, index, axis)

@@ -20,6 +20,7 @@ from explorer.kernels.cost import estimate
 from explorer.kernels.cost.gathering import GatheringCosts
 from explorer.kernels.in_place import FORMS, WriteInPlace
 from explorer.kernels.loops.clipping import ClipLoops
+from explorer.kernels.loops.find_extents import FindExtents
 from explorer.kernels.loops.row_wise import FindRows
 from explorer.kernels.order_operations import OrderOperations
 from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
@@ -38,7 +39,7 @@ from explorer.targets.core_families import KnownCore
 
 
 def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
-    """From placed tensors to planned memory; with a size that is left open, two passes more."""
+    """From placed tensors to planned memory; with sizes that are left open, three passes more."""
     is_processor = machine.processor == "cpu"
     alignment = arena_alignment(lowering.target, machine.language)
     return (
@@ -48,7 +49,7 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         StreamRows(1 if is_processor else DEFAULT_ALIGNMENT_BYTES),
         LowerToKernels(),
         LowerToLoops(),
-        *((FindRows(),) if lowering.is_open else ()),
+        *((FindRows(), FindExtents()) if lowering.is_open else ()),
         ScheduleLoops(machine, lowering.tuned),
         *((ClipLoops(),) if lowering.is_open else ()),
         WriteInPlace(),

@@ -46,6 +46,7 @@ PassName = Literal[
     "stream-rows",
     "lower-to-kernels",
     "lower-to-loops",
+    "find-extents",
     "schedule-loops",
     "write-in-place",
     "order-operations",

@@ -1,0 +1,207 @@
+"""How far an access reaches while loops run no further than what is needed asks for.
+
+    store %y[2*i + 1, j]      needed: rows below seq            i < (seq - 1 + 1) / 2
+    load  %x[i + 2, j]        reaches rows below ((seq)/2 - 1) + 2 + 1
+
+A need is an expression over open sizes: elements of a dimension from the first on; None is all of
+them. Values that are selected only where an index is below a size are needed below that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import affine, arith, func, memref
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from explorer.ir.sizes.symbols import Expression, larger, number
+from explorer.kernels.loops.nest import (
+    Access,
+    LinearForm,
+    accesses_in,
+    bounds_of,
+    is_store,
+    subscripts,
+)
+
+Need = Expression | None
+Needs = tuple[Need, ...]
+
+Limits = Callable[[SSAValue], Mapping[SSAValue, Expression]]
+"""For the condition of a select: indices that are below an expression wherever it is true."""
+
+
+def more(one: Need, other: Need) -> Need:
+    """What both need."""
+    if one is None or other is None:
+        return None
+    difference = one - other
+    if difference.is_number:
+        return one if difference.constant >= 0 else other
+    found = larger(one, other)
+    return found if found in (one, other) else None
+
+
+def more_of(one: Needs | None, other: Needs) -> Needs:
+    if one is None:
+        return other
+    return tuple(more(a, b) for a, b in zip(one, other, strict=True))
+
+
+@dataclass
+class KernelNeeds:
+    """What a kernel needs of its arguments, from what is needed of its results."""
+
+    needed: dict[SSAValue, Needs] = field(default_factory=dict)
+    """By argument, before the kernel's first statement."""
+    stored: dict[SSAValue, Needs] = field(default_factory=dict)
+    """By argument that is stored to: the most that any statement has to store."""
+
+
+def find_needs(
+    kernel: func.FuncOp, results: Mapping[SSAValue, Needs], limits: Limits
+) -> KernelNeeds:
+    """results: needs of arguments that are results, after the last statement."""
+    found = KernelNeeds(dict(results))
+    for top in reversed(list(kernel.body.block.ops)):
+        if not top.regions:
+            continue
+        _visit(top, found, limits)
+    return found
+
+
+def _visit(top: Operation, found: KernelNeeds, limits: Limits) -> None:
+    accesses = accesses_in(top)
+    stores = [a for a in accesses if is_store(a)]
+    bounds: dict[SSAValue, Expression] | None = None
+    for store in stores:
+        own = _bounds_of_store(store, found)
+        if own is None:
+            continue  # nothing of it is needed
+        bounds = own if bounds is None else _more_bounds(bounds, own)
+    if bounds is None:
+        return
+    for store in stores:
+        buffer = store.memref
+        if isinstance(buffer, BlockArgument) and buffer in found.needed:
+            needed = found.needed[buffer]
+            found.stored[buffer] = more_of(found.stored.get(buffer), needed)
+    for buffer in {s.memref for s in stores}:
+        if _overwrites([s for s in stores if s.memref is buffer], accesses, buffer):
+            found.needed.pop(buffer, None)
+    for load in accesses:
+        if is_store(load):
+            continue
+        own = dict(bounds)
+        for index, limit in _selected_below(load, limits).items():
+            own[index] = _less(own.get(index), limit)
+        reach = _reach(load, own)
+        found.needed[load.memref] = more_of(found.needed.get(load.memref), reach)
+
+
+def _bounds_of_store(store: Access, found: KernelNeeds) -> dict[SSAValue, Expression] | None:
+    """Indices below which the store is needed; None where nothing of the buffer is."""
+    if isinstance(store.memref.owner, memref.AllocaOp):
+        return {}
+    needed = found.needed.get(store.memref)
+    if needed is None:
+        return None
+    bounds: dict[SSAValue, Expression] = {}
+    for form, need in zip(subscripts(store), needed, strict=True):
+        if need is None or form is None:
+            continue
+        for index, per in form.terms.items():
+            rest = LinearForm({i: c for i, c in form.terms.items() if i is not index})
+            smallest = rest.range()
+            if per < 1 or smallest is None:
+                continue
+            least = smallest[0] + form.constant
+            bounds[index] = _less(bounds.get(index), (need + (per - 1 - least)).divided(per))
+    return bounds
+
+
+def _more_bounds(
+    one: dict[SSAValue, Expression], other: dict[SSAValue, Expression]
+) -> dict[SSAValue, Expression]:
+    """Bounds for both stores: of indices that both bound."""
+    found = {i: more(bound, other[i]) for i, bound in one.items() if i in other}
+    return {index: bound for index, bound in found.items() if bound is not None}
+
+
+def _less(one: Expression | None, other: Expression) -> Expression:
+    """The smaller of two bounds, or the second where that is not known: a size that is selected
+    below does not grow from kernel to kernel."""
+    if one is None:
+        return other
+    difference = one - other
+    return one if difference.is_number and difference.constant <= 0 else other
+
+
+def _overwrites(stores: Sequence[Access], accesses: Sequence[Access], buffer: SSAValue) -> bool:
+    """Whether every element of the buffer is new after these loops, whatever it was before."""
+    if not isinstance(buffer.type, MemRefType):
+        return False
+    shape = buffer.type.get_shape()
+    for store in stores:
+        seen: set[SSAValue] = set()
+        for form, size in zip(subscripts(store), shape, strict=True):
+            if form is None or form.constant or len(form.terms) > 1:
+                break
+            if not form.terms:
+                if size != 1:
+                    break
+                continue
+            ((index, per),) = form.terms.items()
+            if per != 1 or index in seen or _extent(index) != size:
+                break
+            seen.add(index)
+        else:
+            return True
+    return False
+
+
+def _extent(index: SSAValue) -> int | None:
+    loop = index.owner.parent_op() if isinstance(index.owner, Block) else None
+    bounds = bounds_of(loop) if isinstance(loop, affine.ForOp) else None
+    return None if bounds is None or bounds[0] else bounds[1]
+
+
+def _reach(load: Access, bounds: Mapping[SSAValue, Expression]) -> Needs:
+    """One more than the highest subscript of each dimension; None where it is the last, or not
+    known."""
+    assert isinstance(load.memref.type, MemRefType)
+    found: list[Need] = []
+    for form, size in zip(subscripts(load), load.memref.type.get_shape(), strict=True):
+        found.append(None if form is None else _highest(form, bounds, size))
+    return tuple(found)
+
+
+def _highest(form: LinearForm, bounds: Mapping[SSAValue, Expression], size: int) -> Need:
+    total = number(form.constant + 1)
+    for index, coefficient in form.terms.items():
+        extent = _extent(index)
+        if extent is None:
+            return None
+        if coefficient < 0:
+            continue  # it is smallest where the index is 0
+        last = bounds.get(index, number(extent)) - 1
+        total = total + last * coefficient
+    if total.is_number:
+        return None if total.constant >= size else total
+    return total
+
+
+def _selected_below(load: Access, limits: Limits) -> Mapping[SSAValue, Expression]:
+    """Indices that are below a size wherever the loaded number is used."""
+    found: Mapping[SSAValue, Expression] | None = None
+    for use in load.results[0].uses if load.results else ():
+        select = use.operation
+        if not isinstance(select, arith.SelectOp) or use.index != 1:
+            return {}
+        own = limits(select.cond)
+        if found is not None and dict(own) != dict(found):
+            return {}
+        found = own
+    return found or {}

@@ -11,7 +11,7 @@ stands between; one that is used more often, or in an inner block, gets a name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import affine, arith, math, memref, vector
@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
-from explorer.kernels.loops.clipping import clip_of, clip_text
+from explorer.kernels.loops.clipping import Clip, clip_of, end_text
 from explorer.kernels.loops.nest import LinearForm, extent_of, index_of, kind_of, name_of
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
@@ -102,14 +102,14 @@ class BodyPrinter:
         names: Names,
         lines: SourceLines,
         buffers: Mapping[SSAValue, str],
-        size: str = "",
+        size_text: Callable[[Clip], str],
     ):
         self.language = language
         self.writer = writer
         self.uses = uses
         self.names = names
         self.lines = lines
-        self.size = size
+        self.size_text = size_text
         self.arguments = frozenset(buffers)
         self.named: dict[SSAValue, Expression] = {b: Expression(n) for b, n in buffers.items()}
         self.pending: dict[SSAValue, Expression] = {}
@@ -182,10 +182,9 @@ class BodyPrinter:
         end = upper.within(ADDITIVE)
         clip = clip_of(loop)
         if clip is not None:
-            bound, last = clip_text(clip, self.size), self.names.claim(f"{name_of(loop)}_end")
-            declared = f"const {self.language.index} {last} ="
-            text = f"{declared} {bound} < {end} ? {bound} : {end};"
-            self.lines.add_wrapped(depth, text, tags)
+            last = self.names.claim(f"{name_of(loop)}_end")
+            text = end_text(clip, self.size_text(clip), end)
+            self.lines.add_wrapped(depth, f"const {self.language.index} {last} = {text};", tags)
             end = last
         self.names.open_block()
         index = self.name_index(loop)

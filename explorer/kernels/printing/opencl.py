@@ -203,7 +203,7 @@ class OpenCLPrinter(KernelPrinter):
             self.names,
             self.lines,
             buffers,
-            self.size_parameter,
+            self.size_text,
             items_of_nest(nest, self.group_items),
         )
         body.declare_shared(nest, 1)

@@ -16,7 +16,7 @@ item's own number are private; all others are local memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.loops.clipping import Clip
 from explorer.kernels.loops.nest import (
     LinearForm,
     accesses_in,
@@ -88,10 +89,10 @@ class GroupBodyPrinter(BodyPrinter):
         names: Names,
         lines: SourceLines,
         buffers: Mapping[SSAValue, str],
-        size: str,
+        size_text: Callable[[Clip], str],
         items: int,
     ):
-        super().__init__(language, writer, uses, names, lines, buffers, size)
+        super().__init__(language, writer, uses, names, lines, buffers, size_text)
         self.items = items
         self.shared: set[SSAValue] = set()
         self.dropped: dict[SSAValue, int] = {}

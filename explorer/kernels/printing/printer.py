@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
-from explorer.kernels.loops.clipping import clip_of, clip_text
+from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.loops.scalar_types import DOUBLE, ScalarType, scalar_type
@@ -97,7 +97,9 @@ class KernelPrinter(ABC):
         self.writer = ExpressionWriter(language)
         self.uses = find_uses(function)
         self.parameters = self._parameters()
-        clipped = any(clip_of(op) for op in walk_inside(function) if isinstance(op, affine.ForOp))
+        loops = [op for op in walk_inside(function) if isinstance(op, affine.ForOp)]
+        clips = [clip for loop in loops if (clip := clip_of(loop)) is not None]
+        clipped = any(clip.argument < 0 for clip in clips)
         self.size = size_of_kernel(function) if clipped else ""
         self.size_parameter = self.names.claim(f"size_{self.size}") if clipped else ""
         arguments = function.body.block.args
@@ -170,7 +172,7 @@ class KernelPrinter(ABC):
             self.names,
             self.lines,
             buffers,
-            self.size_parameter,
+            self.size_text,
         )
 
     # -- for the languages ---------------------------------------------------------------------
@@ -193,14 +195,23 @@ class KernelPrinter(ABC):
     @property
     def is_clipped(self) -> bool:
         """Whether a loop of this phase ends with the size of the open dimension."""
-        return any(
-            isinstance(op, affine.ForOp) and clip_of(op) is not None
-            for top in self._phase_operations
-            for op in walk_inside(top)
-        )
+        return any(clip.argument < 0 for clip in self._clips())
+
+    def _clips(self) -> list[Clip]:
+        inside = [op for top in self._phase_operations for op in walk_inside(top)]
+        loops = [op for op in inside if isinstance(op, affine.ForOp)]
+        return [clip for loop in loops if (clip := clip_of(loop)) is not None]
+
+    def size_text(self, clip: Clip) -> str:
+        """The size that a loop ends with."""
+        own = clip.argument
+        return self.size_parameter if own < 0 else f"{self.parameters[own].name}[0]"
 
     def is_used(self, parameter: Parameter) -> bool:
-        """Whether this phase accesses the buffer."""
+        """Whether this phase accesses the buffer, or a loop ends with the size that it holds."""
+        place = self.parameters.index(parameter)
+        if any(clip.argument == place for clip in self._clips()):
+            return True
         value = self._values[parameter]
         return any(
             operand is value
@@ -284,8 +295,8 @@ class KernelPrinter(ABC):
             self.lines.add(depth, f"const {self.language.index} {index} = {text};", tags)
             clip = clip_of(loop)
             if clip is not None:
-                bound = clip_text(clip, self.size_parameter)
-                self.lines.add(depth, f"if ({index} >= {bound}) {self.skip_task}", tags)
+                condition = skip_text(clip, self.size_text(clip), index)
+                self.lines.add(depth, f"if ({condition}) {self.skip_task}", tags)
         body.operations(body_of(nest.parallel[-1]), depth)
 
     def _arrays_of(self, tops: Sequence[Operation]) -> list[memref.AllocaOp]:

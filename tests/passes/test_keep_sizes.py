@@ -168,20 +168,21 @@ def poisoned(padded, inputs):
     return found
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("target", ["cpu", pytest.param("opencl", marks=pytest.mark.opencl)])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_one_compiled_program_serves_all_sizes_in_any_order(name):
+def test_one_compiled_program_serves_all_sizes_in_any_order(name, target):
     model = graph(GRAPHS[name])
     dimensions = {r.name: (r.lowest, r.highest) for r in ranges_of(model)}
     judge = onnxruntime.InferenceSession(model.SerializeToString())
     names = [value.name for value in judge.get_outputs()]
-    compiled = explorer.compile(from_proto(model), "cpu", dimensions=dimensions)
+    compiled = explorer.compile(from_proto(model), target, dimensions=dimensions)
+    largest = arrays(model, CALLS[0])
     with compiled.open() as program:
         for call in (*CALLS, *CALLS[::-1]):
+            program.run({n: np.full_like(a, np.nan) if a.dtype.kind == "f" else a
+                         for n, a in largest.items()})  # fmt: skip
             inputs = arrays(model, call)
-            poison = {n: np.full_like(a, np.nan) for n, a in arrays(model, CALLS[0]).items()
-                      if a.dtype.kind == "f"}  # fmt: skip
-            program.run({**arrays(model, CALLS[0]), **poison})
             found = program.run(inputs)
             for output, array in zip(names, judge.run(None, inputs), strict=True):
                 np.testing.assert_allclose(found[output], np.asarray(array), 1e-5, 1e-5)

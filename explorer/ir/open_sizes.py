@@ -38,16 +38,16 @@ def sizes_of_function(function: func.FuncOp) -> OpenSizes | None:
         return None
     data = attribute.data
     return OpenSizes(
-        tuple((str(n), int(low), int(high)) for n, low, high in _entries(data["ranges"])),
-        tuple((str(name), str(text)) for name, text in _entries(data["numbers"])),
-        _read_masks(data["masks"]),
-        tuple(_read_axis(entry) for entry in _entries(data["inputs"])),
-        tuple(_read_axis(entry) for entry in _entries(data["outputs"])),
-        tuple(
+        ranges=tuple((str(n), int(low), int(high)) for n, low, high in _entries(data["ranges"])),
+        numbers=tuple((str(name), str(text)) for name, text in _entries(data["numbers"])),
+        masks=_read_masks(data["masks"]),
+        inputs=tuple(_read_axis(entry) for entry in _entries(data["inputs"])),
+        outputs=tuple(_read_axis(entry) for entry in _entries(data["outputs"])),
+        relations=tuple(
             (str(kind), str(left), str(right), str(op))
             for kind, left, right, op in _entries(data["relations"])
         ),
-        tuple(int(extent) for extent in _entries(ArrayAttr([data["extents"]]))[0]),
+        extents=tuple(int(extent) for extent in _entries(ArrayAttr([data["extents"]]))[0]),
     )
 
 

@@ -113,7 +113,7 @@ class CallMask:
     axes: tuple[OpenAxis, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenSizes:
     """Dimensions that have another size in each call of one program.
 

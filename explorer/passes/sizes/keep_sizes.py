@@ -156,13 +156,13 @@ class _Keeping:
         assert isinstance(last, ReturnOp)
         own = (("equal", *sides, op) for sides, op in self.axes.relations.items())
         sizes = OpenSizes(
-            tuple((r.name, r.lowest, r.highest) for r in self.wanted.ranges),
-            tuple((name, text) for text, (name, _) in added),
-            tuple(self.numbers.masks),
-            self._ports(self.names, self.block.args[: len(self.names)]),
-            self._ports(output_names(function), last.operands),
-            (*self.known.relations, *own),
-            self.axes.extents(),
+            ranges=tuple((r.name, r.lowest, r.highest) for r in self.wanted.ranges),
+            numbers=tuple((name, text) for text, (name, _) in added),
+            masks=tuple(self.numbers.masks),
+            inputs=self._ports(self.names, self.block.args[: len(self.names)]),
+            outputs=self._ports(output_names(function), last.operands),
+            relations=(*self.known.relations, *own),
+            extents=self.axes.extents(),
         )
         ranges = ", ".join(str(found) for found in self.wanted.ranges)
         with self.events.rewrite("keep", function, f"{ranges}: one program for all sizes"):

@@ -12,13 +12,16 @@ from explorer.errors import ExplorerError, InputError
 from explorer.importers import to_top
 from explorer.importers.onnx import from_proto
 
+ANTIALIASED: dict[str, Any] = {"mode": "linear", "antialias": 1, "name": "resize"}
+"""A resize that the importer knows at given sizes only."""
+
 
 def model_of(nodes: list[Any], **inputs: list[str | int]) -> Any:
     """A model with the output y."""
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "sized", values, [output])
-    return from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    return from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
 
 
 def attention_like() -> Any:
@@ -98,7 +101,7 @@ def halves_that_meet() -> Any:
         helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[8], strides=[8], name="pool"),
         helper.make_node("Shape", ["a"], ["s"], name="shape"),
         helper.make_node("Constant", [], ["f"], value_floats=[1.0, 1.0, 8.0], name="factors"),
-        helper.make_node("Resize", ["a", "", "f"], ["b"], mode="nearest", name="resize"),
+        helper.make_node("Resize", ["a", "", "f"], ["b"], **ANTIALIASED),
         helper.make_node("Add", ["x", "b"], ["y"], name="add"),
     ]
     return model_of(nodes, x=["n", 2, "length"])
@@ -132,7 +135,7 @@ def windows_below(most: int, reach: int, strides: int = 1, last: int = 1) -> Any
         helper.make_node("Slice", ["table", "starts", "ends"], ["part"], name="part"),
         helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2], strides=[2], name="pool"),
         helper.make_node("Shape", ["p"], ["s"], name="shape2"),
-        helper.make_node("Resize", ["p", "", "f"], ["q"], mode="nearest", name="resize"),
+        helper.make_node("Resize", ["p", "", "f"], ["q"], **ANTIALIASED),
         helper.make_node("Add", ["x", "q"], ["same"], name="meet"),
         helper.make_node("Add", ["same", "part"], ["a"], name="add"),
         helper.make_node("Conv", ["a", "w"], ["b"], strides=[strides], name="conv"),

@@ -86,9 +86,9 @@ def test_an_equal_operation_is_not_defined_again_and_an_equal_definition_is_shar
     """abs twice on one type; and on a view of other sizes, whose plain elements are the same."""
     defined: list[str] = []
 
-    def counted(op):
+    def counted(op, kept):
         defined.append(op.results[0].name_hint)
-        return define_kernel(op)
+        return define_kernel(op, kept)
 
     monkeypatch.setattr("explorer.passes.lower.lower_to_kernels.define_kernel", counted)
     text = """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.cli import main
-from verification.commands import conformance
+from verification.conformance.pytorch import needed
 from verification.conformance.suite import Suite, _Runner
 
 
@@ -26,10 +26,16 @@ def test_tensors_of_sequences_agree_in_shape_type_and_numbers(other: np.ndarray)
 
 
 @pytest.mark.parametrize("missing", ["torch", "expecttest"])
-def test_what_the_suite_of_pytorch_needs_is_named(missing: str, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["conformance --suite pytorch", "fuzz --operators --format pytorch --count 1"],
+)
+def test_what_the_suite_of_pytorch_needs_is_named(
+    command: str, missing: str, monkeypatch, capsys
+) -> None:
     """Instead of a traceback from within PyTorch's own tests."""
-    monkeypatch.setattr(conformance, "find_spec", lambda name: None)
+    monkeypatch.setattr(needed, "find_spec", lambda name: None)
     version = "" if missing == "torch" else "2.13.0"
     monkeypatch.setattr("explorer.references.torch_graph.torch_version", lambda: version)
-    assert main(["conformance", "--suite", "pytorch", "--device", "INTERPRETER"]) == 2
+    assert main([*command.split(), "--device", "INTERPRETER"]) == 2
     assert f"{missing} is not installed; try: pip install" in capsys.readouterr().err

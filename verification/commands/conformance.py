@@ -22,7 +22,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -263,13 +262,9 @@ def _command(arguments: argparse.Namespace) -> str:
 
 
 def _pytorch_suite(arguments: argparse.Namespace) -> _Suite:
-    from explorer.references.torch_graph import EXTRA, torch_version
+    from verification.conformance.pytorch.needed import require_torch
 
-    if not torch_version() or find_spec("expecttest") is None:
-        missing = "expecttest" if torch_version() else "torch"
-        raise InputError(
-            f"{missing} is not installed", hint=f"pip install {EXTRA!r} expecttest scipy"
-        )
+    require_torch()
     from verification.conformance.pytorch.report import PytorchReport
     from verification.conformance.pytorch.suite import load_cases
 

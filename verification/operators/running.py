@@ -67,7 +67,10 @@ def _pairs(format_name: str) -> list[tuple[str, str]]:
         case "chains":
             return [(CHAIN, "")]
         case "pytorch":
-            from verification.operators.eager import pairs_of  # needs torch
+            from verification.conformance.pytorch.needed import require_torch
+
+            require_torch()
+            from verification.operators.eager import pairs_of
 
             return pairs_of()
         case "sequences":

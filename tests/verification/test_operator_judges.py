@@ -1,5 +1,6 @@
 """What judges say of operands of several types, of illegal shapes, and of sequences."""
 
+import mpmath
 import numpy as np
 import onnx
 import onnx.parser
@@ -99,3 +100,19 @@ def test_numbers_of_images_are_no_hostile_floats():
     for seed in range(3):
         answer = try_seeded("caffe", "ROIPooling", seed, ("INTERPRETER",))
         assert answer["status"] == "right", answer
+
+
+@pytest.mark.parametrize("bias", [None, -0.25])
+def test_the_proof_of_a_fast_gelu_keeps_the_digits_of_its_tail(bias: float | None):
+    """0.5 x (1 + tanh(u)) has three digits at -3 in float32, and onnxruntime no more."""
+    inputs = "x, b" if bias is not None else "x"
+    text = f"g (float[3] x, float[3] b) => (float[3] y) {{ y = com.microsoft.FastGelu ({inputs}) }}"
+    x = np.array([-3, 0.5, 6], np.float32)
+    arrays = {"x": x, "b": np.full(3, bias or 0, np.float32)}
+    found = proof(model_of(text), arrays)
+    assert found is not None
+    exact = [
+        n / 2 * (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (n + mpmath.mpf("0.044715") * n**3)))
+        for n in (mpmath.mpf(float(v)) + (bias or 0) for v in x)
+    ]
+    np.testing.assert_allclose(found[0], [float(n) for n in exact], 1e-12)

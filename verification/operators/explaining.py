@@ -167,6 +167,7 @@ ONLY: Mapping[str, Explains] = {
     "below float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= _SMALLEST32,
     "one step": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1,
     "numbers of 4 bits": lambda a, b: (np.abs(_wide(a)) <= 16) & (np.abs(_wide(b)) <= 16),
+    "roundings of 1": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 2 * _EPS32,
     "as float32 near 1": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32,
     "as float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b),
     "a thousand roundings": lambda a, b: (

@@ -29,7 +29,7 @@ def proof(model: ModelProto, inputs: Mapping[str, Any]) -> list[np.ndarray] | No
     if len(nodes) != 1 or nodes[0].op_type not in PROOFS:
         return None
     node = nodes[0]
-    if node.domain and node.op_type != "Gelu":  # onnxruntime's own is the same
+    if node.domain and node.op_type not in ("Gelu", "FastGelu"):  # onnxruntime's own
         return None
     arrays = [inputs.get(name) if name else None for name in node.input]
     if any(name and inputs.get(name) is None for name in node.input):
@@ -77,6 +77,15 @@ def _gelu(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:
     return _by_element(lambda n: n * 0.5 * math.erfc(-n / math.sqrt(2)) if n > -1e3 else n * 0.0)(
         inputs, attributes
     )
+
+
+def _tanh_gelu(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:
+    """onnxruntime's FastGelu, with a bias or without: x / (1 + e^(-2u)) has no difference of
+    numbers near 1."""
+    del attributes
+    x = sum(a.astype(np.float64) for a in inputs if a is not None)
+    angle = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return np.asarray(x / (1 + np.exp(-2 * angle)))
 
 
 def _exponential(alpha: float, gamma: float = 1.0, is_scaled: bool = False) -> Prove:
@@ -223,6 +232,7 @@ PROOFS: Mapping[str, Prove] = {
     "Erf": _by_element(math.erf),
     "Gelu": _gelu,
     "Gemm": _gemm,
+    "FastGelu": _tanh_gelu,
     "GridSample": _grid_sample,
     "PRelu": _prelu,
     "ReduceL2": _reduced(lambda row: math.isqrt(sum(n * n for n in row))),

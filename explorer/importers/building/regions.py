@@ -40,20 +40,20 @@ def mean_region_pool(
     """(N, outputs * bins * bins, H, W), regions (R, 5)  ->  (R, outputs, bins, bins).
 
     Bin (i, j) of an output is the mean of channel (output, i, j) over the bin's pixels, 0 where it
-    has none. A mean over a rectangle is a product with its rows and one with its columns.
+    has none. A sum over a rectangle is that of its rows' sums over its columns; what lies outside
+    meets no weight of 0, be it infinite.
     """
     height, width = x.sizes([2, 3], "a pool of regions")
     images = images_of(x, regions, build)
     count = images.all_sizes()[0]
     apart = images.reshape([count, outputs, bins, bins, height, width])
     rows, columns = (
-        _inside(*_mean_bins(regions, first, bins, scale, build), size, build).astype(np.float32)
+        _inside(*_mean_bins(regions, first, bins, scale, build), size, build)
         for first, size in ((2, height), (1, width))
     )  # (R, bins, H), (R, bins, W)
-    total = apart @ columns.unsqueeze([1, 2, 5])  # (R, outputs, i, j, H, 1)
-    total = rows.unsqueeze([1, 3, 4]) @ total  # (R, outputs, i, j, 1, 1)
-    total = total.squeeze([4, 5])
-    numbers = [part.sum([2]) for part in (rows, columns)]
+    total = where(columns.unsqueeze([1, 2, 4]), apart, 0).sum([5])  # (R, outputs, i, j, H)
+    total = where(rows.unsqueeze([1, 3]), total, 0).sum([4])  # (R, outputs, i, j)
+    numbers = [part.astype(np.float32).sum([2]) for part in (rows, columns)]
     area = maximum(numbers[0].unsqueeze([2]) * numbers[1].unsqueeze([1]), 1)
     return total / area.unsqueeze([1])
 

@@ -34,6 +34,8 @@ GRAPHS = {
     "sum": "(float[b,s,4] x) => (float[b,4] y) <int64[1] a = {1}> "
     "{ y = ReduceSum <keepdims = 0> (x, a) }",
     "mean of both": "(float[b,s,4] x) => (float[1,1,4] y) { y = ReduceMean <axes = [0,1]> (x) }",
+    "mean of an open and a fixed axis": "(float[2,s,4] x) => (float[2] y) "
+    "{ y = ReduceMean <axes = [1,2], keepdims = 0> (x) }",
     "max": "(float[b,s] x) => (float[b,1] y) { y = ReduceMax <axes = [1]> (x) }",
     "min of integers": "(int64[b,s] i) => (int64[b] y) "
     "{ y = ReduceMin <axes = [1], keepdims = 0> (i) }",

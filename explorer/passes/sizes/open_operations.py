@@ -107,7 +107,7 @@ class OpenOperations(OpenAxes):
         rank = len(shape_of(op.input))
         kind, axes = op.get("kind"), [axis % rank for axis in op.get("axes")]
         open_axes = [axis for axis in axes if axis in self.of(op.input)]
-        counts = [self._count(op.input, axis) for axis in open_axes]
+        counts = [self._count(op.input, axis) for axis in axes]
         kept = [axis for axis in range(rank) if axis not in axes]
         mixed: dict[tuple[int, int], int | None] = {(0, axis): None for axis in open_axes}
         if not op.get("keepdims"):
@@ -118,8 +118,9 @@ class OpenOperations(OpenAxes):
             self._scale_mean(op, counts)
 
     def _count(self, value: SSAValue, axis: int) -> tuple[int, Expression]:
+        whole = static_shape(value)[axis]
         size, expression = 1, number(1)
-        for largest, own in self.of(value)[axis]:
+        for largest, own in self.of(value).get(axis, ((whole, number(whole)),)):
             size, expression = size * largest, expression * own
         return size, expression
 

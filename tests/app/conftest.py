@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 import explorer as ex
 from explorer.results import Trace
@@ -133,9 +132,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(
-    browsing: ModuleType, chromium: Browser, app_address: str
-) -> Iterator[Callable[..., Visit]]:
+def visit(browsing: ModuleType, chromium: Any, app_address: str) -> Iterator[Callable[..., Visit]]:
     """Opens the app as another person would: a browser context of its own, with the first model
     compiled. `link` is what stands behind `#` in the address."""
     with ExitStack() as visits:
@@ -151,7 +148,7 @@ def visit(
 
 @pytest.fixture
 def opened_app(
-    browsing: ModuleType, chromium: Browser, invented_address: str
+    browsing: ModuleType, chromium: Any, invented_address: str
 ) -> Iterator[Callable[..., Visit]]:
     """Opens the app on the invented compiler; the first model's passes are shown. `link` as of
     `visit`."""

@@ -116,8 +116,8 @@ def _resized_integers(node: TfliteNode, x: Expr, build: Build) -> Expr:
         places = np.arange(target, dtype=np.int64) * scale
         if node.integer("half_pixel_centers"):
             places = places + scale // 2 - unit // 2
-        low = np.maximum(np.fix(places / unit).astype(np.int64), 0)
-        high = np.minimum(np.fix((places + unit - 1) / unit).astype(np.int64), size - 1)
+        low = np.maximum(np.trunc(places / unit).astype(np.int64), 0)
+        high = np.minimum(np.trunc((places + unit - 1) / unit).astype(np.int64), size - 1)
         share = places - unit * low
         along = [-1 if a == axis else 1 for a in range(4)]
         lower, upper = (

@@ -170,7 +170,7 @@ def _hard_swish(
     if relu_exponent < 0:
         relu = _divided_by_power(relu, -relu_exponent)
     share = (relu + (1 << 15)) >> 1
-    product = np.fix(on_output * share / (1 << 15)).astype(np.int64)  # truncated
+    product = np.trunc(on_output * share / (1 << 15)).astype(np.int64)  # truncated
     half = (
         _divided_by_power(product, -out_exponent) if out_exponent < 0 else product << out_exponent
     )
@@ -190,7 +190,7 @@ def _high_multiply(x: np.ndarray, factor: int) -> np.ndarray:
     """The upper half of twice the product of numbers of 16 bits, rounded."""
     product = x * factor
     nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
-    return np.fix((product + nudge) / (1 << 15)).astype(np.int64)
+    return np.trunc((product + nudge) / (1 << 15)).astype(np.int64)
 
 
 def _saturated(x: np.ndarray) -> np.ndarray:

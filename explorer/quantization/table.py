@@ -24,8 +24,9 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import fsdecode
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import numpy as np
 
@@ -287,7 +288,7 @@ def _corrections(path: Path, said: str) -> Corrections | None:
     if not said:
         return None
     words = said.split()
-    name = unquote(words[0])
+    name = fsdecode(unquote_to_bytes(words[0]))
     if len(words) != 2 or Path(name).name != name:
         raise InputError(
             f"`{CORRECTIONS}{said}` names no file beside the table and its digest",
@@ -339,7 +340,8 @@ def _mode_lines(modes: Mapping[str, str]) -> list[str]:
 
 def _word(name: str) -> str:
     """A name without white space."""
-    return quote(name, safe="/:;.,@[]()+=-_")
+    # A file's name may hold bytes that the locale does not know, as surrogates (PEP 383).
+    return quote(name, safe="/:;.,@[]()+=-_", errors="surrogateescape")
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from explorer.errors import InputError
+from explorer.quantization.corrections.record import Corrections
 from explorer.quantization.table import (
     Threshold,
     ThresholdTable,
@@ -35,6 +36,22 @@ def test_what_is_written_is_read_again(tmp_path):
     assert found.thresholds == TABLE.thresholds
     assert (found.model, found.method) == (TABLE.model, TABLE.method)
     assert found.digest == TABLE.digest
+
+
+def test_line_ends_of_windows_are_read(tmp_path):
+    path = tmp_path / "table"
+    write_thresholds(path, TABLE)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_thresholds(path).thresholds == TABLE.thresholds
+    modes = tmp_path / "modes"
+    modes.write_bytes(b"# name mode\r\nconv1 F32\r\n")
+    assert read_modes(modes) == {"conv1": "F32"}
+
+
+def test_a_file_whose_name_the_locale_does_not_know_is_found_again(tmp_path):
+    table = replace(TABLE, corrections=Corrections(kinds=("bias",)))
+    write_thresholds(tmp_path / "t\udcc3\udca4ble", table)  # `täble` where the locale is C
+    assert read_thresholds(tmp_path / "täble").corrections == table.corrections
 
 
 def test_modes_are_written_and_read(tmp_path):

@@ -119,7 +119,7 @@ build/lessons/.executed: $(wildcard notebooks/*.ipynb) $(shell find explorer -na
 notebooks: test-notebooks
 
 setup:
-	@rm -f .venv/.ready-*
+	@sh scripts/setup.sh again
 	@$(MAKE) --no-print-directory .venv/.ready-explore
 
 clean:

@@ -25,7 +25,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 main() {
+    require_writable
     case $1 in
+        again) # what `make setup` begins with: all stages are done anew
+            rm -f "$venv"/.ready-*
+            return 0
+            ;;
         explore)
             provide_system_packages
             provide_venv
@@ -46,7 +51,7 @@ main() {
         javascript)
             install_javascript_packages
             ;;
-        *) fail "unknown stage '$1': expected explore, test, lint, docs or javascript" ;;
+        *) fail "unknown stage '$1': expected explore, test, lint, docs, javascript or again" ;;
     esac
     touch "$venv/.ready-$1"
 }
@@ -58,6 +63,14 @@ say() { printf 'set-up: %s\n' "$*"; }
 fail() {
     printf 'set-up failed: %s\n' "$*" >&2
     exit 1
+}
+
+require_writable() {
+    for folder in . "$venv"; do
+        [ ! -e "$folder" ] || [ -w "$folder" ] ||
+            fail "$(cd "$folder" && pwd) cannot be written by $(id -un): set up as its owner," \
+                "or clone into a folder of yours"
+    done
 }
 
 # run_quietly WHAT COMMAND...: one line with the seconds it took; the output only if it fails.
@@ -221,10 +234,20 @@ install_python_packages() {
     fi
     run_quietly "installing Python packages of requirements/$1.txt (minutes, the first time)" \
         pip_install --require-hashes --requirement "requirements/$1.txt" ||
-        fail "requirements/$1.txt; LOCKED=no installs the newest versions without a lock"
+        fail "requirements/$1.txt; $(way_out)"
     # What it needs is there already, its build backend too: nothing comes in without a hash.
     run_quietly "installing the explorer itself" \
         pip_install --no-deps --no-build-isolation --editable . || fail "the explorer itself"
+}
+
+# What helps after pip has failed, by its log.
+way_out() {
+    if grep -q 'after connection broken by' "$scratch/log"; then
+        printf 'no registry is reached: check the network, its proxy and its certificates, %s' \
+            'or name another registry with PIP_INDEX_URL'
+    else
+        printf 'LOCKED=no installs the newest versions without a lock'
+    fi
 }
 
 # PyTorch's CPU build, where the registry has it. The one of PyPI brings gigabytes of CUDA.

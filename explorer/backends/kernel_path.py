@@ -31,6 +31,7 @@ from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
 from explorer.passes.lower.lower_to_kernels import LowerToKernels
+from explorer.passes.lower.recompute import Recompute
 from explorer.passes.lower.stream_rows import StreamRows
 from explorer.results import MemoryPlan
 from explorer.runtime.devices import DeviceRecord
@@ -46,6 +47,7 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         AssignLayouts(lowering.channel_block),
         *((GatherPixels(GatheringCosts(machine.costs)),) if is_processor else ()),
         JoinInPlace(),
+        Recompute(),
         StreamRows(1 if is_processor else DEFAULT_ALIGNMENT_BYTES),
         LowerToKernels(),
         LowerToLoops(),

@@ -43,6 +43,7 @@ PassName = Literal[
     "assign-layouts",
     "gather-pixels",
     "join-in-place",
+    "recompute",
     "stream-rows",
     "lower-to-kernels",
     "lower-to-loops",

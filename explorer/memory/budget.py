@@ -30,8 +30,8 @@ def refuse_fit(plan: MemoryPlan, budget_bytes: int) -> MemoryBudgetError:
     plan: the smallest one that was found; its peak is the least budget that can be met.
     """
     hint = (
-        f"a budget of {plan.peak_bytes} bytes, which other schedules, layouts and bands of rows "
-        "reach, or smaller layers"
+        f"a budget of {plan.peak_bytes} bytes, which all decisions together reach, or "
+        "smaller layers"
     )
     return _refused(plan, budget_bytes, hint)
 

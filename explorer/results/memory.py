@@ -70,7 +70,7 @@ class FitStep:
     """A decision that was tried so that the program fits into a budget."""
 
     lever: str
-    """`schedule`, `layout` or `bands`."""
+    """`schedule`, `layout`, `recompute` or `bands`."""
     address: str
     value: str | int | None
     bytes_before: int

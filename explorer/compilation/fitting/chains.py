@@ -36,6 +36,9 @@ from explorer.results import MemoryPlan
 
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
+MAX_AGAIN = 0.05
+"""Multiply-adds that bands may compute again, as a share of the program's, before all other levers
+are tried."""
 BYTES_PER_MICROSECOND = 40_000
 """Of copies of rows, which stay in a cache."""
 
@@ -52,6 +55,8 @@ class Candidate:
     microseconds: float
     window: tuple[int, int]
     """Numbers of its first and last operation."""
+    is_costly: bool
+    """It computes more than `MAX_AGAIN` of the program's multiply-adds again."""
 
     @property
     def value(self) -> str:
@@ -107,7 +112,10 @@ class Region:
             for window, outside in self._windows(core, taken)
             for candidate in self._in_bands(window, outside)
         ]
-        return sorted(found, key=lambda c: rank_of(c.size_bytes, c.microseconds, limit, c.value))
+        return sorted(
+            found,
+            key=lambda c: (c.is_costly, rank_of(c.size_bytes, c.microseconds, limit, c.value)),
+        )
 
     # -- windows -------------------------------------------------------------------------------
     def _windows(
@@ -176,7 +184,19 @@ class Region:
                     size_bytes=outside + chain_bytes(chain, bands),
                     microseconds=self._microseconds(chain, bands),
                     window=window,
+                    is_costly=self._again(chain, bands) > MAX_AGAIN * self._macs,
                 )
+
+    @cached_property
+    def _macs(self) -> int:
+        return sum(op.macs() for op in self.operations)
+
+    def _again(self, chain: Chain, bands: Sequence[Sequence[Band]]) -> float:
+        """Multiply-adds that are computed again."""
+        return sum(
+            op.macs() * (sum(b[i].new[1] - b[i].new[0] for b in bands) / max(1, _height(op)) - 1)
+            for i, op in enumerate(chain.operations)
+        )
 
     def _microseconds(self, chain: Chain, bands: Sequence[Sequence[Band]]) -> float:
         """What bands cost more than the whole: launches, copies of rows, rows computed again."""

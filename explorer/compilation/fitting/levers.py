@@ -13,14 +13,17 @@ from dataclasses import dataclass
 
 from explorer.compilation.fitting.chains import rank_of, regions_of
 from explorer.compilation.fitting.program import Program
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import own_functions
+from explorer.ir.top.data import ConvertLayoutOp, WeightOp
 from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.passes import ScheduleLoops
 from explorer.memory.planning import buffer_bytes
 from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.recompute import AGAIN, Recompute
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 
-SCHEDULE, LAYOUT, BANDS = "schedule", "layout", "bands"
+SCHEDULE, LAYOUT, RECOMPUTE, BANDS = "schedule", "layout", "recompute", "bands"
 MAX_OF_A_KIND = 4
 """Levers of one kind that are offered at a step."""
 
@@ -35,6 +38,8 @@ class Lever:
     """Live at once where memory is fullest now, as far as is known before compiling."""
     microseconds: float
     """What it costs, as far as is known before compiling."""
+    is_costly: bool = False
+    """It computes much again, so that others come first."""
 
     @property
     def address(self) -> str:
@@ -49,21 +54,23 @@ def levers_of(
     program: Program, whole: Program, fixed: Mapping[str, object], limit: int
 ) -> list[Lever]:
     """The levers at the fullest step: those that bring it below the limit, cheapest first, then
-    the others, those that save most first.
+    the others, those that save most first; at last those that compute much again.
 
     whole: the same program without bands; fixed: decisions that a person has taken.
     """
     found = [
         *list(_schedules(program))[:MAX_OF_A_KIND],
         *list(_layouts(program))[:MAX_OF_A_KIND],
+        *list(_recomputed(program))[:MAX_OF_A_KIND],
         *_bands(program, whole, limit),
     ]
     legal = [lever for lever in found if not any(a in fixed for a, _ in lever.decisions)]
     useful = [lever for lever in legal if lever.size_bytes < program.bound_bytes]
     return sorted(
         useful,
-        key=lambda lever: rank_of(
-            lever.size_bytes, lever.microseconds, limit, f"{lever.address}={lever.value}"
+        key=lambda lever: (
+            lever.is_costly,
+            rank_of(lever.size_bytes, lever.microseconds, limit, f"{lever.address}={lever.value}"),
         ),
     )
 
@@ -94,6 +101,7 @@ def _schedules(program: Program) -> Iterator[Lever]:
 
 def _layouts(program: Program) -> Iterator[Lever]:
     """Narrower blocks for values whose channels are rounded up, or for all values."""
+    yield from _without_conversion(program)
     saved_by_all = 0
     for value in program.live_values:
         layout, shape = layout_of(value), static_shape(value)
@@ -132,6 +140,45 @@ def _layouts(program: Program) -> Iterator[Lever]:
             )
 
 
+def _without_conversion(program: Program) -> Iterator[Lever]:
+    """Where the fullest step copies a value into another layout: that layout from the start."""
+    step = program.plan.steps[program.fullest_step]
+    for function in own_functions(program.laid_out):
+        for op in function.body.block.ops:
+            if not isinstance(op, ConvertLayoutOp) or identity_of(op) != step:
+                continue
+            name = program.name_of(op.input)
+            knob = program.knobs.get(f"{AssignLayouts.name}/blocked/{name}")
+            block = layout_of(op.output).block
+            if knob is not None and block in knob.choices:
+                yield Lever(
+                    LAYOUT,
+                    ((knob.address, block),),
+                    program.bound_bytes - buffer_bytes(op.input),
+                    1e6 * program.seconds.get(name, 0.0),
+                )
+
+
+def _recomputed(program: Program) -> Iterator[Lever]:
+    """Cheap operations with results that live at the fullest step and are read later."""
+    step = program.fullest_step
+    live = {program.name_of(value) for value in program.live_values}
+    own = program.plan.steps[step]
+    for value in program.live_values:
+        name, op = program.name_of(value), value.owner
+        knob = program.knobs.get(f"{Recompute.name}/{AGAIN}/{name}")
+        if knob is None or knob.value is True or name == own or not isinstance(op, TopOperation):
+            continue
+        made_of = [o for o in op.operands if not isinstance(o.owner, WeightOp)]
+        more = sum(buffer_bytes(o) for o in made_of if program.name_of(o) not in live)
+        yield Lever(
+            RECOMPUTE,
+            ((knob.address, True),),
+            program.bound_bytes - buffer_bytes(value) + more,
+            1e6 * program.seconds.get(name, 0.0),
+        )
+
+
 def _bands(program: Program, whole: Program, limit: int) -> list[Lever]:
     """Chains around the fullest step in bands, or in more bands than now."""
     operation = program.plan.steps[program.fullest_step]
@@ -150,7 +197,7 @@ def _bands(program: Program, whole: Program, limit: int) -> list[Lever]:
             core = (region.places[operation], region.places[operation])
         else:
             continue
-        count = 0
+        counts = {False: 0, True: 0}
         for candidate in region.candidates(core, list(taken.values()), limit):
             begin, end = candidate.window
             meets = {last for last, (a, b) in taken.items() if begin <= a and b <= end}
@@ -158,12 +205,18 @@ def _bands(program: Program, whole: Program, limit: int) -> list[Lever]:
             main = (_address(candidate.last), candidate.value)
             if program.decisions.get(main[0]) == candidate.value:
                 continue
+            counts[candidate.is_costly] += 1
+            if counts[candidate.is_costly] > MAX_OF_A_KIND:
+                continue
             found.append(
-                Lever(BANDS, (main, *others), candidate.size_bytes, candidate.microseconds)
+                Lever(
+                    BANDS,
+                    (main, *others),
+                    candidate.size_bytes,
+                    candidate.microseconds,
+                    candidate.is_costly,
+                )
             )
-            count += 1
-            if count == MAX_OF_A_KIND:
-                break
     return found
 
 

@@ -32,6 +32,8 @@ MAX_PROGRAMS = 40
 """Programs that are compiled for one budget on one way."""
 MAX_TRIES = 4
 """Levers that are compiled at one step until one helps."""
+MAX_COSTLY_TRIES = 2
+"""And of those that compute much again, which come last."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ class _Search:
         while way.program.plan.peak_bytes > budget_bytes:
             whole = self._without_bands(way)
             levers = levers_of(way.program, whole, self.fixed, limit)
-            for lever in levers[:MAX_TRIES]:
+            cheap = [lever for lever in levers if not lever.is_costly][:MAX_TRIES]
+            costly = [lever for lever in levers if lever.is_costly][:MAX_COSTLY_TRIES]
+            for lever in (*cheap, *costly):
                 compiled += 1
                 if compiled > MAX_PROGRAMS:
                     return way

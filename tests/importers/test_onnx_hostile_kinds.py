@@ -6,6 +6,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from explorer.errors import ModelError
 from explorer.onnx_backend import Representation
 
 
@@ -92,3 +93,11 @@ def test_half_floats_keep_the_places_of_a_deformed_window():
     (found,) = run(text, x, np.ones((1, 1, 1, 1), np.float16), offset)
     expected = 65504 * 2.0**-12 + 1 - 2.0**-12
     np.testing.assert_allclose(found[0, 0, 0].astype(float), [65504, expected], 1e-3)
+
+
+def test_a_threshold_of_several_elements_is_refused_by_its_name():
+    text = """g (float[1,2,4] b, float[1,1,2] s, int64[1] n, float[3] t) => (int64[k,3] y) {
+      y = NonMaxSuppression (b, s, n, t) }"""
+    boxes, scores = np.zeros((1, 2, 4), np.float32), np.zeros((1, 1, 2), np.float32)
+    with pytest.raises(ModelError, match="the overlap has 3 elements; one expected"):
+        run(text, boxes, scores, np.array([1]), np.zeros(3, np.float32))

@@ -85,3 +85,11 @@ def test_shrunk_bytes_have_the_weights_of_eager(sizes: tuple[int, int], seed: in
 
     ((found,), (right,)) = judged(shrunk, x)
     np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bool, torch.int8])
+def test_the_logarithm_of_the_gamma_function_is_0_at_1_and_2(dtype: Any):
+    numbers = [1] if dtype == torch.bool else [1, 2]
+    ((found,), (right,)) = judged(torch.lgamma, torch.tensor(numbers, dtype=dtype))
+    np.testing.assert_array_equal(found, right)
+    np.testing.assert_array_equal(found, 0)

@@ -60,8 +60,9 @@ BESSEL = {f"special.bessel_{kind}{order}": (kind, order) for kind in "jy" for or
 """Functions of which PyTorch's code has few digits at large arguments: 40 digits judge them."""
 MOST_SAMPLES = 40
 HOSTILE_SHARE = 0.7
-IN_ORDER = ("searchsorted", "bucketize")
-"""Operators that need operands in order: they keep those of the sample."""
+AS_SAMPLED = ("searchsorted", "bucketize", "lcm")
+"""Operators that keep the operands of the sample: those that need them in order, and one that ends
+the process where it divides the least number by -1."""
 
 
 @cache
@@ -172,7 +173,7 @@ def _drawn(entry: Any, dtype: str, seed: int) -> tuple[Any, list[Any], str]:
         raise NotJudged("no sample")
     module, tensors = module_of(entry, drawn[int(random.integers(len(drawn)))])
     kind = "as sampled"
-    is_free = entry.name not in IN_ORDER and tensors and tensors[0].dtype == kind_of_type
+    is_free = entry.name not in AS_SAMPLED and tensors and tensors[0].dtype == kind_of_type
     if is_free and random.random() < HOSTILE_SHARE:
         kind = str(random.choice(kinds(dtype)))
         array = hostile(random, dtype, tuple(tensors[0].shape), kind)

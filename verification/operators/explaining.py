@@ -163,6 +163,7 @@ _SMALLEST32 = float(np.finfo(np.float32).smallest_normal)
 ONLY: Mapping[str, Explains] = {
     "NaN": lambda a, b: np.isnan(_wide(a)) | np.isnan(_wide(b)),
     "not finite": lambda a, b: ~np.isfinite(_wide(a)) | ~np.isfinite(_wide(b)),
+    "the judge is not finite": lambda _, b: ~np.isfinite(_wide(b)),
     "near zero": lambda a, b: np.abs(_wide(a) - _wide(b)) <= NEAR_ZERO * _smallest(b.dtype),
     "below float32": lambda a, b: np.abs(_wide(a) - _wide(b)) <= _SMALLEST32,
     "one step": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1,

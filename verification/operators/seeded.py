@@ -50,8 +50,9 @@ STATUSES = {
 computed."""
 FLUSHED = "tiny"
 """Numbers that OpenCV and LiteRT take for 0 on some processors."""
-REGIONS = {"ROIPooling": ("x1",), "PSROIPooling": ("x1",), "Proposal": ("x2",)}
-"""Inputs with the number of an image, or with its size: they stay as they were drawn."""
+REGIONS = {"ROIPooling": ("x1",), "PSROIPooling": ("x1",), "Proposal": ("x0", "x2")}
+"""Inputs with the number of an image, with its size, or with probabilities, of which OpenCV leaves
+out negative ones: they stay as they were drawn."""
 DrawCase = Callable[[str, int, int, int], LegalCase]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar  # Any: a number of whichever type an array has
 
 import numpy as np
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues
@@ -263,6 +263,13 @@ class Build:
         if array is None:
             raise Undecided(f"{purpose} depends on the inputs")
         return array
+
+    def scalar(self, value: Value | None, purpose: str) -> Any:  # int, float or bool by its type
+        """The one number of contents that must be known. ValueError for several, or none."""
+        array = self.known(value, purpose)
+        if array.size != 1:
+            raise ValueError(f"{purpose} has {array.size} elements; one expected")
+        return array.item()
 
     def integers(self, value: Value | None, purpose: str) -> list[int]:
         return [int(i) for i in self.known(value, purpose).reshape(-1)]

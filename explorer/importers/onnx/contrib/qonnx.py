@@ -34,7 +34,7 @@ def quantize(node: Node, build: Build) -> Expr:
     One signed bit is -1 or 1.
     """
     x, scale, zero = (node.operand(index) for index in range(3))
-    bits = build.known(node.operand(3), "the number of bits").item()
+    bits = build.scalar(node.operand(3), "the number of bits")
     is_signed = bool(node.integer("signed", 1))
     stored = x / scale + zero
     if bits == 1 and is_signed:

@@ -289,7 +289,7 @@ def pad_by_attributes(node: Node, build: Build) -> Expr:
 def pad(node: Node, build: Build) -> Expr:
     x, amounts = node.operand(0), node.operand(1)
     fill, axes = node.optional(2), node.optional(3)
-    value = 0.0 if fill is None else build.known(fill, "the value of a pad").item()
+    value = 0.0 if fill is None else build.scalar(fill, "the value of a pad")
     stored = build.stored(amounts)
     is_constant = node.text("mode", "constant") == "constant"
     if stored is None and axes is None and is_constant:

@@ -55,7 +55,7 @@ def non_max_suppression(node: Node, build: Build) -> Expr:
     """Left out numbers: no box at all, every overlap, every score."""
     numbers = [node.optional(index) for index in (2, 3, 4)]
     limit, overlap, threshold = (
-        default if number is None else build.known(number, f"the {purpose}").item()
+        default if number is None else build.scalar(number, f"the {purpose}")
         for number, default, purpose in zip(
             numbers,
             (0, 0.0, -math.inf),

@@ -61,7 +61,7 @@ def mel_weights(node: Node, build: Build) -> Expr:
     """Triangular filters, evenly spaced on the mel scale: (bins of the spectrum, mel bins)."""
     purposes = ("number of mel bins", "length of the transform", "sample rate", "lowest frequency")
     mels, points, rate, low, high = (
-        build.known(node.operand(index), f"the {purpose}").item()
+        build.scalar(node.operand(index), f"the {purpose}")
         for index, purpose in enumerate((*purposes, "highest frequency"))
     )
     data_type = node.integer("output_datatype", onnx.TensorProto.FLOAT)

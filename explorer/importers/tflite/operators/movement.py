@@ -131,7 +131,7 @@ def pad(node: TfliteNode, build: Build) -> Expr:
     kind = kind_of(node.tensor(0))
     value = 0.0 if kind is None else float(kind.zero_point_array[0])
     if node.has(2):
-        value = build.known(node.plain(2), "what is padded with").item()
+        value = build.scalar(node.plain(2), "what is padded with")
     if amounts.min(initial=0) < 0:
         raise ValueError(f"padding of {amounts.tolist()} elements")
     low, high = amounts[:, 0].tolist(), amounts[:, 1].tolist()

@@ -37,7 +37,7 @@ def pad(node: TfliteNode, build: Build) -> Expr:
         node.integers(name)
         for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
-    x, value = node.plain(0), build.known(node.plain(1), "what is padded with").item()
+    x, value = node.plain(0), build.scalar(node.plain(1), "what is padded with")
     before, behind = ([max(size, 0) for size in sizes] for sizes in (low, high))
     y = _padded(x, before, behind, interior, value, build)
     sizes = y.sizes(range(y.rank), "padding")
@@ -68,7 +68,7 @@ def dilate(node: TfliteNode, build: Build) -> Expr:
     between = np.array(node.integers_of(1, "how far elements lie apart", build)) - 1
     if between.min(initial=0) < 0:
         raise ValueError(f"elements {(between + 1).tolist()} apart")
-    value = build.known(node.plain(2), "what stands between").item()
+    value = build.scalar(node.plain(2), "what stands between")
     none = [0] * x.rank
     return _padded(x, none, none, between.tolist(), value, build)
 

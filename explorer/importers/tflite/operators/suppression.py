@@ -77,7 +77,7 @@ def non_max_suppression(node: TfliteNode, build: Build) -> Sequence[Expr]:
 def _steepness(node: TfliteNode, build: Build) -> Expr | None:
     if not node.has(SIGMA):
         return None
-    sigma = float(build.known(node.plain(SIGMA), "how fast scores shrink").item())
+    sigma = float(build.scalar(node.plain(SIGMA), "how fast scores shrink"))
     if sigma < 0:
         raise ValueError(f"sigma is {sigma}")
     return build.weight(np.array(-0.5 / sigma, np.float32)) if sigma else None

@@ -27,6 +27,7 @@ from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
 from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
+from explorer.memory.several import UNKNOWN_BANDWIDTH, Space
 from explorer.passes.lower.assign_layouts import AssignLayouts
 from explorer.passes.lower.gather_pixels import GatherPixels
 from explorer.passes.lower.join_in_place import JoinInPlace
@@ -34,6 +35,7 @@ from explorer.passes.lower.lower_to_kernels import LowerToKernels
 from explorer.passes.lower.recompute import Recompute
 from explorer.passes.lower.stream_rows import StreamRows
 from explorer.results import MemoryPlan
+from explorer.results.program import ProgramMemory
 from explorer.runtime.devices import DeviceRecord
 from explorer.targets import Target
 from explorer.targets.core_families import KnownCore
@@ -56,7 +58,12 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
         *((ClipLoops(),) if lowering.is_open else ()),
         WriteInPlace(),
         OrderOperations(alignment),
-        PlanMemory(lowering.planner, budget_of(lowering), alignment),
+        PlanMemory(
+            lowering.planner,
+            budget_of(lowering),
+            alignment,
+            spaces_of(lowering.target, machine.language),
+        ),
     )
 
 
@@ -87,8 +94,12 @@ def predicted_launches(
 
 
 def budget_of(lowering: Lowering) -> int | None:
-    """The smaller of what is asked for and the size of the target's arena; None: no limit."""
-    sizes = [memory.size_bytes for memory in lowering.target.memories if memory.kind == "arena"]
+    """The smaller of what is asked for and the size of the target's arena; None: no limit.
+
+    Several memories are limits of their own.
+    """
+    arenas = lowering.target.arenas
+    sizes = [memory.size_bytes for memory in arenas] if len(arenas) == 1 else []
     limits = [size for size in (lowering.budget_bytes, *sizes) if size is not None]
     return min(limits, default=None)
 
@@ -98,8 +109,18 @@ def arena_alignment(target: Target, language: str) -> int:
     from any address that suits their elements, so that there this is about speed alone."""
     if language != "c":
         return DEFAULT_ALIGNMENT_BYTES
-    found = [memory.alignment_bytes for memory in target.memories if memory.kind == "arena"]
+    found = [memory.alignment_bytes for memory in target.arenas]
     return max(found, default=DEFAULT_ALIGNMENT_BYTES)
+
+
+def spaces_of(target: Target, language: str) -> tuple[Space, ...]:
+    """The memories that activations are divided among; none where there is one. Programs in C
+    alone reach several, which lie one after the other in the arena of the host."""
+    if language != "c" or len(target.arenas) < 2:
+        return ()
+    return tuple(
+        Space(m.name, m.size_bytes, m.bytes_per_second or UNKNOWN_BANDWIDTH) for m in target.arenas
+    )
 
 
 def processor_machine(language: str, core: KnownCore, lanes: int) -> Machine:
@@ -132,4 +153,27 @@ def build_planned(
         inputs,
         outputs,
         function=function,
+        memories=program_memories(plan),
+        spaces=value_memories(plan),
     )
+
+
+def program_memories(plan: MemoryPlan) -> tuple[ProgramMemory, ...]:
+    """The bytes of the arena that every memory has, where there are several."""
+    found: dict[str, tuple[int, int]] = {}
+    for placed in plan.placements:
+        if placed.memory:
+            first, end = placed.offset_bytes, placed.offset_bytes + placed.buffer.size_bytes
+            low, high = found.get(placed.memory, (first, end))
+            found[placed.memory] = (min(low, first), max(high, end))
+    return tuple(ProgramMemory(name, low, high - low) for name, (low, high) in found.items())
+
+
+def value_memories(plan: MemoryPlan) -> dict[str, str]:
+    """The memory of every value and scratch buffer by its name, where there are several."""
+    return {
+        name: placed.memory
+        for placed in plan.placements
+        if placed.memory
+        for name in (placed.buffer.id, *placed.buffer.values)
+    }

@@ -92,11 +92,10 @@ def shares_memory(target: Target) -> bool:
 
 
 def memory_bytes(target: Target) -> int | None:
-    """What the values of an operation have to fit into: the arena of the target."""
-    sizes = [
-        m.size_bytes for m in target.memories if m.kind == "arena" and m.size_bytes is not None
-    ]
-    return min(sizes, default=None)
+    """What the values of an operation have to fit into: the arenas of the target."""
+    sizes = [memory.size_bytes for memory in target.arenas]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
 
 
 def _name(target: Target | None) -> str:

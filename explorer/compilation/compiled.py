@@ -57,7 +57,7 @@ from explorer.kernels.passes import KERNELS, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram
 from explorer.kernels.program.parts import build_parts
 from explorer.kernels.schedules.schedule import ScheduledKernel
-from explorer.memory.planning import MEMORY, plans_of
+from explorer.memory.planning import MEMORIES, MEMORY, plans_of
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 from explorer.passes.quantize.compute_without_floats import STAYS_FLOAT, ComputeWithoutFloats
 from explorer.passes.sizes.open_shapes import implied_sizes
@@ -196,6 +196,17 @@ class Compiled:
         result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), self.passes[-1])
         self._artifact(MEMORY)  # InputError where there is none
         return plans_of(result.artifacts, result.after.program)
+
+    @cached_property
+    def memories(self) -> dict[str, MemoryPlan]:
+        """The plan of every memory by its name, offsets from its beginning; of a target with one,
+        `memory` under the name of that."""
+        result = next((r for r in reversed(self.passes) if MEMORY in r.artifacts), self.passes[-1])
+        found = result.artifacts.get(MEMORIES)
+        if isinstance(found, dict) and len(found) > 1:
+            return found
+        names = [memory.name for memory in self.target.arenas] or ["arena"]
+        return {names[0]: self.memory}
 
     @cached_property
     def quantization(self) -> QuantizationRecord | None:
@@ -351,9 +362,12 @@ class Compiled:
         return self.built.program
 
     def require_flash(self) -> None:
-        """MemoryBudgetError where the weights alone exceed the flash that the settings allow."""
-        if self.settings.flash_bytes is not None and MEMORY in self.passes[-1].artifacts:
-            require_weights(self.program, self.settings.flash_bytes)
+        """MemoryBudgetError where the weights alone exceed the flash that the settings allow, or
+        the memories of the target that hold weights."""
+        limits = (self.settings.flash_bytes, self.target.weights_bytes)
+        known = [limit for limit in limits if limit is not None]
+        if known and MEMORY in self.passes[-1].artifacts:
+            require_weights(self.program, min(known))
 
     @cached_property
     def companions(self) -> Mapping[str, Compiled]:

@@ -114,6 +114,12 @@ def _require_c(compiled: Compiled) -> None:
             "a package for OpenCL has no size that is left open",
             hint="give one size: --dim NAME=SIZE (dimensions=)",
         )
+    if len(compiled.target.arenas) > 1:
+        names = ", ".join(memory.name for memory in compiled.target.arenas)
+        raise InputError(
+            f"a package has one arena, and {compiled.target.name} has several: {names}",
+            hint="a target with one memory of kind arena for activations",
+        )
     found = [
         (operation, reason)
         for operation, device, reason in compiled.placed_elsewhere

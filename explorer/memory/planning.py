@@ -33,6 +33,7 @@ from explorer.memory.liveness import lifetimes, places_in
 from explorer.memory.pinned import PinnedPlanner
 from explorer.memory.places import Containment, Place
 from explorer.memory.planners import Planner
+from explorer.memory.several import SeveralMemories, Space, plans_by_memory
 from explorer.memory.side_by_side import side_by_side
 from explorer.memory.uses import Use
 from explorer.memory.verify import verify_plan
@@ -43,6 +44,8 @@ MEMORY = "memory"
 """Name of the artifact that holds the plan, of all arenas side by side."""
 PLANS = "memory plans"
 """Name of the artifact that holds the plan of every device function by the function's name."""
+MEMORIES = "plans of memories"
+"""Name of the artifact that holds the plan of every memory by the memory's name."""
 IN_PLACE = "in_place"
 """Attribute of a device function: pairs of a written value and the argument that it replaces."""
 DEFAULT_ALIGNMENT_BYTES = 64
@@ -57,6 +60,8 @@ class PlanMemory(Pass):
     budget_bytes: int | None = None
     alignment_bytes: int = DEFAULT_ALIGNMENT_BYTES
     """At least; wider elements lie at multiples of their own size."""
+    spaces: tuple[Space, ...] = ()
+    """The target's memories for activations, where there are several."""
 
     name = "plan-memory"
     level = "memory"
@@ -66,9 +71,15 @@ class PlanMemory(Pass):
         events = EventLog(self.name, rewriter)
         kernels = kernel_functions(rewriter.module)
         plans: dict[str, MemoryPlan] = {}
+        memories: dict[str, dict[str, MemoryPlan]] = {space.name: {} for space in self.spaces}
         states = device_states(rewriter.module)
         for function in own_functions(rewriter.module):
-            plan = plan_function(function, kernels, self.planner, self.alignment_bytes)
+            planner: Planner | SeveralMemories = self.planner
+            if self.spaces:
+                planner = SeveralMemories(planner, self.spaces)
+            plan = plan_function(function, kernels, planner, self.alignment_bytes)
+            for name, own in plans_by_memory(plan, self.spaces).items():
+                memories[name][function.sym_name.data] = own
             plan = with_states(plan, function, states.get(function.sym_name.data, ()))
             verify_plan(plan)
             plans[function.sym_name.data] = plan
@@ -83,6 +94,9 @@ class PlanMemory(Pass):
         if self.budget_bytes is not None:
             refuse(whole, self.budget_bytes)
         rewriter.artifacts[MEMORY], rewriter.artifacts[PLANS] = whole, plans
+        rewriter.artifacts[MEMORIES] = {
+            name: side_by_side(own) for name, own in memories.items() if own
+        } or {"arena": whole}
         return events.rewrites
 
 
@@ -195,7 +209,7 @@ def launches_of(
 def plan_function(
     function: func.FuncOp,
     kernels: dict[str, func.FuncOp],
-    planner: Planner,
+    planner: Planner | SeveralMemories,
     alignment_bytes: int,
     is_packed: bool = True,
 ) -> MemoryPlan:
@@ -210,7 +224,11 @@ def plan_function(
         parts=found.parts,
         alignment_bytes=max(alignment_bytes, found.alignment_bytes),
     )
-    plan = planner(buffers, [use.operation for use in found.uses])
+    steps = [use.operation for use in found.uses]
+    if isinstance(planner, SeveralMemories):
+        plan = planner.divide(buffers, steps, found.uses)
+    else:
+        plan = planner(buffers, steps)
     if not isinstance(plan, MemoryPlan):
         name = getattr(planner, "__name__", type(planner).__name__)
         raise InputError(

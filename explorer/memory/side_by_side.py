@@ -35,7 +35,8 @@ def side_by_side(plans: Mapping[str, MemoryPlan]) -> MemoryPlan:
             if buffer.id in seen:
                 buffer = replace(buffer, id=f"{function}/{buffer.id}")
             seen.add(buffer.id)
-            placements.append(PlacedBuffer(buffer, placed.offset_bytes + base))
+            offset = placed.offset_bytes + base
+            placements.append(replace(placed, buffer=buffer, offset_bytes=offset))
     parts = list(plans.values())
     peak = max((p.offset_bytes + p.buffer.size_bytes for p in placements), default=0)
     strategies = dict.fromkeys(

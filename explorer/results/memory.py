@@ -52,6 +52,8 @@ class BufferLifetime:
 class PlacedBuffer:
     buffer: BufferLifetime
     offset_bytes: int
+    memory: str = ""
+    """The memory in which it lies, where the target has several; empty for the only one."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ class Argument:
 
     name: str
     space: str
-    """arena or weights."""
+    """arena or weights; where the target has several memories, the name of one in the place of
+    the arena. The offset counts from the beginning of the arena all the same."""
     offset_bytes: int
     size_bytes: int
     role: str
@@ -47,6 +48,15 @@ class Port:
     size_bytes: int
     rows: int = 0
     """Extent of the first axis that is not 1, for each unit of the open dimension; 0: fixed."""
+
+
+@dataclass(frozen=True)
+class ProgramMemory:
+    """One of several memories: `size_bytes` of the arena from `offset_bytes` on."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -238,6 +248,8 @@ class Program(Displayed):
     weights: tuple[WeightSlot, ...]
     arena_bytes: int
     weights_bytes: int
+    memories: tuple[ProgramMemory, ...] = ()
+    """Of the arena, where the target has several."""
     size: OpenDimension | None = None
     """The dimension that is open, if one is; kernels whose loops end with it take its size as
     their last argument."""

@@ -94,6 +94,8 @@ def check_program(program: Program) -> None:
                 f"{end} of an arena of {program.arena_bytes}"
             )
     limits = {"arena": program.arena_bytes, "weights": program.weights_bytes}
+    for memory in program.memories:
+        limits[memory.name] = min(memory.offset_bytes + memory.size_bytes, program.arena_bytes)
     for launch in program.launches:
         for argument in launch.arguments:
             end = argument.offset_bytes + argument.size_bytes

@@ -221,6 +221,24 @@ class Target(Displayed):
         """The memory of that name, or an `InputError` with those that there are."""
         return find(self.memories, name, f"target {self.name} has no memory")
 
+    @property
+    def arenas(self) -> tuple[Memory, ...]:
+        """The memories of kind arena that may hold activations."""
+        return tuple(
+            memory
+            for memory in self.memories
+            if memory.kind == "arena" and (not memory.holds or "activations" in memory.holds)
+        )
+
+    @property
+    def weights_bytes(self) -> int | None:
+        """Room in the memories of kind arena that hold weights and no activations; None where
+        there is none, or no limit."""
+        own = [m for m in self.memories if m.kind == "arena" and m not in self.arenas]
+        sizes = [m.size_bytes for m in own if "weights" in m.holds]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known and len(known) == len(sizes) else None
+
     def engine(self, name: str) -> Engine:
         """The engine of that name, or an `InputError` with those that there are."""
         return find(self.engines, name, f"target {self.name} has no engine")

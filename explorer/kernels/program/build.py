@@ -50,7 +50,7 @@ from explorer.results import (
     SourceText,
     WeightSlot,
 )
-from explorer.results.program import Chain, Tap
+from explorer.results.program import Chain, ProgramMemory, Tap
 
 ALIGNMENT_BYTES = 64
 PACKED_LEVELS = ("scheduled", "memory")
@@ -106,18 +106,21 @@ def build_program(
     output_names: Sequence[str] = (),
     steps: Mapping[str, Sequence[ScheduleStep]] | None = None,
     function: func.FuncOp | None = None,
+    memories: Sequence[ProgramMemory] = (),
+    spaces: Mapping[str, str] | None = None,
 ) -> BuiltProgram:
     """Prints every kernel of a device function and lays out its launches.
 
     `language`: the name of a printed one, or what makes the text of a backend of one's own.
     `function`: by default the only one on a device. `offsets`: of every value and scratch buffer
     by name, in bytes. `input_names` and `output_names` are the ports' names in order (default: the
-    values' own). `steps`: those of every kernel's schedule, for the records.
+    values' own). `steps`: those of every kernel's schedule, for the records. `memories`, `spaces`:
+    the target's, where it has several, and in which one every value and scratch buffer lies.
     """
     if function is None:
         function = only_device_function(snapshot.program)
     make_text = printed_in(language) if isinstance(language, str) else language
-    builder = _Builder(snapshot, function, offsets)
+    builder = _Builder(snapshot, function, offsets, spaces or {})
     launches = [builder.launch(op) for op in builder.launches]
     packed = builder.pack_weights()  # while the kernels are printed
     used = {launch.kernel for launch in launches}
@@ -142,6 +145,7 @@ def build_program(
         taps=tuple(builder.taps()),
         weights=tuple(builder.weight_slots.values()),
         arena_bytes=arena_bytes,
+        memories=tuple(memories),
         weights_bytes=packed.form.size_bytes,
         size=size,
         chain=text.chain,
@@ -166,10 +170,17 @@ def printed_in(
 
 
 class _Builder:
-    def __init__(self, snapshot: Snapshot, function: func.FuncOp, offsets: Mapping[str, int]):
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        function: func.FuncOp,
+        offsets: Mapping[str, int],
+        spaces: Mapping[str, str],
+    ):
         self.snapshot = snapshot
         self.function = function
         self.offsets = offsets
+        self.spaces = spaces
         self.is_packed = snapshot.level in PACKED_LEVELS
         self.kernels = snapshot.kernels
         self.launches = [op for op in function.body.block.ops if isinstance(op, LaunchOp)]
@@ -233,9 +244,12 @@ class _Builder:
         for argument in kernel_arguments(self.kernels[op.kernel.data]):
             size = memref_bytes(argument.type)
             if argument.role == "scratch":
-                offset = self.offsets[f"{identity_of(op)}/scratch_{scratch}"]
+                name = f"{identity_of(op)}/scratch_{scratch}"
+                space = self.spaces.get(name, "arena")
                 scratch += 1
-                arguments.append(Argument(argument.name, "arena", offset, size, "scratch"))
+                arguments.append(
+                    Argument(argument.name, space, self.offsets[name], size, "scratch")
+                )
                 continue
             value = next(results) if argument.role == "output" else next(operands)
             owner = value.owner
@@ -248,7 +262,8 @@ class _Builder:
             offset = self.offsets[value_name(value)]
             if layout_of(value).pitch:  # its last plane ends with its own rows
                 size = buffer_bytes(value, self.is_packed)
-            arguments.append(Argument(argument.name, "arena", offset, size, argument.role))
+            space = self.spaces.get(value_name(value), "arena")
+            arguments.append(Argument(argument.name, space, offset, size, argument.role))
         return Launch(identity_of(op), op.kernel.data, tuple(arguments), sources_of(op))
 
     def _weight_slot(self, name: str) -> WeightSlot:

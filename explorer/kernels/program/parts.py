@@ -264,7 +264,7 @@ def _shifted(program: Program, arena: int, weights: int) -> Program:
         return replace(old, arguments=tuple(argument(a) for a in old.arguments))
 
     def argument(old: Argument) -> Argument:
-        return replace(old, offset_bytes=old.offset_bytes + bases[old.space])
+        return replace(old, offset_bytes=old.offset_bytes + bases.get(old.space, arena))
 
     def slot(old: WeightSlot) -> WeightSlot:
         return replace(old, offset_bytes=old.offset_bytes + weights)
@@ -272,6 +272,7 @@ def _shifted(program: Program, arena: int, weights: int) -> Program:
     return replace(
         program,
         launches=tuple(map(launch, program.launches)),
+        memories=tuple(replace(m, offset_bytes=m.offset_bytes + arena) for m in program.memories),
         inputs=tuple(replace(p, offset_bytes=p.offset_bytes + arena) for p in program.inputs),
         outputs=tuple(replace(p, offset_bytes=p.offset_bytes + arena) for p in program.outputs),
         taps=tuple(replace(t, offset_bytes=t.offset_bytes + arena) for t in program.taps),

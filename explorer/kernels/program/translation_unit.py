@@ -320,7 +320,7 @@ def _check_launch(launch: Launch, by_name: Mapping[str, PrintedKernel]) -> None:
 
 
 def _check_argument(launch: Launch, argument: Argument, parameter: Parameter) -> None:
-    if argument.space != _space_of(parameter):
+    if (argument.space == "weights") != (_space_of(parameter) == "weights"):
         raise InputError(
             f"argument {argument.name} of {launch.operation} lies in the {argument.space}, but the "
             f"kernel's {parameter.argument} has the role {parameter.role}",

@@ -1,0 +1,111 @@
+"""Targets with several memories: what lies where, what is refused, and that no number changes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.compilation.arena_check import check_arena
+from explorer.errors import InputError, MemoryBudgetError
+from explorer.targets import Target, load_target
+
+TARGET = """
+name = "two-memories"
+description = "A fast memory next to a slow one, and flash"
+languages = ["c"]
+data_types = ["float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8"]
+vector_floats = "auto"
+[requantization]
+scheme = "float"
+rounding = "nearest_even"
+[layout]
+channel_block = "vector"
+halo = true
+[memories.fast]
+kind = "arena"
+size_bytes = {fast}
+bytes_per_second = 4e9
+[memories.slow]
+kind = "arena"
+size_bytes = {slow}
+bytes_per_second = 5e8
+[memories.flash]
+kind = "arena"
+size_bytes = {flash}
+holds = ["weights"]
+[core]
+family = "auto"
+"""
+
+
+def target(folder: Path, fast: int, slow: int = 1 << 19, flash: int = 1 << 20) -> Target:
+    path = folder / "two.toml"
+    path.write_text(TARGET.format(fast=fast, slow=slow, flash=flash))
+    return load_target(path)
+
+
+@pytest.fixture(scope="module")
+def model(sample_models: Path) -> Path:
+    return sample_models / "digits_cnn.onnx"
+
+
+@pytest.mark.parametrize("fast", [64, 2048, 8192])
+def test_every_memory_is_obeyed_and_no_number_changes(fast: int, model: Path, tmp_path: Path):
+    images = np.load(model.parent / "digits_test.npz")["images"][:1]
+    c, plain = explorer.compile(model, target(tmp_path, fast)), explorer.compile(model)
+    assert list(c.memories) == ["fast", "slow"]
+    assert c.memories["fast"].peak_bytes <= fast
+    assert c.memory.peak_bytes >= sum(plan.peak_bytes for plan in c.memories.values())
+    np.testing.assert_array_equal(
+        c.run({"image": images})["logits"], plain.run({"image": images})["logits"]
+    )
+    (record,) = check_arena(c)
+    assert record.passed and record.written_bytes == c.memory.peak_bytes
+
+
+def test_arguments_name_the_memory_in_which_they_lie(model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 8192))
+    places = {memory.name: memory for memory in c.program.memories}
+    assert list(places) == ["fast", "slow"]
+    spaces = set()
+    for launch in c.program.launches:
+        for a in launch.arguments:
+            spaces.add(a.space)
+            if a.space != "weights":
+                first = places[a.space].offset_bytes
+                end = first + places[a.space].size_bytes
+                assert first <= a.offset_bytes and a.offset_bytes + a.size_bytes <= end
+    assert spaces == {"fast", "slow", "weights"}
+
+
+def test_what_fits_the_fastest_memory_uses_no_other(model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 1 << 16))
+    assert c.memories["slow"].peak_bytes == 0
+    assert c.memories["fast"].peak_bytes == explorer.compile(model).memory.peak_bytes
+
+
+def test_a_target_with_one_memory_has_the_plan_under_its_name(model: Path):
+    c = explorer.compile(model)
+    assert c.memories == {"arena": c.memory}
+    assert {a.space for launch in c.program.launches for a in launch.arguments} == {
+        "arena", "weights",
+    }  # fmt: skip
+
+
+def test_memories_that_are_too_small_are_named(model: Path, tmp_path: Path):
+    with pytest.raises(MemoryBudgetError, match="the plan of slow needs") as refusal:
+        explorer.compile(model, target(tmp_path, 64, 4096))
+    needed = refusal.value.needed_bytes
+    assert refusal.value.budget_bytes == 4096 < needed and refusal.value.operations
+    assert explorer.compile(model, target(tmp_path, 64, needed)).memories["slow"]
+    with pytest.raises(MemoryBudgetError, match="the weights take"):
+        explorer.compile(model, target(tmp_path, 1 << 16, flash=4096))
+
+
+def test_what_needs_one_memory_is_refused(model: Path, tmp_path: Path):
+    c = explorer.compile(model, target(tmp_path, 8192))
+    with pytest.raises(InputError, match="a package has one arena"):
+        c.package(tmp_path / "out")
+    with pytest.raises(InputError, match="cannot be pinned"):
+        c.fork(decisions={"plan-memory/pins": {"conv_1": 0}})

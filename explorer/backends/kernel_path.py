@@ -26,6 +26,7 @@ from explorer.kernels.order_operations import OrderOperations
 from explorer.kernels.passes import KERNELS, LowerToLoops, ScheduleLoops
 from explorer.kernels.program.build import BuiltProgram, MakeText, build_program
 from explorer.kernels.schedules import Machine
+from explorer.memory.moving import MoveBuffers
 from explorer.memory.planning import DEFAULT_ALIGNMENT_BYTES, PlanMemory, value_offsets
 from explorer.memory.several import UNKNOWN_BANDWIDTH, Space
 from explorer.passes.lower.assign_layouts import AssignLayouts
@@ -45,12 +46,14 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
     """From placed tensors to planned memory; with sizes that are left open, three passes more."""
     is_processor = machine.processor == "cpu"
     alignment = arena_alignment(lowering.target, machine.language)
+    spaces = spaces_of(lowering.target, machine.language)
     return (
         AssignLayouts(lowering.channel_block),
         *((GatherPixels(GatheringCosts(machine.costs)),) if is_processor else ()),
         JoinInPlace(),
         Recompute(),
         StreamRows(1 if is_processor else DEFAULT_ALIGNMENT_BYTES),
+        *((MoveBuffers(spaces, lowering.planner, alignment),) if spaces else ()),
         LowerToKernels(),
         LowerToLoops(),
         *((FindRows(), FindExtents()) if lowering.is_open else ()),
@@ -62,7 +65,7 @@ def kernel_passes(lowering: Lowering, machine: Machine) -> tuple[Pass, ...]:
             lowering.planner,
             budget_of(lowering),
             alignment,
-            spaces_of(lowering.target, machine.language),
+            spaces,
         ),
     )
 
@@ -171,9 +174,11 @@ def program_memories(plan: MemoryPlan) -> tuple[ProgramMemory, ...]:
 
 def value_memories(plan: MemoryPlan) -> dict[str, str]:
     """The memory of every value and scratch buffer by its name, where there are several."""
-    return {
-        name: placed.memory
-        for placed in plan.placements
-        if placed.memory
-        for name in (placed.buffer.id, *placed.buffer.values)
-    }
+    found: dict[str, str] = {}
+    for placed in plan.placements:
+        buffer = placed.buffer
+        # A scratch buffer names the operation that it belongs to, as the value of that.
+        names = () if "/scratch_" in buffer.id else buffer.values
+        if placed.memory:
+            found |= dict.fromkeys((buffer.id, *names), placed.memory)
+    return found

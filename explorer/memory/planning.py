@@ -48,6 +48,8 @@ MEMORIES = "plans of memories"
 """Name of the artifact that holds the plan of every memory by the memory's name."""
 IN_PLACE = "in_place"
 """Attribute of a device function: pairs of a written value and the argument that it replaces."""
+MOVED = "moved"
+"""Attribute of a device function: values that were copied out of the fastest memory."""
 DEFAULT_ALIGNMENT_BYTES = 64
 """A cache line, and a vector of 512 bits."""
 
@@ -226,7 +228,7 @@ def plan_function(
     )
     steps = [use.operation for use in found.uses]
     if isinstance(planner, SeveralMemories):
-        plan = planner.divide(buffers, steps, found.uses)
+        plan = planner.divide(buffers, steps, found.uses, moved_values(function))
     else:
         plan = planner(buffers, steps)
     if not isinstance(plan, MemoryPlan):
@@ -284,6 +286,14 @@ def made_anew(function: func.FuncOp) -> dict[str, str]:
         for value, place in pairs
         if isinstance(value, StringAttr) and isinstance(place, StringAttr)
     }
+
+
+def moved_values(function: func.FuncOp) -> tuple[str, ...]:
+    """Values that belong into another memory than the fastest one."""
+    attribute = function.attributes.get(MOVED)
+    if not isinstance(attribute, ArrayAttr):
+        return ()
+    return tuple(name.data for name in attribute.data if isinstance(name, StringAttr))
 
 
 def activations(operands: Sequence[SSAValue]) -> list[SSAValue]:

@@ -5,13 +5,13 @@
     b: 48 KiB, written and read once, live with a     ->  slow: it would not fit beside a
 
 The fastest memory is filled first. As long as its plan is too large, a buffer of the fullest step
-leaves it: the one that loses least time per byte. What then fits after all comes back, the one
-that gains most first. The others are placed in the next memory in the same way.
+leaves it: the one that loses least time for its bytes and its steps. What then fits after all comes
+back, the one that gains most first. The others are placed in the next memory in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.errors import InputError, MemoryBudgetError
@@ -59,14 +59,17 @@ def plan_several(
     traffic: Mapping[str, int],
     spaces: Sequence[Space],
     planner: Planner,
+    moved: Collection[str] = (),
 ) -> dict[str, MemoryPlan]:
     """A plan for every memory by its name, the fastest first.
 
-    `traffic`: bytes by buffer. MemoryBudgetError where the last memory is too small for the rest.
+    `traffic`: bytes by buffer. `moved`: buffers that were copied out of the fastest memory.
+    MemoryBudgetError where the last memory is too small for the rest.
     """
     ordered = sorted(spaces, key=lambda space: -space.bytes_per_second)
     plans: dict[str, MemoryPlan] = {}
     rest = list(buffers)
+    barred = set(moved)
     for space, slower in zip(ordered, [*ordered[1:], None], strict=True):
         if slower is None:
             plan = planner(rest, steps)
@@ -75,7 +78,8 @@ def plan_several(
             break
         saved = 1 / slower.bytes_per_second - 1 / space.bytes_per_second
         gains = {b.id: traffic[b.id] * saved for b in rest}
-        kept = fill(rest, steps, gains, space, planner)
+        kept = fill([b for b in rest if b.id not in barred], steps, gains, space, planner)
+        barred = set()
         plans[space.name] = planner(kept, steps)
         names = {b.id for b in kept}
         rest = [b for b in rest if b.id not in names]
@@ -98,7 +102,7 @@ def fill(
     while (plan := planner(list(kept.values()), steps)).peak_bytes > size:
         step = fullest_step(plan, size)
         live = [b for b in kept.values() if b.first <= step < b.last and b.size_bytes]
-        worst = min(live, key=lambda b: (gains[b.id] / b.size_bytes, -b.size_bytes, b.id))
+        worst = min(live, key=lambda b: (gains[b.id] / area(b), -area(b), b.id))
         left.append(kept.pop(worst.id))
     left = [b for b in left if b.size_bytes <= size]
     for buffer in sorted(left, key=lambda b: (-gains[b.id], b.id))[:MAX_RETURNS]:
@@ -106,6 +110,11 @@ def fill(
         if planner(more, steps).peak_bytes <= size:
             kept[buffer.id] = buffer
     return [b for b in buffers if b.id in kept]
+
+
+def area(buffer: BufferLifetime) -> int:
+    """Bytes times steps: what the memory could hold instead."""
+    return buffer.size_bytes * (buffer.last - buffer.first)
 
 
 def require_room(plan: MemoryPlan, space: Space) -> None:
@@ -154,16 +163,20 @@ class SeveralMemories:
     spaces: tuple[Space, ...]
 
     def divide(
-        self, buffers: Sequence[BufferLifetime], steps: Sequence[str], uses: Sequence[Use]
+        self,
+        buffers: Sequence[BufferLifetime],
+        steps: Sequence[str],
+        uses: Sequence[Use],
+        moved: Collection[str] = (),
     ) -> MemoryPlan:
-        """One plan of all memories."""
+        """One plan of all memories; `moved` as in `plan_several`."""
         if isinstance(self.planner, PinnedPlanner):
             raise InputError(
                 "buffers cannot be pinned where a target has several memories",
                 hint="a target with one memory of kind arena",
             )
         traffic = traffic_of(buffers, uses)
-        plans = plan_several(buffers, steps, traffic, self.spaces, self.planner)
+        plans = plan_several(buffers, steps, traffic, self.spaces, self.planner, moved)
         return joined(plans, buffers)
 
 

@@ -45,6 +45,7 @@ PassName = Literal[
     "join-in-place",
     "recompute",
     "stream-rows",
+    "move-buffers",
     "lower-to-kernels",
     "lower-to-loops",
     "find-extents",

@@ -79,6 +79,16 @@ def test_arguments_name_the_memory_in_which_they_lie(model: Path, tmp_path: Path
     assert spaces == {"fast", "slow", "weights"}
 
 
+def test_scratch_may_lie_elsewhere_than_the_value_of_its_operation(
+    sample_models: Path, tmp_path: Path
+):
+    """A scratch buffer has the name of its operation, which is that of the value, too."""
+    model = sample_models / "digits_transformer.onnx"
+    for fast in (2048, 4096):
+        c = explorer.compile(model, target(tmp_path, fast))
+        assert all(record.passed for record in check_arena(c))
+
+
 def test_what_fits_the_fastest_memory_uses_no_other(model: Path, tmp_path: Path):
     c = explorer.compile(model, target(tmp_path, 1 << 16))
     assert c.memories["slow"].peak_bytes == 0

@@ -34,9 +34,10 @@ from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_functio
 from explorer.ir.operation import TopOperation
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.sizes.symbols import Expression, parse
+from explorer.ir.sizes.symbols import Expression, number, parse
 from explorer.ir.structure import kernel_functions, own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.extents import KernelNeeds, Limits, Need, Needs, find_needs, more_of
 from explorer.kernels.loops.nest import LinearForm, subscripts
@@ -224,7 +225,9 @@ class _Extents:
                 own = self.needed[op.results[0]]
                 before, after = static_shape(operand), static_shape(op.results[0])
                 plain = layout_of(operand).is_plain and layout_of(op.results[0]).is_plain
-                if own is not None and plain and prod(before) == prod(after):
+                if own is not None and plain and isinstance(op, SliceOp) and op.is_static_slice:
+                    needs = _of_slice(own, op.ranges(before), before)
+                elif own is not None and plain and prod(before) == prod(after):
                     needs = regrouped(own, after, before)
             if any(result in self.needed for result in op.results):
                 self._need(operand, needs)
@@ -332,6 +335,20 @@ def _prefix(axis: OpenAxis) -> Need:
     if not all(size.is_number for size in sizes[1:]):
         return None
     return reduce(lambda one, other: one * other, sizes)
+
+
+def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Needs:
+    """What is needed of the operand of a slice."""
+    found: list[Need] = []
+    for need, taken, size in zip(needs, ranges, shape, strict=True):
+        if taken == range(size):
+            found.append(need)
+        elif taken.step < 0 or not taken:
+            found.append(None)
+        else:
+            last = (number(len(taken)) if need is None else need) - 1
+            found.append(last * taken.step + (taken.start + 1))
+    return tuple(found)
 
 
 def _source(value: SSAValue) -> SSAValue:

@@ -72,9 +72,17 @@ class OpenAxes:
         """Gives the results the axes that the operands have; those of `mixed` (by operand and
         axis) are taken care of, and go to the axis that it says."""
         found: list[dict[int, Factors]] = [{} for _ in op.results]
+        targets = {
+            (index, axis): mixed[index, axis]
+            if (index, axis) in mixed
+            else carried(op, index, axis)
+            for index, operand in enumerate(op.operands)
+            for axis in self.of(operand)
+        }
+        self._compact_unequal(op, targets)
         for index, operand in enumerate(op.operands):
             for axis, factors in self.of(operand).items():
-                target = mixed[index, axis] if (index, axis) in mixed else carried(op, index, axis)
+                target = targets[index, axis]
                 if target is None:
                     continue
                 for result, own in zip(op.results, found, strict=True):
@@ -84,12 +92,24 @@ class OpenAxes:
         for result, own in zip(op.results, found, strict=True):
             self.give(result, own)
 
+    def _compact_unequal(
+        self, op: TopOperation, targets: Mapping[tuple[int, int], int | None]
+    ) -> None:
+        """Where operands join other sizes in one axis of the result, a call's elements go first."""
+        by_target: dict[int, set[Factors]] = {}
+        for (index, axis), target in targets.items():
+            if target is not None:
+                by_target.setdefault(target, set()).add(self.of(op.operands[index])[axis])
+        for (index, axis), target in targets.items():
+            if target is not None and len(by_target[target]) > 1:
+                self.compact(op, index, axis)
+
     def _require_equal(self, op: TopOperation, axis: int, one: Factors, other: Factors) -> None:
         """Two names of one size: each call is checked."""
         if one == other:
             return
         first, second = (size_of(factors) for factors in (one, other))
-        if len(one) > 1 or len(other) > 1 or [n for n, _ in one] != [n for n, _ in other]:
+        if is_scattered(one) or is_scattered(other):
             raise MixedAxis(f"axis {axis} of its result is {first}, and {second}")
         self._add_relation(op, first, second)
 

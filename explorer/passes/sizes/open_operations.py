@@ -154,6 +154,7 @@ class OpenOperations(OpenAxes):
         neutral = -INF if op.get("kind") == "max" else INF
         rank = len(shape_of(op.input))
         mixed: dict[tuple[int, int], int | None] = {}
+        self.compact(op, 0, axis)
         if axis in self.of(op.input):
             self.mask(op, 0, [axis], neutral)
             mixed[0, axis] = None
@@ -164,12 +165,14 @@ class OpenOperations(OpenAxes):
 
     def top_k(self, op: TopKOp) -> None:
         axis = positive(op.get("axis"), op)
+        self.compact(op, 0, axis)
         if axis in self.of(op.input):
             self.mask(op, 0, [axis], -INF if op.get("largest") else INF)
         self.carry(op, {(0, axis): None})
 
     def cumulative(self, op: CumulativeOp) -> None:
         axis = positive(op.get("axis"), op)
+        self.compact(op, 0, axis)
         if op.get("reverse") and axis in self.of(op.input):
             self.mask(op, 0, [axis], NEUTRAL_OF_SCAN[op.get("kind")])
         self.carry(op, {(0, axis): axis})
@@ -252,6 +255,7 @@ class OpenOperations(OpenAxes):
                 raise MixedAxis("its channels are open")
             if axis < 2:
                 continue
+            self.compact(op, 0, axis)
             mixed[0, axis] = None
             if pads[spatial + axis - 2] == 0:
                 continue
@@ -319,17 +323,24 @@ class OpenOperations(OpenAxes):
     def interpolate(self, op: InterpolateOp) -> None:
         """Positions are of elements that a call has: the importer computes them from its size."""
         axis = op.get("axis")
+        self.compact(op, 0, axis)
         self.carry(op, {(0, axis): None, (1, 0): axis, (2, 0): axis})
 
     def slice(self, op: SliceOp) -> None:
         """What begins at a place that the call's size decides is gathered from there."""
-        for axis in self.of(op.input):
-            if static_shape(op.input)[axis] != static_shape(op.output)[axis]:
-                self.compact(op, 0, axis)
-        self.carry(op, {(0, axis): None for axis in self.of(op.input)})
+        shapes = static_shape(op.input), static_shape(op.output)
         starts = self._starts(op)
+        cut = [
+            axis
+            for axis in self.of(op.input)
+            if shapes[0][axis] != shapes[1][axis] or not _is_beginning(*starts.get(axis, _WHOLE))
+        ]
+        for axis in cut:
+            self.compact(op, 0, axis)
+        starts = self._starts(op)
+        self.carry(op, {(0, axis): None for axis in cut})
         for axis, (start, step) in starts.items():
-            if start.is_number and start.constant >= 0 and step > 0:
+            if _is_beginning(start, step) or (start.is_number and start.constant > 0 < step):
                 continue
             self._gather_slice(op, axis, start, step)
             return
@@ -410,9 +421,11 @@ class OpenOperations(OpenAxes):
             raise MixedAxis("its amounts are computed")
         high = op.get("high")
         for axis in self.of(op.input):
-            if high[axis] or op.get("low")[axis]:
+            if high[axis] or op.get("low")[axis] or op.get("interior")[axis]:
                 self.compact(op, 0, axis)
-        self.carry(op, {(0, axis): None for axis in self.of(op.input)})
+        padded = [axis for axis in self.of(op.input) if high[axis] or op.get("low")[axis]]
+        padded += [axis for axis in self.of(op.input) if op.get("interior")[axis]]
+        self.carry(op, {(0, axis): None for axis in padded})
         axes = [axis for axis in self.of(op.input) if high[axis]]
         if not axes:
             return
@@ -448,6 +461,14 @@ _CHANGES: Mapping[type, Callable[..., None]] = {
     SoftmaxOp: OpenOperations.softmax,
     TopKOp: OpenOperations.top_k,
 }
+
+
+_WHOLE = (number(0), 1)
+"""Start and step of an axis that is not cut."""
+
+
+def _is_beginning(start: Expression, step: int) -> bool:
+    return start.is_number and start.constant == 0 and step == 1
 
 
 def regrouped(

@@ -49,6 +49,21 @@ MASKS = {
 }
 
 
+@pytest.mark.parametrize("hidden", [1, 3, 5])
+@pytest.mark.parametrize("lowest", [-1e4, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("operator", ["Attention", "MultiHeadAttention"])
+def test_rows_that_see_masked_keys_alone(make_model, compare, operator, lowest, hidden):
+    """By the lowest number later keys have the same share as masked ones; by -10000 none."""
+    mask = np.ones((1, 5), np.int32)
+    mask[0, :hidden] = 0
+    operands = {"x": floats(1, 5, 8), "w": floats(8, 24) / 3, "b": floats(24), "mask": mask}
+    if operator == "MultiHeadAttention":
+        keys = {"k": floats(1, 5, 8, seed=1), "v": floats(1, 5, 8, seed=2)}
+        operands = {"x": floats(1, 5, 8), **keys, "bias": None, "mask": mask}
+    attributes = {"num_heads": 2, "unidirectional": 1, "mask_filter_value": lowest}
+    assert compared(make_model, compare, operator, operands, **attributes) <= TOLERANCE
+
+
 @pytest.mark.parametrize("unidirectional", [0, 1])
 @pytest.mark.parametrize(
     ("operator", "mask"),

@@ -44,15 +44,21 @@ def attend(
     softcap: float = 0.0,
     sink: Expr | None = None,
     has_scores: bool = False,
+    fill: float = -np.inf,
 ) -> Mixed:
     """softmax(capped(scale * query key^T) + bias, masked) value; a scale of 0 is 1 / sqrt(size).
 
-    mask: true where a key counts. sink: a score for each head. One operation where it can be.
+    mask: true where a key counts; elsewhere its score is `fill`. sink: a score for each head. One
+    operation where it can be.
     """
     (size,) = query.sizes([3], "attention")
     scale = scale or size**-0.5
     if not softcap and sink is None and not has_scores:
-        return Mixed(build.value(AttentionOp, [query, key, value, mask, bias], scale=scale))
+        filled = {} if np.isneginf(fill) else {"fill": fill}
+        if filled and mask is not None and bias is not None:
+            bias = where(mask, bias, 0.0)  # the operation adds it to what is filled
+        operands = [query, key, value, mask, bias]
+        return Mixed(build.value(AttentionOp, operands, scale=scale, **filled))
     heads, shared = query.sizes([1], "heads")[0], key.sizes([1], "heads")[0]
     apart: list[Size] = [query.dim(0), shared, heads // max(shared, 1), query.dim(2), size]
     turned = key.unsqueeze([2]).transpose([0, 1, 2, 4, 3])
@@ -64,7 +70,7 @@ def attend(
         scores = scores + bias
     masked = scores
     if mask is not None:
-        masked = where(mask, scores, -np.inf)
+        masked = where(mask, scores, fill)
     weights = _softmax(masked, sink, build)
     grouped = weights.reshape([*apart[:4], key.dim(2)])
     mixed = grouped @ value.unsqueeze([2])

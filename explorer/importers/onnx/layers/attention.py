@@ -75,7 +75,8 @@ def attention(node: Node, build: Build) -> Sequence[Expr]:
     order = None
     if node.integer("unidirectional", 0):
         order = causal(query, key, earlier[0] if earlier else None, build)
-    mixed = attend(query, key, value, build, node.number("scale", 0.0), order, added).values
+    scale, fill = node.number("scale", 0.0), _fill(added, key)
+    mixed = attend(query, key, value, build, scale, order, added, fill=fill).values
     result = mixed.transpose([0, 2, 1, 3]).reshape([x.dim(0), x.dim(1), sizes[2]])
     if len(node.results) < 2:
         return [result]
@@ -96,9 +97,8 @@ def multi_head_attention(node: Node, build: Build) -> Sequence[Expr | None]:
     added = _bias(node, node.optional(4), node.optional(5), key, build)
     order = causal(query, key, past[0], build) if node.integer("unidirectional", 0) else None
     has_scores = len(node.results) > 3 and bool(node.results[3])
-    mixed = attend(
-        query, key, value, build, node.number("scale", 0.0), order, added, has_scores=has_scores
-    )
+    scale, fill = node.number("scale", 0.0), _fill(added, key)
+    mixed = attend(query, key, value, build, scale, order, added, has_scores=has_scores, fill=fill)
     (size,) = value.sizes([3], "attention")
     rows = mixed.values.transpose([0, 2, 1, 3])
     result = rows.reshape([query.dim(0), query.dim(2), heads * size])
@@ -142,6 +142,12 @@ def _by_heads(x: Expr, heads: int, size: int) -> Expr:
     if x.rank == 3:
         x = x.reshape([x.dim(0), x.dim(1), heads, size])
     return x.transpose([0, 2, 1, 3])
+
+
+def _fill(added: Expr | None, key: Expr) -> float:
+    """The score of a later key: onnxruntime's is the lowest number, so that a row of which all
+    other keys are masked by that number gives each key the same share."""
+    return -np.inf if added is None else float(np.finfo(key.dtype).min)
 
 
 def _bias(

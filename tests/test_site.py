@@ -33,6 +33,26 @@ def test_the_navigation_has_every_page_once():
     assert sorted(named) == sorted({page.name for page in DOCS.glob("*.md")} | MADE)
 
 
+def generated_pages() -> set[str]:
+    """Those that commands make, by the navigation."""
+    (part,) = re.findall(r"- Generated tables:\n((?: +- [\w.-]+\n)+)", CONFIGURATION)
+    return set(re.findall(r"[\w-]+\.md", part))
+
+
+WRITTEN = sorted(path for path in DOCS.glob("*.md") if path.name not in generated_pages())
+
+
+def test_pages_that_are_no_tables_are_written():
+    assert {"quantization.md", "json.md"} <= {path.name for path in WRITTEN}
+    assert {"measurements.md", "rules.md"} <= generated_pages()
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
+def test_a_page_opens_with_what_its_reader_can_do(page: Path):
+    opening = page.read_text(encoding="utf-8").split("\n\n")[1]
+    assert "After this page you " in opening
+
+
 def test_the_page_of_the_interface_has_every_public_name():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^(?::::|###) explorer\.(?:[\w.]+\.)?(\w+)$", text, re.MULTILINE))

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
+from xdsl.ir import SSAValue
 
+from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.build import Build, Unsupported
-from explorer.importers.building.expr import Expr, where
+from explorer.importers.building.expr import Expr, Size, where
 from explorer.importers.pytorch.operators.node import AtenNode
 from explorer.ir.top.movement.slices import TO_THE_END, SliceOp
 
@@ -37,7 +39,7 @@ def slice_axis(node: AtenNode, build: Build) -> Expr:
 def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
     start, stop = node.size("start", 0), node.size("end", TO_THE_END)
     step = node.integer("step", build, 1)
-    bounds = [build.knowledge.integers(b) if isinstance(b, Expr) else [b] for b in (start, stop)]
+    bounds = [_known(bound, build) for bound in (start, stop)]
     if all(b is not None for b in bounds):
         low, high = (int(b[0]) for b in bounds if b is not None)  # pyright: ignore
         if low == 0 and step == 1 and high >= TO_THE_END:
@@ -46,6 +48,13 @@ def sliced(node: AtenNode, x: Expr, axis: int, build: Build) -> Expr:
     vectors = [build.shape_vector([b]) for b in (start, stop)]
     steps = build.weight(np.array([step], np.int64))
     return build.value(SliceOp, [x, *vectors, steps], axes=[axis])
+
+
+def _known(size: Size, build: Build) -> Sequence[int] | None:
+    """The number that a size is, where it is one."""
+    if isinstance(size, int):
+        return [size]
+    return build.knowledge.integers(build.expr(size)) if isinstance(size, SSAValue) else None
 
 
 def narrow(node: AtenNode, build: Build) -> Expr:
@@ -178,10 +187,15 @@ def triangle(node: AtenNode, build: Build) -> Expr:
     """Zeros above (tril) or below (triu) a diagonal of the last two axes."""
     x, offset = node.operand("self"), node.integer("diagonal", build, 0)
     rank = x.rank
-    rows, columns = x.sizes([rank - 2, rank - 1], "a triangle")
-    full = np.ones((rows, columns), np.bool_)
-    kept = np.tril(full, offset) if "tril" in node.call.target else np.triu(full, offset)
-    return where(build.weight(kept), x, 0)
+    is_lower = "tril" in node.call.target
+    count, width = x.size(rank - 2), x.size(rank - 1)
+    if count is not None and width is not None:
+        full = np.ones((count, width), np.bool_)
+        kept = np.tril(full, offset) if is_lower else np.triu(full, offset)
+        return where(build.weight(kept), x, 0)
+    rows = counted(x, rank - 2, build).unsqueeze([1]) + offset
+    columns = counted(x, rank - 1, build).unsqueeze([0])
+    return where(columns <= rows if is_lower else rows <= columns, x, 0)
 
 
 def unfold(node: AtenNode, build: Build) -> Expr:

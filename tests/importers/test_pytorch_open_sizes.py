@@ -1,0 +1,88 @@
+"""Exported programs with a batch and a length that are open: one program, judged by PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+torch = pytest.importorskip("torch", reason="torch is not installed: no test of PyTorch runs")
+CALLS = [(3, 12), (1, 3), (2, 7), (3, 4)]
+
+
+def ids(batch: int, length: int) -> Any:
+    return torch.randint(0, 20, (batch, length), generator=torch.Generator().manual_seed(length))
+
+
+class Decoder(torch.nn.Module):
+    """Rotated positions, shared heads and a mask above the diagonal, as Llama has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(20, 16)
+        self.query, self.key = torch.nn.Linear(16, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, ids: Any) -> Any:
+        batch, length = ids.shape
+        x = self.words(ids)
+        angles = torch.arange(length)[:, None] * torch.tensor([1.0, 0.1])
+        cosine, sine = (torch.cat([f(angles)] * 2, -1) for f in (torch.cos, torch.sin))
+
+        def turned(z: Any) -> Any:
+            return z * cosine + torch.cat([-z[..., 2:], z[..., :2]], -1) * sine
+
+        query = turned(self.query(x).view(batch, length, 4, 4).transpose(1, 2))
+        key = turned(self.key(x).view(batch, length, 2, 4).transpose(1, 2))
+        key = key.repeat_interleave(2, 1)
+        mask = torch.full((length, length), float("-inf")).triu(1)
+        shares = (query @ key.transpose(-1, -2) / 2 + mask).softmax(-1)
+        return (shares @ key).transpose(1, 2).reshape(batch, length, -1)
+
+
+class Buckets(torch.nn.Module):
+    """A bias by relative positions, and sums below the diagonal, as T5 has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.bias = torch.nn.Embedding(20, 8), torch.nn.Embedding(32, 1)
+
+    def forward(self, ids: Any) -> Any:
+        x, places = self.words(ids), torch.arange(ids.shape[1])
+        far = (places[None] - places[:, None]).clamp(-15, 16) + 15
+        shares = (x @ x.transpose(1, 2) + self.bias(far)[..., 0]).softmax(-1)
+        return (shares.tril() @ x).sum(1)
+
+
+class Encoder(torch.nn.Module):
+    """A stride of two and learned positions up to the length, as Whisper has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(20, 8)
+        self.windows = torch.nn.Conv1d(8, 8, 3, stride=2, padding=1)
+        self.places = torch.nn.Parameter(torch.linspace(-1, 1, 160).view(20, 8))
+
+    def forward(self, ids: Any) -> Any:
+        x = self.windows(self.words(ids).transpose(1, 2)).transpose(1, 2)
+        x = x + self.places[: x.shape[1]]
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)[:, -1]
+
+
+@pytest.mark.parametrize("kind", [Decoder, Buckets, Encoder])
+def test_one_program_gives_what_eager_gives_at_each_size(kind):
+    module = kind().eval()
+    open_axes = {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("length", min=3, max=16)}
+    exported = torch.export.export(module, (ids(2, 5),), dynamic_shapes={"ids": open_axes})
+    model = ex.load(exported)
+    shape = model.inputs[0].shape or ()
+    batch, length = shape[0], shape[1]
+    compiled = ex.compile(model, dimensions={str(batch): (1, 3), str(length): (3, 12)})
+    with compiled.open() as program:
+        for call in CALLS:
+            (found,) = program.run({"ids": ids(*call).numpy()}).values()
+            with torch.no_grad():
+                expected = module(ids(*call)).numpy()
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)

@@ -69,14 +69,12 @@ def as_traced(buffers: Sequence[BufferLifetime]) -> list[int]:
         live = [j for j in live if buffers[j].last > buffer.first]
         live.sort(key=offsets.__getitem__)
         floor, chosen, least_waste = 0, None, None
-        for start in (*(offsets[j] for j in live), peak):
+        ends = [offsets[j] + buffers[j].size_bytes for j in live]
+        for start, end in zip((*(offsets[j] for j in live), peak), (*ends, 0), strict=True):
             waste = start - floor - buffer.size_bytes
             if waste >= 0 and (least_waste is None or waste < least_waste):
                 chosen, least_waste = floor, waste
-            here = [j for j in live if offsets[j] == start]
-            end = max((start + buffers[j].size_bytes for j in here), default=start)
-            if here:
-                floor = max(floor, end + -end % buffer.alignment_bytes)
+            floor = max(floor, end + -end % buffer.alignment_bytes)
         offsets[i] = floor if chosen is None else chosen
         peak = max(peak, offsets[i] + buffer.size_bytes)
         live.append(i)

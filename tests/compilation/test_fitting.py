@@ -13,6 +13,8 @@ import pytest
 import explorer
 from explorer.cli import main
 from explorer.errors import InputError, MemoryBudgetError
+from explorer.importers.onnx.file.reading import from_proto
+from explorer.targets import load_target
 
 NET = """<ir_version: 8, opset_import: ["": 17]>
   net (float[1, 3, 24, 14] x) => (float[1, 6, 12, 7] y) {
@@ -104,8 +106,6 @@ def test_equal_settings_give_equal_programs_and_decisions_replay_them(plain, pat
 
 
 def test_a_target_that_states_its_arena_is_fitted_too(path, least: int):
-    from explorer.targets import load_target
-
     target = load_target("cpu", {"memories.arena.size_bytes": least})
     assert explorer.compile(path, target).memory.peak_bytes == least
 
@@ -124,3 +124,47 @@ def test_compile_prints_what_each_decision_bought(path, least: int, capsys):
 def test_an_override_that_cannot_be_is_refused_as_without_a_budget(plain, least: int):
     with pytest.raises(InputError, match=r"FIRST:BANDS|cannot be"):
         plain.fork(decisions={f"{CHAIN}maxpool1": "what"}, budget_bytes=least)
+
+
+RESIDUAL = """<ir_version: 8, opset_import: ["": 17]>
+  net (float[1, 16, 32, 32] x) => (float[1, 16, 16, 16] y) {
+    r = Conv<pads = [1, 1, 1, 1]>(x, w)
+    a = Conv<pads = [1, 1, 1, 1]>(r, w)
+    b = Conv<pads = [1, 1, 1, 1]>(a, w)
+    s = Add(b, r)
+    t = Relu(s)
+    y = Conv<pads = [0, 0, 1, 1], strides = [2, 2]>(t, w)
+  }"""
+
+
+@pytest.fixture(scope="module")
+def residual():
+    """For one core, so that every machine has the same schedules."""
+    proto = onnx.parser.parse_model(RESIDUAL)
+    array = np.random.default_rng(3).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(array, "w"))
+    core = load_target("cpu", {"vector_floats": 16, "core": {"family": "zen4"}})
+    return explorer.compile(from_proto(proto), core)
+
+
+def test_what_costs_no_time_comes_first(residual):
+    """Scratch that parts of a kernel share."""
+    assert any("/scratch_" in p.buffer.id for p in residual.memory.placements)
+    fork = residual.fork(budget_bytes=residual.memory.peak_bytes * 3 // 5)
+    taken = [step for step in fork.memory.fit if step.taken]
+    assert taken and {step.lever for step in taken} <= {"schedule", "layout"}
+    assert all(step.microseconds < 1 for step in taken)
+    assert any(step.address.endswith("/bands") for step in taken)
+
+
+def test_a_halo_of_a_residual_is_a_decision(residual):
+    (knob,) = [k for k in residual.knobs if "/residual-halo/" in k.address]
+    assert knob.value is False
+    fork = residual.fork(decisions={knob.address: True})
+    assert fork.memory.bound_bytes < residual.memory.bound_bytes
+    over = [event.site for event in fork["write-in-place"].rewrites if event.applied]
+    assert knob.address.rpartition("/")[2] in over
+    assert fork.fork(decisions={knob.address: None}).memory.bound_bytes == (
+        residual.memory.bound_bytes
+    )
+    assert residual.fork(decisions=fork.decisions()).memory.bound_bytes == fork.memory.bound_bytes

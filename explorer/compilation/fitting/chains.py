@@ -36,6 +36,8 @@ from explorer.results import MemoryPlan
 
 MAX_WINDOWS = 16
 """Windows that are looked at in detail, the longest ones of those that may pay."""
+WITHOUT_SCRATCH = 0.7
+"""Time that a schedule without scratch takes more, as a share of the one that has some."""
 MAX_AGAIN = 0.05
 """Multiply-adds that bands may compute again, as a share of the program's, before all other levers
 are tried."""
@@ -188,6 +190,15 @@ class Region:
                 )
 
     @cached_property
+    def _with_scratch(self) -> set[str]:
+        """Launches that have scratch."""
+        return {
+            placed.buffer.id.rpartition("/scratch_")[0]
+            for placed in self.plan.placements
+            if "/scratch_" in placed.buffer.id
+        }
+
+    @cached_property
     def _macs(self) -> int:
         return sum(op.macs() for op in self.operations)
 
@@ -206,6 +217,8 @@ class Region:
             rows = sum(band[index].new[1] - band[index].new[0] for band in bands)
             again = rows / max(1, _height(op)) - 1
             total += max(0.0, again) * self.seconds.get(identity_of(op), 0.0) * 1e6
+            if identity_of(op) in self._with_scratch:  # as Winograd's, which no band has
+                total += WITHOUT_SCRATCH * self.seconds.get(identity_of(op), 0.0) * 1e6
             tails = [max(0, band[index].new[0] - band[index].kept[0]) for band in bands]
             copied = bytes_of_rows(op.results[0], 2 * sum(tails))
             total += copied / BYTES_PER_MICROSECOND

@@ -16,14 +16,18 @@ from explorer.compilation.fitting.program import Program
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.structure import own_functions
 from explorer.ir.top.data import ConvertLayoutOp, WeightOp
+from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.passes import ScheduleLoops
 from explorer.memory.planning import buffer_bytes
-from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.passes.lower.assign_layouts import RESIDUAL_HALO, AssignLayouts
 from explorer.passes.lower.recompute import AGAIN, Recompute
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 
 SCHEDULE, LAYOUT, RECOMPUTE, BANDS = "schedule", "layout", "recompute", "bands"
+SHARED = "bands"
+"""The choice of a kernel that says how many parts of its work share scratch."""
+FREE_MICROSECONDS = 0.1
 MAX_OF_A_KIND = 4
 """Levers of one kind that are offered at a step."""
 
@@ -53,13 +57,14 @@ class Lever:
 def levers_of(
     program: Program, whole: Program, fixed: Mapping[str, object], limit: int
 ) -> list[Lever]:
-    """The levers at the fullest step: those that bring it below the limit, cheapest first, then
-    the others, those that save most first; at last those that compute much again.
+    """The levers at the fullest step: those that cost nothing, then those that bring it below the
+    limit, cheapest first, then the others, those that save most first; at last those that compute
+    much again.
 
     whole: the same program without bands; fixed: decisions that a person has taken.
     """
     found = [
-        *list(_schedules(program))[:MAX_OF_A_KIND],
+        *_schedules(program),
         *list(_layouts(program))[:MAX_OF_A_KIND],
         *list(_recomputed(program))[:MAX_OF_A_KIND],
         *_bands(program, whole, limit),
@@ -70,13 +75,16 @@ def levers_of(
         useful,
         key=lambda lever: (
             lever.is_costly,
+            # Kernels get other names by other layouts: schedules are decided afterwards.
+            1 + (lever.kind == SCHEDULE) if lever.microseconds <= FREE_MICROSECONDS else 3,
             rank_of(lever.size_bytes, lever.microseconds, limit, f"{lever.address}={lever.value}"),
         ),
     )
 
 
 def _schedules(program: Program) -> Iterator[Lever]:
-    """Other schedules of the kernel that has scratch at the fullest step."""
+    """Other schedules of the kernel that has scratch at the fullest step: fewer tasks, each with
+    scratch of its own, or ones that need none."""
     step = program.fullest_step
     operation = program.plan.steps[step]
     scratch = sum(
@@ -89,11 +97,19 @@ def _schedules(program: Program) -> Iterator[Lever]:
     if not scratch or knob is None:
         return
     seconds = program.seconds.get(operation, 0.0)
+    shared = program.knobs.get(f"{ScheduleLoops.name}/{kernel}/{SHARED}")
+    if shared is not None and isinstance(shared.value, int):
+        for bands in sorted(c for c in shared.choices if isinstance(c, int) and c > shared.value):
+            kept = -(-scratch * shared.value // bands)
+            yield Lever(
+                SCHEDULE, ((shared.address, bands),), program.bound_bytes - scratch + kept, 0.0
+            )
+    others = () if shared is None else ((shared.address, None),)
     for choice in knob.choices:
         if choice != knob.value and isinstance(choice, str | int):
             yield Lever(
                 SCHEDULE,
-                ((knob.address, choice),),
+                ((knob.address, choice), *others),
                 program.bound_bytes - scratch,
                 seconds * 1e6,
             )
@@ -101,6 +117,7 @@ def _schedules(program: Program) -> Iterator[Lever]:
 
 def _layouts(program: Program) -> Iterator[Lever]:
     """Narrower blocks for values whose channels are rounded up, or for all values."""
+    yield from _over_residual(program)
     yield from _without_conversion(program)
     saved_by_all = 0
     for value in program.live_values:
@@ -138,6 +155,24 @@ def _layouts(program: Program) -> Iterator[Lever]:
                 program.bound_bytes - saved_by_all,
                 total * (1 + place),
             )
+
+
+def _over_residual(program: Program) -> Iterator[Lever]:
+    """Where the fullest step adds a residual with another halo: the same halo, so that the result
+    is written over it."""
+    step = program.plan.steps[program.fullest_step]
+    knob = program.knobs.get(f"{AssignLayouts.name}/{RESIDUAL_HALO}/{step}")
+    if knob is None or knob.value is True:
+        return
+    for function in own_functions(program.laid_out):
+        for op in function.body.block.ops:
+            if isinstance(op, ConvOp) and identity_of(op) == step:
+                yield Lever(
+                    LAYOUT,
+                    ((knob.address, True),),
+                    program.bound_bytes - buffer_bytes(op.output),
+                    0.0,
+                )
 
 
 def _without_conversion(program: Program) -> Iterator[Lever]:

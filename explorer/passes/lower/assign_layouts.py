@@ -62,6 +62,9 @@ class AssignLayouts(Pass):
     assign-layouts/block            of everything
     assign-layouts/block/FUNCTION   of one function
     assign-layouts/blocked/VALUE    of one value; true and false: its function's block, and plain
+
+    And assign-layouts/residual-halo/VALUE, true or false: whether a result gets the halo of the
+    residual that it reads last, so that it can be written over it.
     """
 
     block: int
@@ -98,6 +101,9 @@ class _Assignment:
         for op in list(self.function.body.block.ops):
             if isinstance(op, Windowed) and needs_halo(op) != NO_HALO:
                 self._give_halo(op)
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, ConvOp) and op.residual is not None:
+                self._share_halo(op, op.residual)
         for op in list(self.function.body.block.ops):
             if isinstance(op, ReturnOp) or (isinstance(op, TopOperation) and op.is_view):
                 self._read_plain(op)
@@ -195,6 +201,27 @@ class _Assignment:
                 layout = Layout(present.block, halo, fill)
                 self.rewriter.set_operand(op, 0, self._convert(value, layout, op))
 
+    def _share_halo(self, op: ConvOp, residual: SSAValue) -> None:
+        """The halo of a residual that dies here, where it is the larger one."""
+        own, other = layout_of(op.output), layout_of(residual)
+        is_free = own.halo == NO_HALO or own.fill == other.fill
+        if own.block != other.block or own.halo == other.halo or not is_free:
+            return
+        if not _covers(other.halo, own.halo) or not _may_carry_halo(residual):
+            return
+        readers = [use.operation for use in residual.uses]
+        is_last = all(r is op or r.is_before_in_block(op) for r in readers)
+        users = [use.operation for use in op.output.uses]
+        if not is_last or any(isinstance(u, TopOperation) and reads_whole_buffer(u) for u in users):
+            return
+        address = self.events.address(RESIDUAL_HALO, op)
+        asked = self.driver.decision(address) is True
+        self.knobs.append(Knob(address, asked, (True, False), OVER_RESIDUAL))
+        if asked:
+            with self.events.rewrite(RESIDUAL_HALO, op, OVER_RESIDUAL):
+                layout = Layout(own.block, other.halo, other.fill)
+                self.rewriter.set_type(op.output, with_layout(op.output.type, layout))
+
     def _convert(self, value: SSAValue, layout: Layout, user: TopOperation) -> SSAValue:
         """The value in another layout: one copy per layout, made where it is first needed.
 
@@ -233,6 +260,10 @@ BLOCKED = (
 HALO = (
     "the padding that the window reads is part of its input's buffer, filled once by whoever "
     "writes that: no kernel needs border code"
+)
+RESIDUAL_HALO = "residual-halo"
+OVER_RESIDUAL = (
+    "with the halo of its residual, which nobody reads afterwards, it can be written over that"
 )
 PLAIN_REASON = "this operation reads its operand in plain order"
 COPY_REASON = "what is returned or reshaped lies in the arena, and a weight does not"

@@ -101,3 +101,14 @@ def test_a_threshold_of_several_elements_is_refused_by_its_name():
     boxes, scores = np.zeros((1, 2, 4), np.float32), np.zeros((1, 1, 2), np.float32)
     with pytest.raises(ModelError, match="the overlap has 3 elements; one expected"):
         run(text, boxes, scores, np.array([1]), np.zeros(3, np.float32))
+
+
+@pytest.mark.parametrize("opset", [24, 25])
+def test_a_scale_of_8_bits_does_not_round_what_it_divides(opset: int):
+    """6 has no e8m0: in the type of the scale it is 8."""
+    text = """g (float[4] x, float s) => (uint8[4] y) {
+      e = Cast <to = 24> (s)
+      y = QuantizeLinear <output_dtype = 2> (x, e) }"""
+    x = np.array([6, 12, 50, 5], np.float32)
+    (found,) = run(text, x, np.float32(2), opset=opset)
+    np.testing.assert_array_equal(found, [3, 6, 25, 2])

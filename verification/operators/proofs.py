@@ -29,7 +29,7 @@ def proof(model: ModelProto, inputs: Mapping[str, Any]) -> list[np.ndarray] | No
     if len(nodes) != 1 or nodes[0].op_type not in PROOFS:
         return None
     node = nodes[0]
-    if node.domain and node.op_type not in ("Gelu", "FastGelu"):  # onnxruntime's own
+    if node.domain and node.op_type not in ("Gelu", "FastGelu", "QuickGelu"):  # onnxruntime's own
         return None
     arrays = [inputs.get(name) if name else None for name in node.input]
     if any(name and inputs.get(name) is None for name in node.input):
@@ -86,6 +86,12 @@ def _tanh_gelu(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | No
     x = sum(a.astype(np.float64) for a in inputs if a is not None)
     angle = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     return np.asarray(x / (1 + np.exp(-2 * angle)))
+
+
+def _quick_gelu(inputs: Sequence[Any], attributes: Attributes) -> np.ndarray | None:
+    """onnxruntime's x * sigmoid(alpha x)"""
+    x = inputs[0].astype(np.float64)
+    return np.asarray(x / (1 + np.exp(-attributes.get("alpha", 1.702) * x)))
 
 
 def _exponential(alpha: float, gamma: float = 1.0, is_scaled: bool = False) -> Prove:
@@ -235,6 +241,7 @@ PROOFS: Mapping[str, Prove] = {
     "FastGelu": _tanh_gelu,
     "GridSample": _grid_sample,
     "PRelu": _prelu,
+    "QuickGelu": _quick_gelu,
     "ReduceL2": _reduced(lambda row: math.isqrt(sum(n * n for n in row))),
     "ReduceMean": _reduced(_mean),
     "Selu": _exponential(1.67326319217681884765625, 1.05070102214813232421875),

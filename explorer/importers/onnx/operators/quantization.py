@@ -54,8 +54,9 @@ def quantize(node: Node, build: Build) -> Expr:
     """Real numbers to quantized ones.
 
     The division is in `precision`, else in the type of the scale: a quotient of half precision is
-    rounded to that before it is rounded to the result, and one of whole numbers is in f64. Before
-    opset 23 it is in f32, or in f64 where an operand is.
+    rounded to that before it is rounded to the result, and one of whole numbers is in f64; a scale
+    of 8 bits only stores a power of two, and the quotient has the type of x. Before opset 23 it is
+    in f32, or in f64 where an operand is.
     """
     x, scale, zero_point = node.operand(0), node.operand(1), node.optional(2)
     dtype = np.dtype(np.uint8)
@@ -65,6 +66,8 @@ def quantize(node: Node, build: Build) -> Expr:
         dtype = dtype_of(node.integer("output_dtype"), "the result")
     kind = _typed(node, x, scale, zero_point, dtype, build)
     precision = np.dtype(np.float64) if scale.dtype.kind in "iu" else scale.dtype
+    if scale.is_float and scale.dtype.itemsize == 1:
+        precision = x.dtype
     if node.opset < 23:
         is_double = np.float64 in (x.dtype, precision)
         precision = np.dtype(np.float64 if is_double else np.float32)

@@ -93,3 +93,24 @@ def test_the_logarithm_of_the_gamma_function_is_0_at_1_and_2(dtype: Any):
     ((found,), (right,)) = judged(torch.lgamma, torch.tensor(numbers, dtype=dtype))
     np.testing.assert_array_equal(found, right)
     np.testing.assert_array_equal(found, 0)
+
+
+def test_the_cosine_of_two_numbers_is_that_of_their_signs():
+    for one, other in ((0.0, -7.5), (2.0, -3.0), (1e-20, 4.0)):
+        x, y = torch.tensor(one), torch.tensor(other)
+        ((found,), (right,)) = judged(lambda x, y: torch.cosine_similarity(x, y, 0), x, y)
+        assert found.shape == right.shape == ()
+        np.testing.assert_allclose(found, right, 1e-6)
+
+
+def test_a_normalization_of_nothing_is_nothing():
+    nothing = torch.zeros(0)
+    function = torch.nn.functional.batch_norm
+    ((found,), (right,)) = judged(lambda x: function(x, None, None, training=True), nothing)
+    assert found.shape == right.shape == (0,)
+
+
+def test_a_sinc_of_half_floats_is_rounded_once():
+    x = torch.linspace(-8, 8, 77).half()
+    ((found,), _) = judged(torch.sinc, x)
+    np.testing.assert_allclose(found, torch.sinc(x.double()).numpy(), 1e-3, 2e-4)

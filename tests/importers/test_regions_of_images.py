@@ -1,4 +1,4 @@
-"""Means of regions do not meet what lies outside of them: no NaN, no infinity."""
+"""Pools of regions do not meet what lies outside of them, be it NaN or infinite."""
 
 from __future__ import annotations
 
@@ -44,3 +44,15 @@ def test_a_mean_of_a_region_leaves_out_what_lies_around_it(number: float):
     for result, region in zip(found, regions, strict=True):
         np.testing.assert_allclose(result[0], defined(x[0], region, 2), 1e-5)
     assert np.isfinite(found).all()
+
+
+def test_the_greatest_of_a_bin_may_be_minus_infinity_and_is_0_of_an_empty_one():
+    settings = "roi_pooling_param { pooled_h: 1 pooled_w: 2 spatial_scale: 1 }"
+    text, content = one_layer("ROIPooling", settings, [(1, 1, 4, 4), (3, 5)])
+    x = np.full((1, 1, 4, 4), -np.inf, np.float32)
+    x[0, 0, 0, 3] = -2
+    regions = np.array([[0, 0, 0, 1, 3], [0, 2, 0, 3, 3], [0, 6, 6, 9, 9]], np.float32)
+    model = read(text, memoryview(content), "net")
+    (found,) = ex.interpret(model, {"x0": x, "x1": regions}).values()
+    expected = [[-np.inf, -np.inf], [-np.inf, -2], [0, 0]]
+    np.testing.assert_array_equal(found[:, 0, 0], expected)

@@ -12,7 +12,7 @@ from verification.operators.nodes import node_cases
 from verification.operators.pairs import Pair
 from verification.operators.proofs import proof
 from verification.operators.seeded import REGIONS, try_seeded
-from verification.operators.verdicts import verdict
+from verification.operators.verdicts import Disagreement, verdict
 
 
 def model_of(text: str, opset: int = 24) -> onnx.ModelProto:
@@ -116,3 +116,18 @@ def test_the_proof_of_a_fast_gelu_keeps_the_digits_of_its_tail(bias: float | Non
         for n in (mpmath.mpf(float(v)) + (bias or 0) for v in x)
     ]
     np.testing.assert_allclose(found[0], [float(n) for n in exact], 1e-12)
+
+
+@pytest.mark.parametrize("seed", [8000049, 49, 196])
+def test_nan_is_above_all_boundaries_of_a_bucketize(seed: int):
+    """As LiteRT, whose search ends at the first boundary that is above."""
+    assert try_seeded("tflite", "BUCKETIZE", seed, ("INTERPRETER",))["status"] == "right"
+
+
+def test_entries_of_nested_operators_explain_the_operator_around_them():
+    found, right = [np.array([1.0])], [np.array([2.0])]
+    table = [Disagreement(("Hardmax",), (), "onnx", "why")]
+    opinions = {"onnxruntime": right}
+    pair = Pair("Loop", "float32")
+    assert verdict(pair, opinions, found, table, {}).status == "differs"
+    assert verdict(pair, opinions, found, table, {}, inner=["Hardmax"]).status == "documented"

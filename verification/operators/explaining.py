@@ -175,6 +175,7 @@ ONLY: Mapping[str, Explains] = {
         np.abs(_wide(a) - _wide(b)) <= 1024 * float(ml_dtypes.finfo(b.dtype).eps) * _largest(b)
     ),
     "beyond nine digits": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1e-9 * _largest(b),
+    "eleven digits of 1": lambda a, b: np.abs(_wide(a) - _wide(b)) <= 1e-11 * (1 + _largest(b)),
     "a place": lambda a, b: np.full(a.shape, a.dtype == np.int64),
     "as float32 and one step": lambda a, b: (
         np.abs(_wide(a) - _wide(b)) <= 64 * _EPS32 * _largest(b) + 1

@@ -21,7 +21,7 @@ from typing import Any  # Any: a value is a tensor, a list of tensors, or None
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
 from explorer.errors import ModelError
 from explorer.references.onnx_runtime import open_proto
@@ -253,6 +253,12 @@ def _wrapped(number: int, dtype: np.dtype) -> int:
     bits = 8 * dtype.itemsize
     rest = number & ((1 << bits) - 1)
     return rest - (1 << bits) if dtype.kind == "i" and rest >> (bits - 1) else rest
+
+
+def inner_operators(node: NodeProto) -> list[str]:
+    """Of the nodes in a node's nested graphs."""
+    inner = [n for a in node.attribute if a.type == AttributeProto.GRAPH for n in a.g.node]
+    return [name for one in inner for name in (one.op_type, *inner_operators(one))]
 
 
 def is_random(model: ModelProto) -> bool:

@@ -25,6 +25,7 @@ from verification.operators.judges import (
     NoOpinion,
     Opinions,
     ask,
+    inner_operators,
     is_illegal,
     is_random,
     narrowest_float,
@@ -144,7 +145,10 @@ def _device(
         return Verdict(UNJUDGED, next(o.reason for o in opinions.values()))  # pyright: ignore
     if is_random(case.model):
         return Verdict(RANDOM)
-    whole = verdict(case.pair, opinions, found, table, case.inputs, narrowest_float(case.model))
+    inner = [name for node in case.model.graph.node for name in inner_operators(node)]
+    whole = verdict(
+        case.pair, opinions, found, table, case.inputs, narrowest_float(case.model), inner
+    )
     if whole.status not in DEFECTS or case.pair.operator != CHAIN:
         return whole
     if device != INTERPRETER:

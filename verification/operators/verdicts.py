@@ -91,13 +91,16 @@ def entries_for(
     table: Sequence[Disagreement],
     inputs: Mapping[str, Any],
     format_name: str = "onnx",
+    inner: Sequence[str] = (),
 ) -> list[Disagreement]:
-    """The entries for an operator, a type and inputs."""
+    """The entries for an operator, a type and inputs. `inner`: operators of its nested graphs, the
+    entries of which hold for it, too."""
+    operators = {pair.operator, *inner}
     return [
         entry
         for entry in table
         if entry.format == format_name
-        and pair.operator in entry.operators
+        and not operators.isdisjoint(entry.operators)
         and (not entry.types or pair.element_type in entry.types)
         and is_given(entry.given, inputs)
     ]
@@ -110,9 +113,10 @@ def verdict(
     table: Sequence[Disagreement],
     inputs: Mapping[str, Any],
     narrowest: str = "",
+    inner: Sequence[str] = (),
 ) -> Verdict:
     """Judges our results. There is at least one opinion. `narrowest`: a float type that the model
-    reads; results are as exact as that."""
+    reads; results are as exact as that. `inner`: operators of nested graphs."""
     known = {n: o for n, o in opinions.items() if not isinstance(o, NoOpinion)}
     exact = [_rounded(known.pop(name, None), found) for name in EXACT]
     dtype = tolerated_type(pair)
@@ -126,7 +130,7 @@ def verdict(
     words = "; ".join(f"{name}: {problem}" for name, problem in wrong.items())
     if pair.operator not in schemas() and RUNTIME not in wrong and RUNTIME in known:
         return Verdict(RIGHT)  # the table has single operators
-    entries = entries_for(pair, table, inputs)
+    entries = entries_for(pair, table, inputs, inner=inner)
     proved = exact[EXACT.index(PROOF)]
 
     def reason(judge: str) -> str:

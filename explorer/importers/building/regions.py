@@ -23,15 +23,17 @@ def max_region_pool(
     that of its rows' columns.
     """
     result = images_of(x, regions, build)  # (R, C, H, W)
-    lowest = x.constant(-np.inf)
+    lowest, is_filled = x.constant(-np.inf), []
     # Where rows, and then columns, stand in (R, C, bins, H, W) and (R, C, height, bins, W).
     for axis, first, others in ((2, 2, [1, 4]), (3, 1, [1, 2])):
         begin, end = _max_bins(regions, first, bins[axis - 2], scale, build)  # (R, bins)
         inside = _inside(begin, end, x.sizes([axis], "a pool of regions")[0], build)
+        is_filled.append(inside.astype(np.float32).max([2]) > 0)
         apart = result.unsqueeze([axis])
         candidates = where(inside.unsqueeze(others), apart, lowest)
         result = candidates.max([axis + 1])
-    return where(result == lowest, 0, result)
+    filled = is_filled[0].unsqueeze([2]) & is_filled[1].unsqueeze([1])  # (R, height, width)
+    return where(filled.unsqueeze([1]), result, 0)
 
 
 def mean_region_pool(

@@ -42,6 +42,8 @@ def batch_norm(node: AtenNode, build: Build) -> Expr | list[Expr]:
 
 def _normalized(node: AtenNode, build: Build) -> Expr:
     x = node.operand("input")
+    if x.rank < 2 and 0 in x.shape:  # it has no channels, and nothing to normalize
+        return x
     is_training = node.flag("training") or not node.has("running_mean")
     epsilon = node.number("eps", 1e-5)
     channels = _channels(x)
@@ -238,6 +240,8 @@ def local_response_norm(node: AtenNode, build: Build) -> Expr:
 def cosine_similarity(node: AtenNode, build: Build) -> Expr:
     """x y / (|x| |y|) along an axis; no length is less than eps."""
     x, y = node.operand("x1"), node.operand("x2")
+    if not x.rank and not y.rank:  # numbers are vectors of one element
+        x, y = x.reshape([1]), y.reshape([1])
     axis = build.axis(node.integer("dim", build, 1), max(x.rank, y.rank))
     epsilon = x.constant(node.number("eps", 1e-8))
     shape = np.broadcast_shapes(*(tuple(v.sizes(range(v.rank), "a cosine")) for v in (x, y)))

@@ -201,9 +201,9 @@ def _tanhshrink(x: Expr, build: Build) -> Expr:
 
 def _sinc(x: Expr, build: Build) -> Expr:
     """sin(pi x) / (pi x), 1 at 0."""
-    angle = x.scaled(math.pi)
+    angle = x.wide().scaled(math.pi)
     quotient = angle.sin() / angle
-    return where(x == 0, 1, quotient)
+    return where(x == 0, 1, quotient.astype(x.dtype))
 
 
 def _normal_distribution(x: Expr, build: Build) -> Expr:

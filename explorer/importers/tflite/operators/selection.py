@@ -52,13 +52,14 @@ def unique(node: TfliteNode, build: Build) -> Sequence[Expr]:
 
 
 def bucketize(node: TfliteNode, build: Build) -> Expr:
-    """How many of the boundaries are not above each element."""
+    """How many of the boundaries are not above each element; of NaN none is."""
     node.require_plain()
     boundaries = node.options.get("boundaries", ())
     assert isinstance(boundaries, list | tuple), boundaries
     edges = build.weight(np.array(boundaries, np.float32))
     x = node.plain(0).unsqueeze([node.plain(0).rank])
-    return (edges <= x.astype(np.float32)).astype(np.int32).sum([x.rank - 1])
+    is_above = edges > x.astype(np.float32)
+    return (~is_above).astype(np.int32).sum([x.rank - 1])
 
 
 CONVERTERS = {

@@ -300,7 +300,8 @@ class PackBackwards(ScheduleLoops):
 
 
 def test_a_fault_of_one_kernel_is_blamed_on_its_launch(right):
-    compilation = with_pass(right, PackBackwards(right.pipeline[-3].machine))
+    scheduling = next(p for p in right.pipeline if isinstance(p, ScheduleLoops))
+    compilation = with_pass(right, PackBackwards(scheduling.machine))
     fault = compilation.accuracy().bisect()
     assert fault is not None
     assert (fault.pass_name, fault.tensor) == ("schedule-loops", "y")

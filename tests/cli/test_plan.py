@@ -88,3 +88,26 @@ def test_no_rows_are_no_bytes(tmp_path: Path, capsys):
     path.write_text("id,lower,upper,size\n")
     assert main(["plan", str(path)]) == 0
     assert "peak 0 bytes of 0 buffers, optimal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "planner", ["exact", "greedy", "no-sharing", "portions", "tflite-micro", "onnxruntime"]
+)
+def test_every_planner_places_the_table(planner: str, table: Path, capsys):
+    assert main(["plan", str(table), "--planner", planner, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["planner"] == planner and found["lower_bound"] == 6 <= found["peak"] <= 10
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "soon"])
+def test_a_time_limit_that_is_none_is_refused(limit: str, table: Path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", str(table), "--time-limit", limit])
+    assert "expected seconds above 0" in capsys.readouterr().err
+
+
+def test_rules_of_others_keep_no_fixed_offsets(tmp_path: Path, capsys):
+    path = tmp_path / "net.csv"
+    path.write_text("id,lower,upper,size,offset\na,0,2,4,8\n")
+    assert main(["plan", str(path), "--planner", "portions"]) == 2
+    assert "keeps no fixed offsets" in capsys.readouterr().err

@@ -229,3 +229,13 @@ def test_the_second_prover_agrees_with_brute_force(problem):
     ):
         found = [prove(columns, part, capacity, 5.0)[0] for part in columns.parts]
         assert (IMPOSSIBLE if IMPOSSIBLE in found else FOUND) == status
+
+
+def test_where_a_search_is_too_large_all_greedy_orders_are_tried():
+    """700 buffers that all live at once are 244,650 pairs; the first of the orders is not best."""
+    buffers = cut(120, 30, 10_000, 3)
+    end = max(b.last for b in buffers)
+    buffers += [buffer(f"long{i}", 1, 0, end) for i in range(700)]
+    plan = ExactPlanner()(buffers)
+    assert len(plan.attempts) == len(GreedyPlanner()(buffers).attempts)
+    assert plan.peak_bytes == GreedyPlanner()(buffers).peak_bytes

@@ -31,7 +31,7 @@ MAX_PLAIN_PAIRS = 200_000
 MANY_NODES = 10_000
 """With more, the search may be compiled, where numba is installed."""
 QUICK_STRATEGIES = 6
-"""Greedy ones that are tried before the first round of a compiled search."""
+"""Greedy ones that are tried before the first round of a search."""
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,25 @@ class ExactPlanner:
         verify_buffers(buffers)
         refuse_collisions(buffers, fixed)
         is_compiled = self.max_nodes > MANY_NODES
-        plan = self._greedy(buffers, steps, fixed, QUICK_STRATEGIES if is_compiled else None)
+        plan = self._greedy(buffers, steps, fixed, QUICK_STRATEGIES)
         ends = (offset + buffers[i].size_bytes for i, offset in fixed.items())
         bound = max([plan.bound_bytes, *ends])
         enough = bound if capacity is None else max(bound, capacity)
         low, nodes = bound, 0
         columns = Buffers(buffers, fixed, durations) if plan.peak_bytes > enough else None
         most_pairs = MAX_PAIRS if is_compiled else MAX_PLAIN_PAIRS
-        if columns is not None and columns.pairs <= most_pairs:
+        if columns is not None and columns.pairs > most_pairs:
+            plan = self._greedy(buffers, steps, fixed, None)
+        elif columns is not None:
             deadline = None if self.time_limit is None else started + self.time_limit
             prover = prove if deadline is not None and has_prover() else None
             search = Minimizer(columns, self.max_nodes, deadline, is_compiled, prover)
             unit = columns.unit
             quick = max(-(-bound // unit), enough // unit)
-            if is_compiled and search.within(quick, search.first_limit) == FOUND:
+            if search.within(quick, search.first_limit) == FOUND:
                 found = search.plan()
             else:
-                if is_compiled:
-                    plan = self._greedy(buffers, steps, fixed, None)
+                plan = self._greedy(buffers, steps, fixed, None)
                 known = -(-plan.peak_bytes // unit)
                 low, found = search.minimize(-(-bound // unit), known, enough // unit)
                 low = max(bound, low * unit)

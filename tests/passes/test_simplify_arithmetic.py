@@ -257,8 +257,7 @@ def test_a_rule_makes_the_program_simpler(check, rule, operations, expected):
         (
             binary("%a", "%x", "%three", "div") + unary("%y", "%a", "round"),
             "%y",
-            "multiply-instead a: y makes whole numbers of the quotient: a tie could fall to the "
-            "other side",
+            "multiply-instead a: y rounds the quotient: a tie could fall to the other side",
         ),
         (
             binary("%a", "%x", "%zero", "div") + binary("%y", "%a", "%z", "add"),

@@ -17,6 +17,7 @@ from explorer.ir.operation import identity_of
 from explorer.ir.rewriting import Declined, RecordedRewriter, Rule
 from explorer.ir.top.elementwise import BinaryOp, CastOp, RealOperation, SelectOp, UnaryOp
 from explorer.ir.top.movement.operation import MovementOperation
+from explorer.ir.types import numpy_dtype
 from explorer.passes.analysis.matching import constant, dtype_of, is_float, weight_name
 from explorer.passes.simplify.arithmetic.constants import is_narrow_float
 
@@ -53,8 +54,8 @@ class MultiplyInstead(Rule):
             rounding = rounded_below(op.output)
             if rounding is not None:
                 raise Declined(
-                    f"{identity_of(rounding)} makes whole numbers of the quotient: a tie could "
-                    "fall to the other side"
+                    f"{identity_of(rounding)} rounds the quotient: a tie could fall to the other "
+                    "side"
                 )
         value = rewriter.add_weight(op, weight_name(op, "inverse"), inverse)
         rewriter.replace(op, op.altered(right=value, kind="mul"))
@@ -87,8 +88,8 @@ def _users(value: SSAValue) -> Iterator[Operation]:
 
 
 def _rounds(op: Operation) -> bool:
-    if isinstance(op, CastOp):
-        return not isinstance(op.to, AnyFloat)
+    if isinstance(op, CastOp):  # to whole numbers, or to floats of 8 bits and less
+        return not isinstance(op.to, AnyFloat) or numpy_dtype(op.to).itemsize == 1
     return isinstance(op, UnaryOp | BinaryOp) and op.kind.data in (*ROUNDING, *COMPARING)
 
 

@@ -39,6 +39,7 @@ from explorer.kernels.steps.groups import group_items, has_items, items_of_nest
 from explorer.results.kernels import PhaseRecord
 
 LARGEST_INT = 2**31 - 1
+ANGLES = frozenset(("sin", "cos", "tan"))
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,11 @@ class OpenCLLanguage(Language):
     def math_call(
         self, function: str, element: ScalarType, lanes: int, operands: int
     ) -> FunctionCall:
-        """On processors those of the prelude: PoCL's take three to four times as long."""
+        """On processors those of the prelude: PoCL's take three to four times as long. Its sines of
+        vectors are wrong next to a lane of 1e20 or infinity: angles are taken lane by lane."""
+        if self.is_processor and lanes and function in ANGLES:
+            name = f"{function}_{vector_name(element, lanes)}"
+            return FunctionCall(name, (Requirement("lanewise", element.name, lanes, function),))
         is_own = self.is_processor and element == FLOAT and function in PRELUDE_MATH
         if not is_own and function not in NO_LIBRARY_FUNCTIONS:
             return FunctionCall(function)

@@ -29,6 +29,16 @@ INLINE $vector erfc_$vector($vector x)
     return erfc(x);
 }
 
+//! lanewise vector
+INLINE $vector ${function}_$vector($vector x)
+{
+    $scalar lanes[$lanes];
+    vstore$lanes(x, 0, lanes);
+    for (int lane = 0; lane < $lanes; lane++)
+        lanes[lane] = $function(lanes[lane]);
+    return vload$lanes(0, lanes);
+}
+
 //! maximum vector float
 // A NaN in either operand wins (fmax would drop it).
 static inline $vector maximum_$vector($vector a, $vector b)

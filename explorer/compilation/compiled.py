@@ -22,6 +22,7 @@ from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
 from explorer.calling import named_arguments
+from explorer.compilation.at_sizes import sizes_with_implied
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
@@ -60,7 +61,6 @@ from explorer.kernels.schedules.schedule import ScheduledKernel
 from explorer.memory.planning import MEMORIES, MEMORY, plans_of
 from explorer.passes.lower.stream_rows import CHAIN, StreamRows
 from explorer.passes.quantize.compute_without_floats import STAYS_FLOAT, ComputeWithoutFloats
-from explorer.passes.sizes.open_shapes import implied_sizes
 from explorer.quantization.block_records import weights_record
 from explorer.quantization.quantize_tensors import QuantizeTensors
 from explorer.quantization.quantize_weights import QuantizeWeights
@@ -646,12 +646,7 @@ class Compiled:
 
         Other sizes fit a program for a range only.
         """
-        sizes = {**self.settings.dimensions, **(dimensions or {})}
-        names = [found.name for found in self.settings.open_ranges]
-        constraints = constraints_of(entry_function(self.passes[0].after.program))
-        for name, expression in implied_sizes(constraints, names, sizes).items():
-            if name not in (dimensions or {}):
-                sizes[name] = expression.value(sizes)
+        sizes = sizes_with_implied(self, dimensions or {})
         return random_inputs(self.model, seed, sizes)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from explorer.results.displayed import Displayed
 from explorer.results.kernels import KernelRecord
@@ -142,7 +143,7 @@ class OpenSizes:
     extents: tuple[int, ...] = ()
     """Largest sizes of all open axes that values of the program have."""
 
-    @property
+    @cached_property
     def added(self) -> tuple[str, ...]:
         """Names of the inputs that a caller does not give."""
         return (*(name for name, _ in self.numbers), *(mask.name for mask in self.masks))

@@ -15,7 +15,7 @@ import numpy as np
 
 from explorer.closing import Closing
 from explorer.ir.padding import cut, valid_rows
-from explorer.ir.sizes.calls import Calls, cut_to_sizes
+from explorer.ir.sizes.calls import Calls
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps
 
@@ -39,7 +39,7 @@ def with_length(executable: Executable) -> Executable:
             whole, call = calls.whole(inputs)
             if call is None:
                 return whole, None
-            return whole, lambda outputs: cut_to_sizes(sizes, outputs, call)
+            return whole, lambda outputs: calls.cut(outputs, call)
 
         return PartialProgram(executable, with_sizes)
     return executable

@@ -10,6 +10,7 @@ call that it computes with. Elements beyond a size are zeros in inputs and anyth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -90,19 +91,28 @@ MAX_KEPT_CALLS = 16
 """Sizes of calls for which numbers and masks are kept."""
 
 
+@dataclass
+class Call:
+    """What calls of equal sizes share."""
+
+    sizes: dict[str, int]
+    added: dict[str, np.ndarray]
+    """Numbers and masks, by the input's name."""
+    cuts: dict[str, Cut] = field(default_factory=dict)
+    """By output."""
+
+
 class Calls:
-    """The calls of one program: what is the same for equal sizes is made once."""
+    """The calls of one program: what is the same for equal sizes is checked and made once."""
 
     def __init__(self, sizes: OpenSizes) -> None:
         self.sizes = sizes
-        self._added: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
+        self._kept: dict[tuple[int, ...], Call] = {}
 
-    def whole(
-        self, inputs: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, np.ndarray], dict[str, int] | None]:
+    def whole(self, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Call | None]:
         """The inputs at their largest sizes, zeros after what a call has, with numbers and masks;
-        and the sizes of the call, None where the caller gives all of that."""
-        call = sizes_of_call(self.sizes, inputs)
+        and the call, None where the caller gives all of that."""
+        call = self._call_of(inputs)
         if call is None:
             return dict(inputs), None
         found = dict(inputs)
@@ -118,22 +128,68 @@ class Calls:
                 whole = np.zeros(shape, array.dtype)
                 whole[tuple(slice(size) for size in array.shape)] = array
                 found[name] = whole
-        return {**found, **self._of_sizes(call)}, call
+        found.update(call.added)
+        return found, call
 
-    def _of_sizes(self, call: Mapping[str, int]) -> dict[str, np.ndarray]:
-        if len(call) < len(self.sizes.ranges):
-            return {}  # a missing input is reported where all inputs are checked
-        key = tuple(call.values())
-        if key not in self._added:
-            if len(self._added) >= MAX_KEPT_CALLS:
-                self._added.clear()
-            found = {
-                name: np.array(parse(text).value(call), np.int64)
-                for name, text in self.sizes.numbers
-            }
-            found |= {mask.name: mask_of_call(mask, call) for mask in self.sizes.masks}
-            self._added[key] = found
-        return self._added[key]
+    def _call_of(self, inputs: Mapping[str, np.ndarray]) -> Call | None:
+        shapes = {name: np.shape(array) for name, array in inputs.items()}
+        key = tuple(
+            shapes[axis.name][axis.axis] if len(shapes.get(axis.name, ())) > axis.axis else -1
+            for axis in self.sizes.inputs
+        )
+        is_given = bool(self.sizes.added) and self.sizes.added[0] in inputs
+        if key in self._kept and not is_given:
+            return self._kept[key]
+        sizes = sizes_of_call(self.sizes, inputs)
+        if sizes is None:
+            return None
+        added: dict[str, np.ndarray] = {}
+        if len(sizes) == len(self.sizes.ranges):  # a missing input is reported later
+            for name, text in self.sizes.numbers:
+                added[name] = np.array(parse(text).value(sizes), np.int64)
+            added |= {mask.name: mask_of_call(mask, sizes) for mask in self.sizes.masks}
+        if len(self._kept) >= MAX_KEPT_CALLS:
+            self._kept.clear()
+        self._kept[key] = Call(sizes, added)
+        return self._kept[key]
+
+    def cut(self, outputs: Mapping[str, np.ndarray], call: Call) -> dict[str, np.ndarray]:
+        """The outputs without what is beyond the sizes of a call."""
+        found = dict(outputs)
+        for name in {axis.name: None for axis in self.sizes.outputs if axis.name in found}:
+            if name not in call.cuts:
+                axes = [axis for axis in self.sizes.outputs if axis.name == name]
+                call.cuts[name] = cut_of(found[name].shape, axes, call.sizes)
+            found[name] = call.cuts[name].of(found[name])
+        return found
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The part of an output that a call has: its axes taken apart, cut, and joined again."""
+
+    split: tuple[int, ...]
+    kept: tuple[slice, ...]
+    joined: tuple[int, ...]
+
+    def of(self, array: np.ndarray) -> np.ndarray:
+        part = array.reshape(self.split)[self.kept]
+        return np.ascontiguousarray(part).reshape(self.joined)
+
+
+def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, int]) -> Cut:
+    """axes: those of a value of that shape which are open."""
+    factors = {axis.axis: axis.factors for axis in axes}
+    split: list[int] = []
+    kept: list[int] = []
+    joined: list[int] = []
+    for axis, size in enumerate(shape):
+        own = factors.get(axis, ((size, str(size)),))
+        sizes = [parse(text).value(call) for _, text in own]
+        split += [largest for largest, _ in own]
+        kept += sizes
+        joined.append(int(np.prod(sizes)))
+    return Cut(tuple(split), tuple(slice(size) for size in kept), tuple(joined))
 
 
 def padded_to_largest(sizes: OpenSizes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -157,26 +213,4 @@ def cut_to_sizes(
     sizes: OpenSizes, outputs: Mapping[str, np.ndarray], call: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """The outputs without what is beyond the sizes of a call."""
-    found = dict(outputs)
-    by_name: dict[str, list[OpenAxis]] = {}
-    for axis in sizes.outputs:
-        by_name.setdefault(axis.name, []).append(axis)
-    for name, axes in by_name.items():
-        if name in found:
-            found[name] = _cut(found[name], axes, call)
-    return found
-
-
-def _cut(array: np.ndarray, axes: Sequence[OpenAxis], call: Mapping[str, int]) -> np.ndarray:
-    factors = {axis.axis: axis.factors for axis in axes}
-    split: list[int] = []
-    kept: list[int] = []
-    joined: list[int] = []
-    for axis, size in enumerate(array.shape):
-        own = factors.get(axis, ((size, str(size)),))
-        sizes = [parse(text).value(call) for _, text in own]
-        split += [largest for largest, _ in own]
-        kept += sizes
-        joined.append(int(np.prod(sizes)))
-    part = array.reshape(split)[tuple(slice(size) for size in kept)]
-    return np.ascontiguousarray(part).reshape(joined)
+    return Calls(sizes).cut(outputs, Call(dict(call), {}))

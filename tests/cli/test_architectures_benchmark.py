@@ -29,6 +29,7 @@ def command():
             del sys.modules[name]
 
 
+@pytest.mark.sweep
 def test_one_is_right_one_is_refused_and_neither_is_judged_twice(command, tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_text('{"name": "plain/perceptron", "sta')  # a run that was ended while it wrote
@@ -50,6 +51,7 @@ def test_one_is_right_one_is_refused_and_neither_is_judged_twice(command, tmp_pa
     assert "1 of the 2" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.sweep
 def test_both_ways_stand_in_one_journal_and_on_one_page(command, tmp_path, capsys):
     journal, report = tmp_path / "journal.jsonl", tmp_path / "report.md"
     journal.write_text('{"name": "plain/perceptron", "status": "right"}')  # of a file

@@ -81,6 +81,7 @@ def test_a_seed_is_one_damage(files, suffix):
     assert len(others - {content}) > 20
 
 
+@pytest.mark.sweep
 def test_damaged_files_of_every_kind_are_refused_or_read(files):
     whole = [{"file": str(path), "seed": -1} for path in files.values()]
     requests = [
@@ -141,6 +142,7 @@ def test_a_lower_limit_of_memory_is_kept():
     assert resource.getrlimit(resource.RLIMIT_AS)[1] == resource.RLIM_INFINITY
 
 
+@pytest.mark.sweep
 def test_the_command_counts_by_kind(explorer_command, files, tmp_path):
     finished = explorer_command(
         "fuzz", "--mutate", files[".onnx"], files[".npz"], "--count", "8", "--out", tmp_path

@@ -95,6 +95,7 @@ def test_a_decision_of_a_person_stays(plain, least: int):
         plain.fork(decisions=whole, budget_bytes=least)
 
 
+@pytest.mark.sweep
 def test_equal_settings_give_equal_programs_and_decisions_replay_them(plain, path, least: int):
     fork = plain.fork(budget_bytes=least)
     again = explorer.compile(path, budget_bytes=least)

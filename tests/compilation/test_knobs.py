@@ -86,6 +86,7 @@ def some_choices(compilation: Compilation) -> list[tuple[str, object]]:
     return [pair for pairs in chosen.values() for pair in pairs[:2]]
 
 
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_every_kind_of_knob_can_be_turned_and_the_numbers_stay(compiled):
     inputs = compiled.example_inputs()

@@ -104,6 +104,7 @@ def test_a_scheme_that_truncates_is_no_matter_of_ties(on_tiny):
     assert (fault.pass_name, fault.rule) == ("compute-in-integers", CHOOSE)
 
 
+@pytest.mark.sweep
 def test_a_scheme_that_rounds_twice_is_a_step_off_in_many_places():
     """Sums in steps of 0.35 of the result's: half of one bit is rounded after the product."""
     random = np.random.default_rng(5)

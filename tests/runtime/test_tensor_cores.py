@@ -89,6 +89,7 @@ def two_layers(folder: Path) -> str:
     return str(file)
 
 
+@pytest.mark.sweep
 @pytest.mark.opencl
 def test_a_model_in_mixed_precision_differs_by_the_rounding_of_halves(device, tmp_path):
     model = two_layers(tmp_path)

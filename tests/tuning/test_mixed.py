@@ -149,6 +149,7 @@ def test_labels_that_do_not_fit_are_refused(model, table, data, labels):
         mixed_precision(model, table, data, Wanted(accuracy=90), labels[:3])
 
 
+@pytest.mark.sweep
 def test_what_is_simulated_has_the_corrections_that_are_compiled(model, data):
     table = explorer.calibrate(model, data, method="min-max", corrections="adaround,bias")
     found = mixed_precision(model, table, data, Wanted(sqnr_db=1))

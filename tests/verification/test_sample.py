@@ -62,6 +62,7 @@ def test_the_sample_is_broad(cases):
     assert len(operators) > 120
 
 
+@pytest.mark.sweep
 def test_a_fourth_of_the_sample_runs_in_c(cases, run_here):
     chosen = [cases[name] for name in COMPILED[::SOME]]
     assert failures(run_here(chosen, "CPU")) == []

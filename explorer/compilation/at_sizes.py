@@ -15,10 +15,7 @@ import numpy as np
 
 from explorer.accuracy.comparison import Runner, Subject, Values
 from explorer.accuracy.metrics import is_right, tensor_error
-from explorer.ir.evaluation import entry_function
 from explorer.ir.sizes.calls import sizes_of_call
-from explorer.ir.sizes.constraints import constraints_of
-from explorer.passes.sizes.open_shapes import implied_sizes
 from explorer.results import AccuracyReport
 from explorer.runtime.sizes import size_of_inputs
 
@@ -36,18 +33,6 @@ def is_smaller(compilation: Compiled, inputs: Mapping[str, np.ndarray]) -> bool:
         call = sizes_of_call(open_sizes, inputs)
         return call is not None and any(call[r.name] != r.highest for r in ranges)
     return size_of_inputs(compilation.program, inputs) != ranges[0].highest
-
-
-def sizes_with_implied(compilation: Compiled, given: Mapping[str, int]) -> dict[str, int]:
-    """The largest size of every dimension, those that are given, and what follows from these."""
-    settings = compilation.settings
-    sizes = {**settings.dimensions, **given}
-    names = [found.name for found in settings.open_ranges]
-    constraints = constraints_of(entry_function(compilation.passes[0].after.program))
-    for name, expression in implied_sizes(constraints, names, sizes).items():
-        if name not in given:
-            sizes[name] = expression.value(sizes)
-    return sizes
 
 
 def smaller_subject(compilation: Compiled) -> Subject:

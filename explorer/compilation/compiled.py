@@ -22,7 +22,6 @@ from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
 from explorer.calling import named_arguments
-from explorer.compilation.at_sizes import sizes_with_implied
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
@@ -34,6 +33,7 @@ from explorer.compilation.measurements.ladders import Ladder, measure_ladder
 from explorer.compilation.placements import assigned_devices, placement_of
 from explorer.compilation.running import Run
 from explorer.compilation.settings.settings import Settings, machine_lanes, other_targets
+from explorer.compilation.settings.sizes import sizes_with_implied
 from explorer.compilation.sized import run_for_sizes
 from explorer.compilation.source_snapshot import operator_records
 from explorer.errors import InputError, MemoryBudgetError
@@ -646,7 +646,9 @@ class Compiled:
 
         Other sizes fit a program for a range only.
         """
-        sizes = sizes_with_implied(self, dimensions or {})
+        settings, imported = self.settings, self.passes[0].after.program
+        largest = settings.dimensions
+        sizes = sizes_with_implied(imported, settings.open_ranges, largest, dimensions or {})
         return random_inputs(self.model, seed, sizes)
 
     def close(self) -> None:

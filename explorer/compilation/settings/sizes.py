@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import SourceModel, to_top
@@ -27,6 +28,7 @@ from explorer.ir.sizes.constraints import Constraint, constraints_of
 from explorer.ir.sizes.ranges import SizeRange
 from explorer.ir.sizes.symbols import parse
 from explorer.ir.top.support.windows import WindowError
+from explorer.passes.sizes.open_shapes import implied_sizes
 
 FIRST_SIZE = 16
 """What a dimension without a size of its own begins with."""
@@ -73,6 +75,25 @@ def sizes_with_inputs(
                 hint="give one of the two, or arrays of that size",
             )
     return {**told, **sizes}
+
+
+def sizes_with_implied(
+    program: ModuleOp,
+    ranges: Sequence[SizeRange],
+    largest: Mapping[str, int],
+    given: Mapping[str, int],
+) -> dict[str, int]:
+    """The largest size of every dimension, those that are given, and what follows from these.
+
+    program: as it was imported, with its constraints.
+    """
+    sizes = {**largest, **given}
+    constraints = constraints_of(entry_function(program))
+    implied = implied_sizes(constraints, [found.name for found in ranges], sizes)
+    for name, expression in implied.items():
+        if name not in given:
+            sizes[name] = expression.value(sizes)
+    return sizes
 
 
 def complete_sizes(model: SourceModel, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 
 import {element} from "./dom.js";
 
-export const TIMED_SECONDS = 2; // what takes less says nothing
+const TIMED_SECONDS = 2; // what takes less says nothing
 
 // `1:02:03`, or `2:03` below an hour.
 export function clockText(seconds) {
@@ -14,7 +14,7 @@ export function clockText(seconds) {
 }
 
 // The times of one piece of work after another. `at(key, done, total)` notes how far the work of a
-// name is, and `words()` are its times now; a smaller number done begins the next of several rounds.
+// name is, and `words()` are its times now; a smaller `done` begins the next of several rounds.
 export function stopwatch(seconds = () => performance.now() / 1000) {
   let [name, begin, noted, done, total] = [null, 0, 0, 0, 0];
   return {

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import {suite, test} from "node:test";
 
-import {clockText, stopwatch} from "../../build/js/ground/elapsed.js";
+import {clockText} from "../../build/js/ground/clock.js";
+import {stopwatch} from "../../build/js/ground/stopwatch.js";
 
 function watchAt() {
   const clock = {now: 100};

@@ -181,8 +181,7 @@ def _stores_from(array: SSAValue, loop: affine.ForOp) -> list[Access]:
         around = outermost(use.operation, block)
         if around is loop or not isinstance(around, affine.ForOp):
             continue
-        inside = [access for access in accesses_in(around) if is_store(access)]
-        found += [s for s in inside if not isinstance(s.memref.owner, memref.AllocaOp)]
+        found += _stores_to_buffers(around)
     return found
 
 
@@ -203,9 +202,7 @@ def _clip_of_extents(
         return None
     index = index_of(loop)
     found: set[Clip | None] = set()
-    for store in accesses_in(loop):
-        if not is_store(store) or isinstance(store.memref.owner, memref.AllocaOp):
-            continue
+    for store in _stores_to_buffers(loop):
         own = _of_buffer(extents.get(store.memref) or (), store)
         clips = [
             _clip_at(form, index, extent.times, extent.argument, extent.minus)
@@ -214,6 +211,12 @@ def _clip_of_extents(
         ]
         found.add(clips[0] if clips else None)
     return next(iter(found)) if len(found) == 1 else None
+
+
+def _stores_to_buffers(loop: affine.ForOp) -> list[Access]:
+    """The stores inside a loop, but for those to arrays of registers."""
+    stores = [access for access in accesses_in(loop) if is_store(access)]
+    return [s for s in stores if not isinstance(s.memref.owner, memref.AllocaOp)]
 
 
 def _of_buffer(extents: Sequence[Extent | None], access: Access) -> Sequence[Extent | None]:
@@ -256,9 +259,7 @@ def _clip(loop: affine.ForOp, rows: Mapping[SSAValue, int]) -> Clip | None:
         return None
     index = index_of(loop)
     found: set[Clip | None] = set()
-    for store in accesses_in(loop):
-        if not is_store(store) or isinstance(store.memref.owner, memref.AllocaOp):
-            continue
+    for store in _stores_to_buffers(loop):
         unit = rows.get(store.memref, 0)
         assert isinstance(store.memref.type, MemRefType)
         form = subscripts(store)[leading_axis(store.memref.type.get_shape())]

@@ -22,6 +22,7 @@ from explorer.kernels.loops.nest import (
     LinearForm,
     accesses_in,
     bounds_of,
+    enclosing_loops,
     is_store,
     subscripts,
 )
@@ -145,6 +146,9 @@ def _overwrites(stores: Sequence[Access], accesses: Sequence[Access], buffer: SS
         return False
     shape = buffer.type.get_shape()
     for store in stores:
+        loops = enclosing_loops(store)
+        if not isinstance((loops[0] if loops else store).parent_op(), func.FuncOp):
+            continue  # a condition surrounds it
         seen: set[SSAValue] = set()
         for form, size in zip(subscripts(store), shape, strict=True):
             if form is None or form.constant or len(form.terms) > 1:

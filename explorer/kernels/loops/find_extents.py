@@ -473,6 +473,6 @@ def _regroup(
     need = needs[ours[0]]
     assert need is not None
     inner = prod(before[axis] for axis in ours[1:])
-    behind = prod(after[axis] for axis in theirs[1:])
+    rest = prod(after[axis] for axis in theirs[1:])
     elements = need * inner
-    found[theirs[0]] = (elements + (behind - 1)).divided(behind)
+    found[theirs[0]] = (elements + (rest - 1)).divided(rest)

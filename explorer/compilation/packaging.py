@@ -109,6 +109,11 @@ def _require_c(compiled: Compiled) -> None:
             f"a package is C, and the target {compiled.target.name} is not programmed in C",
             hint="`explorer targets` lists the targets; cpu, x86-64 and cortex-m4 are C",
         )
+    if compiled.program.sizes is not None:
+        raise InputError(
+            "a package has one open dimension, of which every operation works row by row",
+            hint="give one size: --dim NAME=SIZE (dimensions=)",
+        )
     if compiled.backend.name == "opencl" and compiled.settings.open_ranges:
         raise InputError(
             "a package for OpenCL has no size that is left open",

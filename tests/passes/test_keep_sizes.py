@@ -1,5 +1,5 @@
 """One program for all sizes of several dimensions: equal to onnxruntime at each size, whatever
-stands beyond a call's elements."""
+the buffers hold beyond a call's elements."""
 
 from pathlib import Path
 from runpy import run_path
@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import explorer
-from explorer.errors import InputError, RangeError
+from explorer.errors import ExplorerError, InputError, RangeError
 from explorer.importers import to_top
 from explorer.importers.onnx import from_proto
 from explorer.ir.evaluation import entry_function, outputs_by_name
@@ -241,3 +241,19 @@ def test_sizes_outside_of_their_bounds_or_relations_are_refused():
     with pytest.raises(InputError, match="dimension 's' is 4 in input 'x', but 3 in 'z'"):
         compiled.run({"x": good, "z": good[:, :3]})
     assert (compiled.run({"x": good, "z": good})["y"] == 2).all()
+
+
+def test_packages_and_kept_states_of_open_sizes_are_refused(tmp_path):
+    model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (2, 6)})
+    with pytest.raises(InputError, match="a package has one open dimension"):
+        compiled.package(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="keeps its states has fixed sizes"):
+        compiled.open(isolated=False, remembers=True)
+
+
+def test_an_npu_says_that_it_takes_no_range():
+    model = graph("(float[b,s,4] x) => (float[b,s,4] y) { y = Softmax <axis = 1> (x) }")
+    with pytest.raises(ExplorerError):
+        explorer.compile(from_proto(model), "vta-16", dimensions={"b": (1, 3), "s": (2, 6)})

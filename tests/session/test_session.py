@@ -154,6 +154,23 @@ def test_a_bucket_is_one_program_for_all_its_sizes():
         assert session.why() == "call 4 (compiled): axis 0 of x is 6, not within 1..4"
 
 
+def test_buckets_of_two_dimensions_are_one_program_that_is_kept(tmp_path):
+    """The second session starts the program of the first one."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        shares (float[b,s,2] x) => (float[b,s,2] y) { y = Softmax <axis = 1> (x) }"""
+    )
+    onnx.save(model, tmp_path / "shares.onnx")
+    for first in ("compiled", "started"):
+        with Session(tmp_path / "shares.onnx", ranges={"b": [(1, 3)], "s": [(2, 6)]}) as session:
+            for batch, length in ((3, 6), (1, 2), (2, 5)):
+                x = np.arange(batch * length * 2, dtype=np.float32).reshape(batch, length, 2) / 4
+                power = np.exp(x - x.max(1, keepdims=True))
+                expected = power / power.sum(1, keepdims=True)
+                np.testing.assert_allclose(session(x)["y"], expected, rtol=1e-6)
+            assert events(session) == [first, "hit", "hit"]
+
+
 def test_a_bucket_that_cannot_be_one_program_is_compiled_size_by_size():
     """The host finds what is not zero among all rows, those that a smaller size lacks included."""
     model = onnx.parser.parse_model(

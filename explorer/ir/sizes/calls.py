@@ -204,8 +204,8 @@ def mask_of_call(mask: CallMask, call: Mapping[str, int]) -> np.ndarray:
         own = np.ones(1, bool)
         for largest, text in axis.factors:
             own = np.kron(own, np.arange(largest) < parse(text).value(call)).astype(bool)
-        behind = len(mask.shape) - 1 - axis.axis
-        found &= own.reshape(-1, *[1] * behind)
+        following = len(mask.shape) - 1 - axis.axis
+        found &= own.reshape(-1, *[1] * following)
     return found
 
 

@@ -1,7 +1,7 @@
 """Numbers of a call in the program, and which elements of an axis a call has.
 
 %seq = input "size.seq"                     an i64 scalar for each expression that is needed
-%valid = top.binary(iota, %seq) {kind = "less"}
+%valid = input "valid.-1: seq"               booleans: true for the first seq elements
 %masked = top.select(%valid, %scores, -inf)
 """
 
@@ -44,7 +44,7 @@ class CallNumbers:
         self.added_names: list[str] = []
         """Of all inputs that were added, in their order."""
         self._valid: dict[object, SSAValue] = {}
-        self._masked: dict[tuple[SSAValue, tuple[int, ...], str], SSAValue] = {}
+        self._masked: dict[object, SSAValue] = {}
 
     def scalar(self, expression: Expression) -> SSAValue:
         """The i64 scalar of an expression, an input of its own."""
@@ -117,7 +117,7 @@ class CallNumbers:
         neutral: float,
     ) -> SSAValue:
         """The value with a neutral number where a call has no element."""
-        key = (value, tuple(sorted(axes)), str(neutral))
+        key = (value, tuple(sorted(axes.items())), str(neutral))
         if key not in self._masked:
             valid = self.valid(axes, len(shape_of(value)))
             kind = numpy_dtype(element_type_of(value))

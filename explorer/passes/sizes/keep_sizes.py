@@ -2,8 +2,7 @@
 
     func @main(%x: tensor<?x?x32xf32, dims = ["batch", "seq", ""]>)     batch 1..4, seq 1..8
       %s = top.softmax(%scores) {axis = 3}                              (batch, 4, seq, seq)
- => func @main(%x: tensor<4x8x32xf32>, %size: tensor<i64>)
-      %valid = top.binary(iota, %size) {kind = "less"}
+ => func @main(%x: tensor<4x8x32xf32>, %valid: tensor<8xi1>)            true for the first seq
       %masked = top.select(%valid, %scores, -inf)
       %s = top.softmax(%masked) {axis = 3}                              (4, 4, 8, 8)
 
@@ -15,8 +14,8 @@ Everything is compiled for the largest sizes. A call uses the first elements of 
 - a concatenation, and what counts from the end of an axis, gathers from where the call's elements
   end.
 
-An operation for which none of that is known is refused with its name. The numbers of a call are
-inputs of their own (`explorer/ir/open_sizes.py` makes them from the arrays).
+An operation for which none of that is known is refused with its name. Numbers and masks of a call
+are inputs of their own (`explorer/ir/sizes/calls.py` makes them from the arrays).
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ _HEAD_BYTES = 16
 class Importer(Protocol):
     """What reads one format. Subclass it, so that what most formats do alike is there.
 
-    `docs/adding-an-importer.md` shows a whole one. What importers share stands in
-    `explorer/importers/building/`.
+    What importers share is in `explorer/importers/building/`; `docs/adding-an-importer.md` is the
+    guide.
     """
 
     def load(self, path: Path, is_examined: bool = False) -> SourceModel:

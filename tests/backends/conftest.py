@@ -15,6 +15,7 @@ from explorer.tuning import candidate_child
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "adding-a-backend.md"
+EXAMPLE = REPOSITORY / "tests" / "backends" / "toy_backend.py"
 
 CHILD = """
 import explorer.backends
@@ -36,7 +37,7 @@ def toy(tmp_path_factory):
     """The path of the toy's target file, while the toy is a backend."""
     folder = tmp_path_factory.mktemp("backends")
     (folder / "toy").mkdir()
-    (folder / "toy" / "__init__.py").write_text("\n\n".join(blocks("python")), encoding="utf-8")
+    (folder / "toy" / "__init__.py").write_bytes(EXAMPLE.read_bytes())
     (target,) = blocks("toml")
     (folder / "toy.toml").write_text(target, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:

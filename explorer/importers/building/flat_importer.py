@@ -1,6 +1,6 @@
 """What importers of flat lists of nodes share: a format adds `load` and `graph`.
 
-class StepsImporter(FlatImporter):
+class ToyImporter(FlatImporter):
     def load(self, path, is_examined=False): ...
     def graph(self, model): return FlatGraph(nodes, converters)
 """

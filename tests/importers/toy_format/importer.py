@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,8 @@ from explorer.errors import ModelError
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.flat import FileNode, FlatGraph
-from explorer.importers.format import Importer
-from explorer.importers.model import (
-    ExaminedModel,
-    OpenedProgram,
-    SourceModel,
-    SourceNode,
-    SourceValue,
-)
+from explorer.importers.building.flat_importer import FlatImporter
+from explorer.importers.model import SourceModel, SourceNode, SourceValue
 
 Operands = Sequence[Expr | None]
 FAMILIES = {"dense": "convolution", "relu": "elementwise", "add": "elementwise"}
@@ -50,7 +44,7 @@ def add(node: FileNode, operands: Operands, build: Build) -> Expr:
 CONVERTERS = {"dense": dense, "relu": relu, "add": add}
 
 
-class ToyImporter(Importer):
+class ToyImporter(FlatImporter):
     def load(self, path: Path, is_examined: bool = False) -> SourceModel:
         lines = [line.split() for line in path.read_text().splitlines()]
         if not lines or lines[0] != ["toy"]:
@@ -95,18 +89,8 @@ class ToyImporter(Importer):
             constants=constants,
         )
 
-    def open_program(
-        self,
-        model: SourceModel,
-        dimensions: Mapping[str, int] | None = None,
-        has_late_nodes: bool = False,
-    ) -> OpenedProgram:
-        return FlatGraph(nodes_of(model), CONVERTERS).open_program(model, dimensions)
-
-    def examine(
-        self, model: SourceModel, dimensions: Mapping[str, int] | None = None
-    ) -> ExaminedModel:
-        return FlatGraph(nodes_of(model), CONVERTERS).examine(model, dimensions)
+    def graph(self, model: SourceModel) -> FlatGraph:
+        return FlatGraph(nodes_of(model), CONVERTERS)
 
     def files_of(self, model: SourceModel) -> tuple[str, ...]:
         return model.content[1]

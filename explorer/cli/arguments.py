@@ -265,7 +265,7 @@ def add_decisions(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=decision,
         metavar="ADDRESS=VALUE",
-        help="a knob, rule or rewrite decided otherwise (docs/forks.md)",
+        help="a knob, rule or rewrite decided otherwise (docs/decisions.md)",
     )
     add_budget(parser)
 

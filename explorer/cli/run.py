@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-indices",
         action="store_true",
         help="refuse inputs whose indices lie outside of what they index, which are clamped "
-        "otherwise (docs/checking-models.md)",
+        "otherwise (docs/verdicts.md)",
     )
     options.add_compiling(parser)
     options.add_threads(parser)

@@ -232,7 +232,7 @@ _COARSE = (
     "These tensors are off by more than the tolerance from the oracle and are right: the model was",
     "run in float64, every node that differs was confirmed there by another implementation, and",
     "ours is within the tolerance of it, or within twice what others reach",
-    "([when is a tensor right](checking-models.md)). All are `max_relative`.",
+    "([when is a tensor right](verdicts.md)). All are `max_relative`.",
 )
 _LABELS = (
     "How many labels are among the largest outputs of the compiled program and of onnxruntime, on",

@@ -25,8 +25,13 @@ GCC_FLAGS = (
 """Each is used where the compiler knows it; the just-in-time program is compiled with the same."""
 
 
-def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def flags_of(target: Target, threads: int = 1) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(flags that are always given, flags where the compiler knows them)."""
+    chosen, optional = _flags_of(target)
+    return (*chosen, *(("-pthread",) if threads > 1 else ())), optional
+
+
+def _flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if backend_of(target).needs_host_program:
         return ("-O2",), ()
     is_small = target.optimize == "size"
@@ -45,7 +50,7 @@ def flags_of(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def makefile_text(source: PackageSource) -> str:
-    chosen, optional = flags_of(source.target)
+    chosen, optional = flags_of(source.target, source.threads)
     files = [] if source.storage == "file" else ["weights"]
     if source.is_opencl:
         files += ["binary"] if source.is_stripped else ["binary", "source"]
@@ -70,6 +75,10 @@ def cmake_text(source: PackageSource) -> str:
         source,
         template("CMakeLists.txt"),
         flags=flags,
+        find_threads="find_package(Threads REQUIRED)" if source.threads > 1 else "",
+        link_threads=f"target_link_libraries({source.name} PUBLIC Threads::Threads)"
+        if source.threads > 1
+        else "",
         find_library="find_package(OpenCL REQUIRED)" if source.is_opencl else "",
         link_library=f"target_link_libraries({source.name} PUBLIC OpenCL::OpenCL)"
         if source.is_opencl
@@ -115,6 +124,10 @@ def readme_text(source: PackageSource) -> str:
         ports="\n".join(ports),
         arguments=arguments,
         size=", size" if source.program.size else "",
+        close=f"{name}_close(&model);" if source.threads > 1 else "",
+        system="no operating system, no threads"
+        if source.threads == 1
+        else f"{source.threads} threads of POSIX",
         static=""
         if is_file
         else f" Compiled with `-D{macro}_STATIC_ARENA`, the library has one of its own, which a "

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 
 from explorer.kernels.printing.identifiers import identifier
-from explorer.packaging.kernels import PARAMETERS, runner_name, without_comments
+from explorer.packaging.kernels import runner_name, runner_parameters, without_comments
 from explorer.packaging.source import NpuPart, PackagePort, PackageSource
 from explorer.packaging.text import comment_block, one_line, string_literal
 from explorer.results import Port
@@ -60,7 +60,11 @@ def _values(source: PackageSource) -> dict[str, str]:
     init = ["struct @name@ *model", "void *arena", "size_t arena_bytes"]
     init += ["const void *weights", "size_t weights_bytes"] if is_file else []
     init += ["@name@_npu run_npu", "void *user"] if source.npu_parts else []
-    run = ["const struct @name@ *model", *(["int64_t size"] if size else [])]
+    is_shared = source.threads > 1
+    run = [
+        "struct @name@ *model" if is_shared else "const struct @name@ *model",
+        *(["int64_t size"] if size else []),
+    ]
     known = {
         **port_values(source),
         "alignment": str(source.alignment_bytes),
@@ -76,6 +80,7 @@ def _values(source: PackageSource) -> dict[str, str]:
         "table": _table(source),
         "calls": "\n".join(_calls(source)),
         **_npu_values(source),
+        **_team_values(source),
         "inputs": "\n".join(port_lines(source, source.inputs, "in")),
         "outputs": "\n".join(port_lines(source, source.outputs, "out")),
         "weights_check": _weights_check(source),
@@ -122,13 +127,15 @@ def _table(source: PackageSource) -> str:
     if not source.program.launches and source.npu_parts:
         return ""
     values = {
-        "parameters": PARAMETERS,
+        "parameters": runner_parameters(source),
         "launch_count": str(len(source.program.launches)),
         "offsets": "\n".join(_offset_lines(source)),
         "arena_map": "\n".join(arena_map(source)),
         "launches": "\n".join(_launch_lines(source)),
     }
-    return fill(template("table.c"), values).rstrip() + "\n"
+    return (
+        fill(template("team_table.c" if source.threads > 1 else "table.c"), values).rstrip() + "\n"
+    )
 
 
 def _calls(source: PackageSource) -> list[str]:
@@ -186,6 +193,26 @@ def _npu_values(source: PackageSource) -> dict[str, str]:
         "npu_fields": "    @name@_npu run_npu;\n    void *user;",
         "npu_assignments": "    model->run_npu = run_npu;\n    model->user = user;\n"
         "    if (run_npu == NULL)\n        return @NAME@_NPU_FAILED;",
+    }
+
+
+def _team_values(source: PackageSource) -> dict[str, str]:
+    """What the interface and the driver have where several threads share a run."""
+    names = ("team", "start", "close", "threads_include", "threads_status", "team_types",
+             "team_field", "close_declaration")  # fmt: skip
+    if source.threads == 1:
+        return dict.fromkeys(names, "")
+    return {
+        "team": template("team.c").rstrip(),
+        "start": "    if (start_workers(model) != @NAME@_OK) {\n        model->arena = NULL;\n"
+        "        return @NAME@_NO_THREADS;\n    }",
+        "close": template("team_close.c"),
+        "threads_include": "#include <pthread.h>",
+        "threads_status": "    @NAME@_NO_THREADS,       // the system starts no more of them",
+        "team_types": fill(template("team_types.h"), {"threads": str(source.threads)}),
+        "team_field": "    struct @name@_team team;  // @name@_init's: a model is not copied",
+        "close_declaration": "\n// Ends the threads; before @name@_init is called again, and in the"
+        " end.\nvoid @name@_close(struct @name@ *model);",
     }
 
 

@@ -39,7 +39,7 @@ def inspect_package(
         changed = tuple(text for file in files if (text := _change_of(folder, file)))
         target = target or _known_target(str(table["c_target"]))
         name = str(table["name"])
-        build = _build(folder, name, target, changed, builds, runs)
+        build = _build(folder, name, target, changed, builds, runs, _threads(table))
         return PackageRecord(
             name=name,
             model=None if table["model"] is None else str(table["model"]),
@@ -61,6 +61,7 @@ def _build(
     changed: tuple[str, ...],
     builds: bool,
     runs: bool,
+    threads: int,
 ) -> PackageBuild:
     if not builds:
         return PackageBuild(note="--build compiles it and runs its self-test")
@@ -68,7 +69,12 @@ def _build(
         return PackageBuild(note="it was not compiled: files were changed")
     if target is None:
         return PackageBuild(note="it was not compiled: its target is none of this version's")
-    return build_package(folder, name, target, runs)
+    return build_package(folder, name, target, runs, threads)
+
+
+def _threads(table: Mapping[str, Any]) -> int:
+    """That share a run; packages of earlier versions have one."""
+    return int(table["options"].get("threads", 1))
 
 
 def _files(listed: object) -> tuple[PackageFile, ...]:

@@ -20,7 +20,7 @@ from explorer.kernels.printing.prelude import prelude_lines
 from explorer.kernels.printing.printer import PrintedKernel
 from explorer.packaging.source import PackageSource
 from explorer.packaging.text import comment_block
-from explorer.results import KernelRecord
+from explorer.results import KernelRecord, PhaseRecord
 
 PARAMETERS = "unsigned char *arena, const unsigned char *weights, const uint32_t *offsets"
 MATH_HEADER = "#include <math.h>"
@@ -50,6 +50,12 @@ def kernels_text(source: PackageSource) -> str:
     if not any(FROM_MATH.search(COMMENT.sub("", line)) for line in lines):
         lines.remove(MATH_HEADER)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def runner_parameters(source: PackageSource) -> str:
+    """Of the function that runs all phases of a kernel; of several threads each calls it."""
+    team = f", struct {source.name}_team *team, int thread"
+    return PARAMETERS + (team if source.threads > 1 else "")
 
 
 def runner_name(kernel: str) -> str:
@@ -86,7 +92,7 @@ def _runner(source: PackageSource, kernel: PrintedKernel) -> list[str]:
     """All tasks of all phases, with the arguments of a launch."""
     size = source.program.size
     assert size is not None or not kernel.size, f"{kernel.name} takes a size"
-    lines = [f"static void {runner_name(kernel.name)}(", f"    {PARAMETERS})", "{"]
+    lines = [f"static void {runner_name(kernel.name)}(", f"    {runner_parameters(source)})", "{"]
     spaces = {_space(parameter.role) for parameter in kernel.parameters}
     spaces |= {"arena"} if kernel.size else set()
     lines += [f"    (void){name};" for name in ("arena", "weights") if name not in spaces]
@@ -99,11 +105,23 @@ def _runner(source: PackageSource, kernel: PrintedKernel) -> list[str]:
     if kernel.size and size is not None:
         pointers.append(f"(long)*(const int64_t *)(arena + {size.offset_bytes})")
     for phase in kernel.phases:
-        lines.append(f"    {phase.function}(")
-        arguments = [*pointers, "0", str(phase.tasks)]
-        lines += [f"        {text}," for text in arguments[:-1]]
-        lines.append(f"        {arguments[-1]});")
+        lines += _phase_call(phase, pointers, source.threads)
     return [*lines, "}"]
+
+
+def _phase_call(phase: PhaseRecord, pointers: Sequence[str], threads: int) -> list[str]:
+    """All tasks of a phase, or the share of a thread, which then waits for the others."""
+    if threads == 1:
+        arguments, lines, indent = [*pointers, "0", str(phase.tasks)], [], "    "
+    else:
+        # A phase of one task has no loop: it is not called for an empty share.
+        ends = [f"{phase.tasks}L * {end} / {threads}" for end in ("thread", "(thread + 1)")]
+        arguments, indent = [*pointers, *ends], "        "
+        lines = [f"    if ({ends[0]} < {ends[1]})"]
+    lines.append(f"{indent}{phase.function}(")
+    lines += [f"{indent}    {text}," for text in arguments[:-1]]
+    lines.append(f"{indent}    {arguments[-1]});")
+    return [*lines, *(["    wait_for_all(team);"] if threads > 1 else [])]
 
 
 def _space(role: str) -> str:

@@ -36,6 +36,7 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
             "optimize": source.target.optimize,
             "weights": source.storage,
             "strip": source.is_stripped,
+            "threads": source.threads,
         },
         "settings": None if source.is_stripped else source.settings,
         "flags": _flags(source),
@@ -65,7 +66,7 @@ def manifest_text(source: PackageSource, files: Mapping[str, bytes]) -> str:
 
 
 def _flags(source: PackageSource) -> list[str]:
-    chosen, optional = flags_of(source.target)
+    chosen, optional = flags_of(source.target, source.threads)
     return [*REQUIRED_FLAGS, *chosen, *(f"{flag}?" for flag in optional)]
 
 

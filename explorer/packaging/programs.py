@@ -90,6 +90,7 @@ def _finish(source: PackageSource, template: str, own: dict[str, str]) -> str:
         **own,
         "weights_memory": WEIGHTS_MEMORY if is_file else "",
         "init": INIT_FILE if is_file else INIT,
+        "close": f"    {source.name}_close(&model);" if source.threads > 1 else "",
         "size": f", {source.macro}_MAX_SIZE" if size is not None else "",
     }
     names = {"name": source.name, "NAME": source.macro}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -103,15 +103,19 @@ class PackageSource:
     outputs: tuple[PackagePort, ...]
     vectors: tuple[Vector, ...]
     settings: Mapping[str, Any]  # JSON values
-    """Decisions and options that replay the compilation."""
+    """Arguments of `explorer.compile` that replay the compilation."""
     accuracy: Mapping[str, Any]  # JSON values
     """Of the vectors' outputs against the source model, or why no reference computed them."""
+    table_files: Mapping[str, bytes] = field(default_factory=dict)
+    """What quantized the model, by path in the package: its settings name them."""
     opencl_lines: tuple[str, ...] = ()
     """The kernels' text, of a target that is programmed in OpenCL C."""
     opencl_binary: DeviceBinary | None = None
     """What the driver at hand made of it."""
     storage: Storage = "array"
     is_stripped: bool = False
+    threads: int = 1
+    """That share a run; more than one are threads of POSIX."""
 
     @property
     def is_opencl(self) -> bool:

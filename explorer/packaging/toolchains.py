@@ -38,16 +38,18 @@ MAX_LINES = 5
 HERE = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
-def build_package(folder: Path, name: str, target: Target, runs: bool = True) -> PackageBuild:
+def build_package(
+    folder: Path, name: str, target: Target, runs: bool = True, threads: int = 1
+) -> PackageBuild:
     """What the target's compiler makes of the package, and whether its self-test passes.
 
     Nothing is written into the package: all is built in a temporary folder. `runs`: with the
-    self-test. What could not be done is None, with the reason.
+    self-test. threads: that share a run. What could not be done is None, with the reason.
     """
     command = compiler_command(target)
     if command is None:
         return PackageBuild(note=f"there is no compiler for {target.name}: {_wanted(target)}")
-    flags = _flags(command, target)
+    flags = _flags(command, target, threads)
     with tempfile.TemporaryDirectory(prefix="explorer-package-") as built:
         library = Path(built, "library.o")
         source = (str(folder / "src" / f"{name}.c"),)
@@ -102,9 +104,9 @@ def _wanted(target: Target) -> str:
     return f"install {own or 'a C compiler'}, or `pip install ziglang`"
 
 
-def _flags(command: tuple[str, ...], target: Target) -> tuple[str, ...]:
+def _flags(command: tuple[str, ...], target: Target, threads: int) -> tuple[str, ...]:
     """The Makefile's; of those that not all compilers know, the ones that this one knows."""
-    chosen, optional = flags_of(target)
+    chosen, optional = flags_of(target, threads)
     known = [flag for flag in optional if _accepts(command, flag)]
     return (*REQUIRED_FLAGS, *chosen, *known)
 

@@ -173,6 +173,8 @@ class PackageRules:
     """The command that runs a program of the target (`qemu-aarch64`); empty: it runs by itself."""
     flash_bytes: Bytes | None = None
     """Room for code and weights."""
+    threads: bool = True
+    """Whether its system has threads of POSIX."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,6 @@
 // @title@
 #include "@name@.h"
+@team@
 #include "@name@_kernels.h"
 @weights_include@
 @table@
@@ -38,8 +39,11 @@ int @name@_init(@init_parameters@)
         return @NAME@_ARENA_UNALIGNED;
 @weights_check@
     model->arena = (unsigned char *)arena;
+@start@
     return @NAME@_OK;
 }
+
+@close@
 
 void *@name@_input(const struct @name@ *model, int number)
 {

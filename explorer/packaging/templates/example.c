@@ -63,5 +63,6 @@ int main(void)
             printf(" %g", number_of(tensor, @name@_output(&model, i), j));
         printf("\n");
     }
+@close@
     return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+@threads_include@
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +36,7 @@ enum @name@_status {
     @NAME@_BAD_WEIGHTS,      // they are missing, too few, or unaligned
     @NAME@_BAD_SIZE,         // of the dimension that is given at run time
     @NAME@_NOT_INITIALIZED,
+@threads_status@
     @NAME@_NPU_FAILED        // what the user's function for the NPU returned was not 0
 };
 
@@ -53,10 +55,12 @@ extern const struct @name@_tensor @name@_inputs[@NAME@_INPUTS@one_input@];
 extern const struct @name@_tensor @name@_outputs[@NAME@_OUTPUTS@one_output@];
 
 @npu_types@
+@team_types@
 struct @name@ {
     unsigned char *arena;
     const unsigned char *weights;
 @npu_fields@
+@team_field@
 };
 
 // Takes the memory of the runs; checks its size and alignment. @init_note@
@@ -69,6 +73,7 @@ const void *@name@_output(const struct @name@ *model, int number);
 
 // Computes the outputs of the inputs.@run_note@
 int @name@_run(@run_parameters@);
+@close_declaration@
 
 #ifdef __cplusplus
 }

@@ -75,5 +75,6 @@ int main(void)
         }
     }
     printf("%d vectors, %s\n", VECTORS, wrong ? "WRONG" : "ok");
+@close@
     return wrong != 0;
 }

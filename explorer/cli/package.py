@@ -15,11 +15,12 @@ from explorer.cli.terminal import Progress, print_json, print_lines
 if TYPE_CHECKING:
     from explorer.results.package import PackageRecord
 
+STORAGES = ("array", "file")
 SUMMARY = "write a model as C that runs without Python"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    options.add_model(parser)
+    parser.add_argument("model", metavar="MODEL", help="a model file")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="a new folder"
     )
@@ -30,10 +31,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which schedules come first (default: as the target says)",
     )
     parser.add_argument(
-        "--weights-as",
-        choices=("array", "file"),
-        default="array",
-        help="constant arrays, or a file to read or map (default: array)",
+        "--weights",
+        action=_Weights,
+        dest="weights_file",
+        metavar="array|file|FILE",
+        help="as constant arrays (default), or as a file to read or map; another word is the file "
+        "with the weights of a model that is two files (Caffe)",
+    )
+    parser.add_argument(
+        "--weights-as", choices=STORAGES, default="array", help="the same: array or file"
+    )
+    parser.add_argument(
+        "--threads",
+        type=options.count,
+        default=1,
+        metavar="N",
+        help="that share a run, by pthreads (default: 1, without pthreads)",
     )
     parser.add_argument(
         "--name", metavar="NAME", help="begins all names in C (default: made of the model's)"
@@ -48,6 +61,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compile it for the target and run its self-test, where the tools are installed",
     )
     options.add_json(parser)
+
+
+class _Weights(argparse.Action):
+    """`--weights array`, `--weights file`, or the file of a Caffe model's weights."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # argparse has no other type
+        option_string: str | None = None,
+    ) -> None:
+        if values in STORAGES:
+            namespace.weights_as = values
+        else:
+            namespace.weights_file = Path(values)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         strip=arguments.strip,
         force=arguments.force,
         flash_bytes=arguments.flash,
+        threads=arguments.threads,
         build=arguments.build,
     )
     record = compilation.packages[-1]

@@ -469,6 +469,7 @@ class Compilation(Compiled, Explorable):
         strip: bool = False,
         force: bool = False,
         flash_bytes: int | None = None,
+        threads: int = 1,
         build: bool = False,
     ) -> Path:
         """Writes the program as C99 with its weights, an interface and a test of itself.
@@ -476,9 +477,9 @@ class Compilation(Compiled, Explorable):
         folder: new; with `force` it may be a package, which is replaced. name: begins all names
         of the C interface, by default made of the model's. weights: constant `array`s, or a
         `file` to read or map. strip: without names and comments of the model. flash_bytes: most
-        bytes of weights and code, by default those of the target. build: compiles it for the target
-        and runs its self-test, where the tools are installed; `packages` has what came of it, and
-        the view `packages` shows it.
+        bytes of weights and code, by default those of the target. threads: that share a run, with
+        pthreads. build: compiles it for the target and runs its self-test, where the tools are
+        installed; `packages` has what came of it, and the view `packages` shows it.
 
         Raises InputError for what cannot be written, and for a target that is not programmed in
         C; UnsupportedError for operations that only the host runs. See docs/packages.md.
@@ -492,7 +493,7 @@ class Compilation(Compiled, Explorable):
         )
 
         check_package_folder(Path(folder), force)
-        source = package_source(self, name, weights, strip)
+        source = package_source(self, name, weights, strip, threads)
         write_package(package_files(source, flash_bytes), Path(folder), force)
         self.packages.append(
             inspect_package(Path(folder), builds=build, runs=True, target=source.target)

@@ -7,6 +7,7 @@ the source model's where its reference is at hand.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,15 @@ from explorer.ir.top.data import ReturnOp
 from explorer.ir.types import QuantizedType, element_type_of
 from explorer.packaging.names import package_name
 from explorer.packaging.source import STORAGES, PackagePort, PackageSource, Storage, Vector
+from explorer.quantization.table import write_modes, write_thresholds
 from explorer.results import Port
 from explorer.results.names import near_name
 from explorer.runtime.parts import PartsProgram
 from explorer.targets import Target, load_target
 
+THRESHOLDS, MODES = "quantization.table", "quantization.modes"
+"""Files of a package with what quantized its model."""
+MAX_THREADS = 64
 MAX_VECTORS = 2
 MAX_VECTOR_BYTES = 1 << 16
 """Of all numbers of the vectors together; a larger model has one."""
@@ -40,6 +45,7 @@ def package_source(
     name: str | None = None,
     weights: str = "array",
     strip: bool = False,
+    threads: int = 1,
 ) -> PackageSource:
     """All that the package of a compilation is made of; nothing is written.
 
@@ -55,6 +61,7 @@ def package_source(
         raise InputError("a package for OpenCL has its weights in arrays", hint="leave it out")
     own_name = package_name(name, compiled.model.name, strip)
     _require_c(compiled)
+    _require_threads(compiled, threads)
     if strip and compiled.target.queues:
         raise InputError(
             f"the files of {compiled.target.name} have names of the model",
@@ -91,9 +98,11 @@ def package_source(
         outputs=_ports(built.program.outputs, outputs),
         vectors=vectors,
         settings=_settings(compiled),
+        table_files={} if strip else _table_files(compiled),
         accuracy=_accuracy(compiled, vectors, strip),
         storage=storage,
         is_stripped=strip,
+        threads=threads,
     )
 
 
@@ -140,6 +149,23 @@ def _require_c(compiled: Compiled) -> None:
         )
 
 
+def _require_threads(compiled: Compiled, threads: int) -> None:
+    """InputError for a count that is none, and for a target without threads."""
+    if not 1 <= threads <= MAX_THREADS:
+        raise InputError(f"{threads} threads cannot share a run", hint=f"1 to {MAX_THREADS}")
+    if threads == 1:
+        return
+    if compiled.backend.name == "opencl":
+        raise InputError(
+            "the driver shares a package for OpenCL out", hint="leave --threads out (threads=1)"
+        )
+    if not compiled.target.package.threads or not compiled.program.launches:
+        raise InputError(
+            f"{compiled.target.name} has no threads that could share a run",
+            hint="leave --threads out (threads=1)",
+        )
+
+
 def _digest(model: SourceModel) -> str | None:
     """SHA-256 of the file; of several its own."""
     path = model.path
@@ -150,16 +176,37 @@ def _digest(model: SourceModel) -> str | None:
 
 
 def _settings(compiled: Compiled) -> dict[str, Any]:
-    """What replays the compilation: `explorer.compile(model, target, **settings)`."""
+    """Arguments that replay the compilation in the package's folder.
+
+    `explorer.compile(model, target, **settings)`
+    """
     settings = compiled.settings
+    ranges = {size.name: [size.lowest, size.highest] for size in settings.open_ranges}
+    table = settings.quantization
     return {
         "decisions": compiled.decisions(),
-        "dimensions": dict(settings.dimensions),
+        "dimensions": {**settings.dimensions, **ranges},
         "disable": list(settings.disable),
+        "fuel": settings.fuel,
+        "capacity": settings.capacity,
         "budget_bytes": settings.budget_bytes,
         "flash_bytes": settings.flash_bytes,
-        "is_quantized_by_table": settings.quantization is not None,
+        "quantization": None if table is None else THRESHOLDS,
+        "modes": None if table is None or not table.modes else MODES,
     }
+
+
+def _table_files(compiled: Compiled) -> dict[str, bytes]:
+    """The table that quantized the model with its modes and corrections; empty without one."""
+    table = compiled.settings.quantization
+    if table is None:
+        return {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_thresholds(folder / THRESHOLDS, table)
+        if table.modes:
+            write_modes(folder / MODES, table.modes)
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 # -- ports ---------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def package_files(source: PackageSource, flash_bytes: int | None = None) -> dict
         path: text.encode("ascii") if isinstance(text, str) else text
         for path, text in texts.items()
     }
-    files |= source.npu_files
+    files |= {**source.npu_files, **source.table_files}
     if source.storage == "file":
         files[f"{name}.weights"] = weights_file(source)
     files[MANIFEST] = manifest_text(source, files).encode("ascii")

@@ -41,6 +41,27 @@ def test_the_json_has_sizes_symbols_and_the_self_test(explorer_command, tmp_path
     assert {file["path"] for file in table["files"]} == set(manifest["files"])
 
 
+@pytest.mark.parametrize("option", ["--weights", "--weights-as"])
+def test_weights_are_a_file_by_either_name_of_the_option(explorer_command, tmp_path, option):
+    folder = tmp_path / "out"
+    assert explorer_command("package", MODEL, "-o", folder, option, "file").status == 0
+    assert (folder / "digits_mlp.weights").is_file()
+
+
+def test_weights_that_are_no_storage_are_the_file_of_a_model(explorer_command, tmp_path):
+    words = ("package", MODEL, "-o", tmp_path / "out", "--weights", tmp_path / "net.caffemodel")
+    finished = explorer_command(*words)
+    assert finished.status == 2 and "net.caffemodel" in finished.errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_threads_of_a_target_that_has_none_are_refused(explorer_command, tmp_path):
+    words = ("package", MODEL, "-o", tmp_path / "out", "--target", "cortex-m4", "--threads", "2")
+    finished = explorer_command(*words)
+    assert finished.status == 2 and "cortex-m4 has no threads" in finished.errors
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_target_without_tools_is_null_with_a_reason(explorer_command, tmp_path, monkeypatch):
     monkeypatch.setattr("explorer.packaging.toolchains.compiler_command", lambda target: None)
     words = ("package", MODEL, "-o", tmp_path / "out", "--target", "cortex-m4", "--build", "--json")

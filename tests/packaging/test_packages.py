@@ -269,6 +269,24 @@ def test_the_manifest_replays_the_compilation(packaged, tmp_path):
         assert (tmp_path / "again" / path).read_bytes() == (folder / path).read_bytes()
 
 
+def test_a_package_quantized_by_a_table_has_the_table_that_replays_it(tmp_path, monkeypatch):
+    model = MODELS / "digits_mlp.onnx"
+    loaded = explorer.load(model)
+    inputs = np.linspace(-1, 1, 4 * 64, dtype=np.float32).reshape(4, 1, 8, 8)
+    table = explorer.calibrate(loaded, {"image": inputs}, corrections=("adaround",))
+    first = explorer.compile(
+        loaded, "cortex-m4", quantization=table, modes={list(table.thresholds)[-1]: "F32"}
+    )
+    folder = first.package(tmp_path / "first")
+    assert {f"quantization.{end}" for end in ("table", "modes")} <= files_of(folder).keys()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    monkeypatch.chdir(folder)
+    again = explorer.compile(model, manifest["target"], **manifest["settings"])
+    assert files_of(again.package(tmp_path / "again")) == files_of(folder)
+    stripped = files_of(first.package(tmp_path / "stripped", strip=True))
+    assert not [path for path in stripped if path.startswith("quantization")]
+
+
 def test_the_manifest_tells_how_near_the_source_model_is(packaged):
     table = json.loads((packaged("digits_mlp") / "manifest.json").read_text())
     found = table["accuracy"]["outputs"]["logits"]

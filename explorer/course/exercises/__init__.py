@@ -44,6 +44,7 @@ from explorer.course.exercises.counting import (
     takes_fewer_cycles,
     way_without_errors,
 )
+from explorer.course.exercises.placing import cost_of, keeps_all_on, runs_on
 from explorer.course.exercises.small_compiler import (
     brings_factors_together,
     merges_factors,
@@ -57,6 +58,7 @@ __all__ = [
     "brings_factors_together",
     "busiest_layer",
     "changed_file",
+    "cost_of",
     "cycles_of_array",
     "folded_bias",
     "fits_into",
@@ -66,6 +68,7 @@ __all__ = [
     "has_launches",
     "heals",
     "is_another_search",
+    "keeps_all_on",
     "keeps_float",
     "least_fuel",
     "merges_factors",
@@ -77,6 +80,7 @@ __all__ = [
     "requantized",
     "rewrites_of",
     "rule_at",
+    "runs_on",
     "share_of_speed",
     "smallest_variance",
     "spills",

@@ -169,7 +169,7 @@ class PartsProgram(Closing):
             start_ns = start_cycle = 0
             for part in self.program.parts:
                 executable, given = self.executables[part.function], self._given(part, values)
-                record = executable.profile(given, repeats)
+                record = _on_device(executable.profile(given, repeats), part.device)
                 end_ns = max((event.end_ns for event in record.events), default=0)
                 end_cycle = max((event.end_cycle for event in record.events), default=0)
                 records.append(_later(record, start_ns, start_cycle))
@@ -239,6 +239,22 @@ def runs_at_once(parts: Sequence[ProgramPart]) -> bool:
                 return True
         made_by |= dict.fromkeys(part.outputs, number)
     return False
+
+
+def _on_device(record: ProfileRecord, device: str) -> ProfileRecord:
+    """The same with lanes that begin with the device's name: several devices have a lane `cpu`.
+
+    Queues of a machine whose cycles are counted, and the host's lane, keep their names.
+    """
+    lanes = list(dict.fromkeys(event.lane for event in record.events if not event.cycles))
+
+    def named(event: TimedEvent) -> TimedEvent:
+        if event.cycles or event.lane in (device, HOST):
+            return event
+        lane = device if len(lanes) == 1 else f"{device} {event.lane}"
+        return replace(event, lane=lane)
+
+    return replace(record, events=tuple(map(named, record.events)))
 
 
 def _later(record: ProfileRecord, by_ns: int, by_cycles: int) -> ProfileRecord:

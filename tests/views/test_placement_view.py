@@ -1,15 +1,21 @@
 """The view of placement: prices, refusals, parts and what another bandwidth would move."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 import explorer as ex
 from explorer.errors import ExplorerError
+from explorer.results.placement import PART, PlacedTransfer
 from explorer.targets import load_target
 from explorer.traces.saving import open_trace
 from explorer.views.catalog.placement import matrix, placement
+from explorer.views.catalog.timeline import lanes
+from explorer.views.payload.tracks import groups_of
+from explorer.views.predicted_parts import predicted_spans
 from explorer.views.renderers.text import text_of
+from explorer.views.specification import Label
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +56,55 @@ def test_one_target_has_nothing_to_show(sample_models):
     alone = ex.compile(ex.load(sample_models / "digits_mlp.onnx"))
     with pytest.raises(ExplorerError, match="several targets"):
         alone.view("placement")
+
+
+def test_a_device_has_a_lane_with_what_was_predicted_above_what_was_measured(compiled):
+    compiled.profile(repeats=1)
+    trace = compiled.trace()
+    tracks = {track.name: track for track in groups_of(trace)[0].tracks}
+    assert list(tracks) == ["cpu predicted", "cpu", "second predicted", "second"]
+    parts = {part.function: part for part in compiled.placement.parts}
+    spans = [s for name in ("cpu predicted", "second predicted") for s in tracks[name].spans]
+    assert {span.name for span in spans} == parts.keys()
+    for span in spans:
+        assert span.length_ns == pytest.approx(1e3 * parts[span.name].predicted_us, abs=1)
+    ordered = sorted(spans, key=lambda span: span.start_ns)
+    assert [span.name for span in ordered] == list(parts)
+    assert all(a.end_ns == b.start_ns for a, b in pairwise(ordered))
+    drawn = lanes(trace).parts[0]
+    words = [mark.text for mark in drawn.marks if isinstance(mark, Label)]
+    assert [word for word in words if word in tracks] == list(tracks)
+
+
+def test_a_value_is_sent_before_the_part_that_reads_it(compiled):
+    trace = compiled.trace()
+    record = compiled.placement
+    sent = (
+        transfer("image", "second", 4.0),
+        transfer("pool1", "second", 5.0),
+        transfer("dense2", "cpu", 6.0),
+    )
+    last = replace(record.parts[-1], device="second", operations=("dense2",))
+    record = replace(record, transfers=sent, parts=(*record.parts[:-1], last))
+    found = predicted_spans(with_placement(trace, record))
+    names = [span.name for span in found]
+    assert names[1:3] == ["image to second", "pool1 to second"]
+    assert names[-1] == "dense2 to cpu" and found[-1].device == "cpu"
+    assert [s.is_transfer for s in found] == [" to " in s.name for s in found]
+    unknown = replace(record, parts=(replace(record.parts[0], predicted_us=None), last))
+    assert predicted_spans(with_placement(trace, unknown)) == ()
+
+
+def transfer(value, target, microseconds):
+    return PlacedTransfer(
+        value=value,
+        source="",
+        target=target,
+        size_bytes=4,
+        predicted_us=microseconds,
+        price="given",
+    )
+
+
+def with_placement(trace, record):
+    return replace(trace, parts={**trace.parts, PART: record})

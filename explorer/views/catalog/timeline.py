@@ -26,6 +26,11 @@ from explorer.views.numbers import (
     format_nanoseconds,
 )
 from explorer.views.parts.svg import fit
+from explorer.views.predicted_parts import (
+    lanes_with_predicted,
+    predicted_name,
+    predicted_spans,
+)
 from explorer.views.specification import (
     Cell,
     ChartSpec,
@@ -183,13 +188,17 @@ def _payload(trace: Trace):
 
 
 def lanes(trace: Trace, index: int = -1) -> Specification:
-    """A row for each queue, thread or engine, and a bar for each event; time goes to the right."""
+    """A row for each queue, thread or engine, and a bar for each event; time goes to the right.
+
+    What a placement predicted of a device lies above what was measured of it.
+    """
     assert trace.profile is not None, "the view needs it"
     events = trace.profile.events
     counted = any(event.cycles for event in events)
     spans = [(e.start_cycle, e.end_cycle) if counted else (e.start_ns, e.end_ns) for e in events]
-    end = max((last for _, last in spans), default=0) or 1
-    names = list(dict.fromkeys(event.lane for event in events))
+    predicted = () if counted else predicted_spans(trace)
+    end = max([last for _, last in spans] + [span.end_ns for span in predicted], default=0) or 1
+    names = lanes_with_predicted(list(dict.fromkeys(event.lane for event in events)), predicted)
     nodes = trace.snapshots[-1].graph.nodes if trace.snapshots else ()
     families = {node.id: family(node.family) for node in nodes}
     height = TOP + LANE * len(names)
@@ -203,6 +212,12 @@ def lanes(trace: Trace, index: int = -1) -> Specification:
     for row, name in enumerate(names):
         y = TOP + LANE * row + LANE / 2 + 4
         marks.append(Label(x=LEFT - 8, y=y, text=name, anchor="end", role="text"))
+    for span in predicted:
+        x = LEFT + (RIGHT - LEFT) * span.start_ns / end
+        width = (RIGHT - LEFT) * (span.end_ns - span.start_ns) / end
+        y = TOP + LANE * names.index(predicted_name(span.device)) + 3
+        marks.append(_bar(x, y, width, span.name, "quiet", "quiet"))
+        marks += _word(x, y, width, span.name)
     seen: dict[str, Look] = {}
     for event, (first, last) in zip(events, spans, strict=True):
         look = families.get(event.operation, UNKNOWN_FAMILY)
@@ -211,9 +226,8 @@ def lanes(trace: Trace, index: int = -1) -> Specification:
         y = TOP + LANE * names.index(event.lane) + 3
         fill = f"{look.name}-fill" if look.name else "quiet"
         edge = f"{look.name}-edge" if look.name else "quiet"
-        marks.append(Rect(x=x, y=y, width=max(width, 0.5), height=LANE - 6, role=fill, stroke=edge))
-        if text := fit(event.name, width - 6, 11):
-            marks.append(Label(x=x + 3, y=y + 13, text=text, size=11, role="text"))
+        marks.append(_bar(x, y, width, "", fill, edge))
+        marks += _word(x, y, width, event.name)
     unit = "cycles" if counted else "time"
     chart = ChartSpec(
         title=f"events by lane, {unit} to the right",
@@ -223,6 +237,17 @@ def lanes(trace: Trace, index: int = -1) -> Specification:
         legend=tuple((look, look.title) for look in seen.values() if look.name),
     )
     return Specification(title="Timeline", parts=(chart,))
+
+
+def _bar(x: float, y: float, width: float, title: str, role: str, edge: str) -> Rect:
+    wide, high = max(width, 0.5), LANE - 6
+    return Rect(x=x, y=y, width=wide, height=high, role=role, stroke=edge, title=title)
+
+
+def _word(x: float, y: float, width: float, name: str) -> list[Mark]:
+    """The name in a bar, as far as it fits."""
+    text = fit(name, width - 6, 11)
+    return [Label(x=x + 3, y=y + 13, text=text, size=11, role="text")] if text else []
 
 
 VIEW = View(

@@ -21,6 +21,12 @@ from explorer.views.model_step import SOURCE_LEVEL
 from explorer.views.numbers import format_count, format_exact
 from explorer.views.payload.counted_spans import Clock, clock_of, counted_facts, stalls_of
 from explorer.views.payload.text import Json
+from explorer.views.predicted_parts import (
+    PredictedSpan,
+    lanes_with_predicted,
+    predicted_name,
+    predicted_spans,
+)
 
 LAUNCH, HOST_WORK, TRANSFER = "launch", "host", "transfer"
 OVERHEAD, WAITING, STALL = "overhead", "waiting", "stall"
@@ -185,7 +191,33 @@ def _lanes(trace: Trace, profile: ProfileRecord, clock: Clock | None) -> tuple[T
         spans = [*map(span, events), *stalls, *_gaps(name, {**lanes, name: known}, end)]
         tracks.append(Track(name, tuple(sorted(spans, key=lambda s: (s.start_ns, s.end_ns)))))
     layers = _layer_tracks(profile, labels, clock)
-    return (*layers, *tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
+    found = (*layers, *tracks[:1], *_thread_tracks(profile, labels, end), *tracks[1:])
+    return found if clock is not None else _with_predicted(found, predicted_spans(trace))
+
+
+def _with_predicted(
+    tracks: tuple[Track, ...], predicted: Sequence[PredictedSpan]
+) -> tuple[Track, ...]:
+    """What a placement predicted of each device, above what was measured of it."""
+    known = {track.name: track for track in tracks}
+    devices = dict.fromkeys(span.device for span in predicted)
+    known |= {predicted_name(device): _predicted_track(device, predicted) for device in devices}
+    return tuple(known[name] for name in lanes_with_predicted([t.name for t in tracks], predicted))
+
+
+def _predicted_track(device: str, predicted: Sequence[PredictedSpan]) -> Track:
+    spans = tuple(
+        Span(
+            name=span.name,
+            kind=SHARE,
+            start_ns=span.start_ns,
+            end_ns=span.end_ns,
+            facts=(("predicted", "transfer" if span.is_transfer else "part of the program"),),
+        )
+        for span in predicted
+        if span.device == device
+    )
+    return Track(predicted_name(device), spans)
 
 
 def _layer_tracks(

@@ -44,6 +44,7 @@ STYLES = (
     "layers.css",
     "accuracy.css",
     "quantization.css",
+    "placement.css",
     "compare.css",
     "workspace.css",
     "history.css",

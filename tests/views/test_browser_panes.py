@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.results import SourceText, Trace
+from explorer.results.placement import PART as PLACEMENT
+from explorer.results.placement import BandwidthPoint, PlacementRecord
 from explorer.results.runs.events import CachePeak
 
 pytestmark = pytest.mark.browser
@@ -194,3 +196,30 @@ def test_a_zoomed_page_stays_usable(
     )
     assert overflowing == []
     assert page.locator(".graph-body").bounding_box()["width"] > 240
+
+
+def test_a_slider_shows_what_another_bandwidth_costs(opened: Any, trace: Trace):
+    points = tuple(
+        BandwidthPoint(
+            factor=factor,
+            seconds=seconds,
+            counts=(("cpu", 8 - there), ("gpu", there)),
+            transferred_bytes=256 * there,
+        )
+        for factor, seconds, there in ((0.25, 4e-6, 0), (1.0, 3e-6, 2), (4.0, 1e-6, 8))
+    )
+    record = PlacementRecord(
+        targets=("cpu", "gpu"), host="cpu", parts=(), transfers=(), bandwidths=points
+    )
+    placed = replace(trace, parts={**trace.parts, PLACEMENT: record})
+    watched = opened(placed, link="dock=placement")
+    page = watched.page
+    slider = page.get_by_label("bandwidth between devices")
+    said = page.locator(".bandwidth-said")
+    expect(said).to_contain_text("×1: 3 µs, 6 on cpu, 2 on gpu")
+    slider.press("ArrowRight")
+    expect(said).to_contain_text("×4: 1 µs, 0 on cpu, 8 on gpu")
+    expect(page.locator(".bandwidth-column").nth(2)).to_have_class(re.compile("chosen"))
+    slider.press("Home")
+    expect(said).to_contain_text("×0.25: 4 µs, 8 on cpu, 0 on gpu, 0 B transferred")
+    assert watched.is_clean(), watched

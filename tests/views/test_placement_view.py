@@ -15,7 +15,7 @@ from explorer.views.catalog.timeline import lanes
 from explorer.views.payload.tracks import groups_of
 from explorer.views.predicted_parts import predicted_spans
 from explorer.views.renderers.text import text_of
-from explorer.views.specification import Label
+from explorer.views.specification import Label, Own
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +108,13 @@ def transfer(value, target, microseconds):
 
 def with_placement(trace, record):
     return replace(trace, parts={**trace.parts, PART: record})
+
+
+def test_the_slider_has_a_place_for_every_bandwidth_and_begins_at_the_prices(compiled):
+    record = compiled.placement
+    (own,) = [p for p in placement(compiled.trace()).parts if isinstance(p, Own)]
+    points = own.data["points"]
+    assert len(points) == len(record.bandwidths)
+    assert max(point["share"] for point in points) == 1.0
+    assert record.bandwidths[own.data["start"]].factor == 1
+    assert "transferred" in points[0]["words"] and "on second" in points[0]["words"]

@@ -14,6 +14,7 @@ from explorer.views.specification import (
     Cell,
     Column,
     Facts,
+    Own,
     Part,
     Row,
     Specification,
@@ -21,7 +22,7 @@ from explorer.views.specification import (
     Text,
     Value,
 )
-from explorer.views.view import Pane, View
+from explorer.views.view import JAVASCRIPT, Pane, View
 
 
 def placement(trace: Trace, index: int = -1) -> Specification:
@@ -32,7 +33,7 @@ def placement(trace: Trace, index: int = -1) -> Specification:
     if record.parts:
         parts += [_functions(record), _transfers(record)]
     if record.bandwidths:
-        parts.append(_bandwidths(record))
+        parts.append(_bandwidth_slider(record))
     if record.edges:
         parts.append(_edges(record))
     return Specification(title="placement", parts=tuple(parts))
@@ -161,6 +162,30 @@ def _transfers(record: PlacementRecord) -> Part:
     return TableSpec(title="transfers", columns=columns, rows=rows)
 
 
+def _bandwidth_slider(record: PlacementRecord) -> Own:
+    """The page has a slider; the table elsewhere has a row for each of its places."""
+    points = record.bandwidths
+    largest = max(point.seconds for point in points) or 1.0
+    data = {
+        "points": [
+            {
+                "factor": f"bandwidth ×{point.factor:g}",
+                "share": point.seconds / largest,
+                "words": ", ".join(
+                    [
+                        format_seconds(point.seconds),
+                        *(f"{count} on {device}" for device, count in point.counts),
+                        f"{format_bytes(point.transferred_bytes)} transferred",
+                    ]
+                ),
+            }
+            for point in points
+        ],
+        "start": min(range(len(points)), key=lambda number: abs(points[number].factor - 1)),
+    }
+    return Own(name="bandwidths", data=data, parts=(_bandwidths(record),))
+
+
 def _bandwidths(record: PlacementRecord) -> TableSpec:
     rows = tuple(
         Row(
@@ -207,5 +232,10 @@ VIEW = View(
     specification=placement,
     needs=("placement",),
     json=lambda trace, _: trace.part(PART, PlacementRecord),
-    pane=Pane(key="D", is_optional=True),
+    pane=Pane(
+        module=JAVASCRIPT / "measures" / "bandwidth_slider.js",
+        function="placementPane",
+        key="D",
+        is_optional=True,
+    ),
 )

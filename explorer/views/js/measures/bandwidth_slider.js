@@ -1,0 +1,48 @@
+// What the cheapest assignment costs where transfers were so many times as fast: a slider over the
+// factors, a bar of the cost for each, and what runs where with the chosen one.
+
+import {element} from "../ground/dom.js";
+import {specificationPane} from "../ground/specification.js";
+
+/** The pane of the placement: its specification with the slider. */
+export const placementPane = (app, tab) =>
+  specificationPane(app, tab, {bandwidths: bandwidthSlider});
+
+/**
+ * @param {any} app
+ * @param {{points: {factor: string, share: number, words: string}[], start: number}} data
+ *   share: of the largest cost; start: the point of the prices as they are
+ */
+export function bandwidthSlider(app, {points, start}) {
+  const bars = points.map(({factor, share}) =>
+    element(
+      "span",
+      {class: "bandwidth-column", title: factor},
+      element("span", {class: "bandwidth-bar", style: `height: ${(100 * share).toFixed(2)}%`}),
+    ),
+  );
+  const said = element("output", {class: "bandwidth-said"});
+  const slider = element("input", {
+    type: "range",
+    min: 0,
+    max: points.length - 1,
+    step: 1,
+    value: start,
+    "aria-label": "bandwidth between devices",
+    oninput: () => show(),
+  });
+  const show = () => {
+    const at = Number(slider.value);
+    bars.forEach((bar, number) => bar.classList.toggle("chosen", number === at));
+    said.textContent = `${points[at].factor}: ${points[at].words}`;
+    slider.setAttribute("aria-valuetext", said.textContent);
+  };
+  show();
+  return element(
+    "div",
+    {class: "bandwidths"},
+    element("div", {class: "bandwidth-bars", "aria-hidden": "true"}, bars),
+    slider,
+    said,
+  );
+}

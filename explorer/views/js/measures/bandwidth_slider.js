@@ -6,14 +6,13 @@ import {specificationPane} from "../ground/specification.js";
 
 /** The pane of the placement: its specification with the slider. */
 export const placementPane = (app, tab) =>
-  specificationPane(app, tab, {bandwidths: bandwidthSlider});
+  specificationPane(app, tab, {bandwidths: (_, data) => bandwidthSlider(data)});
 
 /**
- * @param {any} app
  * @param {{points: {factor: string, share: number, words: string}[], start: number}} data
  *   share: of the largest cost; start: the point of the prices as they are
  */
-export function bandwidthSlider(app, {points, start}) {
+export function bandwidthSlider({points, start}) {
   const bars = points.map(({factor, share}) =>
     element(
       "span",

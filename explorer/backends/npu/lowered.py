@@ -25,8 +25,8 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.from_operations import ReadLayer, read_operation
 from explorer.npu.layers.layer import Layer, LayerError
-from explorer.npu.program.compiling import Tiled, tile_layer, tile_with_reason
-from explorer.npu.program.ir_layers import layer_in, sizes_in
+from explorer.npu.program.compiling import Tiled, tile_as, tile_with_reason
+from explorer.npu.program.ir_layers import choices_in, layer_in
 from explorer.npu.program.stream import Stream
 from explorer.targets.npu.machine import Machine
 
@@ -108,8 +108,7 @@ class LoweredLayers:
         key = _key(op)
         if key not in self._tiled:
             layer = layer_in(op, weights)
-            sizes, buffers = sizes_in(op)
-            tiled = tile_layer(layer, self.machine, buffers=buffers, sizes=sizes)
+            tiled = tile_as(layer, self.machine, choices_in(op))
             self._tiled[key] = TiledOperation(layer=layer, tiled=tiled)
         return self._tiled[key]
 

@@ -115,10 +115,9 @@ class TileLayers(Pass):
             if one.tiled is None:
                 raise LayerError(one.problem)
             tiles = tiles_of(one.tiled)
-            text = ", ".join(f"{count} {name}" for name, count in tiles.items())
+            text = _described(tiles)
             if one.tiled.buffers == 1:
-                reason = one.single_buffer_reason
-                text = f"{text.removesuffix('s')}; nothing is loaded ahead: {reason}"
+                text = f"{text}; nothing is loaded ahead: {one.single_buffer_reason}"
             with events.rewrite("tile", op, f"tiles of {text}"):
                 layer_op = self._layer_operation(op, one.read, tiles, made, rewriter)
                 if one is found[-1]:
@@ -133,7 +132,7 @@ class TileLayers(Pass):
         self,
         op: TopOperation,
         read: ReadLayer,
-        tiles: dict[str, int],
+        tiles: Mapping[str, int | str],
         before: Sequence[LayerOp],
         rewriter: RecordedRewriter,
     ) -> LayerOp:
@@ -211,6 +210,18 @@ class _Choice:
             text = f"{', '.join(readers)}: {EXPLANATIONS[rule]}"
             with self.events.rewrite(rule, op, text):
                 rewriter.erase(op)
+
+
+def _described(tiles: Mapping[str, int | str]) -> str:
+    """What was chosen for a layer, in words: counts first."""
+    words = []
+    for name, value in tiles.items():
+        if isinstance(value, str):
+            words.append(f"{name} of {value}")
+            continue
+        word = name.replace("_", " ")
+        words.append(f"{value} {word.removesuffix('s') if value == 1 else word}")
+    return ", ".join(words)
 
 
 def _problem(op: TopOperation, reason: str) -> str:

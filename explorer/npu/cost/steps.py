@@ -93,8 +93,9 @@ class _Reader:
     def __init__(self, stream: Stream) -> None:
         self.machine, self.operations = stream.machine, stream.micro.operations
         self.first = stream.micro.global_address
-        self.held: dict[int, int] = {}
-        """Where in the scratchpad sequences begin, and which operation is the first."""
+        self.held: list[tuple[int, int]] = []
+        """Of each load of micro-operations, the newest last: where in the scratchpad it begins, and
+        from there to the number of the operation that lies at a place."""
         self.known: dict[tuple[int, int], tuple[Ends, Ends, Ends]] = {}
         self.macs = 0
         self.loaded: Counter[str] = Counter()
@@ -116,7 +117,10 @@ class _Reader:
         tall = op.y_pad_before + op.y_size + op.y_pad_after
         elements = tall * (op.x_pad_before + op.x_size + op.x_pad_after)
         if op.memory == "micro_operations" and op.x_size:
-            self.held[op.scratchpad_address] = op.global_address - self.first
+            if not op.scratchpad_address:  # the scratchpad begins anew
+                self.held.clear()
+            start = op.scratchpad_address
+            self.held.append((start, op.global_address - self.first - start))
         (self.loaded if is_load else self.stored)[op.memory] += size
         region = region_of(machine, op.global_address * space.global_bytes)
         route = machine.route[region.name, space.memory, is_load]
@@ -189,7 +193,7 @@ class _Reader:
         return [*found, ("tables", op.table, op.table)] if isinstance(op, Table) else found
 
     def _ends(self, begin: int, count: int) -> tuple[Ends, Ends, Ends]:
-        key = self.held[begin], count
+        key = begin + next(to for first, to in reversed(self.held) if first <= begin), count
         if key not in self.known:
             mine = self.operations[key[0] : key[0] + count]
             columns = zip(*((m.destination, m.source, m.weight) for m in mine), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,13 @@ from explorer.npu.program.partition import PiecesWriter, TiledPieces
 from explorer.npu.program.row import RowWriter
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.window import WindowWriter
-from explorer.npu.tiling.convolution import BUFFERS, TiledLayer, tile_convolution
+from explorer.npu.tiling.convolution import (
+    BUFFERS,
+    TiledLayer,
+    cuttable,
+    placed,
+    tile_convolution,
+)
 from explorer.npu.tiling.matrices import TiledMatrices, tile_matrices
 from explorer.npu.tiling.vector import TiledVectors, tile_vectors, vector_problem
 from explorer.targets.npu.encoding import encode_micro
@@ -40,6 +46,18 @@ from explorer.targets.npu.machine import Machine
 
 LOAD, COMPUTE, STORE = range(3)
 Tiled = TiledLayer | TiledVectors | TiledPieces | TiledMatrices
+Choices = Mapping[str, int | str]
+"""What is chosen for the tiles of a layer, by name (see `CHOICES`)."""
+CHOICES: Mapping[type, tuple[str, ...]] = {
+    TiledLayer: (
+        "rows", "columns", "outputs", "inputs", "order", "together", "input_buffers",
+        "weight_buffers", "sum_buffers",
+    ),
+    TiledVectors: ("rows", "columns", "blocks", "buffers"),
+    TiledPieces: ("count", "buffers"),
+    TiledMatrices: ("rows", "outputs", "inputs", "buffers"),
+}  # fmt: skip
+"""By kind the names of what is chosen; `sizes` are the first of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +105,10 @@ def compile_layer(
     *,
     buffers: int | None = None,
     sizes: Sequence[int] | None = None,
+    choices: Choices | None = None,
     addresses: Addresses = ANYWHERE,
 ) -> LayerProgram:
-    """The layer in the largest tiles that fit, or in those of `sizes`.
+    """The layer in the largest tiles that fit, or in those of `sizes` or of all `choices`.
 
     `sizes`: of a convolution rows, columns, blocks of outputs and of inputs; of layers of the
     vector engine rows, columns and blocks, of products of computed matrices rows, blocks of
@@ -98,7 +117,10 @@ def compile_layer(
     tensors and constants lie.
     Raises `LayerError`, naming what the machine lacks.
     """
-    tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
+    if choices is not None:
+        tiled = tile_as(layer, machine, choices)
+    else:
+        tiled = tile_layer(layer, machine, buffers=buffers, sizes=sizes)
     stream = write_layer(tiled, addresses)
     program = stream.finished(layer.name)
     micro = np.frombuffer(encode_micro(stream.micro.operations, machine), np.uint8)
@@ -145,10 +167,24 @@ def tile_with_reason(
     return _tiled(layer, machine, 1, sizes), reason
 
 
-def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
-    if isinstance(layer, Pieces):  # each is cut by itself
-        found = [_tiled(piece.layer, machine, buffers, None) for piece in layer.pieces]
-        return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
+def tile_as(layer: Layer, machine: Machine, choices: Choices) -> Tiled:
+    """In the tiles that `choices` say, all of them (see `CHOICES`). Raises `LayerError`."""
+    if isinstance(layer, Pieces):
+        return _tiled(layer, machine, int(choices["buffers"]), None)
+    layer = as_computed(layer, machine)
+    if isinstance(layer, Convolution):
+        return placed(cuttable(layer, machine).tiled(**choices))
+    *sizes, buffers = (int(choices[name]) for name in CHOICES[_kind_of(layer)])
+    return _cut(layer, machine, buffers, sizes)
+
+
+def _kind_of(layer: Layer) -> type:
+    return TiledMatrices if isinstance(layer, MatrixProduct | Transposition) else TiledVectors
+
+
+def as_computed(layer: Layer, machine: Machine) -> Layer:
+    """The layer as it is cut: with the machine's own factors, positions in one row, weights of its
+    width. Raises `LayerError` for what the machine lacks."""
     problem = queue_problem(machine)
     layer = with_own_factors(layer, machine)
     if not problem and isinstance(layer, Convolution):
@@ -157,11 +193,23 @@ def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | 
     elif not problem and isinstance(layer, MatrixProduct | Transposition):
         problem = layer.problem(machine)
     elif not problem:
-        problem = vector_problem(_vector_layer(layer), machine)
+        layer = _vector_layer(layer)
+        problem = vector_problem(layer, machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
+    return narrowed(flattened(layer), machine) if isinstance(layer, Convolution) else layer
+
+
+def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
+    if isinstance(layer, Pieces):  # each is cut by itself
+        found = [_tiled(piece.layer, machine, buffers, None) for piece in layer.pieces]
+        return TiledPieces(layer=layer, tiled=tuple(t for t in found if isinstance(t, TiledLayer)))
+    return _cut(as_computed(layer, machine), machine, buffers, sizes)
+
+
+def _cut(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:
     if isinstance(layer, Convolution):
-        return tile_convolution(narrowed(flattened(layer), machine), machine, buffers, sizes)
+        return tile_convolution(layer, machine, buffers, sizes)
     if isinstance(layer, MatrixProduct | Transposition):
         return tile_matrices(layer, machine, buffers, sizes)
     return tile_vectors(_vector_layer(layer), machine, buffers, sizes)

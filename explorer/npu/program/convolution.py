@@ -24,15 +24,17 @@ from explorer.npu.layers.stated_requantization import Shifted, is_stated, scalin
 from explorer.npu.layers.tensors import blocks, element_problem, most_padding
 from explorer.npu.program.addresses import Addresses, Placed, place
 from explorer.npu.program.stream import Stream
+from explorer.npu.program.transfers import Block
 from explorer.npu.tiling import layouts
-from explorer.npu.tiling.bands import input_blocks, output_blocks
+from explorer.npu.tiling.bands import output_blocks
+from explorer.npu.tiling.chunks import Chunk
 from explorer.npu.tiling.convolution import (
-    Chunk,
     TiledLayer,
     constants_per_block,
     input_pieces,
     window,
 )
+from explorer.targets.npu.formats import limits_of
 from explorer.targets.npu.instructions import (
     Instruction,
     Load,
@@ -152,10 +154,9 @@ class ConvolutionWriter(Stream):
     def __init__(self, tiled: TiledLayer, places: Mapping[str, Placed]) -> None:
         self.tiled, self.layer = tiled, tiled.layer
         layer, machine = tiled.layer, tiled.machine
-        self.chunks = list(tiled.chunks())
+        self.chunks = tiled.chunks()
         self.constants_of: range | None = None
         self.each = constants_per_block(layer, machine)
-        self.blocks = input_blocks(layer, machine)
         self.borders = borders(layer, machine)
         self.most_padding = most_padding(machine)
         self.shifted = _shifted(layer, machine)
@@ -167,14 +168,17 @@ class ConvolutionWriter(Stream):
 
     def write(self) -> None:
         """All instructions but the last."""
-        for chunk in self.chunks:
-            self._chunk(chunk)
+        for number, chunk in enumerate(self.chunks):
+            self._chunk(number, chunk)
 
-    def _chunk(self, chunk: Chunk) -> None:
-        number = self.owners[-1] + 1 if self.owners else 0
-        buffers, count = self.tiled.buffers, len(self.chunks)
-        loads: list[Instruction] = [*self._load_inputs(chunk), *self._load_weights(chunk)]
-        self.emit(number, loads, after=(number >= buffers, True))
+    def _chunk(self, number: int, chunk: Chunk) -> None:
+        loads: list[Instruction] = [
+            *(self._load_inputs(chunk) if chunk.loads_inputs else ()),
+            *self._load_weights(number, chunk),
+        ]
+        if loads:
+            self.emit(number, loads, after=(chunk.waits, True))
+        buffers = self.tiled.sum_buffers
         if chunk.is_first:
             self._constants(number, chunk)
             pixels = len(chunk.rows) * len(chunk.columns) * len(chunk.outputs)
@@ -182,7 +186,7 @@ class ConvolutionWriter(Stream):
             self.emit(number, reset, after=(chunk.tile >= buffers, False))
         multiplications = self._multiply(chunk)
         # Loads of micro-operations need no inputs, but the tokens are simpler on the whole.
-        self.emit(number, multiplications, before=(True, number + buffers < count))
+        self.emit(number, multiplications, before=(bool(loads), chunk.frees))
         if not chunk.is_last:
             return
         self.emit(number, self._rescale(chunk), after=(False, True))
@@ -197,23 +201,32 @@ class ConvolutionWriter(Stream):
         )
 
     def _load_inputs(self, chunk: Chunk) -> Iterator[Load]:
-        """One load per block of channels, with the padding that the tile touches."""
+        """One load per group of blocks, with the padding that the tile touches; one for several
+        where they are as far apart."""
         tall, wide = self._window(chunk)
         y, x, pieces = input_pieces(self.layer, chunk, self.most_padding)
-        start = self.tiled.region("activations", chunk.buffer).address
-        tensors, first = self.layer.inputs, self.layer.first_row
-        for index, number in enumerate(chunk.inputs):
-            block = self.blocks[number]
-            tensor = tensors[block.part]
-            for offset, piece in pieces:
-                yield self.load_rows(
-                    "activations",
-                    tensor.shape[2],
-                    scratchpad_address=start + index * tall * wide + offset,
-                    global_address=self.element(tensor, "activations", block.block, first + y, x),
-                    **piece,
-                    **self._pad_value(piece),
-                )
+        start = self.tiled.region("activations", chunk.input_buffer).address
+        tensors, first, side = self.layer.inputs, self.layer.first_row, self.tiled.together
+        groups = self.tiled.groups(chunk.inputs)
+        firsts = [
+            self.element(tensors[part], "activations", block, first + y, x)
+            for part, block in groups
+        ]
+        each = self.elements_per_block("activations")
+        stride, step = tensors[groups[0][0]].shape[2] * each, each if side == 1 else 1
+        for offset, piece in pieces:
+            block = Block(
+                rows=piece["y_size"], columns=piece["x_size"] * side, stride=stride, step=step
+            )
+            padding = {
+                name: value * side if name.startswith("x") else value
+                for name, value in piece.items()
+                if "pad" in name
+            }
+            yield from self.load_blocks(
+                "activations", start + offset * side, firsts, block,
+                padding={**padding, **self._pad_value(piece)}, apart=tall * wide * side,
+            )  # fmt: skip
 
     def _pad_value(self, fields: dict[str, int]) -> dict[str, Any]:
         """The input's zero point, where there is padding and a field for it."""
@@ -221,33 +234,33 @@ class ConvolutionWriter(Stream):
         has_field = self.machine.instruction_set.pads_with_values
         return {"pad_value": self.layer.input_zero_point} if is_padded and has_field else {}
 
-    def _load_weights(self, chunk: Chunk) -> Iterator[Load]:
-        """One load per block of output channels; one for all where their inputs are not cut, and
-        none where they are there already."""
+    def _load_weights(self, number: int, chunk: Chunk) -> Iterator[Load]:
+        """A row for each block of output channels; one row where their inputs are not cut, and
+        nothing where they are there already."""
         if self.tiled.repeated is not None:
-            if not self.owners:
+            if not number:
                 yield Load(
                     memory="weights", scratchpad_address=self.tiled.region("weights").address,
                     global_address=self.address("weights", "weights"),
                     x_size=self.tiled.weight_elements,
                 )  # fmt: skip
             return
-        taps = self.layer.kernel[0] * self.layer.kernel[1]
-        band = self.tiled.bands[chunk.band]
-        start = self.tiled.region("weights", chunk.buffer).address
-        rows = [chunk.outputs] if chunk.is_whole else [range(o, o + 1) for o in chunk.outputs]
-        for row in rows:
-            first = (row.start - band.outputs.start) * len(band.inputs) + chunk.first_input
-            size = len(row) * len(chunk.inputs) * taps
-            yield Load(
-                memory="weights",
-                scratchpad_address=start,
-                global_address=self.address("weights", "weights")
-                + band.first_weight
-                + first * taps,
-                x_size=size,
-            )
-            start += size
+        if not chunk.loads_weights:
+            return
+        taps, band = self.tiled.taps, self.tiled.bands[chunk.band]
+        before = self.address("weights", "weights") + band.first_weight
+        each = len(band.inputs) * taps
+        firsts = [
+            before + (output - band.outputs.start) * each + chunk.first_input * taps
+            for output in chunk.outputs
+        ]
+        size = len(chunk.inputs) * taps
+        start = self.tiled.region("weights", chunk.weight_buffer).address
+        whole = len(firsts) * size
+        if chunk.is_whole and whole <= limits_of(self.machine, "load")["x_size"]:
+            firsts, size = firsts[:1], whole
+        block = Block(rows=1, columns=size, stride=0)
+        yield from self.load_blocks("weights", start, firsts, block)
 
     def _constants(self, number: int, chunk: Chunk) -> None:
         """Biases and factors of the tile's channels, where they are not there yet."""
@@ -270,8 +283,9 @@ class ConvolutionWriter(Stream):
         """
         stride_y, stride_x = self.layer.strides
         _, wide = self._window(chunk)
-        along = _Axis(len(chunk.columns), 1, stride_x)
-        outer = _Axis(len(chunk.rows), len(chunk.columns), stride_y * wide)
+        side = self.tiled.together
+        along = _Axis(len(chunk.columns), 1, stride_x * side)
+        outer = _Axis(len(chunk.rows), len(chunk.columns), stride_y * wide * side)
         if outer.batches(self.batch) * along.count < along.batches(self.batch) * outer.count:
             along, outer = outer, along
         found: list[Instruction] = []
@@ -386,15 +400,16 @@ class ConvolutionWriter(Stream):
         each = self.elements_per_block(content)
         per_digit = tensor.digit_bytes(self.machine)
         per_digit //= self.machine.by_content[content].global_bytes
-        strides = (sy * tensor.shape[2] * each, sx * each)
-        scratchpad = self.tiled.sums_of(chunk)
-        for digit in range(digits):
-            for block in chunk.outputs:
-                y, x = oy + chunk.rows.start * sy, ox + chunk.columns.start * sx
-                first = self.element(tensor, content, block, y, x)
-                first += digit * per_digit
-                yield from self.store_rows(content, scratchpad, first, rows, columns, strides)
-                scratchpad += rows * columns
+        block = Block(
+            rows=rows, columns=columns, stride=sy * tensor.shape[2] * each, step=sx * each
+        )
+        y, x = oy + chunk.rows.start * sy, ox + chunk.columns.start * sx
+        firsts = [
+            self.element(tensor, content, output, y, x) + digit * per_digit
+            for digit in range(digits)
+            for output in chunk.outputs
+        ]
+        yield from self.store_blocks(content, self.tiled.sums_of(chunk), firsts, block)
 
 
 @dataclass(frozen=True)
@@ -414,17 +429,18 @@ class _Axis:
 def _products(tiled: TiledLayer, chunk: Chunk, offset: tuple[int, int]) -> Iterator[MicroOperation]:
     """One per block of outputs, block of inputs and tap; `offset`: of the sums and of the inputs
     of the first position."""
-    layer = tiled.layer
+    layer, side = tiled.layer, tiled.together
     tall, wide = (window(layer, 0, len(chunk.rows)), window(layer, 1, len(chunk.columns)))
     height, width = layer.kernel
-    sources = tiled.region("activations", chunk.buffer).address
+    sources = tiled.region("activations", chunk.input_buffer).address
+    places = tiled.input_places(chunk.inputs, tall * wide)
     sums = tiled.sums_of(chunk)
     pixels = len(chunk.rows) * len(chunk.columns)
     for output in range(len(chunk.outputs)):
-        for block in range(len(chunk.inputs)):
+        for block, start in enumerate(places):
             for ky in range(height):
                 for kx in range(width):
-                    row = block * tall + ky * layer.dilations[0]
-                    source = sources + row * wide + kx * layer.dilations[1] + offset[1]
+                    tap = ky * layer.dilations[0] * wide + kx * layer.dilations[1]
+                    source = sources + start + tap * side + offset[1]
                     weight = tiled.weights_at(chunk, output, block, ky * width + kx)
                     yield MicroOperation(sums + output * pixels + offset[0], source, weight)

@@ -3,7 +3,7 @@
 layer_in(layer_op, weights)      the layer that an `npu.layer` stands for
 laid_out_in(layer_op, weights)   its constants as the machine reads them
 run_layer(layer_op, layer, ...)  the value that it makes of others
-tiles_of(tiled), sizes_in(op)    sizes of tiles as attributes, and back
+tiles_of(tiled), choices_in(op)  what was chosen for its tiles, and back
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ from explorer.npu.layers.partition import Pieces
 from explorer.npu.layers.softmax import SoftmaxLayer
 from explorer.npu.layers.value_layout import stored_form
 from explorer.npu.layers.windows import WindowLayer
-from explorer.npu.program.compiling import Tiled
-from explorer.npu.program.partition import TiledPieces
-from explorer.npu.tiling.convolution import TiledLayer
-from explorer.npu.tiling.matrices import TiledMatrices
-from explorer.npu.tiling.vector import TiledVectors
+from explorer.npu.program.compiling import CHOICES, Tiled
 
 KINDS: Mapping[str, type] = {
     kind.__name__: kind
@@ -44,13 +40,6 @@ KINDS: Mapping[str, type] = {
     )
 }
 """By the name that the IR has for them."""
-SIZES: Mapping[type, tuple[str, ...]] = {
-    TiledLayer: ("rows", "columns", "outputs", "inputs"),
-    TiledVectors: ("rows", "columns", "blocks"),
-    TiledPieces: ("count",),
-    TiledMatrices: ("rows", "outputs", "inputs"),
-}
-"""What `tile_layer` takes as sizes, in order."""
 
 
 def layer_in(op: LayerOp, weights: Mapping[str, np.ndarray]) -> Layer:
@@ -104,13 +93,11 @@ def written(layer: Layer) -> np.ndarray:
     return mask
 
 
-def tiles_of(tiled: Tiled) -> dict[str, int]:
-    """Sizes of tiles by name, how many buffers there are, and how many tiles."""
-    sizes = {name: getattr(tiled, name) for name in SIZES[type(tiled)]}
-    return {**sizes, "buffers": tiled.buffers}
+def tiles_of(tiled: Tiled) -> dict[str, int | str]:
+    """What was chosen for a layer, by name: sizes of its tiles, their order, buffers."""
+    return {name: getattr(tiled, name) for name in CHOICES[type(tiled)]}
 
 
-def sizes_in(op: LayerOp) -> tuple[tuple[int, ...], int]:
-    """Sizes of tiles, and buffers, as `tile_layer` takes them."""
-    tiles = from_attribute(op.tiles)
-    return tuple(tiles[name] for name in op.TILES), tiles["buffers"]
+def choices_in(op: LayerOp) -> dict[str, int | str]:
+    """What an operation says of its tiles, as `tile_layer` takes it."""
+    return dict(from_attribute(op.tiles))

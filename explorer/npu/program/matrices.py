@@ -21,6 +21,7 @@ from explorer.npu.layers.stated_requantization import Shifted, is_stated, shifte
 from explorer.npu.layers.tensors import blocks, most_padding
 from explorer.npu.program.addresses import Addresses, place
 from explorer.npu.program.stream import Stream
+from explorer.npu.program.transfers import Block
 from explorer.npu.tiling.matrices import TiledMatrices, constants_of
 from explorer.targets.npu.instructions import (
     Instruction,
@@ -90,12 +91,10 @@ class MatrixWriter(Stream):
         left, _ = self.layer.inputs
         first = chunk.matrix * self.layer.rows + chunk.rows.start
         start = self.tiled.region("activations", chunk.buffer)
-        for index, block in enumerate(chunk.inputs):
-            yield self.load_rows(
-                "activations", 0, scratchpad_address=start + index * len(chunk.rows),
-                global_address=self.element(left, "activations", block, 0, first),
-                x_size=len(chunk.rows),
-            )  # fmt: skip
+        firsts = [self.element(left, "activations", block, 0, first) for block in chunk.inputs]
+        each = self.elements_per_block("activations")
+        block = Block(rows=1, columns=len(chunk.rows), stride=0, step=each)
+        yield from self.load_blocks("activations", start, firsts, block)
 
     def _right(self, chunk: MatrixChunk) -> Iterator[Load]:
         """One load per block of channels, of all blocks of columns; room is filled with zeros."""
@@ -105,24 +104,24 @@ class MatrixWriter(Stream):
         held = max(0, min(self.layer.columns - at, wanted))
         first = chunk.matrix * self.layer.right_rows + at
         start = self.tiled.region("weights", chunk.buffer)
-        for index, block in enumerate(chunk.inputs):
-            to = start + index * len(chunk.outputs)
-            address = self.element(right, "activations", block, 0, first)
-            if not self.machine.instruction_set.gathers_weights:
-                yield Load(
-                    memory="weights", scratchpad_address=to, global_address=address // columns,
-                    x_size=len(chunk.outputs),
-                )  # fmt: skip
-                continue
-            room = wanted - held
-            is_short = bool(held) and room <= self.most_padding
+        firsts = [self.element(right, "activations", block, 0, first) for block in chunk.inputs]
+        if not self.machine.instruction_set.gathers_weights:
+            block = Block(rows=1, columns=len(chunk.outputs), stride=0)
+            firsts = [first // columns for first in firsts]
+            yield from self.load_blocks("weights", start, firsts, block)
+            return
+        room = wanted - held
+        is_short = bool(held) and room <= self.most_padding
+        each = self.elements_per_block("activations")
+        if held:
             pads = {"x_pad_after": room} if room and is_short else {}
-            if held:
-                yield self.load_rows("gathered", 0, scratchpad_address=to * columns,
-                                     global_address=address, x_size=held, **pads)  # fmt: skip
-            if room and not is_short:
+            block = Block(rows=1, columns=held, stride=0, step=each)
+            yield from self.load_blocks("gathered", start * columns, firsts, block, pads, wanted)
+        if room and not is_short:
+            for index, address in enumerate(firsts):
                 yield Load(
-                    memory="gathered", scratchpad_address=to * columns + held,
+                    memory="gathered",
+                    scratchpad_address=(start + index * len(chunk.outputs)) * columns + held,
                     global_address=address, y_pad_before=1, y_size=0, x_size=room,
                 )  # fmt: skip
 
@@ -131,11 +130,9 @@ class MatrixWriter(Stream):
         content = "accumulators" if output.is_wide else "outputs"
         each = self.elements_per_block(content)
         first = chunk.matrix * self.layer.rows + chunk.rows.start
-        for index, block in enumerate(chunk.outputs):
-            yield from self.store_rows(
-                content, self._sums(chunk) + index * rows,
-                self.element(output, content, block, 0, first), 1, rows, (0, each),
-            )  # fmt: skip
+        firsts = [self.element(output, content, block, 0, first) for block in chunk.outputs]
+        block = Block(rows=1, columns=rows, stride=0, step=each)
+        yield from self.store_blocks(content, self._sums(chunk), firsts, block)
 
     # -------------------------------------------------------------------------------- compute
 

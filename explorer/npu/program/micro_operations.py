@@ -1,14 +1,16 @@
 """Micro-operations of a program, and what of them lies in their scratchpad at a time.
 
 A sequence that is asked for again is loaded again only if it has been pushed out. The scratchpad is
-filled from its beginning; when the next sequence has no room, it begins anew.
+filled from its beginning; when the next sequence has no room, it begins anew. Sequences that lie
+one behind the other in both memories are one load, before the first of them is used.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Sequence
 
-from explorer.targets.npu.instructions import Load, MicroOperation
+from explorer.targets.npu.instructions import Instruction, Load, MicroOperation
 
 Sequences = tuple[MicroOperation, ...]
 
@@ -67,3 +69,40 @@ class MicroProgram:
             x_size=len(sequence),
         )
         return begin, [load]
+
+
+def join_micro_loads(
+    instructions: Sequence[Instruction], owners: Sequence[int]
+) -> tuple[list[Instruction], list[int]]:
+    """The same with fewer loads of micro-operations, each as early as the first that it holds.
+
+    Loads and what uses them are in one queue. Between two loads that are joined nothing reads what
+    lay in the place of the second one: a scratchpad that begins anew begins at 0, which continues
+    no load. What the second one waits for, the instruction behind it waits for.
+    """
+    found: list[Instruction] = []
+    kept: list[int] = []
+    last = -1  # where the load is that the next one may continue
+    waits: dict[str, bool] = {}
+    for op, owner in zip(instructions, owners, strict=True):
+        if isinstance(op, Load) and op.memory == "micro_operations" and op.x_size:
+            before = found[last] if last >= 0 else None
+            if isinstance(before, Load) and _continues(before, op):
+                found[last] = dataclasses.replace(before, x_size=before.x_size + op.x_size)
+                waits = {name: True for name in ("pop_before", "pop_after") if getattr(op, name)}
+                continue
+            last = len(found)
+        elif waits:
+            op, waits = dataclasses.replace(op, **waits), {}
+        found.append(op)
+        kept.append(owner)
+    return found, kept
+
+
+def _continues(first: Load, second: Load) -> bool:
+    gives = second.push_before or second.push_after
+    return (
+        not gives
+        and second.scratchpad_address == first.scratchpad_address + first.x_size
+        and second.global_address == first.global_address + first.x_size
+    )

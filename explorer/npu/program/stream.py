@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from explorer.errors import InputError
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.tensors import Tensor, channels_per_block
 from explorer.npu.program.addresses import Placed
-from explorer.npu.program.micro_operations import MicroProgram
+from explorer.npu.program.micro_operations import MicroProgram, join_micro_loads
+from explorer.npu.program.transfers import Block, transfers
 from explorer.targets.npu.encoding import encode
+from explorer.targets.npu.formats import limits_of
 from explorer.targets.npu.instructions import (
     Finish,
     Instruction,
@@ -121,32 +123,52 @@ class Stream(ABC):
             if inner and batch:
                 yield inner, batch, offset
 
-    def store_rows(
-        self, content: str, scratchpad: int, first: int, rows: int, columns: int,
-        strides: tuple[int, int],
-    ) -> Iterator[Store]:  # fmt: skip
-        """Positions of one block of channels; `strides`: elements between rows, and columns."""
-        if self.machine.instruction_set.skips_elements or strides[1] == 1:
-            step: dict[str, Any] = {} if strides[1] == 1 else {"x_step": strides[1]}
-            stride = strides[0] if rows > 1 else 0  # of one row it means nothing
-            yield Store(memory=content, scratchpad_address=scratchpad, global_address=first,
-                        y_size=rows, x_size=columns, x_stride=stride, **step)  # fmt: skip
+    def store_blocks(
+        self, content: str, scratchpad: int, firsts: Sequence[int], block: Block
+    ) -> Iterator[Store]:
+        """Blocks that lie densely in the scratchpad; `firsts`: where each begins in global
+        memory."""
+        if block.step > 1 and not self.machine.instruction_set.skips_elements:
+            for index, first in enumerate(firsts):
+                for row in range(block.rows):  # every position is a row of its own
+                    yield Store(
+                        memory=content,
+                        scratchpad_address=scratchpad + (index * block.rows + row) * block.columns,
+                        global_address=first + row * block.stride, y_size=block.columns, x_size=1,
+                        x_stride=block.step,
+                    )  # fmt: skip
             return
-        for row in range(rows):  # every position is a row of its own
-            yield Store(memory=content, scratchpad_address=scratchpad + row * columns,
-                        global_address=first + row * strides[0], y_size=columns, x_size=1,
-                        x_stride=strides[1])  # fmt: skip
+        step: dict[str, Any] = {} if block.step == 1 else {"x_step": block.step}
+        for moved in transfers(firsts, block, limits_of(self.machine, "store")):
+            yield Store(
+                memory=content, scratchpad_address=scratchpad + moved.index * block.size,
+                global_address=firsts[moved.index], y_size=moved.y_size, x_size=moved.x_size,
+                x_stride=moved.x_stride, **step,
+            )  # fmt: skip
 
-    def load_rows(self, content: str, stride: int, **fields: Any) -> Load:
-        """One block of channels; `stride`: positions between two rows."""
-        each = self.elements_per_block(content)
-        step: dict[str, Any] = {} if each == 1 else {"x_step": each}
-        apart = stride * each if fields.get("y_size", 1) > 1 else 0  # of one row it means nothing
-        return Load(memory=content, x_stride=apart, **fields, **step)
+    def load_blocks(
+        self, content: str, scratchpad: int, firsts: Sequence[int], block: Block,
+        padding: Mapping[str, int] | None = None, apart: int = 0,
+    ) -> Iterator[Load]:  # fmt: skip
+        """Blocks that lie one behind the other in the scratchpad; `firsts`: where each begins in
+        global memory. `padding`: fields of a load that each block has; `apart`: elements from one
+        block to the next in the scratchpad, with padding."""
+        step: dict[str, Any] = {} if block.step == 1 else {"x_step": block.step}
+        fields: dict[str, Any] = dict(padding or {})
+        limits = limits_of(self.machine, "load")
+        is_apart = any(fields.values()) or apart not in (0, block.size)
+        for moved in transfers(firsts, block, limits, is_apart):
+            yield Load(
+                memory=content,
+                scratchpad_address=scratchpad + moved.index * (apart or block.size),
+                global_address=firsts[moved.index], y_size=moved.y_size, x_size=moved.x_size,
+                x_stride=moved.x_stride, **step, **fields,
+            )  # fmt: skip
 
     def complete(self) -> None:
         """Writes all instructions, the end included."""
         self.write()
+        self.instructions, self.owners = join_micro_loads(self.instructions, self.owners)
         self.emit(-1, [Finish(pop_after=True)])
 
     def finished(self, name: str) -> bytes:

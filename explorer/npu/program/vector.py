@@ -20,6 +20,7 @@ from explorer.npu.layers.accesses import Access
 from explorer.npu.layers.tensors import blocks, packed
 from explorer.npu.program.addresses import Addresses, place
 from explorer.npu.program.stream import Stream
+from explorer.npu.program.transfers import Block
 from explorer.npu.tiling.vector import (
     TiledVectors,
     VectorTile,
@@ -143,40 +144,48 @@ class VectorWriter(Stream):
         return tall, wide
 
     def _loads(self, tile: VectorTile, operand: int) -> Iterator[Load]:
-        """One per block of channels, with the padding that the tile touches."""
+        """One per block of channels, with the padding that the tile touches; one for several
+        where they are as far apart."""
         access = self.layer.accesses[operand]
         (rows, columns), room = self.inside(tile, access)
         tall, wide = self.extent(tile, access)
         tensor, start = access.tensor, self.tiled.starts[operand]
-        fields: dict[str, Any] = {"y_size": len(rows), "x_size": len(columns)}
+        fields: dict[str, int] = {}
         if any(map(any, room)):
             (above, below), (left, right) = room
-            fields |= {"y_pad_before": above, "y_pad_after": below, "x_pad_before": left,
+            fields = {"y_pad_before": above, "y_pad_after": below, "x_pad_before": left,
                        "x_pad_after": right, "pad_value": access.pad_value}  # fmt: skip
-        for index, block in enumerate(tile.blocks):
-            at = start + index * tall * wide
-            if access.constant is None:
-                content = "accumulators" if tensor.is_wide else "widened"
-                first = self.element(tensor, content, block, rows.start, columns.start)
-                yield self.load_rows(content, tensor.shape[2], scratchpad_address=at,
-                                     global_address=first, **fields)  # fmt: skip
-            else:  # constants lie in blocks of the array's columns
-                first = (block * tensor.shape[1] + rows.start) * tensor.shape[2] + columns.start
-                first += self.address(tensor.name, "accumulators")
-                yield Load(memory="accumulators", scratchpad_address=at, global_address=first,
-                           x_stride=tensor.shape[2], **fields)  # fmt: skip
+        height, width = tensor.shape[1:]
+        if access.constant is None:
+            content = "accumulators" if tensor.is_wide else "widened"
+            firsts = [
+                self.element(tensor, content, block, rows.start, columns.start)
+                for block in tile.blocks
+            ]
+            each = self.elements_per_block(content)
+        else:  # constants lie in blocks of the array's columns
+            content, each = "accumulators", 1
+            place = self.address(tensor.name, content)
+            firsts = [
+                place + (block * height + rows.start) * width + columns.start
+                for block in tile.blocks
+            ]
+        block = Block(rows=len(rows), columns=len(columns), stride=width * each, step=each)
+        yield from self.load_blocks(content, start, firsts, block, fields, tall * wide)
 
     def _stores(self, tile: VectorTile) -> Iterator[Store]:
         tensor = self.layer.output
         content = "accumulators" if tensor.is_wide else "outputs"
         each = self.elements_per_block(content)
-        for index, block in enumerate(tile.blocks):
-            first = self.element(tensor, content, block, tile.rows.start, tile.columns.start)
-            at = self.tiled.results_of(tile) + index * tile.pixels
-            strides = (tensor.shape[2] * each, each)
-            yield from self.store_rows(
-                content, at, first, len(tile.rows), len(tile.columns), strides
-            )
+        firsts = [
+            self.element(tensor, content, block, tile.rows.start, tile.columns.start)
+            for block in tile.blocks
+        ]
+        block = Block(
+            rows=len(tile.rows), columns=len(tile.columns), stride=tensor.shape[2] * each,
+            step=each,
+        )  # fmt: skip
+        yield from self.store_blocks(content, self.tiled.results_of(tile), firsts, block)
 
     # ---------------------------------------------------------------------------------- loops
 

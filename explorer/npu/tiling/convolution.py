@@ -9,14 +9,24 @@ and of these the ones with the fewest chunks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from explorer.npu.layers.borders import borders
 from explorer.npu.layers.layer import Convolution, RoomError
 from explorer.npu.layers.stated_requantization import is_stated
 from explorer.npu.layers.tensors import blocks, channels_per_block
-from explorer.npu.tiling.bands import Band, bands, most_inputs, ranges
+from explorer.npu.tiling.bands import (
+    Band,
+    InputBlock,
+    bands,
+    input_blocks,
+    most_inputs,
+    ranges,
+)
+from explorer.npu.tiling.chunks import Chunk, Loops, Order, chunks_of
 from explorer.npu.tiling.layouts import Repeated, repeated
 from explorer.npu.tiling.scratchpads import (
     Buffer,
@@ -26,34 +36,10 @@ from explorer.npu.tiling.scratchpads import (
     could_fit,
     place_buffers,
 )
-from explorer.targets.npu.formats import Field, formats_of
+from explorer.targets.npu.formats import limits_of
 from explorer.targets.npu.machine import Machine
 
 BUFFERS = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chunk:
-    """One step of a tile: what is loaded, multiplied, and where it lies."""
-
-    band: int
-    outputs: range
-    """Blocks of output channels."""
-    inputs: tuple[int, ...]
-    """Blocks of input channels."""
-    is_whole: bool
-    """Whether these are all inputs of the band."""
-    first_input: int
-    """How many of the band's come before."""
-    rows: range
-    """Of the output."""
-    columns: range
-    buffer: int
-    """Of inputs and weights."""
-    tile: int
-    is_first: bool
-    """Of its tile: sums begin at 0."""
-    is_last: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +55,14 @@ class TiledLayer:
     """Blocks of output channels in a tile."""
     inputs: int
     """Blocks of input channels in a chunk."""
-    buffers: int
-    regions: Regions
+    order: Order = "outputs"
+    together: int = 1
+    """Blocks of inputs that lie side by side for each position in the scratchpad, as they do in
+    global memory: they are loaded at once. 1: each lies by itself."""
+    input_buffers: int = BUFFERS
+    weight_buffers: int = BUFFERS
+    sum_buffers: int = BUFFERS
+    regions: Regions = ()
     """Of activations, weights, sums and constants; of the first three one for each buffer."""
     bands: tuple[Band, ...]
     """Of the layer, whatever the sizes."""
@@ -78,22 +70,54 @@ class TiledLayer:
     """Weights that are loaded once for all tiles."""
 
     @property
+    def buffers(self) -> int:
+        """2 where anything is loaded or stored while something else is computed, else 1."""
+        weights = 1 if self.repeated is not None else self.weight_buffers
+        return min(BUFFERS, max(self.input_buffers, weights, self.sum_buffers))
+
+    @property
+    def taps(self) -> int:
+        return self.layer.kernel[0] * self.layer.kernel[1]
+
+    @property
     def weight_elements(self) -> int:
         """In global memory."""
         if self.repeated is not None:
             return len(self.repeated.elements)
-        taps = self.layer.kernel[0] * self.layer.kernel[1]
-        return sum(len(band.outputs) * len(band.inputs) for band in self.bands) * taps
+        return sum(len(band.outputs) * len(band.inputs) for band in self.bands) * self.taps
+
+    @cached_property
+    def input_blocks(self) -> tuple[InputBlock, ...]:
+        return input_blocks(self.layer, self.machine)
+
+    def groups(self, inputs: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """Input and first block of what is loaded for a chunk, in order, `together` blocks
+        each."""
+        found: dict[tuple[int, int], None] = {}
+        for number in inputs:
+            one = self.input_blocks[number]
+            found[one.part, one.block // self.together * self.together] = None
+        return tuple(found)
+
+    def input_places(self, inputs: Sequence[int], pixels: int) -> list[int]:
+        """Where each block of a chunk's inputs begins in its buffer, of so many positions."""
+        starts = {group: index for index, group in enumerate(self.groups(inputs))}
+        found = []
+        for number in inputs:
+            one = self.input_blocks[number]
+            whole, part = divmod(one.block, self.together)
+            start = starts[one.part, whole * self.together] * pixels * self.together
+            found.append(start + part)
+        return found
 
     def weights_at(self, chunk: Chunk, output: int, index: int, tap: int) -> int:
         """Where a weight lies in its scratchpad; numbers count in the chunk."""
-        taps = self.layer.kernel[0] * self.layer.kernel[1]
         if self.repeated is None:
-            start = self.region("weights", chunk.buffer).address
-            return start + (output * len(chunk.inputs) + index) * taps + tap
+            start = self.region("weights", chunk.weight_buffer).address
+            return start + (output * len(chunk.inputs) + index) * self.taps + tap
         band = self.bands[chunk.band]
         before = (chunk.outputs.start - band.outputs.start + output) * len(band.inputs)
-        number = band.first_weight + (before + chunk.first_input + index) * taps + tap
+        number = band.first_weight + (before + chunk.first_input + index) * self.taps + tap
         return self.region("weights").address + int(self.repeated.index[number])
 
     def region(self, name: str, buffer: int = 0) -> Region:
@@ -101,7 +125,7 @@ class TiledLayer:
 
     def sums_of(self, chunk: Chunk) -> int:
         """Where the sums of the chunk's tile begin."""
-        return self.region("sums", chunk.tile % self.buffers).address
+        return self.region("sums", chunk.tile % self.sum_buffers).address
 
     @property
     def tile_count(self) -> int:
@@ -112,27 +136,17 @@ class TiledLayer:
             * blocks(width, self.columns)
         )
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> tuple[Chunk, ...]:
         """All steps, in the order in which they run."""
-        number = 0
         _, height, width = self.layer.output_shape
-        tiles = (
-            (index, outputs, rows, columns)
-            for index, band in enumerate(self.bands)
-            for outputs in ranges(band.outputs, self.outputs)
-            for rows in ranges(range(height), self.rows)
-            for columns in ranges(range(width), self.columns)
-        )
-        for tile, (index, outputs, rows, columns) in enumerate(tiles):
-            inputs = self.bands[index].inputs
-            for first in range(0, len(inputs), self.inputs):
-                yield Chunk(
-                    band=index, outputs=outputs, inputs=inputs[first : first + self.inputs],
-                    is_whole=len(inputs) <= self.inputs, first_input=first, rows=rows,
-                    columns=columns, buffer=number % self.buffers, tile=tile, is_first=first == 0,
-                    is_last=first + self.inputs >= len(inputs),
-                )  # fmt: skip
-                number += 1
+        weight_buffers = 0 if self.repeated is not None else self.weight_buffers
+        return chunks_of(
+            Loops(
+                bands=self.bands, height=height, width=width, rows=self.rows,
+                columns=self.columns, outputs=self.outputs, inputs=self.inputs, order=self.order,
+                input_buffers=self.input_buffers, weight_buffers=weight_buffers,
+            )
+        )  # fmt: skip
 
 
 def window(layer: Convolution, axis: int, outputs: int) -> int:
@@ -199,29 +213,75 @@ def tile_convolution(
     shortfall.
     """
     smallest = None
-    limits = {(one.kind, f.name): f for one in formats_of(machine).kinds for f in one.fields}
-    of_layer, of_weights = bands(layer, machine), repeated(layer, machine)
-    candidates = _candidates(layer, machine, most_inputs(of_layer)) if sizes is None else [sizes]
+    cut = cuttable(layer, machine)
+    candidates = [sizes] if sizes is not None else _candidates(layer, machine, cut.most)
+    sides = sorted({cut.side_by_side, 1}, reverse=True)
     possible: list[tuple[tuple[int, int], tuple[int, ...], TiledLayer]] = []
-    for rows, columns, outputs, inputs in candidates:
-        tiled = TiledLayer(
-            layer=layer, machine=machine, rows=rows, columns=columns, outputs=outputs,
-            inputs=inputs, buffers=buffers, regions=(), bands=of_layer, repeated=of_weights,
+    for (rows, columns, outputs, inputs), together in itertools.product(candidates, sides):
+        tiled = cut.tiled(
+            rows=rows, columns=columns, outputs=outputs, inputs=inputs, together=together,
+            input_buffers=buffers, weight_buffers=buffers, sum_buffers=buffers,
         )  # fmt: skip
-        problem = _refusal(tiled, limits)
-        if problem or not could_fit(_buffers(tiled), machine):
+        problem = refusal(tiled)
+        if problem or not could_fit(buffers_of(tiled), machine):
             smallest = tiled, problem
         else:
-            negative = (-rows, -columns, -outputs, -inputs)
+            negative = (-rows, -columns, -outputs, -inputs, -together)
             possible.append((_moved(tiled), negative, tiled))
     for _, _, tiled in sorted(possible, key=lambda entry: entry[:2]):
-        regions = place_buffers(_buffers(tiled), machine)
+        regions = place_buffers(buffers_of(tiled), machine)
         if regions is not None:
             return replace(tiled, regions=regions)
         smallest = smallest or (tiled, "")
     assert smallest is not None
-    reason = smallest[1] or _shortfall(smallest[0])
-    raise RoomError(f"{layer.name} does not fit {machine.name}: {reason}")
+    raise _too_large(*smallest)
+
+
+def placed(tiled: TiledLayer) -> TiledLayer:
+    """With the places of its buffers. Raises `RoomError` with what is too large."""
+    problem = refusal(tiled)
+    regions = None if problem else place_buffers(buffers_of(tiled), tiled.machine)
+    if regions is None:
+        raise _too_large(tiled, problem)
+    return replace(tiled, regions=regions)
+
+
+def _too_large(tiled: TiledLayer, problem: str) -> RoomError:
+    reason = problem or _shortfall(tiled)
+    return RoomError(f"{tiled.layer.name} does not fit {tiled.machine.name}: {reason}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cuttable:
+    """A convolution, and what of its tiles does not depend on their sizes."""
+
+    layer: Convolution
+    machine: Machine
+    bands: tuple[Band, ...]
+    repeated: Repeated | None
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """Blocks of outputs and of inputs that the largest bands have."""
+        return most_inputs(self.bands)
+
+    @property
+    def side_by_side(self) -> int:
+        """Blocks of inputs that lie side by side in global memory."""
+        return channels_per_block(self.machine) // self.machine.rows
+
+    def tiled(self, **choices: Any) -> TiledLayer:
+        """In tiles of these sizes, without places."""
+        return TiledLayer(
+            layer=self.layer, machine=self.machine, bands=self.bands, repeated=self.repeated,
+            **choices,
+        )  # fmt: skip
+
+
+def cuttable(layer: Convolution, machine: Machine) -> Cuttable:
+    """What tiles of all sizes have in common."""
+    found, held = bands(layer, machine), repeated(layer, machine)
+    return Cuttable(layer=layer, machine=machine, bands=found, repeated=held)
 
 
 def _candidates(
@@ -245,21 +305,21 @@ def halves(count: int) -> list[int]:
     return found
 
 
-def _buffers(tiled: TiledLayer) -> list[Buffer]:
-    """Two of everything but what is loaded once: constants, and weights that are repeated."""
+def buffers_of(tiled: TiledLayer) -> list[Buffer]:
+    """As many as each operand has; one of what is loaded once: constants, repeated weights."""
     layer, machine = tiled.layer, tiled.machine
-    taps = layer.kernel[0] * layer.kernel[1]
     pixels = window(layer, 0, tiled.rows) * window(layer, 1, tiled.columns)
     sums = tiled.outputs * tiled.rows * tiled.columns * layer.output.digits(machine)
-    weights = ("weights", "weights", tiled.outputs * tiled.inputs * taps, 0)
+    weights = ("weights", "weights", tiled.outputs * tiled.inputs * tiled.taps, 0,
+               tiled.weight_buffers)  # fmt: skip
     wanted = [
         (name, content, elements, 2 * index + group)
-        for name, content, elements, group in (
-            ("activations", "activations", tiled.inputs * pixels, 0),
+        for name, content, elements, group, count in (
+            ("activations", "activations", _held(tiled) * pixels, 0, tiled.input_buffers),
             *([] if tiled.repeated is not None else [weights]),
-            ("sums", "accumulators", sums, 1),
+            ("sums", "accumulators", sums, 1, tiled.sum_buffers),
         )
-        for index in range(tiled.buffers)
+        for index in range(count)
     ]
     constants = tiled.outputs * constants_per_block(layer, machine)
     wanted.append(("constants", "accumulators", constants, 1))
@@ -271,11 +331,22 @@ def _buffers(tiled: TiledLayer) -> list[Buffer]:
     ]
 
 
+def _held(tiled: TiledLayer) -> int:
+    """Blocks of inputs that lie in the scratchpad for the largest chunk."""
+    if tiled.together == 1:
+        return tiled.inputs
+    return tiled.together * max(
+        len(tiled.groups(band.inputs[first : first + tiled.inputs]))
+        for band in tiled.bands
+        for first in range(0, len(band.inputs), tiled.inputs)
+    )
+
+
 def _shortfall(tiled: TiledLayer) -> str:
     """Of the smallest tile: which scratchpad is too small by how much."""
     machine = tiled.machine
-    times = f", {tiled.buffers} times," if tiled.buffers > 1 else ""
-    totals = bytes_taken(_buffers(tiled), machine)
+    times = ", 2 times," if tiled.buffers > 1 else ""
+    totals = bytes_taken(buffers_of(tiled), machine)
     for total, memory in zip(totals, machine.scratchpads, strict=True):
         if total > (memory.size_bytes or 0):
             return (
@@ -285,11 +356,11 @@ def _shortfall(tiled: TiledLayer) -> str:
     return "its buffers do not lie side by side in the scratchpads"
 
 
-def _refusal(tiled: TiledLayer, limits: Mapping[tuple[str, str], Field]) -> str:
+def refusal(tiled: TiledLayer) -> str:
     """Which field of an instruction is too narrow for the sizes; empty where none is."""
     layer, machine = tiled.layer, tiled.machine
     rows, columns, outputs, inputs = tiled.rows, tiled.columns, tiled.outputs, tiled.inputs
-    taps = layer.kernel[0] * layer.kernel[1]
+    taps = tiled.taps
     micro = outputs * inputs * taps
     if micro > machine.depth("micro_operations"):
         return (
@@ -297,22 +368,38 @@ def _refusal(tiled: TiledLayer, limits: Mapping[tuple[str, str], Field]) -> str:
             f"{machine.depth('micro_operations')}"
         )
     _, height, width = layer.input_shape
+    side = tiled.together
+    apart = channels_per_block(machine) // machine.rows
+    wide = min(width, window(layer, 1, columns))
     for kind, name, value in (
         ("multiply", "outer", rows),
         ("multiply", "inner", columns),
         ("vector", "inner", rows * columns),
         ("vector", "outer", outputs),
-        ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns)),
-        ("load", "x_stride", width * (channels_per_block(machine) // machine.rows) * (height > 1)),
+        ("multiply", "source_outer", layer.strides[0] * window(layer, 1, columns) * side),
+        ("multiply", "source_step", layer.strides[1] * side),
+        ("load", "x_stride", width * apart * (height > 1)),
         ("load", "y_size", min(height, window(layer, 0, rows))),
-        ("load", "x_size", min(width, window(layer, 1, columns))),
-        ("load", "x_size", tiled.weight_elements if tiled.repeated else outputs * inputs * taps),
+        ("load", "x_size", wide * side),
+        ("load", "x_size", tiled.weight_elements if tiled.repeated else inputs * taps),
         ("store", "x_stride", _store_stride(layer, machine) * (rows > 1)),
-        *(("load", "y_pad_before", pad) for pad in layer.pads),
+        *(("load", "y_pad_before", pad) for pad in layer.pads[::2]),
+        *(("load", "x_pad_before", pad * side) for pad in layer.pads[1::2]),
     ):
-        field = limits.get((kind, name))
-        if field is not None and value > field.most:
-            return f"{name} of a {kind} is {value}, expected at most {field.most}"
+        most = limits_of(machine, kind).get(name)
+        if most is not None and value > most:
+            return f"{name} of a {kind} is {value}, expected at most {most}"
+    return _token_problem(tiled)
+
+
+def _token_problem(tiled: TiledLayer) -> str:
+    """Why loads and products could wait for each other: buffers have more tokens under way than
+    the queues hold; empty where they do not."""
+    room = min(queue.tokens for queue in tiled.machine.queues)
+    weights = 0 if tiled.repeated is not None else tiled.weight_buffers
+    for name, count in (("inputs", tiled.input_buffers), ("weights", weights)):
+        if count > max(BUFFERS, room):
+            return f"{count} buffers of {name}, expected at most {max(BUFFERS, room)}, the tokens"
     return ""
 
 
@@ -329,7 +416,11 @@ def _moved(tiled: TiledLayer) -> tuple[int, int]:
     for band in tiled.bands:
         outs, ins = len(band.outputs), len(band.inputs)
         over_outputs = blocks(outs, tiled.outputs)
-        moved += pixels * ins * over_outputs * element["activations"]
+        held = sum(
+            len(tiled.groups(band.inputs[first : first + tiled.inputs])) * tiled.together
+            for first in range(0, ins, tiled.inputs)
+        )
+        moved += pixels * held * over_outputs * element["activations"]
         if tiled.repeated is None:
             moved += outs * ins * taps * over_pixels * element["weights"]
         chunks += over_outputs * over_pixels * blocks(ins, tiled.inputs)

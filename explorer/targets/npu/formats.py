@@ -10,7 +10,8 @@ memories unless the target's file gives them. With `set = "vta"` formats are tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,6 +26,8 @@ OPCODES = {
     "load": 0, "store": 1, "multiply": 2, "finish": 3, "vector": 4, "table": 5, "requantize": 6,
     "softmax": 7, "normalize": 8,
 }  # fmt: skip
+MAX_PADDING = 15
+"""Positions that a load pads with at most on each side, where the target's file gives no width."""
 VTA_KINDS = ("load", "store", "multiply", "finish", "vector")
 TOKENS = ("pop_before", "pop_after", "push_before", "push_after")
 
@@ -106,10 +109,23 @@ def formats_of(machine: Machine) -> Formats:
     return Formats(bits, tuple(kinds), _packed("micro_operation", 0, _micro_fields(machine)))
 
 
+@lru_cache(maxsize=256)
+def limits_of(machine: Machine, kind: str) -> Mapping[str, int]:
+    """The greatest number of each field of a kind of instruction; empty where there is none."""
+    found = formats_of(machine).of(kind)
+    return {} if found is None else {field.name: field.most for field in found.fields}
+
+
 def _kinds(machine: Machine) -> list[str]:
     kinds = [*VTA_KINDS] if machine.vector else ["load", "store", "multiply", "finish"]
     own = ("table", "requantize", "softmax", "normalize")
     return kinds + [kind for kind in own if kind in machine.operations]
+
+
+def side_by_side(machine: Machine) -> int:
+    """Activations of one position that lie side by side in global memory: a tensor's blocks of
+    channels are those that both rows and columns of the array divide."""
+    return math.lcm(machine.rows, machine.columns) // machine.rows
 
 
 def _widths(machine: Machine) -> dict[str, int]:
@@ -124,7 +140,7 @@ def _widths(machine: Machine) -> dict[str, int]:
         "size": deepest.bit_length(),
         "stride": max(16, deepest.bit_length()),
         "step": 8,
-        "pad": 4,
+        "pad": (MAX_PADDING * side_by_side(machine)).bit_length(),
         "iterations": deepest.bit_length(),
         "immediate": 16,
     }

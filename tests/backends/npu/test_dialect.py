@@ -12,7 +12,8 @@ from explorer.ir.dialects.npu_layers import SHARED, field_properties
 from explorer.ir.operation import from_attribute, to_attribute
 from explorer.ir.structure import operations
 from explorer.npu.layers.elementwise import OPERATIONS
-from explorer.npu.program.ir_layers import KINDS, SIZES
+from explorer.npu.program.compiling import CHOICES
+from explorer.npu.program.ir_layers import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -33,7 +34,7 @@ def test_an_operation_has_the_fields_of_its_record(kind):
 
 
 def test_sizes_of_tiles_have_the_names_that_tiling_has_for_them():
-    assert {one.TILES for one in LAYER_OPERATIONS.values()} == set(SIZES.values())
+    assert {one.TILES for one in LAYER_OPERATIONS.values()} == set(CHOICES.values())
     kinds = {*OPERATIONS, "scale"}
     assert set(LAYER_OPERATIONS["Elementwise"].KINDS) == kinds
 

@@ -20,7 +20,7 @@ from explorer.npu.layers.fields import described
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
-COUNTED = ("read_operation", "tile_with_reason", "layer_in", "tile_layer")
+COUNTED = ("read_operation", "tile_with_reason", "layer_in", "tile_as")
 
 
 @pytest.fixture

@@ -115,8 +115,7 @@ def test_rates_come_from_pairs_engines_or_memories():
         (
             "odd-12x20",
             {"instructions.bits": 128},
-            "instructions.bits is 128, expected at least 149: multiply has no room for "
-            "destination_step",
+            "instructions.bits is 128, expected at least 143: load has no room for x_pad_after",
         ),
         ("odd-12x20", {"instructions.bits": 130}, "bits is 130, expected a multiple of 64"),
         (

@@ -229,7 +229,7 @@ class SaveOrder:
     """A file that a person wants of a branch."""
 
     what: str
-    """page, trace, source, report, report page, ir, samples, or a table of
+    """page, trace, source, package, report, report page, ir, samples, or a table of
     `traces.tables.FRAMES`."""
     form: str
     """csv or parquet, of a table."""

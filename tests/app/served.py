@@ -18,7 +18,7 @@ from typing import Any
 import synthetic
 
 from explorer.app.protocol import Bisection, CompileRequest, Progress, SavedFile, SaveOrder
-from explorer.app.worker.saving import saved_file, text_file
+from explorer.app.worker.saving import saved_file, text_file, zip_file
 from explorer.errors import DeviceError, TextError
 from explorer.results import Knob, Trace
 from explorer.results.runs.interleaved import InterleavedTiming, SideTimes, TimedSide
@@ -65,6 +65,8 @@ class InventedCompiler:
     def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
         if order.what == "ir":
             return text_file(f"{order.after}.mlir", "builtin.module {\n  top.add\n}\n")
+        if order.what == "package":
+            return zip_file(f"{order.name} cpu", order.name, {"selftest.c": b"int main;"})
         return saved_file(order, self._until(request, "profile"), None)
 
     def turns(

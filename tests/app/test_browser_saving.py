@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +47,8 @@ def test_every_kind_of_file_is_saved_from_the_app(opened_app: Callable[[], Any],
     source = saved(page, "source", tmp_path)
     assert source.name == "good.c"
     assert "void" in source.read_text()
+    package = saved(page, "package .zip", tmp_path)
+    assert "good/selftest.c" in zipfile.ZipFile(package).namelist()
     report = saved(page, ".md", tmp_path).read_text()
     for part in ("# tiny\\_resnet for cpu", "## Passes", "## Memory", "## Kernels", "## Accuracy"):
         assert part in report

@@ -5,8 +5,11 @@ import csv
 import io
 import json
 import sys
+import zipfile
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import pytest
 
 import explorer as ex
@@ -17,7 +20,7 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saving import save_order
 from explorer.app.state.step import step
 from explorer.app.worker.compiler import ModelCompiler
-from explorer.errors import InputError
+from explorer.errors import InputError, UnsupportedError
 from explorer.traces.tables import FRAMES, Table, csv_text, parquet_bytes, table_of
 from explorer.views.catalog.report import report_page, report_text
 
@@ -107,6 +110,33 @@ def opened() -> PageState:
     state, _ = step(state, Begun(None))
     state, _ = step(state, Reported(1, DrawnTrace(HEAD, {}, (), STAGES)))
     return state
+
+
+def test_a_package_is_the_folder_that_python_writes(
+    compiler: ModelCompiler, request_: CompileRequest, tmp_path: Path
+):
+    file = compiler.saved(request_, order("package"), quiet)
+    assert file.name == "mine cpu.zip"
+    assert compiler.saved(request_, order("package"), quiet).content == file.content
+    with zipfile.ZipFile(io.BytesIO(content(file))) as archive:
+        archive.extractall(tmp_path)
+    compilation = ex.compile(request_.path)
+    folder = compilation.package(tmp_path / "python", name="mine")
+    written = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    zipped = tmp_path / "mine"
+    assert {p.relative_to(zipped): p.read_bytes() for p in zipped.rglob("*") if p.is_file()} == (
+        written
+    )
+
+
+def test_a_program_that_is_no_c_has_no_package_and_says_why(
+    compiler: ModelCompiler, tmp_path: Path
+):
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+    found (float[4] x) => (int64[1, n] y) { y = NonZero (x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "found.onnx")
+    with pytest.raises(UnsupportedError, match="no host that runs"):
+        compiler.saved(CompileRequest(str(tmp_path / "found.onnx"), "cpu"), order("package"), quiet)
 
 
 def test_an_order_is_of_the_branch_that_is_looked_at():

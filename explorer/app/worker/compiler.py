@@ -133,7 +133,14 @@ class ModelCompiler:
 
     def saved(self, request: CompileRequest, order: SaveOrder, progress: Progress) -> SavedFile:
         """A file with what the page knows: what this worker has not measured yet is measured."""
-        from explorer.app.worker.saving import IR, SAMPLES, saved_file, text_file
+        from explorer.app.worker.saving import (
+            IR,
+            PACKAGE,
+            SAMPLES,
+            package_file,
+            saved_file,
+            text_file,
+        )
         from explorer.traces.saving import save
 
         if request.is_trace or request in self._refused:
@@ -143,6 +150,8 @@ class ModelCompiler:
             return text_file(f"{order.after}.mlir", compilation[order.after].after.dump())
         if order.what == SAMPLES:
             return text_file("samples.json", samples_text(compilation))
+        if order.what == PACKAGE:
+            return package_file(order, compilation)
         if "accuracy" in order.stages and request not in self._accuracies:
             self._accuracies[request] = self._compared(request, compilation, progress)
         if "profile" in order.stages and request not in self._profiles:

@@ -6,15 +6,19 @@ saved_file(order, trace, save)
     source    trace.program.source      explorer compile --dump-dir
     report    report_text(trace)        explorer show --what report -o net.md
     report page    report_page(trace)     the same, drawn: explorer show --what report -o net.html
+    package   c.package("net/"), zipped     explorer package net.onnx -o net/
     kernels   csv_text(table_of(...))   c.to_frame("kernels")
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import tempfile
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.app.protocol import SavedFile, SaveOrder
 from explorer.errors import InputError
@@ -24,6 +28,10 @@ from explorer.traces.tables import csv_text, parquet_bytes, table_of
 from explorer.views.catalog.report import report_page, report_text
 from explorer.views.page import export_page
 
+if TYPE_CHECKING:
+    from explorer.compilation import Compilation
+
+PACKAGE = "package"
 IR, SAMPLES = "ir", "samples"
 """What is ordered for a page to show: the complete text of a program behind a pass, for an editor;
 how often each line of the kernels was at work."""
@@ -63,6 +71,32 @@ def saved_file(
         kind = "application/vnd.apache.parquet"
         return _file(f"{name} {order.what}.parquet", kind, parquet_bytes(table))
     return text_file(f"{name} {order.what}.csv", csv_text(table), "text/csv")
+
+
+def package_file(order: SaveOrder, compilation: Compilation) -> SavedFile:
+    """The folder that `Compilation.package` writes, as an archive: the same bytes on any day.
+
+    Raises what `Compilation.package` raises, where the program cannot be one in C.
+    """
+    from explorer.compilation.packaging import package_source
+    from explorer.packaging.names import package_name
+    from explorer.packaging.writing import package_files
+
+    called = order.name or compilation.model.name
+    source = package_source(compilation, package_name(None, called))
+    return zip_file(f"{called} {compilation.target.name}", source.name, package_files(source))
+
+
+def zip_file(name: str, folder: str, files: Mapping[str, bytes]) -> SavedFile:
+    """An archive with the files in a folder: the same bytes on any day."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
+        for path, content in sorted(files.items()):
+            entry = zipfile.ZipInfo(f"{folder}/{path}")
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            made.writestr(entry, content)
+    return _file(f"{name}.zip", "application/zip", archive.getvalue())
 
 
 def text_file(name: str, text: str, kind: str = "text/plain") -> SavedFile:

@@ -158,6 +158,13 @@ function savingContent(app, close) {
           saver("source", "C or OpenCL C", fromOther({what: "source"})),
         )
       : null,
+    session && !session.isTrace()
+      ? row(
+          "Package",
+          "C with weights, interface and a test of itself, which needs no Python",
+          saver("package .zip", "explorer package MODEL -o DIR", fromOther({what: "package"})),
+        )
+      : null,
     session
       ? row(
           "Report",

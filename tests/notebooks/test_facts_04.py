@@ -1,161 +1,163 @@
-"""What lesson 4 says, and what its cells show. Speeds are invented here: nothing is measured."""
+"""What lesson 3 says, and what its cells show."""
 
-import re
-from dataclasses import replace
-from math import prod
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
 import pytest
 
-import explorer
-from explorer.compilation.measurements.ladders import Ladder, Rung
+import explorer as ex
 from explorer.course import exercises
 from explorer.course.predictions import check
-from explorer.kernels.schedules import Machine, schedule_kernel
-from explorer.kernels.steps.pack import blocked_pack
-from explorer.targets import load_target
+from explorer.errors import PassError
+from explorer.ir.rewriting import Rule
+from explorer.ir.top.elementwise import BinaryOp
+from explorer.passes.analysis.matching import constant
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
-KERNEL = "conv_3x3_2"
-KEY = {
-    "work": 115_605_504,
-    "largest": "unroll",
-    "reordered": True,
-    "tasks": False,
-    "fastest": (2, 14),
-    "slower": True,
-}
-SPEEDS = {(1, 1): 7, (1, 4): 60, (2, 7): 106, (2, 14): 108, (4, 14): 25}
-"""GFLOP/s of tiles, as they were once measured with eight lanes."""
+KEY = {"fires": 1, "refused": False, "noticed": True}
 
 
-def invented_ladder(schedule, speeds=(1.0, 1.1, 2.6, 3.2, 3.3, 8.0, 10.6, 112.0, 113.0)):
-    rungs = [
-        Rung(step.name, step.arguments, 200 / speed, speed, 1e-6)
-        for step, speed in zip(schedule.steps, speeds, strict=False)
-    ]
-    return Ladder(schedule.name, 2 * KEY["work"], tuple(rungs))
+class Reciprocal(Rule):
+    """x / constant   =>   x * (1 / constant)"""
+
+    matches = (BinaryOp,)
+
+    def factor(self, divisor):
+        return 1 / divisor
+
+    def rewrite(self, op, rewriter):
+        divisor = constant(op.right, rewriter.weights)
+        if op.kind.data != "div" or divisor is None:
+            return
+        factor = rewriter.add_weight(op, "factor", self.factor(divisor))
+        rewriter.replace(op, BinaryOp.make([op.left, factor], kind="mul"))
 
 
-def invented_rung(schedule):
-    choices = schedule.choices
-    assert choices["schedule"] == "direct"
-    speed = SPEEDS[choices["vectors"], choices["pixels"]]
-    return Rung("parallel", (), 200 / speed, speed, 1e-6)
+class Divisor(Reciprocal):
+    """x / constant   =>   x * constant      (wrong)"""
+
+    def factor(self, divisor):
+        return divisor
+
+
+class Again(Reciprocal):
+    """x / constant   =>   x / constant      (for ever)"""
+
+    def rewrite(self, op, rewriter):
+        if op.kind.data == "div":
+            rewriter.replace(op, BinaryOp.make([op.left, op.right], kind="div"))
 
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("04_loops_and_kernels")
-    lesson.run("cell-02")
-    lesson.names |= {"measure_ladder": invented_ladder, "measure_last_rung": invented_rung}
+    lesson = lessons.Lesson("03_write_your_own_pass")
     lesson.run("cell-23", KEY)
     return lesson
 
 
 def test_predictions_answered_with_the_key_are_right(lesson):
-    cells = ("cell-11", "cell-12", "cell-16", "cell-17", "cell-20", "cell-21")
-    assert [lesson.shown[cell].state for cell in cells] == ["right"] * 6
+    assert [lesson.shown[cell].state for cell in ("cell-09", "cell-22", "cell-23")] == ["right"] * 3
 
 
-def test_tiles_within_noise_of_the_best_count_too(lesson):
-    again = replace(lesson["fastest"], answer=(2, 7))
-    lesson.names["fastest"] = again
-    assert lesson.execute("cell-20", {}).is_right
-    lesson.names["fastest"] = replace(again, answer=(4, 14))
-    assert lesson.execute("cell-20", {}).state == "wrong"
+def test_two_rules_declined_the_same_addition(lesson):
+    addresses = lesson.printed["cell-03"].splitlines()[0::2]
+    reasons = lesson.printed["cell-03"].splitlines()[1::2]
+    assert [address.split("/")[-1] for address in addresses] == ["add_position2"] * 2
+    assert "a constant of shape 8x48 is not one number per channel" in reasons[0]  # "no bias"
+    assert "is a constant, not an activation" in reasons[1]  # "no residual connection"
+    assert "8x48 f32" in lesson.printed["cell-05"]
 
 
-def test_the_arithmetic_is_the_product_of_seven_extents(lesson):
-    assert KEY["work"] == 64 * 56 * 56 * 64 * 3 * 3
+def test_the_rule_saves_one_launch_and_is_right(lesson):
+    assert lesson["accuracy"].passed
+    assert lesson.printed["cell-12"] == "35 launches before, 34 after\n"
+    assert "One launch fewer" in lesson.prose
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_the_steps_of_the_schedule_are_those_that_the_text_explains(lesson, lanes):
-    layouts = {"x": blocked_pack(lanes), "y": blocked_pack(lanes)}
-    machine = Machine(vector_floats=lanes, language="c")
-    schedule = schedule_kernel(lesson["definition"], machine, layouts, lesson["DIRECT"])
-    explained = re.findall(r"^- \*\*(\w+)\*\*", lesson.prose, re.MULTILINE)
-    assert [step.name for step in schedule.steps] == ["lower", *explained]
-    assert check(28, exercises.accumulators(schedule.choices)).is_right
+def test_the_rule_is_part_of_the_record_with_its_text(lesson):
+    assert "class FuseConstantResidual(Rule)" in "\n".join(lesson.shown["cell-14"].lines)
 
 
-def test_without_being_asked_the_compiler_chooses_winograd(lesson):
-    chosen = schedule_kernel(lesson["definition"], lesson["machine"], lesson["layouts"])
-    assert str(chosen.choices["schedule"]).startswith("winograd")
-    assert "the compiler would choose Winograd's algorithm" in lesson.prose
+def test_the_rule_as_an_expression_does_the_same_and_says_why_it_declines(lesson):
+    assert lesson.printed["cell-16"] == "34 launches, by the expression\n"
+    assert len(lesson["d"].program.launches) == 34
+    lines = lesson.printed["cell-18"].splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("applied")] == ["add_position2"]
+    declined = [line for line in lines if line.startswith("declined")]
+    assert len(declined) == 4  # "the residual connections"
+    assert all("expected a constant c, found " in line for line in declined)
+    assert "The docstring of `explorer.ir.patterns` has the whole language" in lesson.prose
 
 
-def test_a_sum_may_be_reordered_but_not_shared_between_tasks(lesson):
-    assert lesson["reasons"][0] == ""
-    assert "iterations of c" in lesson["reasons"][1]
-    assert lesson["reasons"][1] in lesson.shown["cell-17"].message
+def test_the_refusal_names_the_pass_the_rule_and_the_operation(lesson):
+    for name in ("pass drop-transpose", "rule drop-transpose", "operation transpose"):
+        assert name in lesson.printed["cell-20"]
 
 
-def test_the_kernel_is_short_and_its_vectors_are_named_in_the_text(lesson):
-    source = "\n".join(lesson.shown["cell-23"].lines)
-    lanes = lesson["lanes"]
-    assert f"float{lanes} acc[14][2]" in source
-    assert "UNROLL(14)" in source
-    assert len(lesson.shown["cell-23"].lines) < 70
+def test_the_wrong_rule_fires_and_only_the_numbers_tell(lesson):
+    assert sum(event.applied for event in lesson["wrong"]["drop-scale"].events) == 2
+    assert not lesson["report"].passed
+    fault = lesson.shown["cell-23"].evidence
+    assert (fault.pass_name, fault.rule) == ("drop-scale", "drop-scale")
+    assert "softmax" in fault.operation
 
 
-def test_exercise_1_wants_the_product_of_three_sides(lesson):
-    refused = {
-        "that is the sum of its sides": 17,
-        "a tile of 32 accumulators has other sides": 32,
-        "a number, without quotes": "28",
-    }
-    lessons.refusals(exercises.accumulators(lesson["schedule"].choices), refused)
-
-
-def test_exercise_2_wants_a_tile_of_four(lesson):
+def test_exercise_1_wants_a_rule_that_fires_four_times(lesson):
     c = lesson["c"]
-    judge = exercises.has_accumulators(KERNEL, 4)
-    sides = {"vectors": 1, "pixels": 2, "rows": 1}
-    two = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
-    own = prod(c.schedule[KERNEL][name] for name in sides)
-    lessons.refusals(
-        judge,
-        {
-            f"the tile of {KERNEL} has {own} accumulators": c,
-            f"the tile of {KERNEL} has 2 accumulators": two,
-            "is asked for; this is of type tuple": (1, 4, 1),
-        },
-    )
-    sides = {"vectors": 1, "pixels": 4, "rows": 1}
-    mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
-    assert check(mine, judge).is_right
+    judge = exercises.replaces_divisions(c)
+    refused = {
+        "no rule of yours is in it": c,
+        "there are 4 divisions": lesson["d"],
+        "your rule fired 0 times": c.insert(Reciprocal, after="fuse-residual"),
+        "the numbers are wrong: pass divisor, rule divisor": c.insert(Divisor, after="import"),
+    }
+    lessons.refusals(judge, refused)
+    with pytest.raises(PassError, match="terminate"):
+        c.insert(Again, after="import")
+    assert check(c.insert(Reciprocal, after="import"), judge).is_right
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("lanes", [4, 8, 16])
-def test_the_network_and_exercise_2_are_the_same_for_every_width(lesson, lanes):
-    model = lessons.MODELS / "digits_cnn.onnx"
-    c = explorer.compile(model, load_target("cpu", {"vector_floats": lanes}), tuned=False)
-    c = c.fork(schedule={KERNEL: lesson["DIRECT"]})
-    assert c.schedule[KERNEL]["schedule"] == "direct"
-    sides = {"vectors": 1, "pixels": 4, "rows": 1}
-    mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
-    assert check(mine, exercises.has_accumulators(KERNEL, 4)).is_right
+def test_exercises_2_and_3_have_the_answers_of_their_solutions(lesson):
+    lesson.run("cell-29")
+    early = lesson["early"]
+    assert sum(event.applied for event in early["fuse-constant-residual"].events) == 13
+    assert sum(event.applied for event in early["fuse-residual"].events) == 0
+    assert sum(event.applied for event in lesson["c"]["fuse-residual"].events) == 4
+    assert len(early.program.launches) > len(lesson["d"].program.launches)
+    for cell in ("cell-27", "cell-29"):
+        assert lesson.shown[cell].state == "not answered yet"
+        assert "13" not in lesson.shown[cell].message
+    lessons.numbers_refused(lesson, "cell-27", {1: "it is not 1"})
+    wrong = {4: "it is not 4", "0": "a number, without quotes", None: "None is no answer"}
+    lessons.numbers_refused(lesson, "cell-29", wrong)
+    assert lesson.execute("cell-29", {"answer": 0}).is_right
 
 
-def test_exercise_3_wants_a_ladder_and_its_share(lesson):
-    large = lesson["ladder"]
-    judge = exercises.share_of_speed(KERNEL, large)
-    small = Ladder(KERNEL, 1, (Rung("parallel", (), 1.0, 92.0, 0.0),))
-    fake = SimpleNamespace(kernel=KERNEL, rungs=small.rungs)
-    lessons.refusals(
-        judge,
-        {
-            "two things in brackets": small,
-            "a ladder, as c.measure_ladder(kernel) gives it, is asked for": (fake, 0.81),
-            f"this is the ladder of {large.kernel}": (large, 1.0),
-            "its inverse": (small, 113 / 92),
-            "the last rungs of the two ladders are not 0.5 apart": (small, 0.5),
-            "the share: a number, without quotes": (small, "0.81"),
-        },
-    )
-    assert check((small, 0.81), judge).is_right
+def test_the_examples_of_the_reference_page_fire_as_often_as_the_page_says():
+    page = (lessons.REPOSITORY / "docs" / "writing-a-rule.md").read_text()
+    by_hand, as_expression = (part.split("```")[0] for part in page.split("```python\n")[1:3])
+    assert 'c.insert(MultiplyByReciprocal, after="import")' in by_hand
+    names = {}
+    exec(by_hand[: by_hand.index("c = ex.compile")], names)
+    exec(as_expression, names)
+    c = ex.compile(lessons.MODELS / "digits_transformer.onnx")
+    for place, times in (("import", 4), ("recognize-attention", 0)):
+        for rule, name in (
+            ("MultiplyByReciprocal", "multiply-by-reciprocal"),
+            ("DivideByConstant", "divide-by-constant"),
+        ):
+            d = c.insert(names[rule], after=place)
+            assert sum(event.applied for event in d[name].events) == times
+    assert "Right after the import this one fires four times" in page
+
+
+def test_the_page_shows_what_the_matcher_says_of_a_near_miss():
+    page = (lessons.REPOSITORY / "docs" / "writing-a-rule.md").read_text()
+    names = {}
+    (near_miss,) = (part for part in page.split("```python\n")[1:] if "FuseConstantSum" in part)
+    exec(near_miss.split("```")[0], names)
+    c = ex.compile(lessons.MODELS / "digits_transformer.onnx", disable=["simplify-arithmetic"])
+    events = c.insert(names["FuseConstantSum"], after="fuse-bias")["fuse-constant-sum"].events
+    (told,) = (event.reason for event in events if event.site == "add6")
+    assert f"declined add6: {told}" in page

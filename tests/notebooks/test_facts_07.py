@@ -1,177 +1,161 @@
-"""What lesson 7 says, and what its cells show. Times are invented here: nothing is measured."""
+"""What lesson 4 says, and what its cells show. Speeds are invented here: nothing is measured."""
 
+import re
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
 
 import pytest
 
-import explorer as ex
-from explorer.compilation import Compilation
+import explorer
 from explorer.compilation.measurements.ladders import Ladder, Rung
 from explorer.course import exercises
 from explorer.course.predictions import check
-from explorer.results import Candidate, KernelSearch, SearchResult
+from explorer.kernels.schedules import Machine, schedule_kernel
+from explorer.kernels.steps.pack import blocked_pack
 from explorer.targets import load_target
-from explorer.views.catalog.search import kernel_search
-from explorer.views.renderers.text import text_of
 
 lessons = SimpleNamespace(**run_path(str(Path(__file__).parent / "lessons.py")))
 KERNEL = "conv_3x3_2"
-KEY = {"slower": 8, "bound": "latency", "agreeing": 0.7}
+KEY = {
+    "work": 115_605_504,
+    "largest": "unroll",
+    "reordered": True,
+    "tasks": False,
+    "fastest": (2, 14),
+    "slower": True,
+}
+SPEEDS = {(1, 1): 7, (1, 4): 60, (2, 7): 106, (2, 14): 108, (4, 14): 25}
+"""GFLOP/s of tiles, as they were once measured with eight lanes."""
 
 
-def invented_ladder(c, kernel):
-    is_unrolled = any(row["step"] == "unroll" for row in c.kernels[kernel].schedule)
-    return Ladder(kernel, 1, (Rung("parallel", (), 0.003 if is_unrolled else 0.027, 1.0, 0.0),))
+def invented_ladder(schedule, speeds=(1.0, 1.1, 2.6, 3.2, 3.3, 8.0, 10.6, 112.0, 113.0)):
+    rungs = [
+        Rung(step.name, step.arguments, 200 / speed, speed, 1e-6)
+        for step, speed in zip(schedule.steps, speeds, strict=False)
+    ]
+    return Ladder(schedule.name, 2 * KEY["work"], tuple(rungs))
 
 
-def invented_search(c, budget, kernels, seed):
-    """Four candidates; the second measurement of the winner is the longer one."""
-    times = [(7.7, 3.3, 0.0), (7.0, 2.5, 3.0), (7.2, 2.6, 0.0), (6.9, 2.7, 0.0)]
-    candidates = tuple(
-        Candidate(
-            choices=(("pixels", 8 // (n + 1)),),
-            predicted_us=predicted,
-            measured_us=measured,
-            spread_us=0.1,
-            status="measured",
-            reason="",
-            default_us=3.3,
-            origin="default",
-            confirmed_us=again,
-            confirmed_default_us=3.4 if again else 0.0,
-        )
-        for n, (predicted, measured, again) in enumerate(times)
-    )
-    found = KernelSearch(
-        kernel=kernels[0],
-        workload="w",
-        target="cpu",
-        device="a processor",
-        seed=seed,
-        default=0,
-        chosen=1,
-        candidates=candidates,
-        seconds=20.0,
-    )
-    return SearchResult(
-        model="digits_cnn",
-        target="cpu",
-        device="a processor",
-        threads=1,
-        seed=seed,
-        kernels=(found,),
-        seconds=20.0,
-    )
+def invented_rung(schedule):
+    choices = schedule.choices
+    assert choices["schedule"] == "direct"
+    speed = SPEEDS[choices["vectors"], choices["pixels"]]
+    return Rung("parallel", (), 200 / speed, speed, 1e-6)
 
 
 @pytest.fixture(scope="module")
 def lesson():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EXPLORER_CACHE", "")  # the lesson sets it; put back at the end
-        patch.setattr(Compilation, "measure_ladder", invented_ladder)
-        patch.setattr(ex, "tune", invented_search)
-        lesson = lessons.Lesson("07_search_a_schedule")
-        lesson.run("cell-24", KEY)
-        yield lesson
+    lesson = lessons.Lesson("04_loops_and_kernels")
+    lesson.run("cell-02")
+    lesson.names |= {"measure_ladder": invented_ladder, "measure_last_rung": invented_rung}
+    lesson.run("cell-23", KEY)
+    return lesson
 
 
 def test_predictions_answered_with_the_key_are_right(lesson):
-    cells = ("cell-06", "cell-13", "cell-18")
-    assert [lesson.shown[cell].state for cell in cells] == ["right"] * 3
+    cells = ("cell-11", "cell-12", "cell-16", "cell-17", "cell-20", "cell-21")
+    assert [lesson.shown[cell].state for cell in cells] == ["right"] * 6
 
 
-def test_measured_predictions_have_a_tolerance(lesson):
-    lesson.names["slower"] = replace(lesson["slower"], answer=6)
-    assert lesson.execute("cell-06", {}).state == "wrong"
-    lesson.names["slower"] = replace(lesson["slower"], answer=10)
-    assert lesson.execute("cell-06", {}).is_right
+def test_tiles_within_noise_of_the_best_count_too(lesson):
+    again = replace(lesson["fastest"], answer=(2, 7))
+    lesson.names["fastest"] = again
+    assert lesson.execute("cell-20", {}).is_right
+    lesson.names["fastest"] = replace(again, answer=(4, 14))
+    assert lesson.execute("cell-20", {}).state == "wrong"
 
 
-def test_the_list_has_the_steps_that_the_text_counts_on(lesson):
-    steps = [row["step"] for row in lesson["steps"]]
-    assert steps[0] == "split"
-    assert {"reorder", "unroll", "parallel"} <= set(steps)
-    assert len(lesson["without"]) == len(steps) - 1
+def test_the_arithmetic_is_the_product_of_seven_extents(lesson):
+    assert KEY["work"] == 64 * 56 * 56 * 64 * 3 * 3
 
 
-def test_the_impossible_tile_is_one_of_pixels(lesson):
-    refusal = lesson.printed["cell-08"]
-    assert "7 does not divide the 8 iterations of j" in refusal
-    assert "split" in refusal
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_the_steps_of_the_schedule_are_those_that_the_text_explains(lesson, lanes):
+    layouts = {"x": blocked_pack(lanes), "y": blocked_pack(lanes)}
+    machine = Machine(vector_floats=lanes, language="c")
+    schedule = schedule_kernel(lesson["definition"], machine, layouts, lesson["DIRECT"])
+    explained = re.findall(r"^- \*\*(\w+)\*\*", lesson.prose, re.MULTILINE)
+    assert [step.name for step in schedule.steps] == ["lower", *explained]
+    assert check(28, exercises.accumulators(schedule.choices)).is_right
 
 
-@pytest.mark.parametrize("lanes", [8, 16])
-def test_one_sum_is_bound_by_latency_and_four_rows_spill(lanes):
-    target = load_target("cpu", {"vector_floats": lanes})
-    c = ex.compile(lessons.MODELS / "digits_cnn.onnx", target)
-    c = c.fork(schedule={KERNEL: {"schedule": "direct"}})
-    tiny = c.fork(schedule={KERNEL: {"pixels": 1, "vectors": 1}})
-    large = c.fork(schedule={KERNEL: {"vectors": 2, "pixels": 8, "rows": 4}})
-    assert tiny.cost(KERNEL).bound == "latency"
-    assert not spilled(c)
-    assert spilled(large) > 0
+def test_without_being_asked_the_compiler_chooses_winograd(lesson):
+    chosen = schedule_kernel(lesson["definition"], lesson["machine"], lesson["layouts"])
+    assert str(chosen.choices["schedule"]).startswith("winograd")
+    assert "the compiler would choose Winograd's algorithm" in lesson.prose
 
 
-def spilled(c):
-    return next(t.microseconds for t in c.cost(KERNEL).terms if t.name == "spills")
+def test_a_sum_may_be_reordered_but_not_shared_between_tasks(lesson):
+    assert lesson["reasons"][0] == ""
+    assert "iterations of c" in lesson["reasons"][1]
+    assert lesson["reasons"][1] in lesson.shown["cell-17"].message
 
 
-def test_the_winner_is_shown_with_both_times(lesson):
-    header, first = text_of(kernel_search(lesson.shown["cell-15"]), 200).splitlines()[1:3]
-    assert header.split() == ["candidate", "predicted", "measured", "ratio", "confirmed", "choices"]
-    assert first.split()[:2] == ["1", "chosen"]
-    assert "2.5 µs" in first  # the lowest of the times that are compared
-    assert "3 µs" in first
-    assert {"confirmed_us", "confirmed_ratio"} <= set(lesson.shown["cell-20"].columns)
+def test_the_kernel_is_short_and_its_vectors_are_named_in_the_text(lesson):
+    source = "\n".join(lesson.shown["cell-23"].lines)
+    lanes = lesson["lanes"]
+    assert f"float{lanes} acc[14][2]" in source
+    assert "UNROLL(14)" in source
+    assert len(lesson.shown["cell-23"].lines) < 70
 
 
-def test_exercise_1_wants_a_tile_that_spills(lesson):
+def test_exercise_1_wants_the_product_of_three_sides(lesson):
+    refused = {
+        "that is the sum of its sides": 17,
+        "a tile of 32 accumulators has other sides": 32,
+        "a number, without quotes": "28",
+    }
+    lessons.refusals(exercises.accumulators(lesson["schedule"].choices), refused)
+
+
+def test_exercise_2_wants_a_tile_of_four(lesson):
     c = lesson["c"]
-    judge = exercises.spills(KERNEL)
+    judge = exercises.has_accumulators(KERNEL, 4)
+    sides = {"vectors": 1, "pixels": 2, "rows": 1}
+    two = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
+    own = prod(c.schedule[KERNEL][name] for name in sides)
     lessons.refusals(
         judge,
         {
-            "vectors are alive at once, and there are": c,
-            "nothing is spilled: ": lesson["tiny"],
-            "is asked for; this is of type int": 3,
+            f"the tile of {KERNEL} has {own} accumulators": c,
+            f"the tile of {KERNEL} has 2 accumulators": two,
+            "is asked for; this is of type tuple": (1, 4, 1),
         },
     )
-    mine = c.fork(schedule={KERNEL: {"vectors": 2, "pixels": 8, "rows": 4}})
+    sides = {"vectors": 1, "pixels": 4, "rows": 1}
+    mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
     assert check(mine, judge).is_right
 
 
-def test_exercise_2_wants_one_step_told_otherwise(lesson):
-    c, steps = lesson["c"], lesson["steps"]
-    judge = exercises.tells_steps_otherwise(KERNEL, steps)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_the_network_and_exercise_2_are_the_same_for_every_width(lesson, lanes):
+    model = lessons.MODELS / "digits_cnn.onnx"
+    c = explorer.compile(model, load_target("cpu", {"vector_floats": lanes}), tuned=False)
+    c = c.fork(schedule={KERNEL: lesson["DIRECT"]})
+    assert c.schedule[KERNEL]["schedule"] == "direct"
+    sides = {"vectors": 1, "pixels": 4, "rows": 1}
+    mine = c.fork(decisions={f"schedule-loops/{KERNEL}/{name}": n for name, n in sides.items()})
+    assert check(mine, exercises.has_accumulators(KERNEL, 4)).is_right
+
+
+def test_exercise_3_wants_a_ladder_and_its_share(lesson):
+    large = lesson["ladder"]
+    judge = exercises.share_of_speed(KERNEL, large)
+    small = Ladder(KERNEL, 1, (Rung("parallel", (), 1.0, 92.0, 0.0),))
+    fake = SimpleNamespace(kernel=KERNEL, rungs=small.rungs)
     lessons.refusals(
         judge,
         {
-            "this is the list as it was": c,
-            "these are other steps: split, ": c.fork(schedule={KERNEL: steps[:-1]}),
-            "is asked for; this is of type list": steps,
+            "two things in brackets": small,
+            "a ladder, as c.measure_ladder(kernel) gives it, is asked for": (fake, 0.81),
+            f"this is the ladder of {large.kernel}": (large, 1.0),
+            "its inverse": (small, 113 / 92),
+            "the last rungs of the two ladders are not 0.5 apart": (small, 0.5),
+            "the share: a number, without quotes": (small, "0.81"),
         },
     )
-    own = [row | {"loops": "n ot"} if row["step"] == "parallel" else row for row in steps]
-    assert check(c.fork(schedule={KERNEL: own}), judge).is_right
-
-
-def test_exercise_3_wants_another_search(lesson):
-    result = lesson["result"]
-    judge = exercises.is_another_search(KERNEL, seed=0, most=3)
-    other = replace(result.kernels[0], kernel="conv_3x3_1")
-    default = replace(other, candidates=other.candidates[:1])
-    lessons.refusals(
-        judge,
-        {
-            f"this is {KERNEL} again": result,
-            "this is seed 0 again": replace(result, kernels=(default,)),
-            "4 candidates": replace(result, kernels=(other,), seed=1),
-            "nothing was measured beside": replace(result, kernels=(default,), seed=1),
-            "what ex.tune gives is asked for": SimpleNamespace(kernels=(other,)),
-        },
-    )
-    fine = replace(other, candidates=other.candidates[:3])
-    assert check(replace(result, kernels=(fine,), seed=1), judge).is_right
+    assert check((small, 0.81), judge).is_right

@@ -429,6 +429,18 @@ def tells_steps_otherwise(kernel: str, steps: Sequence[Mapping[str, Any]]) -> Ju
     return _of_compilation(judge)
 
 
+def uses_schedule(kernel: str, schedule: str) -> Judge:
+    """A compilation in which a kernel has the schedule of that name, and which is right."""
+
+    def judge(mine: Compilation) -> bool | str:
+        found = mine.schedule[kernel]["schedule"]
+        if found != schedule:
+            return f"{kernel} has the schedule {found!r}"
+        return _numbers_are_right(mine)
+
+    return _of_compilation(judge)
+
+
 def is_another_search(kernel: str, seed: int, most: int) -> Judge:
     """The result of a search of one other kernel, with another seed and few candidates."""
 

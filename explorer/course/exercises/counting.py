@@ -19,6 +19,8 @@ from explorer.results.runs.counted import CountedRun
 
 NUMBER_TOLERANCE = 1e-6
 """Relative."""
+SHARE_TOLERANCE = 0.005
+"""Relative: a quotient that was typed with three digits counts."""
 
 
 class Array(Protocol):
@@ -89,6 +91,71 @@ def folded_bias(weights: Sequence[Sequence[float]], bias: Sequence[float], shift
     """The bias of a linear layer of one output that reads an input to which `shift` was added."""
     (truth,) = np.asarray(weights, float) @ np.full(len(weights[0]), shift) + np.asarray(bias)
     return _number(float(truth), {float(bias[0]): "that is the bias as it was"})
+
+
+# -- where the time goes, and other algorithms -----------------------------------------------------
+
+
+def intensity(c: Compilation, kernel: str) -> Judge:
+    """Floating-point operations of a kernel over the bytes that it moves, to three digits."""
+    record = c.kernels[kernel]
+    truth = record.flops / record.bytes_moved
+    inverse = {float(f"{1 / truth:.4g}"): "that is bytes per operation"}
+
+    def judge(answer: object) -> bool | str:
+        if wrong := why_unfit(answer, truth):
+            return wrong
+        assert isinstance(answer, int | float | np.number)
+        if abs(float(answer) - truth) <= SHARE_TOLERANCE * truth:
+            return True
+        near = (
+            told for value, told in inverse.items() if abs(float(answer) - value) < 0.01 * value
+        )
+        return next(near, f"it is not {answer}")
+
+    return judge
+
+
+def most_intense(c: Compilation) -> Judge:
+    """The kernel with most operations per byte."""
+    found = {k.name: k.flops / k.bytes_moved for k in c.kernels.values() if k.bytes_moved}
+    best = max(found.values())
+    return _name([name for name, value in found.items() if value == best], list(found))
+
+
+def least_batch(inputs: int, outputs: int, ridge: float) -> Judge:
+    """The least number of rows with which a product of floats reaches so many operations per byte.
+
+    The matrix has `inputs` x `outputs` numbers; all operands and results move once.
+    """
+    truth = 1
+    while 2 * inputs * outputs * truth < ridge * 4 * (
+        (inputs + outputs) * truth + inputs * outputs
+    ):
+        truth += 1
+    return _number(truth, {truth - 1.0: "with that it is still limited by bytes"})
+
+
+def share_of_products(outputs: int, window: int) -> Judge:
+    """Products of Winograd's F(outputs², window²) over the textbook's."""
+    tile = (outputs + window - 1) ** 2
+    truth = tile / (outputs * window) ** 2
+
+    def judge(answer: object) -> bool | str:
+        if wrong := why_unfit(answer, truth):
+            return wrong
+        assert isinstance(answer, int | float | np.number)
+        if abs(float(answer) - truth) <= SHARE_TOLERANCE * truth:
+            return True
+        return "that is how many there are" if answer == tile else f"it is not {answer}"
+
+    return judge
+
+
+def growth_of_weights(outputs: int, window: int) -> Judge:
+    """How many times as many numbers F(outputs², window²) keeps as a window has."""
+    tile = (outputs + window - 1) ** 2
+    return _number(tile / window**2, {float(tile): "that is how many there are for each window"})
 
 
 # -- memory ----------------------------------------------------------------------------------------

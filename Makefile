@@ -41,7 +41,7 @@ help:
 	@echo 'make explore     set up and open the explorer on a sample model'
 	@echo '                 MODEL=path  TARGET=cpu|opencl|...  ARGS="more arguments"'
 	@echo 'make learn       set up and open the course: JupyterLab on its first lesson'
-	@echo '                 LESSON=05_memory.ipynb  ARGS=--no-browser'
+	@echo '                 LESSON=10_memory.ipynb  ARGS=--no-browser'
 	@echo 'make test        set up and run the tests             ARGS="-k fusion"'
 	@echo '                 EXPLORER_TEST_CORE=sapphire_rapids, as on that core; or 4, 8, 16 float lanes'
 	@echo 'make quick       some tests of every layer, in a minute'

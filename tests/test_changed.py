@@ -14,7 +14,7 @@ def test_files_of_a_folder_run_the_tests_that_read_them():
         "tests/test_quick.py",
         "tests/views/test_javascript.py",
     ]
-    assert folders_of(["explorer/targets/cpu.toml", "notebooks/05_memory.ipynb"]) == [
+    assert folders_of(["explorer/targets/cpu.toml", "notebooks/10_memory.ipynb"]) == [
         "tests/backends",
         "tests/notebooks",
         "tests/npu",

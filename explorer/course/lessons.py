@@ -1,6 +1,6 @@
 """The lessons of the course as data: cells, exercises, where they are.
 
-    lesson = read_lesson(lessons_folder() / "02_passes_and_diffs.ipynb")
+    lesson = read_lesson(lessons_folder() / "03_passes_and_diffs.ipynb")
     lesson.exercises[0]        Exercise(name="2.1", variable="answer", question="One rewrite ...")
 
 An answer has a cell of its own, tagged `answer`; the cell after it, tagged `grader`, judges it.

@@ -20,10 +20,10 @@ from explorer.errors import InputError
 def test_students_get_lessons_without_solutions(tmp_path: Path):
     written = new_course(tmp_path / "course", "2027a")
     names = {str(path.relative_to(tmp_path / "course")) for path in written}
-    assert {"course.toml", "README.md", "02_passes_and_diffs.ipynb"} <= names
+    assert {"course.toml", "README.md", "03_passes_and_diffs.ipynb"} <= names
     assert "sample_models/digits_cnn.onnx" in names
     assert not any("solutions" in name for name in names)
-    assert read_lesson(tmp_path / "course" / "02_passes_and_diffs.ipynb").term == "2027a"
+    assert read_lesson(tmp_path / "course" / "03_passes_and_diffs.ipynb").term == "2027a"
     term = Term.read(tmp_path / "course" / "course.toml")
     assert term.name == "2027a"
     assert set(term.points) == {e.name for lesson in read_lessons() for e in lesson.exercises}
@@ -139,10 +139,10 @@ def test_what_is_typed_becomes_an_answer(text, value):
 def test_the_command_grades_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     student = tmp_path / "handed" / "ann"
     student.mkdir(parents=True)
-    name = "02_passes_and_diffs.ipynb"
+    name = "03_passes_and_diffs.ipynb"
     student.joinpath(name).write_bytes((lessons_folder() / name).read_bytes())
     out = tmp_path / "grades.csv"
-    arguments = ["course", "grade", str(tmp_path / "handed"), "--out", str(out), "--lesson", "2"]
+    arguments = ["course", "grade", str(tmp_path / "handed"), "--out", str(out), "--lesson", "3"]
     assert main([*arguments, "--json", "--gradescope", str(tmp_path / "scope")]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert [result["message"] for result in printed] == ["not answered"] * 3

@@ -1,6 +1,6 @@
 """A lesson of the course as its reader executes it: cell by cell in one namespace.
 
-    lesson = Lesson("02_passes_and_diffs")
+    lesson = Lesson("03_passes_and_diffs")
     lesson.run("cell-06", answers={"folded": 11})      every code cell up to this one
     lesson.shown["cell-06"]                            what its last line shows
     lesson.printed["cell-03"]                          what it prints

@@ -1,4 +1,4 @@
-"""What lesson 2 says, and what its cells show."""
+"""What lesson 3 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -16,7 +16,7 @@ KEY = {"folded": 11, "fused": 0, "kept": 2}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("02_passes_and_diffs")
+    lesson = lessons.Lesson("03_passes_and_diffs")
     lesson.run("cell-21", KEY)
     return lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 3 says, and what its cells show."""
+"""What lesson 4 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -51,7 +51,7 @@ class Again(Reciprocal):
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("03_write_your_own_pass")
+    lesson = lessons.Lesson("04_write_your_own_pass")
     lesson.run("cell-23", KEY)
     return lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 6 says, and what its cells show."""
+"""What lesson 5 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -16,7 +16,7 @@ KEY = {"size": 1e-6, "broken": 2, "quiet": True, "few": 1}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("06_when_numbers_go_wrong")
+    lesson = lessons.Lesson("05_when_numbers_go_wrong")
     # The loud fault: its report is the one of `loud`.
     lesson.run("cell-13", KEY)
     lesson.names["loud"] = lesson["fault"]

@@ -1,4 +1,4 @@
-"""What lesson 4 says, and what its cells show. Speeds are invented here: nothing is measured."""
+"""What lesson 7 says, and what its cells show. Speeds are invented here: nothing is measured."""
 
 import re
 from dataclasses import replace
@@ -48,7 +48,7 @@ def invented_rung(schedule):
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("04_loops_and_kernels")
+    lesson = lessons.Lesson("07_loops_and_kernels")
     lesson.run("cell-02")
     lesson.names |= {"measure_ladder": invented_ladder, "measure_last_rung": invented_rung}
     lesson.run("cell-23", KEY)

@@ -1,4 +1,4 @@
-"""What lesson 7 says, and what its cells show. Times are invented here: nothing is measured."""
+"""What lesson 9 says, and what its cells show. Times are invented here: nothing is measured."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def lesson():
         patch.setenv("EXPLORER_CACHE", "")  # the lesson sets it; put back at the end
         patch.setattr(Compilation, "measure_ladder", invented_ladder)
         patch.setattr(ex, "tune", invented_search)
-        lesson = lessons.Lesson("07_search_a_schedule")
+        lesson = lessons.Lesson("09_search_a_schedule")
         lesson.run("cell-24", KEY)
         yield lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 5 says, and what its cells show."""
+"""What lesson 10 says, and what its cells show."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ KEY = {"bound": 256, "reached": False, "needed": False, "grows": True}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("05_memory")
+    lesson = lessons.Lesson("10_memory")
     lesson.run("cell-19", KEY)
     return lesson
 

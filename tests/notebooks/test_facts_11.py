@@ -1,4 +1,4 @@
-"""What lesson 8 says, and what its cells show."""
+"""What lesson 11 says, and what its cells show."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ def lesson(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         # Without the keyword spotter, as in a clone.
         patch.setenv("EXPLORER_MODELS", str(tmp_path_factory.mktemp("models")))
-        lesson = lessons.Lesson("08_quantization")
+        lesson = lessons.Lesson("11_quantization")
         lesson.run("cell-19", KEY)
         yield lesson
 

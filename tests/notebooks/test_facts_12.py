@@ -1,4 +1,4 @@
-"""What lesson 9 says, and what its cells show."""
+"""What lesson 12 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -14,7 +14,7 @@ KEY = {"far": 1, "begins": "edges", "nearer": "xnnpack"}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("09_one_rounding")
+    lesson = lessons.Lesson("12_one_rounding")
     lesson.run("cell-17", KEY)
     return lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 10 says, and what its cells show. The network of its end runs with the notebooks."""
+"""What lesson 13 says, and what its cells show. The network of its end runs with the notebooks."""
 
 from pathlib import Path
 from runpy import run_path
@@ -14,7 +14,7 @@ KEY = {"fast": 256, "waits": "token", "faster": False, "stuck": "the last"}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("10_compile_for_an_npu")
+    lesson = lessons.Lesson("13_compile_for_an_npu")
     lesson.run("cell-18", KEY)
     return lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 13 says, and what its cells show."""
+"""What lesson 14 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -18,7 +18,7 @@ MAX_WORDS = 700
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("13_where_things_run")
+    lesson = lessons.Lesson("14_where_things_run")
     lesson.run("cell-17", KEY)
     return lesson
 

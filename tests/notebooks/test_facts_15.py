@@ -1,4 +1,4 @@
-"""What lesson 11 says, and what its cells show."""
+"""What lesson 15 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -13,7 +13,7 @@ KEY = {"nodes": 3, "where": "none of them", "changed": {"tanh_1"}}
 
 @pytest.fixture(scope="module")
 def lesson():
-    lesson = lessons.Lesson("11_from_pytorch")
+    lesson = lessons.Lesson("15_from_pytorch")
     lesson.run("cell-14", KEY)
     return lesson
 

@@ -1,4 +1,4 @@
-"""What lesson 12 says, and what its cells show."""
+"""What lesson 16 says, and what its cells show."""
 
 from pathlib import Path
 from runpy import run_path
@@ -15,7 +15,7 @@ KEY = {"flash": 120, "allocates": False, "halved": True}
 
 @pytest.fixture(scope="module")
 def lesson(tmp_path_factory):
-    lesson = lessons.Lesson("12_deploy")
+    lesson = lessons.Lesson("16_deploy")
     lesson.run("cell-18", KEY)
     return lesson
 

@@ -8,6 +8,7 @@ from typing import Literal
 PassName = Literal[
     "import",
     "bind-dimensions",
+    "pad-windows",
     "keep-range",
     "keep-sizes",
     "infer-shapes",

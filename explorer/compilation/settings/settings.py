@@ -22,6 +22,7 @@ from explorer.passes.lower.assign_layouts import LEGAL_BLOCKS
 from explorer.passes.lower.partition import Other
 from explorer.passes.lower.place_on_device import PlaceOnDevice
 from explorer.passes.quantize.convolutions_of_one_window import ConvolutionsOfOneWindow
+from explorer.passes.simplify.pad_windows import PadWindows
 from explorer.passes.sizes.keep_range import KeepRange
 from explorer.passes.sizes.keep_sizes import KeepSizes
 from explorer.passes.states.keep_past import GrowingPair, KeepPast
@@ -161,12 +162,13 @@ def default_pipeline(settings: Settings, device: DeviceRecord | None) -> tuple[P
 
 
 def _kept_sizes(settings: Settings) -> tuple[Pass, ...]:
-    """The pass that keeps dimensions open: by rows where one of them is enough for that."""
+    """The passes that keep dimensions open: by rows where one of them is enough for that."""
     ranges, sizes = settings.open_ranges, dict(settings.dimensions)
     if not ranges:
         return ()
     every = KeepSizes(ranges, sizes)
-    return (KeepRange(ranges[0], sizes, every) if len(ranges) == 1 else every,)
+    keeping = KeepRange(ranges[0], sizes, every) if len(ranges) == 1 else every
+    return (PadWindows(), keeping)
 
 
 def present_targets(

@@ -11,6 +11,7 @@ What has no entry here keeps its axes as `RowWise` says, or is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -259,13 +260,37 @@ class OpenOperations(OpenAxes):
             mixed[0, axis] = None
             if pads[spatial + axis - 2] == 0:
                 continue
-            if isinstance(op, PoolOp) and is_average and not op.counts_padding:
-                raise MixedAxis("an average counts only the elements of the window's inside")
             if isinstance(op, PoolOp) and op.get("kind") == "max_position":
                 raise MixedAxis("positions count in rows of another size")
             masked.append(axis)
+        counted = dict(self.of(op.operands[0]))
         self.mask(op, 0, masked, neutral)
         self.carry(op, mixed)
+        if isinstance(op, PoolOp) and is_average and masked and not op.counts_padding:
+            self._divide_by_part(op, {axis: counted[axis] for axis in masked})
+
+    def _divide_by_part(self, op: PoolOp, axes: Mapping[int, Factors]) -> None:
+        """An average over the elements inside: the average with zeros around, divided by that part
+        of each window which is inside, an average of ones and zeros."""
+        shape, numbers = static_shape(op.input), self.numbers
+        kind = numpy_dtype(element_type_of(op.input))
+        follower, given, anchor = op.output, dict(self.of(op.output)), op.next_op
+        assert isinstance(anchor, TopOperation)
+        users = [(use.operation, use.index) for use in follower.uses]
+        with self.events.rewrite("average", op, "it is over the elements that a call has"):
+            self.rewriter.update(op, includes_padding=True)
+            ones = numbers.weight(op, "ones", np.ones((1, 1, *shape[2:]), kind))
+            inside = numbers.masked(anchor, ones, axes, 0.0)
+            part = numbers.added(anchor, op.altered(input=inside, includes_padding=True))
+            least = np.array(1 / prod(op.get("window")), kind)
+            part = numbers.added(
+                anchor,
+                BinaryOp.make([part, numbers.weight(op, "least", least)], kind="max"),
+            )
+            divided = numbers.added(anchor, BinaryOp.make([follower, part], kind="div"))
+            for user, index in users:
+                self.rewriter.set_operand(user, index, divided)
+        self._axes[divided] = given
 
     def reshape(self, op: ReshapeOp) -> None:
         before, after = static_shape(op.input), static_shape(op.output)

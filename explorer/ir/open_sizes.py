@@ -27,6 +27,7 @@ def sizes_attribute(sizes: OpenSizes) -> DictionaryAttr:
             "outputs": ArrayAttr([_axis(axis) for axis in sizes.outputs]),
             "relations": ArrayAttr([_entry(*found) for found in sizes.relations]),
             "extents": _entry(*sizes.extents),
+            "gathered": ArrayAttr([_axis(axis) for axis in sizes.gathered]),
         }
     )
 
@@ -48,6 +49,7 @@ def sizes_of_function(function: func.FuncOp) -> OpenSizes | None:
             for kind, left, right, op in _entries(data["relations"])
         ),
         extents=tuple(int(extent) for extent in _entries(ArrayAttr([data["extents"]]))[0]),
+        gathered=tuple(_read_axis(entry) for entry in _entries(data["gathered"])),
     )
 
 

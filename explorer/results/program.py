@@ -142,6 +142,9 @@ class OpenSizes:
     """Kind, left, right and operation of what the model asks of the sizes."""
     extents: tuple[int, ...] = ()
     """Largest sizes of all open axes that values of the program have."""
+    gathered: tuple[OpenAxis, ...] = ()
+    """By operation: open axes of what it reads at places that are computed. A call's results are
+    made of elements that it has."""
 
     @cached_property
     def added(self) -> tuple[str, ...]:

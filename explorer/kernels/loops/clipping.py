@@ -130,8 +130,9 @@ def clip_kernel(function: func.FuncOp, units: Sequence[int]) -> bool:
 
 def clip_to_extents(function: func.FuncOp, extents: Sequence[Sequence[Extent | None]]) -> bool:
     """Marks all loops that store beyond what a call needs; False where there is none."""
+    # Buffers that a schedule adds come last, and nothing is known of them.
     known: dict[SSAValue, Sequence[Extent | None]] = dict(
-        zip(function.body.block.args, extents, strict=True)
+        zip(function.body.block.args, extents, strict=False)
     )
     tops = [op for op in function.body.block.ops if isinstance(op, affine.ForOp)]
     return sum(_clip_all(top, known, frozenset()) for top in tops) > 0

@@ -34,21 +34,47 @@ Limits = Callable[[SSAValue], Mapping[SSAValue, Expression]]
 """For the condition of a select: indices that are below an expression wherever it is true."""
 
 
-def more(one: Need, other: Need) -> Need:
-    """What both need."""
-    if one is None or other is None:
-        return None
-    difference = one - other
-    if difference.is_number:
-        return one if difference.constant >= 0 else other
-    found = larger(one, other)
-    return found if found in (one, other) else None
+MAX_TRIED_SIZES = 4096
+"""Up to so many sizes of a name, two expressions are compared at each of them."""
+MAX_TEXT = 300
+"""A need with a longer text is all of a dimension."""
 
 
-def more_of(one: Needs | None, other: Needs) -> Needs:
-    if one is None:
-        return other
-    return tuple(more(a, b) for a, b in zip(one, other, strict=True))
+@dataclass(frozen=True)
+class Bounds:
+    """The smallest and the largest size of every open name."""
+
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def more(self, one: Need, other: Need) -> Need:
+        """What both need."""
+        if one is None or other is None or one == other:
+            return None if one is None else other
+        difference = one - other
+        if difference.is_number:
+            return one if difference.constant >= 0 else other
+        values = self._values(difference)
+        if values and min(values) >= 0:
+            return one
+        if values and max(values) <= 0:
+            return other
+        found = larger(one, other)
+        return found if len(str(found)) <= MAX_TEXT else None
+
+    def more_of(self, one: Needs | None, other: Needs) -> Needs:
+        if one is None:
+            return other
+        return tuple(self.more(a, b) for a, b in zip(one, other, strict=True))
+
+    def _values(self, expression: Expression) -> list[int]:
+        """At all sizes of the only name; empty where there are several names, or too many sizes."""
+        names = tuple(expression.names)
+        if len(names) != 1 or names[0] not in self.ranges:
+            return []
+        lowest, highest = self.ranges[names[0]]
+        if highest - lowest >= MAX_TRIED_SIZES:
+            return []
+        return [expression.value({names[0]: size}) for size in range(lowest, highest + 1)]
 
 
 @dataclass
@@ -62,18 +88,31 @@ class KernelNeeds:
 
 
 def find_needs(
-    kernel: func.FuncOp, results: Mapping[SSAValue, Needs], limits: Limits
+    kernel: func.FuncOp,
+    results: Mapping[SSAValue, Needs],
+    limits: Limits,
+    sizes: Bounds,
+    inside: Mapping[SSAValue, Needs],
 ) -> KernelNeeds:
-    """results: needs of arguments that are results, after the last statement."""
+    """results: needs of arguments that are results, after the last statement.
+
+    inside: by argument, the elements of a dimension that are read at places which data decide.
+    """
     found = KernelNeeds(dict(results))
     for top in reversed(list(kernel.body.block.ops)):
         if not top.regions:
             continue
-        _visit(top, found, limits)
+        _visit(top, found, limits, sizes, inside)
     return found
 
 
-def _visit(top: Operation, found: KernelNeeds, limits: Limits) -> None:
+def _visit(
+    top: Operation,
+    found: KernelNeeds,
+    limits: Limits,
+    sizes: Bounds,
+    inside: Mapping[SSAValue, Needs],
+) -> None:
     accesses = accesses_in(top)
     stores = [a for a in accesses if is_store(a)]
     bounds: dict[SSAValue, Expression] | None = None
@@ -81,14 +120,14 @@ def _visit(top: Operation, found: KernelNeeds, limits: Limits) -> None:
         own = _bounds_of_store(store, found)
         if own is None:
             continue  # nothing of it is needed
-        bounds = own if bounds is None else _more_bounds(bounds, own)
+        bounds = own if bounds is None else _more_bounds(bounds, own, sizes)
     if bounds is None:
         return
     for store in stores:
         buffer = store.memref
         if isinstance(buffer, BlockArgument) and buffer in found.needed:
             needed = found.needed[buffer]
-            found.stored[buffer] = more_of(found.stored.get(buffer), needed)
+            found.stored[buffer] = sizes.more_of(found.stored.get(buffer), needed)
     for buffer in {s.memref for s in stores}:
         if _overwrites([s for s in stores if s.memref is buffer], accesses, buffer):
             found.needed.pop(buffer, None)
@@ -98,8 +137,8 @@ def _visit(top: Operation, found: KernelNeeds, limits: Limits) -> None:
         own = dict(bounds)
         for index, limit in _selected_below(load, limits).items():
             own[index] = _less(own.get(index), limit)
-        reach = _reach(load, own)
-        found.needed[load.memref] = more_of(found.needed.get(load.memref), reach)
+        reach = _reach(load, own, inside.get(load.memref))
+        found.needed[load.memref] = sizes.more_of(found.needed.get(load.memref), reach)
 
 
 def _bounds_of_store(store: Access, found: KernelNeeds) -> dict[SSAValue, Expression] | None:
@@ -124,10 +163,10 @@ def _bounds_of_store(store: Access, found: KernelNeeds) -> dict[SSAValue, Expres
 
 
 def _more_bounds(
-    one: dict[SSAValue, Expression], other: dict[SSAValue, Expression]
+    one: dict[SSAValue, Expression], other: dict[SSAValue, Expression], sizes: Bounds
 ) -> dict[SSAValue, Expression]:
     """Bounds for both stores: of indices that both bound."""
-    found = {i: more(bound, other[i]) for i, bound in one.items() if i in other}
+    found = {i: sizes.more(bound, other[i]) for i, bound in one.items() if i in other}
     return {index: bound for index, bound in found.items() if bound is not None}
 
 
@@ -172,13 +211,15 @@ def _extent(index: SSAValue) -> int | None:
     return None if bounds is None or bounds[0] else bounds[1]
 
 
-def _reach(load: Access, bounds: Mapping[SSAValue, Expression]) -> Needs:
+def _reach(load: Access, bounds: Mapping[SSAValue, Expression], inside: Needs | None) -> Needs:
     """One more than the highest subscript of each dimension; None where it is the last, or not
     known."""
     assert isinstance(load.memref.type, MemRefType)
     found: list[Need] = []
-    for form, size in zip(subscripts(load), load.memref.type.get_shape(), strict=True):
-        found.append(None if form is None else _highest(form, bounds, size))
+    for axis, size in enumerate(load.memref.type.get_shape()):
+        form = subscripts(load)[axis]
+        place = None if inside is None else inside[axis]
+        found.append(place if form is None else _highest(form, bounds, size))
     return tuple(found)
 
 

@@ -31,7 +31,7 @@ from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
 from explorer.ir.layout import rounded_channels
 from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_function
-from explorer.ir.operation import TopOperation
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.symbols import Expression, number, parse
@@ -39,8 +39,14 @@ from explorer.ir.structure import kernel_functions, own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
-from explorer.kernels.loops.extents import KernelNeeds, Limits, Need, Needs, find_needs, more_of
-from explorer.kernels.loops.nest import LinearForm, subscripts
+from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
+from explorer.kernels.loops.extents import Bounds, KernelNeeds, Limits, Need, Needs, find_needs
+from explorer.kernels.loops.nest import (
+    LinearForm,
+    accesses_in,
+    subscripts,
+)
+from explorer.kernels.loops.regrouping import regrouped
 from explorer.results.program import OpenAxis, OpenSizes
 
 EXTENTS = "kernel.extents"
@@ -108,11 +114,15 @@ class _Extents:
         self.rewriter, self.entry, self.function = rewriter, entry, function
         self.call, self.sizes, self.events = call, sizes, events
         self.kernels = kernel_functions(rewriter.module)
+        self.bounds = Bounds({name: (low, high) for name, low, high in sizes.ranges})
         self.needed: dict[SSAValue, Needs | None] = {}
         """By value, in dimensions of the tensor; a value that is not here is not needed."""
         self.masks: dict[SSAValue, Needs] = {}
         """Tensors that are true below a size of each of some dimensions only."""
         self.by_text: dict[str, SSAValue] = {}
+        self.kept: dict[str, set[tuple[int, tuple[tuple[int, Expression] | None, ...]] | None]] = {}
+        """By kernel: the operand that a result keeps, with where each dimension of that begins and
+        how much of it; of all launches."""
         self._find_inputs()
 
     def run(self) -> None:
@@ -200,7 +210,7 @@ class _Extents:
         if needs is None or len(needs) != len(shape):
             needs = whole
         known = self.needed.get(value)
-        self.needed[value] = needs if known is None else more_of(known, needs)
+        self.needed[value] = needs if known is None else self.bounds.more_of(known, needs)
 
     def _visit_launch(self, launch: LaunchOp) -> KernelNeeds | None:
         if not any(result in self.needed for result in launch.results):
@@ -211,11 +221,30 @@ class _Extents:
             if value in launch.results:
                 shape = _shape(argument)
                 results[argument] = _in_buffer(value, self.needed.get(value), shape)
-        found = find_needs(kernel, results, self._limits(launch))
+        limits = self._limits(launch)
+        self.kept.setdefault(launch.kernel.data, set()).add(_kept(kernel, limits))
+        inside = {
+            argument: self._inside(launch, value, _shape(argument))
+            for argument, value in values.items()
+            if value not in launch.results
+        }
+        found = find_needs(kernel, results, limits, self.bounds, inside)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
                 self._need(value, _in_tensor(value, found.needed[argument], _shape(argument)))
         return found
+
+    def _inside(self, launch: LaunchOp, value: SSAValue, buffer: tuple[int, ...]) -> Needs:
+        """What the launch reads of an operand at places that data decide; passes may have moved
+        axes, so that they are known by their sizes."""
+        name, shape = identity_of(launch), static_shape(value)
+        found: list[Need] = [None] * len(shape)
+        own = [axis for axis in self.sizes.gathered if axis.name == name]
+        for axis, size in enumerate(shape):
+            sizes = [_prefix(one) for one in own if one.factors[0][0] == size]
+            if len(sizes) == shape.count(size) and sizes:
+                found[axis] = reduce(self.bounds.more, sizes)
+        return _in_buffer(value, tuple(found), buffer)
 
     def _visit_view(self, op: TopOperation) -> None:
         """A view has the same elements in the same order; of anything else all is needed."""
@@ -240,7 +269,7 @@ class _Extents:
             found: Needs | None = None
             for _, use in uses:
                 own = use.stored.get(argument)
-                found = found if own is None else more_of(found, own)
+                found = found if own is None else self.bounds.more_of(found, own)
             stored.append(found)
         if not any(need is not None for needs in stored if needs for need in needs):
             return
@@ -268,6 +297,9 @@ class _Extents:
                     sizes.append(size)
                 entry += (place + sizes.index(size), times, minus)
             entries.append(entry)
+        kept = self._kept_of(kernel, place, sizes)
+        if kept is not None:
+            marked.attributes[KEPT] = kept.attribute()
         roles = [a.role for a in kernel_arguments(kernel)]
         names = [a.name for a in kernel_arguments(kernel)]
         for offset, size in enumerate(sizes):
@@ -287,6 +319,26 @@ class _Extents:
         )
         marked.function_type = FunctionType.from_lists([a.type for a in block.args], [])
         self.rewriter.replace_function(kernel, marked)
+
+    def _kept_of(self, kernel: func.FuncOp, place: int, sizes: list[Expression]) -> Kept | None:
+        """What all launches keep; adds the sizes that say it."""
+        (found, *others) = self.kept.get(kernel.sym_name.data, {None})
+        if found is None or others:
+            return None
+        operand, dimensions = found
+        rows: list[KeptDimension | None] = []
+        for dimension in dimensions:
+            if dimension is None:
+                rows.append(None)
+                continue
+            first, need = dimension
+            if need.is_number:
+                return None
+            size, times, minus = _linear(need)
+            if size not in sizes:
+                sizes.append(size)
+            rows.append(KeptDimension(first, place + sizes.index(size), times, minus))
+        return Kept(operand, tuple(rows))
 
     def _scalar(self, size: Expression) -> SSAValue:
         """The number of a call in this function; an input of the program where it is new."""
@@ -329,12 +381,41 @@ class _Extents:
         return sent.output
 
 
+def _kept(
+    kernel: func.FuncOp, limits: Limits
+) -> tuple[int, tuple[tuple[int, Expression] | None, ...]] | None:
+    """The operand that a result keeps below sizes: y[i] = select(i < size, x[i], other)."""
+    arguments: list[SSAValue] = list(kernel.body.block.args)
+    nests = [op for op in kernel.body.block.ops if op.regions]
+    for store in (access for nest in nests for access in accesses_in(nest)):
+        if not isinstance(store, affine.StoreOp) or not isinstance(
+            store.value.owner, arith.SelectOp
+        ):
+            continue
+        select = store.value.owner
+        load = select.lhs.owner
+        if not isinstance(load, affine.LoadOp) or load.memref not in arguments:
+            continue
+        below, found = limits(select.cond), list[tuple[int, Expression] | None]()
+        for form in subscripts(store):
+            own = [] if form is None else [i for i in form.terms if i in below]
+            if form is None or not own:
+                found.append(None)
+            elif len(form.terms) == 1 and form.terms[own[0]] == 1:
+                found.append((form.constant, below[own[0]]))
+            else:
+                return None
+        if any(found):
+            return arguments.index(load.memref), tuple(found)
+    return None
+
+
 def _prefix(axis: OpenAxis) -> Need:
-    """How many elements of an axis a call has; None where they are not the first ones."""
-    sizes = [parse(text) for _, text in axis.factors]
-    if not all(size.is_number for size in sizes[1:]):
-        return None
-    return reduce(lambda one, other: one * other, sizes)
+    """The elements of an axis up to the last that a call has."""
+    last, stride = number(0), 1
+    for largest, text in axis.factors[::-1]:
+        last, stride = last + (parse(text) - 1) * stride, stride * largest
+    return last + 1
 
 
 def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Needs:
@@ -432,47 +513,3 @@ def _shifted(needs: Needs, shifts: Sequence[int]) -> Needs:
     return tuple(
         None if need is None else need + shift for need, shift in zip(needs, shifts, strict=True)
     )
-
-
-def regrouped(needs: Needs, before: Sequence[int], after: Sequence[int]) -> Needs:
-    """Needs of dimensions as those of another shape of the same elements.
-
-    Dimensions that are joined are needed up to the last element of the first one that is more
-    than 1; one that is taken apart is needed in its first part, and in all of the others.
-    """
-    found: list[Need] = [None] * len(after)
-    left, right = list(range(len(before))), list(range(len(after)))
-    while left and right:
-        ours, theirs = [left.pop(0)], [right.pop(0)]
-        a, b = before[ours[0]], after[theirs[0]]
-        while a != b:
-            if a < b and left:
-                ours.append(left.pop(0))
-                a *= before[ours[-1]]
-            elif right:
-                theirs.append(right.pop(0))
-                b *= after[theirs[-1]]
-            else:
-                return tuple([None] * len(after))
-        _regroup(needs, before, after, ours, theirs, found)
-    return tuple(found)
-
-
-def _regroup(
-    needs: Needs,
-    before: Sequence[int],
-    after: Sequence[int],
-    ours: Sequence[int],
-    theirs: Sequence[int],
-    found: list[Need],
-) -> None:
-    ours = [axis for axis in ours if before[axis] != 1]
-    theirs = [axis for axis in theirs if after[axis] != 1]
-    if not ours or not theirs or needs[ours[0]] is None:
-        return
-    need = needs[ours[0]]
-    assert need is not None
-    inner = prod(before[axis] for axis in ours[1:])
-    rest = prod(after[axis] for axis in theirs[1:])
-    elements = need * inner
-    found[theirs[0]] = (elements + (rest - 1)).divided(rest)

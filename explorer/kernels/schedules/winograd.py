@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from explorer.kernels.loops.find_extents import extents_of_kernel
 from explorer.kernels.loops.nest import LoopNest, ScheduleError, extent_of, shape_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.printing.languages import language_named
@@ -144,9 +145,11 @@ def predict_forms(
     """Cycles of a convolution's direct form and of its Winograd forms, by schedule.
 
     Empty where it has none: other windows, strides and layouts, sizes given at run time, a GPU.
+    A tile at the end of a call's sizes would mix what a call has with what it has not.
     """
     operands = operands_of(nest)
-    if operands is None or size_of_kernel(nest.function) or machine.processor != "cpu":
+    is_open = bool(size_of_kernel(nest.function) or extents_of_kernel(nest.function))
+    if operands is None or is_open or machine.processor != "cpu":
         return {}
     block = block_of(packs.get(operands.result))
     if not block or block_of(packs.get(operands.source)) != block:

@@ -21,13 +21,16 @@ from xdsl.dialects import func
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from explorer.errors import InputError
+from explorer.ir.evaluation import entry_function
 from explorer.ir.interfaces import CHANNELS, Blockable, Windowed
+from explorer.ir.open_sizes import sizes_of_function
 from explorer.ir.operation import TopOperation
 from explorer.ir.origins import origin_of, set_origins, sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import own_functions, value_name
 from explorer.ir.top.data import ConvertLayoutOp, ReturnOp, WeightOp
+from explorer.ir.top.elementwise import SelectOp
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.top.movement.operation import MovementOperation
 from explorer.ir.top.movement.transpose import TransposeOp
@@ -37,6 +40,7 @@ from explorer.ir.types import (
     Layout,
     is_static,
     layout_of,
+    shape_of,
     static_shape,
     with_layout,
 )
@@ -94,6 +98,7 @@ class _Assignment:
     knobs: list[Knob] = field(default_factory=list)
 
     def run(self) -> None:
+        self.is_open = sizes_of_function(entry_function(self.rewriter.module)) is not None
         block = self._function_block()
         for op in list(self.function.body.block.ops):
             if isinstance(op, TopOperation) and not isinstance(op, WeightOp):
@@ -101,6 +106,9 @@ class _Assignment:
         for op in list(self.function.body.block.ops):
             if isinstance(op, Windowed) and needs_halo(op) != NO_HALO:
                 self._give_halo(op)
+        for op in list(self.function.body.block.ops):
+            if isinstance(op, SelectOp) and self.is_open:
+                self._mask_in_place(op)
         for op in list(self.function.body.block.ops):
             if isinstance(op, ConvOp) and op.residual is not None:
                 self._share_halo(op, op.residual)
@@ -201,6 +209,26 @@ class _Assignment:
                 layout = Layout(present.block, halo, fill)
                 self.rewriter.set_operand(op, 0, self._convert(value, layout, op))
 
+    def _mask_in_place(self, op: SelectOp) -> None:
+        """What is masked at the end of a call's sizes gets the halo of the result, where it dies:
+        then only what is beyond those sizes has to be written."""
+        own, value = layout_of(op.output), op.if_true
+        present = layout_of(value)
+        is_same = present.block == own.block and shape_of(value) == shape_of(op.output)
+        if not is_same or present.halo != NO_HALO or own.halo == NO_HALO:
+            return
+        if isinstance(value, BlockArgument):
+            with self.events.rewrite("mask-halo", op, OVER_MASKED):
+                self.rewriter.set_operand(op, 1, self._convert(value, own, op))
+            return
+        readers = [use.operation for use in value.uses]
+        is_last = all(r is op or r.is_before_in_block(op) for r in readers)
+        is_whole = any(isinstance(r, TopOperation) and reads_whole_buffer(r) for r in readers)
+        if not is_last or is_whole or not _may_carry_halo(value):
+            return
+        with self.events.rewrite("mask-halo", op, OVER_MASKED):
+            self.rewriter.set_type(value, with_layout(value.type, own))
+
     def _share_halo(self, op: ConvOp, residual: SSAValue) -> None:
         """The halo of a residual that dies here, where it is the larger one."""
         own, other = layout_of(op.output), layout_of(residual)
@@ -265,6 +293,7 @@ RESIDUAL_HALO = "residual-halo"
 OVER_RESIDUAL = (
     "with the halo of its residual, which nobody reads afterwards, it can be written over that"
 )
+OVER_MASKED = "with the halo of what it masks, it changes only what is beyond a call's sizes"
 PLAIN_REASON = "this operation reads its operand in plain order"
 COPY_REASON = "what is returned or reshaped lies in the arena, and a weight does not"
 

@@ -162,6 +162,7 @@ class _Keeping:
             outputs=self._ports(output_names(function), last.operands),
             relations=(*self.known.relations, *own),
             extents=self.axes.extents(),
+            gathered=tuple(self.axes.gathered),
         )
         ranges = ", ".join(str(found) for found in self.wanted.ranges)
         with self.events.rewrite("keep", function, f"{ranges}: one program for all sizes"):

@@ -25,6 +25,7 @@ from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
 from explorer.passes.sizes.call_numbers import CallNumbers, Factors
 from explorer.passes.sizes.open_shapes import OpenShapes
+from explorer.results.program import OpenAxis
 
 INF = float("inf")
 
@@ -44,6 +45,8 @@ class OpenAxes:
         """Contents of operands that say where a slice or a range begins in a call."""
         self.relations: dict[tuple[str, str], str] = {}
         """Sizes that have to be equal in a call, and the operation that needs it."""
+        self.gathered: list[OpenAxis] = []
+        """Open axes of what operations read at places that are computed."""
 
     def begin(self, op: TopOperation) -> SSAValue | None:
         """The operand that says where a slice or a range begins, where a call decides it."""
@@ -133,7 +136,9 @@ class OpenAxes:
 
     def prefix(self, value: SSAValue, axis: int) -> Expression:
         """How many elements of an axis a call has, which are the first ones."""
-        factors = self.of(value)[axis]
+        factors = self.of(value).get(axis)
+        if factors is None:
+            raise MixedAxis(f"axis {axis} has one size, though what it is made of is open")
         if is_scattered(factors):
             raise MixedAxis(f"axis {axis} joins open sizes")
         return size_of(factors)
@@ -169,6 +174,14 @@ class OpenAxes:
             self.rewriter.set_operand(op, index, gathered)
         self._axes[gathered] = {**self.of(value), axis: ((size, size_of(factors)),)}
 
+    def gather_inside(self, op: TopOperation, value: SSAValue) -> None:
+        """Notes that a call's results are made of elements of a value that it has."""
+        for axis, factors in self.of(value).items():
+            if not is_scattered(factors):
+                size = static_shape(value)[axis]
+                own = ((size, str(size_of(factors))),)
+                self.gathered.append(OpenAxis(identity_of(op), axis, own))
+
     def mask(self, op: TopOperation, index: int, axes: Sequence[int], neutral: float) -> None:
         """The operation reads a neutral number where a call has no element.
 
@@ -191,6 +204,15 @@ class OpenAxes:
             masked = self.numbers.masked(user, value, moved, bound)
             self._axes.setdefault(masked, dict(self.of(value)))
             self.rewriter.set_operand(user, place, masked)
+            self._read_masked(value, masked)
+
+    def _read_masked(self, value: SSAValue, masked: SSAValue) -> None:
+        """All later readers read what is masked: what is beyond the sizes is nothing to them, and
+        nobody needs what was there before, so that it can be written in its place."""
+        assert isinstance(masked.owner, TopOperation)
+        for use in list(value.uses):
+            if masked.owner.is_before_in_block(use.operation):
+                self.rewriter.set_operand(use.operation, use.index, masked)
 
     def clamped(self, op: TopOperation, index: SSAValue, size: int) -> SSAValue:
         last = self.numbers.weight(op, "last", np.array(size - 1, np.int64))

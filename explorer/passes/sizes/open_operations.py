@@ -349,6 +349,7 @@ class OpenOperations(OpenAxes):
         """Positions are of elements that a call has: the importer computes them from its size."""
         axis = op.get("axis")
         self.compact(op, 0, axis)
+        self.gather_inside(op, op.operands[0])
         self.carry(op, {(0, axis): None, (1, 0): axis, (2, 0): axis})
 
     def slice(self, op: SliceOp) -> None:
@@ -424,6 +425,7 @@ class OpenOperations(OpenAxes):
             self.carry(op, {})
             return
         self.compact(op, 0, axis)
+        self.gather_inside(op, op.operands[0])
         self.carry(op, {(0, axis): None})
         stored = op.indices.owner
         if isinstance(stored, WeightOp):

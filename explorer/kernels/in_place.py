@@ -29,6 +29,7 @@ from explorer.ir.sizes.ranges import open_size
 from explorer.ir.states import StatePlace, device_states
 from explorer.ir.structure import kernel_functions, own_functions, value_name
 from explorer.ir.top.data import ReturnOp
+from explorer.kernels.loops.beginning import begin_at_changes
 from explorer.kernels.loops.overwriting import NotInPlace, written_over
 from explorer.memory.planning import IN_PLACE, activations, buffer_bytes
 from explorer.results import Knob
@@ -339,7 +340,9 @@ class _Variants:
         key = (name, self._argument(name, index))
         if key not in self._made:
             try:
-                self._made[key] = written_over(self.kernels[name], key[1])
+                self._made[key] = made = written_over(self.kernels[name], key[1])
+                names = [argument.name for argument in kernel_arguments(made)]
+                begin_at_changes(made, names.index(key[1]))
             except NotInPlace as error:
                 self._made[key] = error
         found = self._made[key]

@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.loops.beginning import begin_of, begin_text
 from explorer.kernels.loops.clipping import Clip, clip_of, end_text
 from explorer.kernels.loops.nest import LinearForm, extent_of, index_of, kind_of, name_of
 from explorer.kernels.loops.scalar_types import (
@@ -186,13 +187,18 @@ class BodyPrinter:
             text = end_text(clip, self.size_text(clip), end)
             self.lines.add_wrapped(depth, f"const {self.language.index} {last} = {text};", tags)
             end = last
+        first, begin = lower.text, begin_of(loop)
+        if begin is not None:
+            first = self.names.claim(f"{name_of(loop)}_begin")
+            text = begin_text(begin, self.size_of_argument, self.form_text, end)
+            self.lines.add_wrapped(depth, f"const {self.language.index} {first} = {text};", tags)
         self.names.open_block()
         index = self.name_index(loop)
         if kind_of(loop) == "unroll":
             self.lines.add(depth, f"UNROLL({extent_of(loop)})", tags)
         step = loop.step.value.data
         advance = f"{index}++" if step == 1 else f"{index} += {step}"
-        declared = f"{self.language.index} {index} = {lower.text}"
+        declared = f"{self.language.index} {index} = {first}"
         header = f"for ({declared}; {index} < {end}; {advance}) {{"
         self.lines.add(depth, header, tags)
         if self.language.has_prefetch:
@@ -200,6 +206,13 @@ class BodyPrinter:
         self.operations(loop.body.block.ops, depth + 1)
         self.names.close_block()
         self.lines.add(depth, "}", tags)
+
+    def size_of_argument(self, argument: int) -> str:
+        """The size of a call that an argument holds."""
+        return self.size_text(Clip(1, 0, 1, argument))
+
+    def form_text(self, form: LinearForm) -> str:
+        return self._sum(Sum(tuple(form.terms.items()), form.constant)).within(ADDITIVE)
 
     def _prefetch(self, loop: affine.ForOp, depth: int, tags: Sequence[str]) -> None:
         """`prefetch(x + cb * 25088 + 25088);` for every line that a marked loop touches."""

@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
+from explorer.kernels.loops.beginning import begin_of, changes_nothing
 from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.loops.row_wise import size_of_kernel
@@ -202,6 +203,12 @@ class KernelPrinter(ABC):
         loops = [op for op in inside if isinstance(op, affine.ForOp)]
         return [clip for loop in loops if (clip := clip_of(loop)) is not None]
 
+    def _begins(self) -> set[int]:
+        """The arguments with sizes at which loops of this phase begin."""
+        inside = [op for top in self._phase_operations for op in walk_inside(top)]
+        begins = [begin_of(op) for op in inside if isinstance(op, affine.ForOp)]
+        return {place for begin in begins if begin is not None for place in begin.arguments()}
+
     def size_text(self, clip: Clip) -> str:
         """The size that a loop ends with."""
         own = clip.argument
@@ -210,7 +217,7 @@ class KernelPrinter(ABC):
     def is_used(self, parameter: Parameter) -> bool:
         """Whether this phase accesses the buffer, or a loop ends with the size that it holds."""
         place = self.parameters.index(parameter)
-        if any(clip.argument == place for clip in self._clips()):
+        if any(clip.argument == place for clip in self._clips()) or place in self._begins():
             return True
         value = self._values[parameter]
         return any(
@@ -297,6 +304,10 @@ class KernelPrinter(ABC):
             if clip is not None:
                 condition = skip_text(clip, self.size_text(clip), index)
                 self.lines.add(depth, f"if ({condition}) {self.skip_task}", tags)
+            begin = begin_of(loop)
+            if begin is not None:
+                condition = changes_nothing(begin, body.size_of_argument, body.form_text, index)
+                self.lines.add_wrapped(depth, f"if ({condition}) {self.skip_task}", tags)
         body.operations(body_of(nest.parallel[-1]), depth)
 
     def _arrays_of(self, tops: Sequence[Operation]) -> list[memref.AllocaOp]:

@@ -47,6 +47,7 @@ class CLanguage(Language):
     that compilers do not warn of it. `has_own_math`: exp, log, tanh and the like of single floats
     are the prelude's, too, in the place of the C library's."""
 
+    wide_suffix = "LL"  # a long of C has 32 bits on 32-bit processors
     index: str = "long"
     marks_unused: bool = False
     has_own_math: bool = False

@@ -72,6 +72,8 @@ class Language(ABC):
     holds_vectors: ClassVar[bool] = False
     """Whether arrays that a schedule holds are kept in registers by force; other languages'
     compilers do so by themselves."""
+    wide_suffix: ClassVar[str] = "L"
+    """Of constants of 64 bits."""
     has_prefetch: ClassVar[bool] = False
     """Whether lines of memory can be asked for before they are read."""
     has_driver: ClassVar[bool] = False
@@ -146,7 +148,7 @@ class Language(ABC):
             return "true" if value else "false"
         if element.is_float:
             return self._float_literal(element, float(value))
-        return _integer_literal(element, int(value))
+        return _integer_literal(element, int(value), self.wide_suffix)
 
     def _float_literal(self, element: ScalarType, value: float) -> str:
         if value != value:
@@ -162,15 +164,15 @@ class Language(ABC):
         return repr(value)
 
 
-def _integer_literal(element: ScalarType, value: int) -> str:
+def _integer_literal(element: ScalarType, value: int, wide: str) -> str:
     if element.kind == "index":
         return str(value)
     if element.kind == "unsigned":
         value %= 1 << element.bits
-        return f"{value}{'UL' if element.bits == 64 else 'u'}"
+        return f"{value}u{wide if element.bits == 64 else ''}"
     # The IR may hold a signless constant as its unsigned pattern.
     value = (value + (1 << (element.bits - 1))) % (1 << element.bits) - (1 << (element.bits - 1))
-    suffix = "L" if element.bits == 64 else ""
+    suffix = wide if element.bits == 64 else ""
     if value == -(1 << (element.bits - 1)) and element.bits >= 32:
         return f"(-{-(value + 1)}{suffix} - 1)"  # the positive number would not fit
     return f"{value}{suffix}"

@@ -98,6 +98,11 @@ def test_a_notebook_says_which_optional_package_it_cannot_do_without(path):
     assert metadata.get("explorer", {}).get("needs", []) == sorted(imported & OPTIONAL)
 
 
+@pytest.mark.parametrize("path", LESSONS, ids=name)
+def test_a_lesson_is_short(path):
+    assert len(prose_of(path).split()) <= 700
+
+
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)
 def test_a_lesson_asks_and_leaves_the_answers_open(path):
     calls = [

@@ -51,11 +51,16 @@ def shorten(text: object, characters: int) -> str:
     return whole[:head] + "…" + (whole[-tail:] if tail else "")
 
 
+SCREEN_HEIGHT = 900
+"""Pixels of a block in a notebook's cell; what is longer is scrolled."""
+
+
 def card(title: str, body: str, subtitle: str = "", look: Look | None = None) -> str:
-    """A framed block as wide as its content, at most as wide as the cell."""
+    """A framed block as large as its content, at most the width of the cell and a screen high."""
     surface = LIGHT
     style = (
         f"display:inline-block;box-sizing:border-box;max-width:100%;padding:12px 16px;"
+        f"max-height:{SCREEN_HEIGHT}px;overflow:auto;"
         f"background-color:{surface.background};color:{surface.text};"
         f"border:1px solid {surface.border};border-radius:6px;"
         f"font-family:{SANS};font-size:13px;line-height:1.45;text-align:left"

@@ -51,16 +51,11 @@ def shorten(text: object, characters: int) -> str:
     return whole[:head] + "…" + (whole[-tail:] if tail else "")
 
 
-SCREEN_HEIGHT = 900
-"""Pixels of a block in a notebook's cell; what is longer is scrolled."""
-
-
 def card(title: str, body: str, subtitle: str = "", look: Look | None = None) -> str:
-    """A framed block as large as its content, at most the width of the cell and a screen high."""
+    """A framed block as wide as its content, at most as wide as the cell."""
     surface = LIGHT
     style = (
         f"display:inline-block;box-sizing:border-box;max-width:100%;padding:12px 16px;"
-        f"max-height:{SCREEN_HEIGHT}px;overflow:auto;"
         f"background-color:{surface.background};color:{surface.text};"
         f"border:1px solid {surface.border};border-radius:6px;"
         f"font-family:{SANS};font-size:13px;line-height:1.45;text-align:left"
@@ -212,8 +207,17 @@ def bar(share: float, colour: str, width: int = 120) -> str:
     )
 
 
+MAX_PICTURE_HEIGHT = 500
+"""Pixels: a card with a picture then fits on a screen."""
+LEAST_SCALE = 0.6
+"""Text of a picture stays readable."""
+
+
 def picture(svg: str, width: float, description: str) -> str:
-    """An SVG as an image: at its own size, smaller where the cell is narrower."""
+    """An SVG as an image: at its own size, smaller where it is high or the cell is narrower."""
+    height = re.match(r'<svg[^>]* height="([\d.]+)"', svg)
+    if height is not None:
+        width *= min(1.0, max(LEAST_SCALE, MAX_PICTURE_HEIGHT / float(height[1])))
     data = base64.b64encode(svg.encode("utf-8")).decode("ascii")
     return image(f"data:image/svg+xml;base64,{data}", width, description)
 

@@ -17,7 +17,8 @@ from typing import Literal, NoReturn, overload
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
-from explorer.accuracy.oracle import random_inputs
+from explorer.accuracy.drawing import KnownValues, draw_inputs
+from explorer.accuracy.known_values import known_values
 from explorer.backends import backend_of
 from explorer.backends.interface import Backend
 from explorer.backends.records import Opening
@@ -650,12 +651,21 @@ class Compiled:
     ) -> dict[str, np.ndarray]:
         """Seeded random inputs that fit the compiled shapes: the largest, unless sizes are given.
 
-        Other sizes fit a program for a range only.
+        Floats are drawn from what is `known` of them. Other sizes fit a program for a range only.
         """
         settings, imported = self.settings, self.passes[0].after.program
         largest = settings.dimensions
         sizes = sizes_with_implied(imported, settings.open_ranges, largest, dimensions or {})
-        return random_inputs(self.model, seed, sizes)
+        return draw_inputs(self.model, seed, sizes, self.known)
+
+    def judged_inputs(self) -> dict[str, np.ndarray]:
+        """Inputs of one run, with which it is measured."""
+        return self.example_inputs()
+
+    @cached_property
+    def known(self) -> dict[str, KnownValues]:
+        """Ranges of inputs that calibration or the model's own quantization tells, by name."""
+        return known_values(self.passes[0].after, self.settings.quantization)
 
     def close(self) -> None:
         """Gives the device's memory and processes back."""

@@ -185,6 +185,24 @@ def sizes_of_inputs(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dic
     return sizes
 
 
+def sizes_of_examples(model: SourceModel, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Sizes of the symbolic dimensions that arrays of examples have, those of a batch left out.
+
+    An array of N examples has the input's axes, or one more before them. What does not fit tells
+    nothing.
+    """
+    known = {value.name: value for value in model.inputs}
+    sizes: dict[str, int] = {}
+    for name, array in inputs.items():
+        shape = known[name].shape if name in known else None
+        if shape is None or not 0 <= array.ndim - len(shape) <= 1:
+            continue
+        for dimension, size in zip(shape, array.shape[array.ndim - len(shape) :], strict=True):
+            if isinstance(dimension, str) and not _BATCH_NAME.search(dimension):
+                sizes.setdefault(dimension, size)
+    return sizes
+
+
 def is_batch(model: SourceModel, name: str) -> bool:
     """Whether a dimension is some input's first one, or its name reads like a batch."""
     return bool(_BATCH_NAME.search(name)) or any(

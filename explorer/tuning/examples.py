@@ -18,16 +18,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from explorer.cases.cases import Case, read_cases
-from explorer.cases.labels import read_examples
-from explorer.cases.sources import read_all
-from explorer.cases.steps import run_steps
+from explorer.cases.data import read_case_arrays
 from explorer.compilation import Compilation
 from explorer.errors import InputError
 from explorer.importers import SourceModel
 from explorer.importers.mapped_arrays import Joined, mapped_arrays
 from explorer.quantization.table import APART
-from explorer.results.names import near_name, nearest
+from explorer.results.names import nearest
 
 SUFFIX = ".npz"
 
@@ -125,29 +122,8 @@ def read_case_data(path: Path, model: SourceModel, folder: Path | None = None) -
 
     folder: where paths in the table of cases start, by default its own.
     """
-    case = _case_of(read_cases(path), model, path)
-    root = folder or path.parent
-    others = read_all(case.inputs, root)
-    if not case.labels:
-        if not others:
-            raise InputError(
-                f"the case of {model.name} has neither inputs nor labels", file=str(path)
-            )
-        return LabelledData({name: array[None] for name, array in others.items()})
-    labels = case.labels[0]
-    name = labels.input or model.inputs[0].name
-    read = [(run_steps(array, labels.steps), label) for array, label in read_examples(labels, root)]
-    rows = np.stack([array for array, _ in read])
-    repeated = {k: np.broadcast_to(v, (len(rows), *v.shape)) for k, v in others.items()}
-    return LabelledData({**repeated, name: rows}, np.array([label for _, label in read]))
-
-
-def _case_of(cases: Mapping[str, Case], model: SourceModel, path: Path) -> Case:
-    name = model.path.stem if model.path is not None else model.name
-    if name not in cases:
-        near = near_name(name, list(cases))
-        raise InputError(f"it has no case of {name}", file=str(path), hint=near)
-    return cases[name]
+    read = read_case_arrays(path, model, folder)
+    return LabelledData(read.arrays, read.labels)
 
 
 def _files(path: Path) -> list[Path]:

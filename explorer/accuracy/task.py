@@ -52,8 +52,8 @@ def task_accuracy(
             progress("comparing answers with labels", begin, whole)
         part = samples_of(inputs, len(labels), begin, batch)
         expected = labels[begin : begin + batch]
-        right += _right(run(part)[output], expected)
-        source_right += _right(reference(model, part, [output])[output], expected)
+        right += count_right(run(part)[output], expected)
+        source_right += count_right(reference(model, part, [output])[output], expected)
         total += batch
     return TaskAccuracy(output=output, total=total, right=right, source_right=source_right)
 
@@ -66,7 +66,8 @@ def samples_of(inputs: Arrays, count: int, begin: int, batch: int) -> dict[str, 
     }
 
 
-def _right(scores: np.ndarray, labels: np.ndarray) -> int:
+def count_right(scores: np.ndarray, labels: np.ndarray) -> int:
+    """Examples of which the largest element of the scores is the label."""
     if scores.ndim < 2 or scores.size % len(labels):
         raise InputError(
             f"the output of shape {scores.shape} is no row of scores for each sample",

@@ -12,6 +12,7 @@ import numpy as np
 
 from explorer.accuracy.bisection import Suspect, bisect, first_bad_pass
 from explorer.accuracy.comparison import ISOLATED, Runner, Subject, Values, compare
+from explorer.accuracy.drawing import how_drawn
 from explorer.accuracy.exact import ExactReference, Judge
 from explorer.accuracy.execution import CompiledRunner, TappedProgram
 from explorer.accuracy.oracle import reference
@@ -24,6 +25,8 @@ from explorer.compilation.checking_quantized import (
     quantizing_pass,
 )
 from explorer.compilation.costliest_layer import costliest_layer
+from explorer.compilation.data.attached import GIVEN, FittedData
+from explorer.compilation.data.judging import errors_of_run, judge_outputs
 from explorer.compilation.settings.settings import Progress
 from explorer.errors import ModelError
 from explorer.importers.format import format_named
@@ -35,6 +38,7 @@ from explorer.ir.top.data import WeightOp
 from explorer.logs import logger
 from explorer.references.interface import reference_of
 from explorer.results import AccuracyReport, Fault
+from explorer.results.data import DataRecord
 from explorer.results.displayed import Displayed
 
 if TYPE_CHECKING:
@@ -168,15 +172,20 @@ def check(
     tolerance: float,
     progress: Progress | None,
     golden: Values | None = None,
+    data: FittedData | None = None,
 ) -> Accuracy:
     """Compares every snapshot and the binary on its device with the source model.
 
     `golden`: tensors by name to compare with instead of the oracle's; empty for those that the
     imported program computes, which tells whether passes and code keep its meaning. These are also
     what a model is compared with that the oracle does not run: the report's `oracle_note` says so.
+    `data`: attached to the model. Tensors are compared on their first run, outputs on all.
     """
     begin = time.perf_counter()
-    chosen = dict(inputs) if inputs is not None else compilation.example_inputs()
+    if inputs is not None:
+        chosen = dict(inputs)
+    else:
+        chosen = compilation.example_inputs() if data is None else data.at(0)
     wanted = sorted(
         {o.tensor for r in compilation.passes for o in r.after.origins.values()}
         | {o.name for o in compilation.model.outputs}
@@ -252,13 +261,14 @@ def check(
     report = replace(report, oracle_note=compared_with.note)
     seconds = time.perf_counter() - begin
     LOG.info("checked %d passes against %s in %.2f s", len(report.passes), oracle, seconds)
-    if inputs is None and golden is None:
+    if inputs is None and golden is None and data is None:
         golden_too = {} if compared_with.note else None
 
         def at_other_sizes(inputs: Values, names: Sequence[str]) -> Values:
             return _reference(compilation, inputs, names, golden_too).tensors
 
         report = with_lowest(compilation, report, at_other_sizes)
+    report = _judged(compilation, report, inputs is None, data, progress)
     return Accuracy(
         report=report,
         compilation=compilation,
@@ -267,6 +277,26 @@ def check(
         exact=exact,
         quantized=quantized,
     )
+
+
+def _judged(
+    compilation: Compiled,
+    report: AccuracyReport,
+    is_drawn: bool,
+    data: FittedData | None,
+    progress: Progress | None,
+) -> AccuracyReport:
+    """With the outputs' errors against the source, and the data on which they were measured."""
+    if is_drawn and data is not None:
+        found = judge_outputs(compilation, data, progress)
+        examples = found.runs * data.examples_per_run
+        left_out = data.record.left_out + data.record.examples - examples
+        record = replace(data.record, examples=examples, left_out=left_out)
+        return replace(report, data=record, against_source=found.outputs, task=found.task)
+    record = DataRecord(name=GIVEN, examples=1)
+    if is_drawn:
+        record = DataRecord(drawn=how_drawn(compilation.model, compilation.known))
+    return replace(report, data=record, against_source=errors_of_run(report))
 
 
 @dataclass(frozen=True)

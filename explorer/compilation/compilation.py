@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
+from explorer.accuracy.drawing import how_drawn
 from explorer.accuracy.indices import indexing_operations, outside_indices, require_inside
 from explorer.calling import named_arguments, refuse, require_arrays
 from explorer.compilation.at_sizes import is_smaller
@@ -25,6 +26,8 @@ from explorer.compilation.checking import Accuracy, check
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.custom_passes.continuing import edit_by_hand
 from explorer.compilation.custom_passes.inserting import Insertable, make_insertion
+from explorer.compilation.data.attached import GIVEN, AttachedData, fit_data
+from explorer.compilation.data.reading import Attachable, attached_data
 from explorer.compilation.exporting import onnx_model, write_model
 from explorer.compilation.interleaved_timing import ROUNDS, time_interleaved
 from explorer.compilation.running import Run, run
@@ -67,6 +70,7 @@ from explorer.results import (
     ProfileRecord,
     Trace,
 )
+from explorer.results.data import DataRecord
 from explorer.results.names import near_name
 from explorer.results.pass_names import PassName
 from explorer.results.runs.interleaved import InterleavedTiming
@@ -177,6 +181,38 @@ class Compilation(Compiled, Explorable):
         self._accuracy: Accuracy | None = None
         self._profile: ProfileRecord | None = None
         self._ports: PortsRecord | None = None
+        self._data: AttachedData | None = None
+
+    # -- data --------------------------------------------------------------------------------
+    @named_arguments
+    def attach(
+        self,
+        inputs: Attachable | None,
+        labels: Sequence[int] | np.ndarray | None = None,
+        name: str = "",
+    ) -> Compilation:
+        """Judges this compilation and later forks of it on these data; returns this compilation.
+
+        inputs: arrays by input, N examples along the first axis (one array where the model has
+        one input), or a file or folder as `explorer serve --input` takes it; None: inputs are drawn
+        again. labels: one class number for each example. name: what reports call the data.
+
+        Raises InputError where they do not fit the model; what was attached before stays then.
+        """
+        data = None if inputs is None else attached_data(self.model, inputs, labels, name)
+        if data is not None:
+            fit_data(data, self)
+        self._data, self._accuracy, self._profile = data, None, None
+        return self
+
+    @property
+    def data(self) -> AttachedData | None:
+        """What was attached; None: inputs are drawn."""
+        return self._data
+
+    def judged_inputs(self) -> dict[str, np.ndarray]:
+        """Inputs of one run: the first of the attached data, else drawn ones."""
+        return self.example_inputs() if self._data is None else fit_data(self._data, self).at(0)
 
     # -- running -----------------------------------------------------------------------------
     @named_arguments
@@ -204,9 +240,9 @@ class Compilation(Compiled, Explorable):
     ) -> tuple[OutsideIndex, ...]:
         """Indices that data decided and that lie outside of what they index, for these inputs.
 
-        Without inputs, seeded random ones.
+        Without inputs, those of the attached data, or drawn ones.
         """
-        chosen = inputs if inputs is not None else self.example_inputs()
+        chosen = inputs if inputs is not None else self.judged_inputs()
         top = next(r.after for r in reversed(self.passes) if r.after.level == "top")
         if not indexing_operations(top):
             return ()
@@ -228,15 +264,25 @@ class Compilation(Compiled, Explorable):
         With peaks, the device's best multiply-adds and bytes per second are measured too, the
         lines of a roofline, which takes some seconds.
         """
-        chosen = inputs if inputs is not None else self.example_inputs()
+        chosen = inputs if inputs is not None else self.judged_inputs()
         with self.open(threads) as executable:
             profile = executable.profile(chosen, repeats)
             profile = replace(profile, counted=self._counted_of(executable))
         peaks = None
         if with_peaks:
             peaks = self.backend.peaks(self.device, profile.threads, self.target.processor)
+        profile = replace(profile, data=self._data_record(inputs is None))
         self._profile = profile if peaks is None else peaks.on(profile)
         return self._profile
+
+    def _data_record(self, is_of_session: bool) -> DataRecord:
+        """Which data a run has: those of the session, or those that the call was given."""
+        if not is_of_session:
+            return DataRecord(name=GIVEN, examples=1)
+        if self._data is None:
+            return DataRecord(drawn=how_drawn(self.model, self.known))
+        fitted = fit_data(self._data, self)
+        return replace(fitted.record, examples=fitted.examples_per_run, left_out=0)
 
     @named_arguments
     def ports(self, core: str = "") -> PortsRecord:
@@ -271,11 +317,12 @@ class Compilation(Compiled, Explorable):
     ) -> Accuracy:
         """Executes the IR after every pass and the binary, and compares with the source model.
 
-        Without inputs, seeded random ones. `golden`: tensors by name to compare with instead of
-        onnxruntime's; an empty one stands for the imported program's. The result has `.report`,
-        `.passed` and `.bisect()`.
+        Without inputs, those of the attached data, or drawn ones. `golden`: tensors by name to
+        compare with instead of onnxruntime's; an empty one stands for the imported program's. The
+        result has `.report`, `.passed` and `.bisect()`.
         """
-        self._accuracy = check(self, inputs, tolerance, progress, golden)
+        data = None if self._data is None or inputs is not None else fit_data(self._data, self)
+        self._accuracy = check(self, inputs, tolerance, progress, golden, data)
         return self._accuracy
 
     # -- changing ----------------------------------------------------------------------------
@@ -347,6 +394,7 @@ class Compilation(Compiled, Explorable):
         made = run(self.model, settings, self._run, progress)
         branch = Compilation(self.model, made, label or describe(self.settings, settings))
         branch.require_flash()
+        branch._data = self._data
         return branch
 
     @named_arguments

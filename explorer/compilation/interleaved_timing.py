@@ -72,7 +72,7 @@ def time_interleaved(
     names = [f"{number} {c.label}" for number, c in enumerate(compilations)]
     with ExitStack() as stack:
         sides = [
-            ProfiledSide(name, stack.enter_context(c.open(threads)), c.example_inputs())
+            ProfiledSide(name, stack.enter_context(c.open(threads)), c.judged_inputs())
             for name, c in zip(names, compilations, strict=True)
         ]
         timings = run_interleaved(sides, rounds, progress)

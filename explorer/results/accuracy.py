@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.data import DataRecord, OutputError
 from explorer.results.displayed import Displayed
 from explorer.results.runs.quantization import QuantizationErrors
 
@@ -218,3 +219,18 @@ class AccuracyReport(Displayed):
     bit_exact: bool | None = None
     """Whether every quantized tensor equals the one of the quantized program's NumPy meaning, bit
     by bit, after every later pass; None where nothing was quantized but weights."""
+    data: DataRecord | None = None
+    """What the numbers were measured on; None in older reports."""
+    against_source: tuple[OutputError, ...] = ()
+    """The outputs of the binary against the float source model's, over all examples of `data`;
+    empty in older reports."""
+
+    @property
+    def worst_output(self) -> OutputError | None:
+        """The output that is farthest from the source model's."""
+        return min(self.against_source, key=lambda error: error.sqnr_db, default=None)
+
+    @property
+    def largest_output_error(self) -> float | None:
+        """The largest relative error of an output; None where none is known."""
+        return max((error.max_relative for error in self.against_source), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.results.data import DataRecord
 from explorer.results.displayed import Displayed
 from explorer.results.runs.counted import CountedRun
 
@@ -78,6 +79,8 @@ class ProfileRecord(Displayed):
     scaled to those of the events. Empty on one thread, and where the driver tells nothing."""
     counted: CountedRun | None = None
     """Of a machine whose cycles are counted; None elsewhere, and in older traces."""
+    data: DataRecord | None = None
+    """What ran; None in older traces."""
 
     def bandwidth_for(self, size_bytes: int) -> float:
         """GB/s of the nearest level that holds so much data, else of the memory."""

@@ -219,7 +219,9 @@ def _total_rows(comparison: Comparison) -> Iterator[Row]:
     for number, branch in enumerate(comparison.branches):
         first = comparison.first_decision(0, number) if number else None
         last = branch.passes[-1]
-        worst = _worst(branch)
+        report = branch.accuracy
+        worst = None if report is None else report.worst_output
+        task = None if report is None else report.task
         yield {
             "branch": comparison.labels[number],
             "target": branch.target,
@@ -229,19 +231,16 @@ def _total_rows(comparison: Comparison) -> Iterator[Row]:
             "peak_bytes": branch.memory.peak_bytes if branch.memory else None,
             "weights_bytes": branch.program.weights_bytes if branch.program else None,
             "milliseconds": branch.profile.milliseconds if branch.profile else None,
-            "max_relative": worst,
+            "sqnr_db": None if worst is None else worst.sqnr_db,
+            "max_relative": None if report is None else report.largest_output_error,
+            "right": None if task is None else task.right,
+            "labels": None if task is None else task.total,
+            "bit_exact": None if report is None else report.bit_exact,
+            "judged_on": "" if report is None or report.data is None else str(report.data),
             "compile_seconds": sum(p.seconds for p in branch.passes),
             "first_decision": first.address if first else None,
             "value": first.right if first else None,
         }
-
-
-def _worst(branch: Trace) -> float | None:
-    """Largest error of any tensor after any pass; None where nothing was compared."""
-    if branch.accuracy is None:
-        return None
-    found = [p.worst.max_relative for p in branch.accuracy.passes if p.worst is not None]
-    return max(found, default=None)
 
 
 def _pass_rows(comparison: Comparison) -> Iterator[Row]:
@@ -303,8 +302,8 @@ def _decision_rows(comparison: Comparison) -> Iterator[Row]:
 _FRAMES: Mapping[str, tuple[Callable[[Comparison], Iterator[Row]], str]] = {
     "totals": (
         _total_rows,
-        "branch target operations macs kernels peak_bytes weights_bytes milliseconds max_relative "
-        "compile_seconds first_decision value",
+        "branch target operations macs kernels peak_bytes weights_bytes milliseconds sqnr_db "
+        "max_relative right labels bit_exact judged_on compile_seconds first_decision value",
     ),
     "passes": (
         _pass_rows,

@@ -358,6 +358,8 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         if report is None or report.task is None
         else [report.task.right, report.task.source_right, report.task.total],
         "againstFloat": _worst_against_float(report),
+        "bitExact": None if report is None else report.bit_exact,
+        "data": _data_payload(trace),
         "oracle": "" if report is None else report.oracle,
         "peak": None if memory is None else memory.peak_bytes,
         "bound": None if memory is None else memory.bound_bytes,
@@ -369,8 +371,30 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
 
 
 def _worst_against_float(report: AccuracyReport | None) -> Json:
-    """Of a quantized program [output, its SQNR in dB]: the output that is farthest from the float
-    model's. No verdict is about it."""
-    outputs = () if report is None else report.float_outputs
-    worst = min(outputs, key=lambda output: output.sqnr_db, default=None)
-    return None if worst is None else [worst.tensor, number(worst.sqnr_db)]
+    """[output, its SQNR in dB, largest relative error of any output]: the output that is farthest
+    from the float source model's. No verdict is about it."""
+    worst = None if report is None else report.worst_output
+    if report is None or worst is None:
+        outputs = () if report is None else report.float_outputs  # of older traces
+        output = min(outputs, key=lambda output: output.sqnr_db, default=None)
+        return output and [output.tensor, number(output.sqnr_db), number(output.max_relative)]
+    largest = report.largest_output_error
+    return [worst.tensor, number(worst.sqnr_db), None if largest is None else number(largest)]
+
+
+def _data_payload(trace: Trace) -> Json:
+    """What the numbers of the head were measured on; None where nothing was, and in older
+    traces."""
+    report, profile = trace.accuracy, trace.profile
+    data = report.data if report is not None else None
+    data = data or (profile.data if profile is not None else None)
+    if data is None:
+        return None
+    return {
+        "words": str(data),
+        "isDrawn": data.is_drawn,
+        "isNoise": data.is_drawn and data.is_noise,
+        "examples": data.examples,
+        "leftOut": data.left_out,
+        "notes": list(data.notes),
+    }

@@ -9,9 +9,12 @@ import pytest
 from explorer.accuracy.bisection import first_bad_pass, worst_tensor
 from explorer.compilation import Comparison
 from explorer.results import Knob, Trace
+from explorer.results.data import DataRecord, OutputError
+from explorer.views.catalog.comparison import comparison
 from explorer.views.payload.comparison import Side, comparison_payload, side_of
 from explorer.views.payload.difference import difference_payload
 from explorer.views.payload.measures import AccuracyTables
+from explorer.views.renderers.text import text_of
 from explorer.views.trace_payload import trace_payload
 
 
@@ -191,3 +194,29 @@ def test_an_error_that_is_not_a_number_is_a_fault(trace: Trace):
 
 def test_a_right_program_has_no_fault(trace: Trace):
     assert trace_payload(trace).chunk("accuracy")["fault"] is None
+
+
+def test_the_outputs_are_judged_by_one_measure_and_the_data_are_named(trace: Trace):
+    """An int8 branch has an error against the source, and whether its integers are right apart."""
+    report = trace.accuracy
+    assert report is not None
+    floats = replace(
+        report,
+        data=DataRecord(name="eval.npz", examples=64),
+        against_source=(OutputError(tensor="y", sqnr_db=130.0, max_relative=5.6e-7),),
+    )
+    integers = replace(
+        report,
+        data=DataRecord(drawn=(("x", "normal"),)),
+        against_source=(OutputError(tensor="y", sqnr_db=44.0, max_relative=0.02),),
+        bit_exact=True,
+    )
+    sides = [replace(trace, accuracy=floats), replace(trace, accuracy=integers, label="int8")]
+    text = text_of(comparison(*sides), 100)
+    for line in (
+        "SQNR of outputs 130 dB 44 dB 86 dB less",
+        "largest relative error 5.6e-7 0.02",
+        "integers bit-exact – yes",
+        "judged on eval.npz, 64 examples seeded noise",
+    ):
+        assert line in " ".join(text.split()), text

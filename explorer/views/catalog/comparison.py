@@ -9,16 +9,18 @@ tiny_resnet → cpu          first    no fusion
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from explorer.results.accuracy import PassAccuracy
+from explorer.results.accuracy import AccuracyReport, PassAccuracy
 from explorer.results.passes import PassRecord
 from explorer.results.trace import Trace
-from explorer.views.catalog.passes import accuracy_by_pass, verdict_of, worst_error
+from explorer.views.catalog.passes import accuracy_by_pass, verdict_of
 from explorer.views.numbers import (
     format_amount,
     format_bytes,
     format_count,
+    format_decibels,
     format_error,
     format_exact,
     format_milliseconds,
@@ -109,7 +111,12 @@ def _names(traces: Sequence[Trace]) -> list[str]:
 def _numbers(traces: Sequence[Trace]) -> list[Row]:
     rows: list[Row] = []
 
-    def add(name: str, values: Sequence[float | None], show: Callable[[float], str]) -> None:
+    def add(
+        name: str,
+        values: Sequence[float | None],
+        show: Callable[[float], str],
+        change: Callable[[float, float], str] = format_ratio,
+    ) -> None:
         if all(value is None for value in values):
             return
         first = values[0]
@@ -117,7 +124,7 @@ def _numbers(traces: Sequence[Trace]) -> list[Row]:
         for i, value in enumerate(values):
             cells[str(i)] = Cell(value=value, text=UNKNOWN if value is None else show(value))
             if first is not None and value is not None:
-                cells[f"change {i}"] = format_ratio(first, value)
+                cells[f"change {i}"] = change(first, value)
         rows.append(Row(cells=cells))
 
     last = [trace.passes[-1] if trace.passes else None for trace in traces]
@@ -131,18 +138,52 @@ def _numbers(traces: Sequence[Trace]) -> list[Row]:
     add("peak memory", [memory and memory.peak_bytes for memory in memories], format_bytes)
     add("weights", [program and program.weights_bytes for program in programs], format_bytes)
     add("latency", [p and p.milliseconds for p in profiles], format_milliseconds)
-    add("worst relative error", [_judged(trace) for trace in traces], format_error)
+    reports = [trace.accuracy for trace in traces]
+    outputs = [None if report is None else report.worst_output for report in reports]
+    add("SQNR of outputs", [o and o.sqnr_db for o in outputs], format_decibels, _in_decibels)
+    errors = [None if report is None else report.largest_output_error for report in reports]
+    add("largest relative error", errors, format_error)
+    rows += _in_words("right answers", [_right(report) for report in reports])
+    rows += _in_words("integers bit-exact", [_bit_exact(report) for report in reports])
+    rows += _in_words("judged on", [_judged_on(report) for report in reports])
     times = [sum(record.seconds for record in trace.passes) for trace in traces]
     add("compile time", times, format_seconds)
     return rows
 
 
-def _judged(trace: Trace) -> float | None:
-    """The error that the verdict rests on; None without a comparison."""
-    worst = worst_error(trace)
-    if worst is None or trace.accuracy is None:
-        return None
-    return worst.judged(trace.accuracy.tolerance)[0]
+def _in_words(name: str, values: Sequence[str]) -> list[Row]:
+    """A row of words; none where nothing is known."""
+    if not any(values):
+        return []
+    cells: dict[str, Cell | str] = {
+        str(i): Cell(value=text, text=text or UNKNOWN) for i, text in enumerate(values)
+    }
+    return [Row(cells={"name": name, **cells})]
+
+
+def _in_decibels(before: float, after: float) -> str:
+    """`3.1 dB less`; empty where a program is exact."""
+    if not (math.isfinite(before) and math.isfinite(after)) or before == after:
+        return ""
+    return f"{format_decibels(abs(after - before))} {'more' if after > before else 'less'}"
+
+
+def _right(report: AccuracyReport | None) -> str:
+    """`359 of 360`; empty without labels."""
+    if report is None or report.task is None:
+        return ""
+    return f"{report.task.right:,} of {report.task.total:,}"
+
+
+def _bit_exact(report: AccuracyReport | None) -> str:
+    """Whether integers equal those of the quantized program's meaning; empty without integers."""
+    if report is None or report.bit_exact is None:
+        return ""
+    return "yes" if report.bit_exact else "NO"
+
+
+def _judged_on(report: AccuracyReport | None) -> str:
+    return "" if report is None or report.data is None else str(report.data)
 
 
 def _passes(traces: Sequence[Trace]) -> list[Row]:

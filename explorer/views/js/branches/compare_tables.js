@@ -41,6 +41,8 @@ export function totalsTable(
     latencyRow(summaries, comparison),
     ...rightAnswers(summaries),
     ...decibelsRow(summaries),
+    ...exactRow(summaries),
+    ...dataRow(summaries),
     ["worst tensor", summaries.map((summary) => [judgedText(summary), ""])],
     ["compared with the source", summaries.map((summary) => [verdict(summary.verdict), ""])],
     ["target", targets.map((target) => [target, ""])],
@@ -114,16 +116,37 @@ function rightAnswers(summaries) {
   ];
 }
 
-// Of quantized programs, of the output that is farthest off.
+// Of the output that is farthest off, and of all outputs the largest error: one definition for
+// floats and integers, against the source model.
 function decibelsRow(summaries) {
   if (summaries.every(({againstFloat}) => !againstFloat)) return [];
+  const cells = (text) =>
+    summaries.map(({againstFloat}) => (againstFloat ? text(againstFloat) : ["–", ""]));
   return [
     [
-      "against the float model",
-      summaries.map(({againstFloat}) =>
-        againstFloat ? [decibelsText(decode(againstFloat[1])), "", againstFloat[0]] : ["–", ""],
-      ),
+      "SQNR against source",
+      cells(([output, decibels]) => [decibelsText(decode(decibels)), "", output]),
     ],
+    [
+      "largest relative error",
+      cells(([, , largest]) => [largest === null ? "–" : errorText(decode(largest)), ""]),
+    ],
+  ];
+}
+
+// Whether integers equal those of the quantized program; no row where nothing is quantized.
+function exactRow(summaries) {
+  const isKnown = ({bitExact}) => bitExact !== null && bitExact !== undefined;
+  if (!summaries.some(isKnown)) return [];
+  const words = (summary) => (isKnown(summary) ? (summary.bitExact ? "yes" : "NO") : "–");
+  return [["integers bit-exact", summaries.map((summary) => [words(summary), ""])]];
+}
+
+// What each side was measured on; different data are marked.
+function dataRow(summaries) {
+  if (summaries.every(({data}) => !data)) return [];
+  return [
+    ["judged on", summaries.map(({data}) => [clip(data?.words ?? "–", 60), "", data?.words])],
   ];
 }
 

@@ -35,6 +35,7 @@ from explorer.app.state.messages import (
     Examine,
     FileRefused,
     Forget,
+    Judge,
     KeepResult,
     Message,
     ModelExamined,
@@ -183,6 +184,11 @@ class Page:
         """Does it; the messages that it answers with at once."""
         if isinstance(effect, Compile):
             return self._compile(effect)
+        if isinstance(effect, Judge):
+            worker = self._running(effect.request)
+            if not worker.judge(effect.key, effect.request):
+                worker.compile(effect.key, effect.request)
+            return []
         if isinstance(effect, Examine):
             worker = self._running(CompileRequest(effect.path, effect.target))
             self._examining[effect.key] = effect.path

@@ -28,6 +28,8 @@ STAGES = ("passes", "program", "kernels", "accuracy", "profile", "assembly", "te
 passes: the program after every pass. program: kernels with their source. kernels: the steps of
 their schedules. Then errors, times, and the machine's instructions; and at last what nobody asked
 for yet of the texts, drawings and measures of all passes."""
+JUDGED = ("accuracy", "profile")
+"""Stages with results that rest on data."""
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
@@ -50,7 +52,9 @@ class CompileRequest:
     decisions: tuple[tuple[str, str], ...] = ()
     """(address, value as JSON), sorted: what is decided otherwise (`results.decisions`)."""
     data: tuple[str, ...] = ()
-    """Files with values for the inputs (.npz), and with labels (.npy, .txt, .csv)."""
+    """Files with values for the inputs, and with labels: see `cases/data.py`."""
+    data_name: str = ""
+    """What the person calls them."""
     edit: tuple[str, ...] = ()
     """(pass, file): what is compiled from the IR in that file, in the place of what the pass made;
     empty for nothing edited."""
@@ -64,6 +68,11 @@ class CompileRequest:
     def is_trace(self) -> bool:
         """Whether this is a saved compilation, which is opened and not compiled."""
         return Path(self.path).suffix.lower() == TRACE_SUFFIX
+
+    @property
+    def without_data(self) -> CompileRequest:
+        """What is compiled, without what it is measured on."""
+        return replace(self, data=(), data_name="")
 
     @property
     def base(self) -> CompileRequest:

@@ -36,7 +36,9 @@ ASKED, VALUES, EDIT = "asked", "values", "edit"
 """What a file is for."""
 EDIT_SUFFIX = ".mlir"
 """Of edited IR, which is named after the pass behind which it stands."""
-DATA_SUFFIXES = (".npz", ".npy", ".txt", ".csv")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
+TEXT_SUFFIXES = (".txt", ".csv")
+DATA_SUFFIXES = (".npz", ".npy", *TEXT_SUFFIXES, *IMAGE_SUFFIXES)
 """Of values for inputs, and of labels."""
 MIB = 2**20
 NAME = re.compile(r"upload_([1-9][0-9]{0,8})\.[a-z0-9]+")
@@ -86,6 +88,8 @@ class Upload:
     purpose: str = ""
     """Empty for what is opened at once, `ASKED` for a model that is asked about first, `VALUES`
     for values or labels, `EDIT` for edited IR."""
+    more: bool = False
+    """Of values: whether the page sends further files of the same data."""
     partner: str = ""
     """The label of the other file of the same model, where the page sends that next."""
 
@@ -144,6 +148,7 @@ class Uploads:
             self._begin(str(message.get("name", "")), parts, str(message.get("purpose", "")))
             if self._current is not None:
                 self._current.partner = _label(str(message.get("partner", "")))
+                self._current.more = message.get("more") is True
         current = self._current
         if current is None or part != current.received or parts != current.parts:
             self._give_up()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from explorer.cli import arguments as options
@@ -28,6 +29,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_dimensions(parser)
     options.add_decisions(parser)
     options.add_quantization(parser)
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument(
+        "--input",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="data on which the first model is judged: arrays by input (.npz, with `labels` if "
+        "known), labels apart (.txt, .npy), images or a folder of them; without data, inputs are "
+        "drawn",
+    )
+    data.add_argument(
+        "--cases",
+        type=Path,
+        metavar="TOML",
+        help="the inputs or labelled data of the model's case (docs/checking-models.md)",
+    )
+    parser.add_argument(
+        "--files", type=Path, metavar="FOLDER", help="what paths of the cases start from"
+    )
     parser.add_argument(
         "--port", type=port, default=0, metavar="P", help="default: one that is free"
     )
@@ -76,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         forgets=arguments.forget,
         threads=arguments.threads,
         options=files_of_first(arguments),
+        data=data_of_first(arguments, models),
         open_browser=not arguments.no_browser,
     )
     return 0
@@ -92,9 +114,26 @@ def files_of_first(arguments: argparse.Namespace) -> dict[str, Path]:
         read_table(chosen["quantization"])
         if "modes" in chosen:
             read_modes(chosen["modes"])
-    return (
-        chosen if arguments.weights_file is None else {**chosen, "weights": arguments.weights_file}
-    )
+    others = {"weights": arguments.weights_file, "files": arguments.files}
+    return {**chosen, **{name: path for name, path in others.items() if path is not None}}
+
+
+def data_of_first(arguments: argparse.Namespace, models: Sequence[Path]) -> list[Path]:
+    """Files of data, read once here: what is wrong with them is said before a page."""
+    paths = [*arguments.input, *([arguments.cases] if arguments.cases else [])]
+    if arguments.files is not None and arguments.cases is None:
+        raise InputError("--files without --cases says nothing", hint="--cases TOML")
+    if paths:
+        from explorer.app.catalog import offered_files
+        from explorer.cases.data import read_data_files
+        from explorer.files import ModelFiles
+        from explorer.importers import load_to_examine
+
+        first = offered_files(models)[0]
+        weights = arguments.weights_file
+        model = load_to_examine(first if weights is None else ModelFiles(first, weights))
+        read_data_files(paths, model, arguments.files)
+    return paths
 
 
 def sizes_by_address(sizes: list[tuple[str, int | tuple[int, int]]]) -> dict[str, object]:

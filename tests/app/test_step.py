@@ -144,6 +144,7 @@ TO_DO: list[tuple[PageState, Message, list[Effect]]] = [
     (ASKED_ABOUT, {"kind": "open with", "model": "1", "target": "moon", "sizes": {}}, []),
     (ASKED_ABOUT, UploadArrived(replace(MODEL_UPLOAD, purpose=ASKED)),
      [Examine(3, str(MODEL_UPLOAD.path), "cpu")]),
+    (OPENED, {"kind": "drop data"}, []),
     (OPENED, {"kind": "run", "code": "import os"}, []),
     (OPENED, {}, []),
 ]  # fmt: skip
@@ -170,6 +171,7 @@ TO_SEE: list[tuple[PageState, Message, dict[str, Any]]] = [
     (OPENED, FileRefused("too old"), {"status": "failed", "refusals": 1, "upload": None}),
     (OPENED, {"kind": "refused", "name": "n.onnx"}, {"status": "failed", "refusals": 1}),
     (OPENED, {"kind": "unreadable", "name": "n"}, {"status": "failed", "refusals": 1}),
+    (OPENED, {"kind": "too many files", "most": 9}, {"status": "failed", "refusals": 1}),
     (after(OPENED, FileRefused("too old")), {"kind": "dismiss"},
      {"status": "idle", "error": None}),
     (ASKED_ABOUT, {"kind": "close dialog"},

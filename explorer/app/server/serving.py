@@ -56,6 +56,7 @@ def serve(
     forgets: bool = False,
     options: Mapping[str, Any] = NOTHING,
     threads: int | None = None,
+    data: Sequence[Path] = (),
     make_compiler: Callable[[], Compiler] = ModelCompiler,
 ) -> None:
     """Serves the explorer until it is interrupted.
@@ -67,8 +68,9 @@ def serve(
     given. `forgets`: what pages left before is removed first, with the files that they sent.
     `options`: what `explorer.compile` takes besides for the first model, which no page can
     say: files of tables, such as `quantization`, and of its `weights`. `threads`: with which times
-    are measured. Beyond `most_pages` a page says that there are too many. `make_compiler` is called
-    in every page's worker, so that it must be importable by name.
+    are measured. `data`: files and folders on which the first model is judged. Beyond `most_pages`
+    a page says that there are too many. `make_compiler` is called in every page's worker, so that
+    it must be importable by name.
 
     Raises InputError for no model, an address of another machine, a port that is taken, or a token
     with odd characters.
@@ -89,6 +91,7 @@ def serve(
     if options or threads is not None:
         of_first = {choices[0].path: options} if options else NOTHING
         make_compiler = partial(ModelCompiler, of_first, threads)
+    judged_on = tuple((shown_name(path), str(path.absolute())) for path in data)
     results = ResultStore()
     first = first_request(choices[0], target)
     if opening is not None:  # with sizes, if some are given: nothing is to be compiled twice
@@ -106,7 +109,13 @@ def serve(
         print(f"{count} {what} and {format_bytes(size_bytes)} of sent files removed.", flush=True)
 
     def make_page(uploads: Uploads, publish: Publish, workspace: Workspace) -> Page:
-        state = PageState(choices, tuple(targets), target, first_request(choices[0], target))
+        state = PageState(
+            choices,
+            tuple(targets),
+            target,
+            first_request(choices[0], target),
+            data={choices[0].path: judged_on} if judged_on else {},
+        )
         return Page(state, standby.take, results, uploads, publish, workspace, opening)
 
     offered = {absolute(choice.path) for choice in choices}
@@ -117,6 +126,7 @@ def serve(
             not is_fresh
             and not decisions
             and not options
+            and not data
             and saved.target == target
             and saved.fits(offered)
         )
@@ -153,6 +163,11 @@ def ending_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def shown_name(path: Path) -> str:
+    """`eval.npz`; `images/` for a folder."""
+    return f"{path.absolute().name}/" if path.is_dir() else path.name
 
 
 def opening_link(choice: Choice, target: str, decisions: Decisions) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typing import Any
 from explorer.app.catalog import Choice
 from explorer.app.decisions import request_of
 from explorer.app.state.compiling import Step, compile_request, refuse
+from explorer.app.state.data import joined, with_data
 from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.messages import Examine, PageMessage
 from explorer.app.state.page_state import PageState
@@ -54,13 +55,11 @@ def examined(state: PageState, path: str, form: Mapping[str, Any]) -> PageState:
 
 
 def take_values(state: PageState, upload: Upload) -> PageState:
-    """A file of values or labels; one of the same kind takes the place of another."""
+    """A file of values or labels, which joins the others of the dialog: see `joined`."""
     dialog = state.dialog
     if dialog is None or not dialog.is_open:
         return refuse(replace(state, upload=None), f"{upload.label!r} holds no model")
-    is_values = upload.path.suffix == ".npz"
-    kept = [file for file in dialog.files if file[1].endswith(".npz") != is_values]
-    files = (*kept, (upload.label, str(upload.path)))
+    files = joined(dialog.files, (upload.label, str(upload.path)))
     return replace(state, upload=None, dialog=replace(dialog, files=files))
 
 
@@ -90,8 +89,12 @@ def open_with(state: PageState, message: PageMessage) -> Step:
     request = request_of(settings, choice.path, state.targets)
     if request is None:
         return state, []
-    request = replace(request, data=tuple(path for _, path in dialog.files))
-    return compile_request(close_dialog(state), request)
+    state = close_dialog(state)
+    if dialog.files:
+        state, effects = with_data(state, choice.path, dialog.files)
+        state, more = compile_request(state, request)
+        return state, [*effects, *more]
+    return compile_request(state, request)
 
 
 def _choice(state: PageState, key: object) -> Choice | None:

@@ -24,6 +24,7 @@ Step = tuple[PageState, list[Effect]]
 
 def compile_request(state: PageState, request: CompileRequest) -> Step:
     """Looks at a branch that is there; else asks for a new one."""
+    request = state.judged(request)
     known = next((branch for branch in state.branches if branch.request == request), None)
     state = replace(state, wanted=request)
     if known is not None and known.is_asleep:
@@ -46,8 +47,8 @@ def fork(state: PageState, settings: object) -> Step:
     request = request_of(settings, path, state.targets)
     if request is None:
         return state, []
-    if state.branch is not None:  # a fork has its values and labels, too
-        request = replace(request, data=state.branch.request.data, edit=state.branch.request.edit)
+    if state.branch is not None:  # a fork has its edited text, too
+        request = state.judged(replace(request, edit=state.branch.request.edit))
         if address := without_effect(state.branch, request):
             reason = (
                 f"{address} is decided before the text that was edited, after {request.edit[0]}, "

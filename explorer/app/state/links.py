@@ -39,7 +39,7 @@ def followed(link: object, state: PageState, target: str) -> tuple[CompileReques
     plain = CompileRequest(choice.path, target)
     request = plain if settings is None else request_of(settings, choice.path, state.targets)
     # A link says nothing of files that were sent: values, edited IR.
-    if replace(state.wanted, data=(), edit=()) == request:
+    if replace(state.wanted.without_data, edit=()) == request:
         return state.wanted, ""
     if request is None:
         return plain, (

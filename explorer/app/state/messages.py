@@ -105,6 +105,14 @@ class Compile:
 
 
 @dataclass(frozen=True)
+class Judge:
+    """What was compiled is to be measured once more, on the data of the request."""
+
+    key: int
+    request: CompileRequest
+
+
+@dataclass(frozen=True)
 class Examine:
     """A model is to be looked at before it is compiled."""
 
@@ -189,6 +197,7 @@ class PairUploads:
 
 Effect = (
     Compile
+    | Judge
     | Examine
     | Prepare
     | Bisect

@@ -13,6 +13,7 @@ from explorer.app.catalog import Choice, first_request
 from explorer.app.protocol import CompileRequest
 from explorer.app.state.asking import choose_upload, take_values
 from explorer.app.state.compiling import Step, cancel, compile_request, drop, look_at, refuse
+from explorer.app.state.data import take_data
 from explorer.app.state.editing import take_edit
 from explorer.app.state.links import followed
 from explorer.app.state.messages import Effect, RemoveUpload
@@ -54,6 +55,7 @@ def begin(state: PageState, link: object) -> Step:
 def follow(state: PageState, link: object) -> Step:
     """Opens what a link says; a fork after what it forks from."""
     request, notice = followed(link, state, state.target)
+    request = state.judged(request)
     state = replace(state, notice=notice)
     has_base = any(branch.request == request.base for branch in state.branches)
     if request != request.base and not has_base:
@@ -116,7 +118,8 @@ def _first_wanted(state: PageState) -> CompileRequest:
 def upload_arrived(state: PageState, upload: Upload) -> Step:
     """A file becomes one more choice, and is opened; or it goes to the dialog."""
     if upload.purpose == VALUES:
-        return take_values(state, upload), []
+        is_asked = state.dialog is not None and state.dialog.is_open
+        return (take_values(state, upload), []) if is_asked else take_data(state, upload)
     if upload.purpose == EDIT:
         return take_edit(state, upload)
     state = replace(state, upload=None)

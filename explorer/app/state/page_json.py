@@ -80,6 +80,7 @@ def session_json(state: PageState) -> dict[str, Any]:
             "parts": state.upload.parts,
         },
         "dialog": dialog_json(state.dialog),
+        "data": [name for name, _ in state.data.get(request.path, ())],
         "valueSuffixes": list(DATA_SUFFIXES),
         "refusals": state.refusals,
         "uploadLimit": UPLOAD_LIMIT_BYTES,

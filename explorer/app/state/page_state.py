@@ -6,8 +6,9 @@ PageState(choices, targets, "cpu", first_request(choices[0], "cpu"))
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from explorer.app.branches import Branch
 from explorer.app.catalog import Choice
@@ -16,7 +17,9 @@ from explorer.app.protocol import CompileRequest, Failure, Progressed
 from explorer.app.searches import Search
 from explorer.app.state.dialog import OpenDialog
 from explorer.app.state.points import Look, Point
-from explorer.app.uploads import Upload
+from explorer.app.uploads import TEXT_SUFFIXES, Upload
+
+MAX_NAMED_FILES = 2
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,29 @@ class PageState:
     """What is asked before a model is compiled, while that is asked."""
     last: Mapping[str, str] = field(default_factory=dict)
     """Of every model, by path, the branch that was looked at last."""
+    data: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Of models, by path, the files of data on which they are judged: (name, path of the file)."""
+    arriving: tuple[tuple[str, str], ...] = ()
+    """Files of data that are there, while further ones of the same data are on their way."""
 
     @property
     def target(self) -> str:
         """The target that was looked at or asked for last; a trace has none."""
         branch = self.branch
         return (branch.request.target if branch else self.wanted.target) or self.default_target
+
+    def judged(self, request: CompileRequest) -> CompileRequest:
+        """The request with the data of its model."""
+        files = self.data.get(request.path, ())
+        if request.is_trace:
+            return request
+        if all(Path(file).suffix in TEXT_SUFFIXES for _, file in files):
+            files = ()  # labels wait for what they are of
+        return replace(
+            request,
+            data=tuple(path for _, path in files),
+            data_name=name_of_data([name for name, _ in files]),
+        )
 
     @property
     def open_paths(self) -> set[str]:
@@ -141,3 +161,10 @@ class PageState:
         """With its model's name, where several are open."""
         label, choice = self.label(branch), self.choice(branch.request.path)
         return f"{choice.label}: {label}" if len(self.open_paths) > 1 and choice else label
+
+
+def name_of_data(names: Sequence[str]) -> str:
+    """`eval.npz`, `x.npz and labels.txt`, `12 files, the first cat.png`."""
+    if len(names) > MAX_NAMED_FILES:
+        return f"{len(names)} files, the first {names[0]}"
+    return " and ".join(names)

@@ -57,7 +57,9 @@ def _drawn(state: PageState, key: int, request: CompileRequest, trace: DrawnTrac
     known = state.named(str(key))
     if known is not None and not known.is_asleep:
         # A worker that took over from one that was ended begins with what is there already.
-        if not set(trace.stages) <= set(known.trace.stages):
+        # A stage may come again, measured on other data.
+        is_more = len(trace.stages) > len(known.trace.stages)
+        if is_more or not set(trace.stages) <= set(known.trace.stages):
             state = state.with_branch(replace(known, trace=trace), is_news=True)
         return state, effects
     if known is not None:

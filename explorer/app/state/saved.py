@@ -10,7 +10,7 @@ checked as those are that a page sends.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from explorer.app.searches import Search, SearchOrder
 from explorer.app.state.history import MAX_POINTS
 from explorer.app.state.page_state import PageState
 from explorer.app.state.points import Look, Point
+from explorer.app.uploads import NAME
 
 NO_FILES: Mapping[str, Path] = MappingProxyType({})
 
@@ -96,6 +97,8 @@ class SavedWorkspace:
     """Of the present, and of all points."""
     offered: tuple[str, ...] = ()
     """Paths of what the app was started with."""
+    data: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """Of models, by path, the files of data on which they are judged: (name, path)."""
 
     @property
     def file_names(self) -> set[str]:
@@ -141,6 +144,7 @@ def saved_of(state: PageState) -> SavedWorkspace:
             )
         ),
         offered=tuple(absolute(choice.path) for choice in state.choices if not choice.is_upload),
+        data=tuple((absolute(path), files) for path, files in sorted(state.data.items())),
     )
 
 
@@ -183,9 +187,21 @@ def restored(
         searches=tuple(search for search in searches if search is not None),
         looks=dict(saved.looks),
         place=saved.place,
+        data={**state.data, **dict(_data(saved, paths, found))},
     )
     gone = [key for key, *_ in saved.present.branches if key in lost and key not in keys]
     return state, _regret(gone, saved) if gone else ""
+
+
+def _data(
+    saved: SavedWorkspace, paths: Mapping[str, str], found: Mapping[str, Path]
+) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
+    """Of models that are still offered, the files of data that are still there."""
+    for path, files in saved.data:
+        kept = [(name, _data_file(file, found)) for name, file in files]
+        there = tuple((name, str(file)) for name, file in kept if file is not None)
+        if path in paths and there:
+            yield paths[path], there
 
 
 def absolute(path: str) -> str:
@@ -269,12 +285,19 @@ def _checked(
     if request.is_trace:
         return CompileRequest(path, "")
     checked = request_of(settings_of(request), path, list(targets))
-    data = [found.get(Path(file).name) for file in request.data]
+    data = [_data_file(file, found) for file in request.data]
     edit = [found.get(Path(file).name) for file in request.edit[1:]]
     if checked is None or None in (*data, *edit) or len(request.edit) not in (0, 2):
         return None
     edited = (*request.edit[:1], *map(str, edit))
-    return replace(checked, data=tuple(map(str, data)), edit=edited)
+    name = request.data_name
+    return replace(checked, data=tuple(map(str, data)), data_name=name, edit=edited)
+
+
+def _data_file(file: str, found: Mapping[str, Path]) -> Path | None:
+    """Where data lie now: what was sent lies in the folder of the workspace, and what the app was
+    started with stays where it is."""
+    return found.get(Path(file).name, None if NAME.fullmatch(Path(file).name) else Path(file))
 
 
 def _head(branch: SavedBranch) -> dict[str, object]:

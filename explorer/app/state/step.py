@@ -37,6 +37,7 @@ from explorer.app.state.compiling import (
     take_over,
     wake_beside,
 )
+from explorer.app.state.data import drop_data
 from explorer.app.state.history import (
     go_to,
     noted,
@@ -111,6 +112,15 @@ def _unreadable(state: PageState, message: PageMessage) -> PageState:
     return refuse(state, f"the browser could not read {name!r}: is it a folder, or was it moved?")
 
 
+def _too_many(state: PageState, message: PageMessage) -> PageState:
+    most = message.get("most")
+    return refuse(
+        state,
+        f"more than {most} files were dropped: drop a folder with a sample of them, or start the "
+        "explorer with --input FOLDER",
+    )
+
+
 def _too_large(state: PageState, message: PageMessage) -> PageState:
     return refuse(state, too_large(str(message.get("name", "")), UPLOAD_LIMIT_BYTES))
 
@@ -146,6 +156,7 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "examine": examine,
     "open with": open_with,
     "drop values": lambda state, message: (drop_values(state, message), []),
+    "drop data": lambda state, _: drop_data(state),
     "close dialog": lambda state, _: (close_dialog(state), []),
     "link": lambda state, message: follow(state, message.get("link")),
     "bisect": lambda state, _: bisect(state),
@@ -168,6 +179,7 @@ PAGE_SAYS: Mapping[str, Callable[[PageState, PageMessage], Step]] = {
     "place": lambda state, message: (_place(state, message), []),
     "upload": _receive,
     "unreadable": lambda state, message: (_unreadable(state, message), []),
+    "too many files": lambda state, message: (_too_many(state, message), []),
     "refused": lambda state, message: (_too_large(state, message), []),
 }
 """All that a page says, by kind."""

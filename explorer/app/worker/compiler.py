@@ -9,6 +9,7 @@ compiler.stage(CompileRequest(..., decisions=(("schedule-loops/conv_1/pixels", "
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +28,8 @@ from explorer.app.worker.editing import read_edit
 from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
 from explorer.app.worker.sampling import samples_text
-from explorer.app.worker.values import Values, batch_of
+from explorer.app.worker.values import read_values, sizes_told
+from explorer.errors import ExplorerError
 from explorer.files import ModelFiles, ModelPath
 from explorer.results import ProfileRecord, Trace
 from explorer.results.decisions import NOTHING
@@ -35,11 +37,14 @@ from explorer.results.decisions import NOTHING
 if TYPE_CHECKING:
     from explorer.backends.peaks import PeakMeter
     from explorer.compilation import Accuracy, Compilation
+    from explorer.compilation.data.attached import AttachedData
     from explorer.importers import SourceModel
     from explorer.runtime.profiles import Peaks
 
 WEIGHTS = "weights"
 """Among the options: the file of the weights."""
+FILES = "files"
+"""Among the options: the folder in which paths of a table of cases start."""
 
 
 class ModelCompiler:
@@ -62,6 +67,8 @@ class ModelCompiler:
         self._tried: dict[CompileRequest, dict[str, int]] = {}
         """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
+        self._read: dict[tuple[str, tuple[str, ...], str], AttachedData | None] = {}
+        """What files of data hold."""
 
     def stage(self, request: CompileRequest, name: str, progress: Progress) -> Trace:
         from explorer.compilation.collection import paused_collection
@@ -178,6 +185,9 @@ class ModelCompiler:
     def forget(self, request: CompileRequest) -> None:
         for results in (self._compilations, self._accuracies, self._profiles, self._refused):
             results.pop(request, None)
+            for other in [known for known in results if known.without_data == request.without_data]:
+                if other.data != request.data:  # the same, as it was measured on other data
+                    results.pop(other, None)
 
     def _opened(self, request: CompileRequest, progress: Progress) -> Trace:
         """A saved compilation; nothing of it is run, and it is not kept here."""
@@ -249,7 +259,8 @@ class ModelCompiler:
         self._tried[request] = {**largest, **suggested_sizes(model, largest)}
         sizes = {**self._tried[request], **given}
         options = dict(self._options.get(request.path, NOTHING))
-        options.pop(WEIGHTS, None)
+        for name in (WEIGHTS, FILES):
+            options.pop(name, None)
         return ex.compile(
             model,
             target=request.target,
@@ -259,11 +270,11 @@ class ModelCompiler:
         )
 
     def _told_sizes(self, model: SourceModel, request: CompileRequest) -> dict[str, int]:
-        """Sizes that the person's values say; of many labelled samples one is run at a time."""
-        from explorer.importers.model import sizes_of_inputs
-
-        values = Values.of(request.data)
-        return {} if values.labels is not None else sizes_of_inputs(model, values.inputs)
+        """Sizes that the person's data have, without that of a batch."""
+        try:
+            return sizes_told(self._data(request, model), model)
+        except ExplorerError:
+            return {}  # the comparison with the source says what is wrong with them
 
     def examine(self, path: str) -> dict[str, Any]:
         return opening_form(self._files(path))
@@ -275,31 +286,27 @@ class ModelCompiler:
     def _compared(
         self, request: CompileRequest, compilation: Compilation, progress: Progress
     ) -> Accuracy:
-        """Errors of every tensor, on the person's values where there are some; and its answers
-        beside labels."""
-        from explorer.accuracy.task import task_accuracy
+        """Errors of every tensor and of the outputs, on the person's data where there are some."""
+        compilation.attach(self._data(request, compilation.model))
+        return compilation.accuracy(progress=progress)
 
-        values = Values.of(request.data)
-        accuracy = compilation.accuracy(values.first(compilation), progress=progress)
-        if values.labels is not None and values.inputs:
-            task = task_accuracy(
-                compilation.model,
-                compilation.run,
-                values.inputs,
-                values.labels,
-                batch_of(compilation),
-                progress,
-            )
-            accuracy.report = replace(accuracy.report, task=task)
-        return accuracy
+    def _data(self, request: CompileRequest, model: SourceModel) -> AttachedData | None:
+        """The person's data, read once; None where inputs are drawn."""
+        key = (request.path, request.data, request.data_name)
+        if key not in self._read:
+            folder = self._options.get(request.path, NOTHING).get(FILES)
+            self._read[key] = read_values(request.data, model, request.data_name, folder)
+        return self._read[key]
 
     def _measured(
         self, request: CompileRequest, compilation: Compilation, progress: Progress
     ) -> ProfileRecord:
         """Times of all launches, and what the device can do at best."""
         progress("measuring times", 0, 2)
-        values = Values.of(request.data).first(compilation)
-        profile = compilation.profile(values, threads=self._threads)
+        with suppress(ExplorerError):  # of data that do not fit the comparison tells
+            if compilation.data is None and request.data:
+                compilation.attach(self._data(request, compilation.model))
+        profile = compilation.profile(threads=self._threads)
         progress("measuring the device's peaks", 1, 2)
         peaks = self._peaks(compilation, profile.threads)
         return profile if peaks is None else peaks.on(profile)

@@ -15,11 +15,12 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.app.protocol import (
+    JUDGED,
     STAGES,
     Bisection,
     Compiler,
@@ -113,6 +114,18 @@ class CompilerProcess:
         self._requests[key] = request
         self._prepared.add(request)
         self._send("compile", key, request)
+
+    def judge(self, key: int, request: CompileRequest) -> bool:
+        """Measures what was compiled under the key once more, on the data of the request; False
+        where this worker has not compiled it."""
+        drawn = self._drawn.get(key)
+        if drawn is None:
+            return False
+        stages = tuple(stage for stage in drawn.stages if stage not in JUDGED)
+        self._drawn[key] = replace(drawn, stages=stages)
+        self._requests[key] = request
+        self._send("judge", key, request)
+        return True
 
     def prepare(self, request: CompileRequest) -> None:
         """Compiles in the background what forks are expected of; nothing is reported."""

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from explorer.app.protocol import (
+    JUDGED,
     TEXTS,
     URGENT,
     Cancelled,
@@ -180,6 +181,8 @@ class Worker:
             request = from_json(CompileRequest, data)
             if kind == "compile":
                 self._urgent.append(self._entered(key, request))
+            elif kind == "judge":
+                self._judge(key, request)
             elif kind == "prepare":
                 # Behind what is waited for.
                 self._urgent.insert(0, Task(key, request, list(URGENT[:1]), is_silent=True))
@@ -196,6 +199,20 @@ class Worker:
             elif kind == "forget":
                 self._drop(key, request, "forgotten")
                 self._compiler.forget(request)
+
+    def _judge(self, key: int, request: CompileRequest) -> None:
+        """Has stages that rest on data made again; the others stay."""
+        with self._entering:
+            task = self._tasks.get(key)
+        if task is None or task.is_cancelled:
+            self._urgent.append(self._entered(key, request))
+            return
+        task.request = request
+        others = [stage for stage in task.waiting if stage not in JUDGED]
+        urgent = [stage for stage in others if stage in URGENT]
+        task.waiting = [*urgent, *JUDGED, *others[len(urgent) :]]
+        if task not in self._urgent and task not in self._background.tasks():
+            self._background.add(task)
 
     def _entered(self, key: int, request: CompileRequest) -> Task:
         with self._entering:

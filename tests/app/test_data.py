@@ -1,0 +1,151 @@
+"""Data that are attached to the models of a page, as pure steps."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer.app.branches import Branch
+from explorer.app.catalog import Choice, first_request
+from explorer.app.protocol import JUDGED, STAGES, CompileRequest, DrawnTrace
+from explorer.app.state.compiling import compile_request
+from explorer.app.state.data import joined
+from explorer.app.state.messages import (
+    Compile,
+    Forget,
+    Judge,
+    Message,
+    RemoveUpload,
+    Reported,
+    UploadArrived,
+)
+from explorer.app.state.page_state import PageState, name_of_data
+from explorer.app.state.saved import restored, saved_of
+from explorer.app.state.step import step
+from explorer.app.uploads import VALUES, Upload
+
+A = Choice("0", "a.onnx", "/m/a.onnx")
+REQUEST = first_request(A, "cpu")
+HEAD = {"label": "", "model": {"name": "a"}, "summary": {"verdict": "equal"}, "passes": []}
+DRAWN = DrawnTrace(HEAD, {}, stages=STAGES)
+FORKED = CompileRequest.deciding(A.path, "cpu", {"fuse": False})
+BRANCHES = (Branch("1", REQUEST, DRAWN), Branch("2", FORKED, DRAWN, parent="1"))
+OPENED = PageState((A,), ("cpu",), "cpu", REQUEST, branches=BRANCHES, current="1", count=2)
+ON_EVAL = replace(REQUEST, data=("/u/upload_1.npz",), data_name="eval.npz")
+
+
+def sent(name: str, number: int, more: bool = False) -> Upload:
+    path = Path(f"/u/upload_{number}{Path(name).suffix}")
+    return Upload(name, path, parts=1, received=1, purpose=VALUES, more=more)
+
+
+def after(state: PageState, *messages: Message) -> PageState:
+    for message in messages:
+        state, _ = step(state, message)
+    return state
+
+
+def test_data_are_those_of_all_branches_and_only_the_one_on_the_screen_is_measured_again():
+    now, effects = step(OPENED, UploadArrived(sent("eval.npz", 1)))
+    assert effects == [Judge(1, ON_EVAL), Forget(2, FORKED)]
+    assert [branch.request.data_name for branch in now.branches] == ["eval.npz"] * 2
+    assert [branch.is_asleep for branch in now.branches] == [False, True]
+    assert set(now.branches[0].pending) == set(JUDGED)
+
+
+def test_what_was_measured_stays_until_the_same_is_measured_on_the_data():
+    now = after(OPENED, UploadArrived(sent("eval.npz", 1)))
+    assert now.branches[0].trace.head is HEAD
+    # Passes of a worker that begins again are no news, the comparison is.
+    early = DrawnTrace({**HEAD, "label": "early"}, {}, stages=STAGES[:2])
+    assert after(now, Reported(1, early)).branches[0].trace.head is HEAD
+    measured = DrawnTrace({**HEAD, "label": "new"}, {}, stages=STAGES)
+    assert after(now, Reported(1, measured)).branches[0].trace.head["label"] == "new"
+
+
+def test_a_fork_has_the_data_and_no_other_model_has_them():
+    now = after(OPENED, UploadArrived(sent("eval.npz", 1)))
+    _, effects = compile_request(now, CompileRequest.deciding(A.path, "cpu", {"fold": False}))
+    assert [e.request.data for e in effects if isinstance(e, Compile)] == [("/u/upload_1.npz",)]
+    _, effects = compile_request(now, CompileRequest("/m/b.onnx", "cpu"))
+    assert [e.request.data for e in effects if isinstance(e, Compile)] == [()]
+
+
+def test_data_are_taken_back():
+    now = after(OPENED, UploadArrived(sent("eval.npz", 1)))
+    back, effects = step(now, {"kind": "drop data"})
+    assert effects == [RemoveUpload(Path("/u/upload_1.npz")), Judge(1, REQUEST)]
+    assert back.data == {}
+    assert step(back, {"kind": "drop data"}) == (back, [])
+
+
+def test_labels_wait_for_what_they_are_of():
+    now, effects = step(OPENED, UploadArrived(sent("labels.txt", 1)))
+    assert now.branches[0].request.data == ()
+    now, effects = step(now, UploadArrived(sent("eval.npz", 2)))
+    assert effects[0] == Judge(1, now.branches[0].request)
+    assert now.branches[0].request.data_name == "labels.txt and eval.npz"
+
+
+def test_files_that_are_sent_together_are_measured_once():
+    images = [sent("a.png", 1, more=True), sent("b.png", 2, more=True), sent("c.png", 3)]
+    now = after(OPENED, *map(UploadArrived, images[:2]))
+    assert not now.data
+    now, effects = step(now, UploadArrived(images[2]))
+    assert [type(effect) for effect in effects] == [Judge, Forget]
+    assert now.branches[0].request.data_name == "3 files, the first a.png"
+    # Other images take their place.
+    again = after(now, UploadArrived(sent("d.png", 4)))
+    assert again.branches[0].request.data_name == "d.png"
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "expected"),
+    [
+        ((), "x.npz", ("x.npz",)),
+        (("a.npz",), "x.npz", ("x.npz",)),
+        (("a.npz", "l.txt"), "x.npz", ("l.txt", "x.npz")),
+        (("a.npz", "l.txt"), "m.csv", ("a.npz", "m.csv")),
+        (("a.png",), "b.jpg", ("a.png", "b.jpg")),
+        (("a.png", "l.txt"), "x.npz", ("l.txt", "x.npz")),
+    ],
+)
+def test_which_files_stay_beside_another(
+    files: tuple[str, ...], name: str, expected: tuple[str, ...]
+):
+    pairs = tuple((file, f"/u/{file}") for file in files)
+    assert tuple(file for file, _ in joined(pairs, (name, f"/u/{name}"))) == expected
+
+
+def test_data_without_a_model_are_refused():
+    bare = PageState((A,), ("cpu",), "cpu", REQUEST)
+    now, effects = step(bare, UploadArrived(sent("eval.npz", 1)))
+    assert now.error is not None
+    assert "open the model" in now.error.where
+    assert effects == [RemoveUpload(Path("/u/upload_1.npz"))]
+
+
+def test_more_files_than_are_taken_are_refused_as_a_whole():
+    now = after(OPENED, {"kind": "too many files", "most": 500})
+    assert now.error is not None
+    assert "500" in now.error.where
+    assert now.branches == OPENED.branches
+
+
+def test_data_are_kept_with_the_workspace():
+    now = after(OPENED, UploadArrived(sent("eval.npz", 1)))
+    saved = saved_of(now)
+    assert "upload_1.npz" in saved.file_names
+    again, regret = restored(
+        replace(OPENED, branches=()), saved, {"upload_1.npz": Path("/n/1.npz")}
+    )
+    assert regret == ""
+    assert again.data == {A.path: (("eval.npz", "/n/1.npz"),)}
+    assert again.judged(REQUEST).data == ("/n/1.npz",)
+    assert [branch.request.data for branch in again.branches] == [("/n/1.npz",)] * 2
+
+
+def test_data_have_the_names_of_the_person():
+    assert name_of_data([]) == ""
+    assert name_of_data(["x.npz", "y.txt"]) == "x.npz and y.txt"
+    assert name_of_data(["1.png", "2.png", "3.png"]) == "3 files, the first 1.png"

@@ -9,6 +9,7 @@ import {inPairs} from "./file_pairs.js";
 import {clip} from "../ground/scene.js";
 
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
+const MAX_DROPPED = 500; // files of folders that are dropped
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
@@ -143,18 +144,24 @@ export function documentStrip(host, now, ask) {
 
   // While the dialog is open files go to it; values are always for a model.
   async function openFiles(files) {
-    for (const {file: chosen, partner} of inPairs(files, now().pairs)) {
-      const isValues = (now().valueSuffixes ?? []).some((suffix) =>
-        chosen.name.toLowerCase().endsWith(suffix),
-      );
-      if (isValues && !now().dialog) ask(now().model);
+    if (files.length > MAX_DROPPED) {
+      host.send({kind: "too many files", most: MAX_DROPPED});
+      return;
+    }
+    const holdsValues = ({name}) =>
+      (now().valueSuffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
+    const pairs = inPairs(files, now().pairs);
+    const last = pairs.map(({file: chosen}) => holdsValues(chosen)).lastIndexOf(true);
+    for (const [index, {file: chosen, partner}] of pairs.entries()) {
+      const isValues = holdsValues(chosen);
       const purpose = isValues ? "values" : now().dialog ? "asked" : "";
-      if (!(await upload(chosen, purpose, partner))) return;
+      if (!(await upload(chosen, purpose, partner, isValues && index < last))) return;
     }
   }
 
   // Whether the file arrived; the other side says on the page why when it didn't.
-  async function upload(chosen, purpose, partner = "") {
+  // `more`: further files of the same data follow.
+  async function upload(chosen, purpose, partner = "", more = false) {
     if (chosen.size > now().uploadLimit) {
       host.send({kind: "refused", name: chosen.name, size: chosen.size});
       return false;
@@ -180,6 +187,7 @@ export function documentStrip(host, now, ask) {
         size: chosen.size,
         purpose,
         partner,
+        more,
         part,
         parts,
         bytes: btoa(text),
@@ -197,7 +205,24 @@ export function documentStrip(host, now, ask) {
     return true;
   }
 
-  return {node, update, openFiles, upload};
+  const data = element("input", {
+    type: "file",
+    class: "file",
+    hidden: true,
+    multiple: true,
+    "aria-label": "data on which the model is judged",
+    onchange: () => {
+      openFiles([...data.files]);
+      data.value = "";
+    },
+  });
+  node.append(data);
+  const chooseData = () => {
+    data.accept = (now().valueSuffixes ?? []).join(",");
+    data.click();
+  };
+
+  return {node, update, openFiles, upload, chooseData};
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.
@@ -209,6 +234,7 @@ export function acceptDrops(root, openFiles) {
       "div",
       {class: "drop-words"},
       element("strong", {}, "Drop a model or a saved trace (.nnx) to open it"),
+      element("p", {}, "data for the model that is shown: arrays (.npz), images or their folder"),
       element("p", {}, "a model of two files: both at once, one after the other, or a zip of them"),
     ),
   );
@@ -237,9 +263,35 @@ export function acceptDrops(root, openFiles) {
     event.preventDefault();
     depth = 0;
     show(false);
-    const models = [...event.dataTransfer.files].filter(({name}) => !NUMBERS_FILE.test(name));
-    if (models.length) openFiles(models);
+    filesOf(event.dataTransfer).then((files) => {
+      const models = files.filter(({name}) => !NUMBERS_FILE.test(name));
+      if (models.length) openFiles(models);
+    });
   });
+}
+
+// The files that were dropped, and those in dropped folders.
+async function filesOf(transfer) {
+  // All entries are taken now: after a pause the browser has forgotten them.
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
+  if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
+  const found = [];
+  for (const entry of entries.filter(Boolean)) await addFiles(entry, found);
+  return found;
+}
+
+async function addFiles(entry, found) {
+  if (found.length > MAX_DROPPED) return; // one too many: refused as a whole
+  if (entry.isFile) {
+    found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+    return;
+  }
+  const reader = entry.createReader();
+  for (;;) {
+    const part = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!part.length) return;
+    for (const inner of part) await addFiles(inner, found);
+  }
 }
 
 export function setText(node, text) {

@@ -123,6 +123,9 @@ export function createApp({
       session.points(),
       session.at(),
     ]);
+    const attached = session.data().join("\n");
+    if (app.ready && attached !== app.seenData) app.bar.learn();
+    app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
     if (["compare", "accuracy", "branches"].includes(store.get().dock)) app.dock.update();

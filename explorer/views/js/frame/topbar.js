@@ -13,6 +13,7 @@ import {
   secondsText,
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {judgedOnChip} from "./judged_on.js";
 import {openSaving, openSharing} from "./saving.js";
 import {searchBox} from "./search.js";
 import {presetChoice} from "./workspace.js";
@@ -24,7 +25,7 @@ export function topBar(app) {
   const totals = element("span", {class: "totals"});
   const isCompiled = head.passes.some((pass) => pass.level !== "source");
   const learn = () => {
-    replace(totals, isCompiled ? [verdictButton(app), factsRow(app)] : null);
+    replace(totals, isCompiled ? [verdictButton(app), judgedOnChip(app), factsRow(app)] : null);
   };
   learn();
   const node = element(
@@ -103,12 +104,23 @@ function factsRow(app) {
   return element(
     "span",
     {class: "facts-row"},
+    summary.task
+      ? fact(
+          "top-1",
+          `${exactText(summary.task[0])} of ${exactText(summary.task[2])} right`,
+          `answers that are what the labels say; of the source model ${summary.task[1]} of ` +
+            `${summary.task[2]}`,
+        )
+      : null,
     summary.againstFloat
       ? fact(
-          "against float",
+          "against source",
           decibelsText(decode(summary.againstFloat[1])),
-          `signal to noise of ${summary.againstFloat[0]} against the float model; the verdict is ` +
-            "about the quantized program, whose integers are compared bit by bit",
+          `signal to noise of ${summary.againstFloat[0]} against the source model` +
+            (summary.bitExact === null
+              ? ""
+              : `; integers are ${summary.bitExact ? "" : "NOT "}those of the quantized program, ` +
+                "bit by bit"),
         )
       : null,
     summary.milliseconds === null
@@ -125,14 +137,6 @@ function factsRow(app) {
           bytesText(summary.peak),
           `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
         ),
-    summary.task
-      ? fact(
-          "top-1",
-          `${summary.task[0]} of ${summary.task[2]} right, source ${summary.task[1]}`,
-          `answers that are what the labels say; of the source model ${summary.task[1]} of ` +
-            `${summary.task[2]}`,
-        )
-      : null,
     summary.worst === null ? null : fact("worst layer", judgedText(summary), summary.worstTensor),
     fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
   );

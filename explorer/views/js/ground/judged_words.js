@@ -1,0 +1,21 @@
+// What the numbers of a page were measured on, in words.
+
+import {countText} from "./numbers.js";
+
+// What stands there, from summary.data and the names of the attached files.
+export function judgedOn(data, attached) {
+  const names = attached.join(" and ");
+  const isNew = attached.length > 0 && (!data || data.isDrawn);
+  if (isNew) return {text: `measuring on ${names} …`, title: `${names}: not measured yet`};
+  if (!data) return null;
+  const notes = [
+    data.isDrawn
+      ? data.isNoise
+        ? "no data: inputs are random numbers, of which quantized networks say little"
+        : "no data: inputs are random numbers in the ranges that are known"
+      : "",
+    data.leftOut ? `${countText(data.leftOut, "example")} left out` : "",
+    ...data.notes,
+  ].filter(Boolean);
+  return {text: `judged on ${data.words}`, title: [data.words, ...notes].join("; ")};
+}

@@ -38,6 +38,7 @@ from explorer.cli import (
     disassemble,
     dumps,
     inspect_package,
+    levers,
     mixed,
     opt,
     package,
@@ -86,6 +87,7 @@ COMMANDS: dict[str, ModuleType | Command] = {
     "cache": cache,
     "conformance": repository_command("conformance"),
     "fuzz": repository_command("fuzz"),
+    "levers": levers,
     "plan": plan,
     "rules": rules,
 }

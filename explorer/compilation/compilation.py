@@ -71,6 +71,7 @@ from explorer.results import (
     Trace,
 )
 from explorer.results.data import DataRecord
+from explorer.results.levers import LeversRecord, Quantity
 from explorer.results.names import near_name
 from explorer.results.pass_names import PassName
 from explorer.results.runs.interleaved import InterleavedTiming
@@ -467,6 +468,19 @@ class Compilation(Compiled, Explorable):
             self.assembly()
         report = self._accuracy.report if self._accuracy else None
         return make_trace(self, report, self._profile, with_code, self._ports)
+
+    @named_arguments
+    def levers(self, quantity: Quantity | str) -> LeversRecord:
+        """Decisions that move a number, each with its legal values and what they would change.
+
+        quantity: peak_bytes, seconds, weights_bytes, code_bytes, sqnr_db or cycles; or peak,
+        latency, weights, code, dB. What was measured before (`profile`, `accuracy`) is used.
+        `c.fork(decisions=dict(option.decisions))` tries one.
+        """
+        from explorer.compilation.levers.finding import find_levers, quantity_named
+
+        report = None if self._accuracy is None else self._accuracy.report
+        return find_levers(self, quantity_named(quantity), report, self._profile)
 
     @named_arguments
     def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table

@@ -647,16 +647,20 @@ class Compiled:
 
     @named_arguments
     def example_inputs(
-        self, seed: int = 0, dimensions: Mapping[str, int] | None = None
+        self,
+        seed: int = 0,
+        dimensions: Mapping[str, int] | None = None,
+        known: Mapping[str, KnownValues] | None = None,
     ) -> dict[str, np.ndarray]:
         """Seeded random inputs that fit the compiled shapes: the largest, unless sizes are given.
 
-        Floats are drawn from what is `known` of them. Other sizes fit a program for a range only.
+        Floats are drawn from what is known of them (`self.known` by default). Other sizes fit a
+        program for a range only.
         """
         settings, imported = self.settings, self.passes[0].after.program
         largest = settings.dimensions
         sizes = sizes_with_implied(imported, settings.open_ranges, largest, dimensions or {})
-        return draw_inputs(self.model, seed, sizes, self.known)
+        return draw_inputs(self.model, seed, sizes, self.known if known is None else known)
 
     def judged_inputs(self) -> dict[str, np.ndarray]:
         """Inputs of one run, with which it is measured."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from explorer.accuracy.known_values import known_values
 from explorer.accuracy.oracle import reference
 from explorer.compilation.compiled import Compiled
 from explorer.compilation.packaged_parts import PackageBuilder, npu_files
@@ -251,11 +253,17 @@ def _quantizations(
 
 
 def _vectors(compiled: Compiled) -> tuple[Vector, ...]:
-    """Seeded random inputs, and what the just-in-time program computes of them."""
+    """Seeded random inputs, and what the just-in-time program computes of them.
+
+    Floats come from the ranges of the table, which the package has; it has no histograms.
+    """
+    table = compiled.settings.quantization
+    ranges = None if table is None else replace(table, observations={})
+    known = known_values(compiled.passes[0].after, ranges)
     vectors: list[Vector] = []
     size = 0
     for seed in range(MAX_VECTORS):
-        vector = _vector(compiled, compiled.example_inputs(seed))
+        vector = _vector(compiled, compiled.example_inputs(seed, known=known))
         arrays = [*vector.inputs, *vector.outputs]
         arrays += [a for group in (*vector.npu_inputs, *vector.npu_outputs) for a in group]
         size += sum(array.nbytes for array in arrays)

@@ -128,13 +128,13 @@ def fitted(whole: Run, budget_bytes: int) -> Run:
     def compiled(decisions: Mapping[str, object]) -> Program:
         wanted = replace(whole, results=(), fitted=decisions)
         made = continued(_shared_results(wanted, whole), wanted, whole)
-        program = _program_of(made)
+        program = program_of(made)
         runs[id(program)] = made
         return program
 
     if not any(isinstance(p, StreamRows) for p in whole.pipeline):
         refuse(plan, budget_bytes)
-    found = fit(compiled, _program_of(whole), whole.settings.decisions, budget_bytes)
+    found = fit(compiled, program_of(whole), whole.settings.decisions, budget_bytes)
     made = runs[id(found.program)]
     *others, last = made.results
     plan = replace(found.program.plan, fit=found.steps)
@@ -142,7 +142,8 @@ def fitted(whole: Run, budget_bytes: int) -> Run:
     return replace(made, results=(*others, last))
 
 
-def _program_of(made: Run) -> Program:
+def program_of(made: Run) -> Program:
+    """The results as the search for a fit sees them."""
     settings = made.settings
     backend = backend_of(settings.target)
     lanes = machine_lanes(settings.target, made.device)

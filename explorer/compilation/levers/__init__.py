@@ -1,0 +1,8 @@
+"""What moves a number: a pure function from a compilation and a quantity to its levers.
+
+finding     all levers of a quantity, the most helpful first
+memory      peak bytes: schedules with less scratch, layouts, bands, planners, a budget
+latency     predicted time: choices of the kernels that take longest
+precision   decibels and bytes of weights: modes and ranges of quantized tensors, calibration
+others      decisions of the target and passes, without predictions
+"""

@@ -1,0 +1,141 @@
+"""All levers of a quantity, the most helpful first.
+
+find_levers(compilation, "peak_bytes").levers[0]
+    plan-memory/budget_bytes: 512,576 bytes now; 256,256 fewer with at most 256,320 (a search)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from explorer.compilation.compiled import Compiled
+from explorer.compilation.levers.latency import latency_levers, predicted_seconds
+from explorer.compilation.levers.memory import memory_levers
+from explorer.compilation.levers.others import other_levers
+from explorer.compilation.levers.precision import precision_levers, weight_levers
+from explorer.errors import InputError
+from explorer.results import ProfileRecord
+from explorer.results.accuracy import AccuracyReport
+from explorer.results.levers import (
+    QUANTITIES,
+    RISES,
+    SHORT,
+    LeverRecord,
+    LeversRecord,
+    Quantity,
+)
+from explorer.results.names import near_name
+
+
+def quantity_named(name: str) -> Quantity:
+    """The quantity, by its name or its short one. InputError where there is none."""
+    found = SHORT.get(name, name)
+    for quantity in QUANTITIES:
+        if quantity == found:
+            return quantity
+    raise InputError(
+        f"there are no levers of {name!r}", hint=near_name(name, [*SHORT, *QUANTITIES])
+    )
+
+
+def find_levers(
+    compiled: Compiled,
+    quantity: Quantity,
+    report: AccuracyReport | None = None,
+    profile: ProfileRecord | None = None,
+) -> LeversRecord:
+    """What moves the quantity. `report` and `profile`: what was measured, if something was."""
+    value, source = _value(compiled, quantity, report, profile)
+    levers: list[LeverRecord] = []
+    if quantity == "peak_bytes":
+        levers += memory_levers(compiled)
+    elif quantity == "seconds":
+        levers += latency_levers(compiled, 1 if profile is None else profile.threads)
+    elif quantity == "sqnr_db":
+        levers += precision_levers(compiled, report)
+    elif quantity == "weights_bytes":
+        levers += weight_levers(compiled)
+    if quantity != "cycles" or is_npu(compiled):
+        levers += other_levers(compiled, quantity, {lever.address for lever in levers})
+    return LeversRecord(
+        quantity=quantity,
+        value=value,
+        value_source=source,
+        levers=tuple(in_order(levers, quantity)),
+        fixed=tuple(_fixed(compiled, quantity)),
+    )
+
+
+def in_order(levers: Iterable[LeverRecord], quantity: str) -> list[LeverRecord]:
+    """Those with the largest predicted gain first, then those without a prediction (other targets
+    last), then those that are predicted to make it worse; equal ones as they came. The same for
+    the values of each."""
+    rises = quantity in RISES
+
+    def place(change: float | None) -> tuple[int, float]:
+        if change is None:
+            return 1, 0.0
+        gain = change if rises else -change
+        return (0, -gain) if gain > 0 else (3, -gain)
+
+    def rank(lever: LeverRecord) -> tuple[int, float]:
+        gain = lever.best(rises)
+        if gain is None:
+            return (2 if lever.group == "target" else 1), 0.0
+        return place(gain if rises else -gain)
+
+    sorted_options = (
+        replace(lever, options=tuple(sorted(lever.options, key=lambda o: place(o.change))))
+        for lever in levers
+    )
+    return sorted(sorted_options, key=rank)
+
+
+def _value(
+    compiled: Compiled,
+    quantity: Quantity,
+    report: AccuracyReport | None,
+    profile: ProfileRecord | None,
+) -> tuple[float | None, str]:
+    """The present value, and where it comes from."""
+    if quantity == "peak_bytes":
+        plan = compiled.memory
+        return (None, "no memory plan") if plan is None else (float(plan.peak_bytes), "memory plan")
+    if quantity == "weights_bytes":
+        return float(compiled.program.weights_bytes), "the program"
+    if quantity == "seconds":
+        if profile is not None:
+            return profile.milliseconds / 1e3, f"measured on {profile.device}"
+        seconds = predicted_seconds(compiled)
+        return seconds, "not measured" if seconds is None else "the cost model, not measured"
+    if quantity == "sqnr_db":
+        worst = None if report is None else report.worst_output
+        if worst is None or report is None:
+            return None, "not compared with the source model"
+        return worst.sqnr_db, f"output {worst.tensor}, {report.data}"
+    if quantity == "cycles":
+        counted = None if profile is None else profile.counted
+        if counted is not None:
+            return float(counted.cycles), "counted by the simulator"
+        return None, "not counted: profile it"
+    return None, "not compiled to machine code yet: `explorer package` counts it"
+
+
+def is_npu(compiled: Compiled) -> bool:
+    """Whether the target is a machine that runs instructions and counts its cycles."""
+    return "instructions" in compiled.target.languages
+
+
+def _fixed(compiled: Compiled, quantity: Quantity) -> Iterable[tuple[str, str]]:
+    """What a person may look for, and why it cannot be moved."""
+    if quantity == "cycles" and not is_npu(compiled):
+        yield "cycles", f"target {compiled.target.name} has no machine of which cycles are counted"
+    if quantity == "seconds" and not compiled.backend.runs_loops:
+        yield "kernels", f"target {compiled.target.name} runs instructions, not scheduled loops"
+    if quantity == "peak_bytes":
+        yield "inputs and outputs", "the caller holds them; they are not part of the arena"
+    if quantity == "weights_bytes" and compiled.quantization is None:
+        yield "number of weights", "the model decides it: prune or distill before the export"
+    if quantity == "sqnr_db" and compiled.quantization is None:
+        yield "rounding of floats", "sums of float32 in another order differ in the last digits"

@@ -1,0 +1,95 @@
+"""Decisions that move a quantity and of which nobody predicts by how much: they are tried.
+
+Passes that changed something, and fields of the target. Which of them move which quantity follows
+from what they do; the effect is measured by trying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from explorer.compilation.compiled import Compiled
+from explorer.kernels.passes import ScheduleLoops
+from explorer.passes.lower.assign_layouts import AssignLayouts
+from explorer.results import Knob
+from explorer.results.decisions import HOST, ORDER, TARGET, place_of
+from explorer.results.levers import LeverOption, LeverRecord, Quantity
+
+OF_PASSES: tuple[Quantity, ...] = ("seconds", "peak_bytes", "code_bytes", "cycles")
+"""Quantities that a pass over the program can move."""
+NUMERIC_PASSES = ("round-weights", "correct-bias", "equalize-layers", "smooth-activations")
+"""Passes that change numbers of a quantized program."""
+OF_FIELDS: Mapping[str, tuple[Quantity, ...]] = {
+    TARGET: ("seconds", "peak_bytes", "code_bytes", "cycles"),
+    f"{TARGET}/vector_floats": ("seconds", "peak_bytes", "code_bytes"),
+    f"{TARGET}/optimize": ("seconds", "code_bytes"),
+    f"{TARGET}/layout.channel_block": ("seconds", "peak_bytes"),
+    f"{TARGET}/requantization.scheme": ("sqnr_db", "seconds", "cycles"),
+    f"{TARGET}/requantization.rounding": ("sqnr_db",),
+    f"{TARGET}/requantization.multiplier_bits": ("sqnr_db",),
+    f"{TARGET}/arithmetic": ("sqnr_db", "seconds", "cycles"),
+}
+MAX_OF_A_PASS = 12
+"""Decisions of one pass that are listed; `c.knobs` has all."""
+
+
+def other_levers(compiled: Compiled, quantity: Quantity, known: set[str]) -> Iterator[LeverRecord]:
+    """Knobs that move the quantity and that are not in `known` (addresses)."""
+    counts: dict[str, int] = {}
+    for knob in compiled.knobs:
+        if knob.address in known or not moves(knob, quantity):
+            continue
+        head = knob.address.split("/")[0]
+        counts[head] = counts.get(head, 0) + 1
+        if counts[head] <= MAX_OF_A_PASS:
+            yield _lever(knob)
+
+
+def moves(knob: Knob, quantity: Quantity) -> bool:
+    """Whether a decision can move the quantity."""
+    address = knob.address
+    if address in (ORDER, HOST) or len(knob.choices) < 2:
+        return False
+    if address in OF_FIELDS:
+        return quantity in OF_FIELDS[address]
+    place = place_of(address)
+    head = address.split("/")[0]
+    if head == TARGET:
+        return quantity in OF_FIELDS[TARGET]
+    if place.group == "pass":
+        if address in NUMERIC_PASSES:
+            return quantity == "sqnr_db"
+        return quantity in OF_PASSES and _did_something(knob)
+    if head == ScheduleLoops.name:
+        return quantity in ("seconds", "code_bytes") and place.title == "schedule"
+    if head == AssignLayouts.name:
+        return quantity in ("seconds", "peak_bytes")
+    # Decisions of an accelerator's passes: tiles, buffers, groups.
+    return (
+        place.group not in ("rule", "memory")
+        and quantity in ("cycles", "peak_bytes")
+        and ("/" in address and knob.choices != (True, False))
+    )
+
+
+def _did_something(knob: Knob) -> bool:
+    """Whether the pass is off, or rewrote something."""
+    return knob.value is False or not knob.why.startswith("0 rewrites")
+
+
+def _lever(knob: Knob) -> LeverRecord:
+    place = place_of(knob.address)
+    options = tuple(
+        LeverOption(value=choice, decisions=((knob.address, choice),))
+        for choice in knob.choices
+        if choice != knob.value
+    )
+    return LeverRecord(
+        address=knob.address,
+        group="target" if place.group == "program" else place.group,
+        of=place.of,
+        title=place.title,
+        value=knob.value,
+        options=options,
+        why=knob.why,
+    )

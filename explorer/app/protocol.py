@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from explorer.errors import ExplorerError, TextError
+from explorer.errors import ExplorerError, MemoryBudgetError, TextError
 from explorer.results import Trace
-from explorer.results.decisions import DIMENSIONS, Decisions, label_of, place_of
+from explorer.results.decisions import BUDGET, DIMENSIONS, Decisions, Value, label_of, place_of
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is done next, how many are done, how many there are)."""
@@ -33,6 +33,9 @@ JUDGED = ("accuracy", "profile")
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
+LEVERS = "levers/"
+"""How keys of chunks begin that are computed when they are asked for, and never else: what moves
+`levers/peak_bytes`."""
 TRACE_SUFFIX = ".nnx"
 
 
@@ -144,6 +147,10 @@ class Compiler(Protocol):
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
         ...
 
+    def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
+        """What moves a number of a compilation, as JSON. InputError for an unknown quantity."""
+        ...
+
     def examine(self, path: str) -> dict[str, Any]:
         """What a model asks for before it is compiled, as JSON."""
         ...
@@ -209,6 +216,8 @@ class Failure:
     """What was being done: a stage, bisect or search."""
     line: int = 0
     """Of the edited text, from 1; 0 where it is about none."""
+    remedy: tuple[str, Value] | None = None
+    """A decision (address, value) with which it would work, where one is known."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +309,7 @@ def failure_of(error: Exception, request: CompileRequest, stage: str = "passes")
             words = last.strip().removeprefix("not valid IR: ")
             places = f"line {error.line}, column {error.column} of the edited text"
             return Failure(f"not valid IR: {words}", places, advice, stage, error.line)
-        return Failure(error.message, places, advice, stage)
+        return Failure(error.message, places, advice, stage, remedy=_remedy(error, request))
     if isinstance(error, MemoryError):
         what = "there is not enough memory for this model"
         return Failure(what, where, f"Close other models.\n{way_out(request, stage)}", stage)
@@ -310,6 +319,13 @@ def failure_of(error: Exception, request: CompileRequest, stage: str = "passes")
     where = f"{type(error).__name__} while {doing} {where}"
     advice = way_out(request, stage)
     return Failure(what, where, f"{details}\n{advice}" if details else advice, stage)
+
+
+def _remedy(error: ExplorerError, request: CompileRequest) -> tuple[str, Value] | None:
+    """The least budget that the decisions can meet, after one that they cannot."""
+    if isinstance(error, MemoryBudgetError) and BUDGET in request.values and error.needed_bytes:
+        return BUDGET, error.needed_bytes
+    return None
 
 
 def where_of(request: CompileRequest) -> str:

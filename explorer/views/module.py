@@ -54,6 +54,7 @@ STYLES = (
     "film.css",
     "open_dialog.css",
     "file_pairs.css",
+    "desk.css",
     "python.css",
     "ir_editor.css",
     "narrow.css",

@@ -52,6 +52,7 @@ def session_json(state: PageState) -> dict[str, Any]:
             "where": error.where,
             "advice": error.advice,
             "line": error.line,
+            "remedy": None if error.remedy is None else list(error.remedy),
         },
         "notice": state.notice,
         "missing": state.missing,

@@ -29,7 +29,7 @@ from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
 from explorer.app.worker.sampling import samples_text
 from explorer.app.worker.values import read_values, sizes_told
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, InputError
 from explorer.files import ModelFiles, ModelPath
 from explorer.results import ProfileRecord, Trace
 from explorer.results.decisions import NOTHING
@@ -97,6 +97,22 @@ class ModelCompiler:
         elif name == "assembly":
             compilation.assembly()
         return replace(compilation.trace(), profile=self._profiles.get(request))
+
+    def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
+        from explorer.compilation.levers.finding import find_levers, quantity_named
+        from explorer.views.payload.levers import levers_payload
+
+        if request.is_trace or request in self._refused:
+            raise InputError("a saved trace holds no compiler", hint="open the model itself")
+        accuracy = self._accuracies.get(request)
+        return levers_payload(
+            find_levers(
+                self._compiled(request, lambda name, index, total: None),
+                quantity_named(quantity),
+                None if accuracy is None else accuracy.report,
+                self._profiles.get(request),
+            )
+        )
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         if request.is_trace or request in self._refused:

@@ -21,6 +21,7 @@ from typing import Any
 
 from explorer.app.protocol import (
     JUDGED,
+    LEVERS,
     STAGES,
     Bisection,
     Compiler,
@@ -212,7 +213,8 @@ class CompilerProcess:
             elif kind == "made":
                 made = MadeChunk(*values)
                 drawn = self._drawn.get(key)
-                if drawn is not None and made.text is not None:
+                is_kept = not made.key.startswith(LEVERS)
+                if drawn is not None and made.text is not None and is_kept:
                     drawn.chunks[made.key] = made.text
                 self._tell(key, made)
             elif kind == "examined":

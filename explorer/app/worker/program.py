@@ -23,6 +23,7 @@ from typing import Any
 
 from explorer.app.protocol import (
     JUDGED,
+    LEVERS,
     TEXTS,
     URGENT,
     Cancelled,
@@ -153,7 +154,19 @@ class Worker:
             if task.payload is None:
                 task.wanted.append(chunk)
                 return
-        self._answer(task, chunk)
+        if chunk.startswith(LEVERS):
+            self._find_levers(task, chunk)
+        else:
+            self._answer(task, chunk)
+
+    def _find_levers(self, task: Task, chunk: str) -> None:
+        """Is computed every time: it rests on what was measured."""
+        try:
+            found = self._compiler.levers(task.request, chunk.removeprefix(LEVERS))
+        except Exception as error:  # whatever a model provokes is for the person who looks at it
+            self._send("made", task.key, chunk, None, str(error))
+        else:
+            self._send("made", task.key, chunk, encode(found))
 
     def _answer(self, task: Task, chunk: str) -> None:
         """As `_make`; who asked is told what went wrong."""

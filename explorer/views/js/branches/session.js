@@ -27,7 +27,9 @@ import {decide, isOff} from "../ground/addresses.js";
 import {acceptDrops, documentStrip, setText} from "./documents.js";
 import {openDialog} from "./open_dialog.js";
 import {button, element, replace} from "../ground/dom.js";
+import {createPredictions} from "../desk/predictions.js";
 import {elapsedText} from "../ground/elapsed.js";
+import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {undoButtons} from "./undoing.js";
 import {
@@ -95,8 +97,14 @@ export function createSession(host, onchange, root) {
   const strip = documentStrip(host, now, dialog.ask);
   acceptDrops(root, strip.openFiles);
   const undoing = undoButtons(host, now);
+  const predictions = createPredictions();
   strip.node.append(undoing.node);
-  const bar = statusBar(host);
+  // What was refused, with another value of one decision.
+  const bar = statusBar(host, ([address, value]) => {
+    const settings = structuredClone(now().wanted);
+    decide(settings, address, value);
+    fork({target: settings.target, decisions: settings.decisions});
+  });
   host.on("session", () => {
     const {status, branch, branches} = now();
     if (askedFrom !== null && (status !== "idle" || branch !== askedFrom)) askedFrom = null;
@@ -311,6 +319,9 @@ export function createSession(host, onchange, root) {
     rename: (branch, name) => host.send({kind: "rename", branch, name}),
     note: (branch, note) => host.send({kind: "note", branch, note}),
     forget: (branch) => host.send({kind: "forget", branch}),
+    // What was predicted of a try, until its branch is there: [{decisions, quantity, ...}].
+    tryLever: (quantity, lever, option) => predictions.note(now().branch, quantity, lever, option),
+    predictedOf: (branch) => predictions.of(branch),
     data: () => now().data ?? [],
     dropData: () => host.send({kind: "drop data"}),
     chooseData: () => strip.chooseData(),
@@ -360,7 +371,7 @@ function doing({stage, name, total}) {
 
 // A line over the screen while something is waited for, when it failed, or when a link could not be
 // restored; it stays the same element while its words change, so that a click on it is not lost.
-function statusBar(host) {
+function statusBar(host, onremedy) {
   const bar = element("progress", {max: 1, value: 0, "aria-label": "progress of the compilation"});
   const words = element("span", {class: "banner-text"}),
     counts = element("span", {class: "quiet-text"}),
@@ -398,6 +409,14 @@ function statusBar(host) {
           element("span", {}, error.advice),
         ),
         element("span", {class: "grow"}),
+        error.remedy
+          ? button(
+              `with ${exactText(error.remedy[1])} bytes`,
+              "compile with the least that all decisions together reach",
+              () => onremedy(error.remedy),
+              {class: "primary"},
+            )
+          : null,
         button("try again", "compile once more", () => host.send({kind: "retry"}), {}),
         button("dismiss", "keep what is shown", () => host.send({kind: "dismiss"}), {}),
       );

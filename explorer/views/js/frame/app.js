@@ -14,6 +14,7 @@ import {findEverywhere} from "./find_everywhere.js";
 import {addressOf, firstPlace} from "./first_place.js";
 import {graphPane} from "../graph/graph.js";
 import {helpContent} from "./keys.js";
+import {openLevers} from "../desk/levers.js";
 import {inspectorPane} from "./inspector.js";
 import {isKnown, linkProblems} from "../state/shared_link.js";
 import {noteSizes, sizesOf} from "../state/looks.js";
@@ -86,6 +87,7 @@ export function createApp({
     app.dock?.repaint();
   };
 
+  app.openLevers = (quantity, of) => openLevers(app, quantity, of);
   app.openFork = () => {
     store.set({tab: "fork"});
     app.root

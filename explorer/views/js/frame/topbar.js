@@ -13,6 +13,7 @@ import {
   secondsText,
 } from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {moving} from "../desk/moves.js";
 import {judgedOnChip} from "./judged_on.js";
 import {openSaving, openSharing} from "./saving.js";
 import {searchBox} from "./search.js";
@@ -115,7 +116,7 @@ function factsRow(app) {
     summary.againstFloat
       ? fact(
           "against source",
-          decibelsText(decode(summary.againstFloat[1])),
+          moving(app, "sqnr_db", decibelsText(decode(summary.againstFloat[1]))),
           `signal to noise of ${summary.againstFloat[0]} against the source model` +
             (summary.bitExact === null
               ? ""
@@ -127,14 +128,14 @@ function factsRow(app) {
       ? null
       : fact(
           "latency",
-          secondsText(decode(summary.milliseconds) / 1e3),
+          moving(app, "seconds", secondsText(decode(summary.milliseconds) / 1e3)),
           `median of one inference, ${countText(summary.threads, "thread")}`,
         ),
     summary.peak === null
       ? null
       : fact(
           "peak",
-          bytesText(summary.peak),
+          moving(app, "peak_bytes", bytesText(summary.peak)),
           `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
         ),
     summary.worst === null ? null : fact("worst layer", judgedText(summary), summary.worstTensor),

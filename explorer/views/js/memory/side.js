@@ -1,6 +1,7 @@
 // Beside the arena: the chosen buffer, the peak and the least possible one, what lives at the
 // fullest step, and which strategies were tried.
 
+import {moving} from "../desk/moves.js";
 import {element} from "../ground/dom.js";
 import {bytesText, exactText, percentText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
@@ -28,7 +29,11 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
       "dl",
       {class: "facts"},
       element("dt", {}, "peak"),
-      element("dd", {title: exactText(memory.peak)}, bytesText(memory.peak)),
+      element(
+        "dd",
+        {title: exactText(memory.peak)},
+        moving(app, "peak_bytes", bytesText(memory.peak)),
+      ),
       element("dt", {}, element("span", {class: "line-key dashed"}), "least possible"),
       element(
         "dd",

@@ -1,0 +1,163 @@
+// "What moves this": the decisions that move a number, each with its legal values, the predicted
+// change, where the prediction comes from, and "try", which makes a branch.
+
+import {button, element, replace} from "../ground/dom.js";
+import {
+  QUANTITIES,
+  amountOf,
+  changeOf,
+  grouped,
+  triedSettings,
+  valueText,
+} from "../ground/lever_words.js";
+import {decode} from "../ground/numbers.js";
+import {clip} from "../ground/scene.js";
+
+const GROUP_WORDS = {
+  memory: "The arena as a whole",
+  schedule: "Schedules of kernels",
+  layout: "Layouts",
+  bands: "Bands of rows",
+  recompute: "Computing again",
+  pass: "Passes",
+  target: "Target",
+  precision: "Bits of tensors",
+  range: "Ranges of tensors",
+  calibration: "Calibration",
+};
+const SHOWN_OPTIONS = 3;
+
+// Opens the dialog; `of`: the kernel, value or tensor that the number is about.
+export function openLevers(app, quantity, of = "") {
+  app.openDialog(
+    `what moves ${QUANTITIES[quantity]}`,
+    (close) => {
+      const body = element(
+        "div",
+        {class: "levers-body"},
+        element("p", {class: "quiet-text", role: "status"}, "predicting …"),
+      );
+      app.data.chunk(`levers/${quantity}`).then(
+        (levers) => replace(body, content(app, levers, of, close)),
+        (failure) =>
+          replace(body, element("p", {class: "quiet-text", role: "alert"}, failure.message)),
+      );
+      return [
+        element(
+          "div",
+          {class: "subject-name"},
+          element("h2", {}, `What moves ${QUANTITIES[quantity]}${of ? ` of ${clip(of, 60)}` : ""}`),
+          element("span", {class: "grow"}),
+          button("×", "close (Esc)", close, {class: "icon"}),
+        ),
+        body,
+      ];
+    },
+    "levers",
+  );
+}
+
+function content(app, levers, of, close) {
+  const {quantity, value, valueSource, fixed, total} = levers;
+  const groups = grouped(levers.levers, of);
+  const listed = groups.reduce((sum, [, own]) => sum + own.length, 0);
+  return [
+    element(
+      "p",
+      {},
+      value === null ? "" : element("strong", {}, amountOf(quantity, decode(value))),
+      element(
+        "span",
+        {class: "quiet-text"},
+        `${value === null ? "" : " now, "}${valueSource}. “try” makes a branch; what was ` +
+          "predicted stands beside what is measured in the tab “branches”.",
+      ),
+    ),
+    groups.map(([group, own]) =>
+      element(
+        "section",
+        {class: "lever-group"},
+        element("h3", {}, GROUP_WORDS[group] ?? group),
+        own.map((lever) => leverRow(app, levers, lever, close)),
+      ),
+    ),
+    total > listed
+      ? element("p", {class: "cap"}, `${total - listed} more: explorer levers MODEL`)
+      : null,
+    fixed.length
+      ? element(
+          "section",
+          {class: "lever-group"},
+          element("h3", {}, "What no decision moves"),
+          fixed.map(([what, why]) =>
+            element("p", {}, `${what}: `, element("span", {class: "quiet-text"}, why)),
+          ),
+        )
+      : null,
+  ];
+}
+
+function leverRow(app, levers, lever, close) {
+  const rows = lever.options.map((option) => optionRow(app, levers, lever, option, close));
+  const more = rows.slice(SHOWN_OPTIONS);
+  return element(
+    "div",
+    {class: "lever", "data-address": lever.address},
+    element(
+      "div",
+      {class: "lever-head"},
+      element("strong", {}, lever.title),
+      lever.of ? element("span", {class: "mono", title: lever.of}, clip(lever.of, 48)) : null,
+      element("span", {class: "quiet-text"}, `now ${clip(valueText(lever.value), 40)}`),
+      element("span", {class: "grow"}),
+      element("span", {class: "mono quiet-text lever-address"}, clip(lever.address, 70)),
+    ),
+    lever.why ? element("p", {class: "quiet-text"}, clip(lever.why, 240)) : null,
+    rows.length ? element("ul", {class: "plain"}, rows.slice(0, SHOWN_OPTIONS)) : null,
+    more.length
+      ? element(
+          "details",
+          {},
+          element("summary", {}, `${more.length} more values`),
+          element("ul", {class: "plain"}, more),
+          lever.total > rows.length
+            ? element("p", {class: "cap"}, `${lever.total - rows.length} more in the tab “fork”`)
+            : null,
+        )
+      : null,
+    lever.source
+      ? element("p", {class: "quiet-text"}, `predicted by ${clip(lever.source, 200)}`)
+      : null,
+    lever.commands.map((command) =>
+      element(
+        "div",
+        {class: "lever-command"},
+        element("code", {}, command),
+        button("copy", "copy the command", () => app.copy(command, "command"), {class: "quiet"}),
+      ),
+    ),
+  );
+}
+
+function optionRow(app, levers, lever, option, close) {
+  const {text, isBetter} = changeOf(levers, option);
+  const tone = isBetter === null ? "quiet-text" : isBetter ? "better" : "worse";
+  return element(
+    "li",
+    {class: "lever-option"},
+    element("span", {class: "mono lever-value"}, clip(valueText(option.value), 60)),
+    element("span", {class: `lever-change ${tone}`}, text),
+    option.decisions.length
+      ? button(
+          "try",
+          `a branch with ${option.decisions.map(([a, v]) => `${a} = ${valueText(v)}`).join(", ")}`,
+          () => {
+            app.session.tryLever(levers.quantity, lever, option);
+            app.session.fork(triedSettings(app.session.settings(), option.decisions));
+            close();
+          },
+          {class: "quiet try"},
+        )
+      : null,
+  );
+}

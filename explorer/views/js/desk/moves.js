@@ -1,0 +1,26 @@
+// Numbers that say what moves them: a press on one opens its levers. In pages without a compiler
+// they are plain text.
+
+import {element} from "../ground/dom.js";
+import {QUANTITIES} from "../ground/lever_words.js";
+
+const canMove = (app) => Boolean(app.session) && !app.session.isTrace();
+
+// The number as a button; `of`: the kernel, value or tensor that it is about.
+export function moving(app, quantity, text, of = "") {
+  if (!canMove(app) || text === "–") return text;
+  return element(
+    "button",
+    {
+      type: "button",
+      class: "moves",
+      "data-moves": quantity,
+      title: `what moves this: ${QUANTITIES[quantity]}${of ? ` of ${of}` : ""}`,
+      onclick: (event) => {
+        event.stopPropagation();
+        app.openLevers(quantity, of);
+      },
+    },
+    text,
+  );
+}

@@ -1,0 +1,66 @@
+// Levers in words: what a decision would change, and which settings try it. Nothing is drawn here.
+//
+// levers = {quantity, unit, rises, value, levers: [{address, group, of, title, value, options:
+//           [{value, decisions: [[address, value]], change, also}], source, why, commands}], fixed}
+
+import {bytesText, decode, exactText, secondsText} from "./numbers.js";
+
+export const QUANTITIES = {
+  peak_bytes: "peak memory",
+  seconds: "latency",
+  weights_bytes: "weights",
+  code_bytes: "code size",
+  sqnr_db: "decibels against the source",
+  cycles: "cycles",
+};
+const MOST_OF_OTHERS = 40;
+
+// An amount of a quantity with its unit.
+export function amountOf(quantity, value) {
+  if (quantity === "seconds") return secondsText(value);
+  if (quantity === "sqnr_db")
+    return Number.isFinite(value) ? `${Number(value.toFixed(1))} dB` : "equal";
+  if (quantity === "cycles") return `${exactText(Math.round(value))} cycles`;
+  return bytesText(value);
+}
+
+// {text, isBetter: true | false | null} of an option.
+export function changeOf({quantity, rises}, {change, also}) {
+  const rest = also ? `, ${also}` : "";
+  if (change === null) return {text: `not predicted${rest}`, isBetter: null};
+  const value = decode(change);
+  if (value === 0) return {text: `no change${rest}`, isBetter: null};
+  const text = `${amountOf(quantity, Math.abs(value))} ${value > 0 ? "more" : "less"}${rest}`;
+  return {text, isBetter: value > 0 === rises};
+}
+
+// A value of a decision as a person reads it.
+export function valueText(value) {
+  if (value === null || value === undefined || value === "") return "none";
+  if (value === true) return "on";
+  if (value === false) return "off";
+  if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
+  return typeof value === "number" ? exactText(value) : String(value);
+}
+
+// The settings that try an option. A target is a setting of its own.
+export function triedSettings(settings, decisions) {
+  const tried = structuredClone(settings);
+  for (const [address, value] of decisions) {
+    if (address === "target") tried.target = value;
+    else if (value === null) delete tried.decisions[address];
+    else tried.decisions[address] = value;
+  }
+  return tried;
+}
+
+// Levers of one kernel, value or pass first, where a number is about one; then by group, in the
+// order of their first lever.
+export function grouped(levers, of = "") {
+  const own = of ? levers.filter((lever) => lever.of === of) : [];
+  const others = levers.filter((lever) => !own.includes(lever)).slice(0, MOST_OF_OTHERS);
+  /** @type {Map<string, any[]>} */
+  const groups = new Map(own.length ? [[`of ${of}`, own]] : []);
+  for (const lever of others) groups.set(lever.group, [...(groups.get(lever.group) ?? []), lever]);
+  return [...groups];
+}

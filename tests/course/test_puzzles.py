@@ -1,10 +1,12 @@
 """Puzzles: every one is played to its optimum, and refuses what is no solution with a sentence."""
 
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 
 from explorer.course import puzzles
+from explorer.course.puzzles import array
+from explorer.course.puzzles.array import FeedTheArray
 from explorer.course.puzzles.fit import UNIT_BYTES, FitIt
 from explorer.course.puzzles.fusing import OneRewriteTooMany
 from explorer.course.puzzles.hunting import TreasureHunt
@@ -245,3 +247,30 @@ def test_a_name_of_no_puzzle_is_refused_with_a_near_one():
     with pytest.raises(InputError, match="fit-if") as error:
         puzzles.open_puzzle("fit-if")
     assert "fit-it" in error.value.hint
+
+
+def test_the_array_is_fed_best_by_the_best_of_all_tiles():
+    puzzle = FeedTheArray(2)
+    best = min(
+        (dict(zip(puzzle.choices, sizes, strict=True)) for sizes in _tiles(puzzle)),
+        key=lambda tile: puzzle.play(tile).yours or 1e9,
+    )
+    assert puzzle.play(best).score == 1.0
+    assert "the array works in" in puzzle.standing.message
+
+
+def _tiles(puzzle):
+    """Some tiles, the best of them found by the puzzle's own reference, for the simulator."""
+    every = list(product(*puzzle.choices.values()))
+    cycles = {sizes: array._cycles(puzzle.shape, sizes) for sizes in every}
+    known = [sizes for sizes in every if cycles[sizes] is not None]
+    return sorted(known, key=lambda sizes: cycles[sizes])[:3]
+
+
+def test_sizes_of_tiles_are_refused_by_name():
+    puzzle = FeedTheArray(2)
+    whole = {name: values[-1] for name, values in puzzle.choices.items()}
+    assert puzzle.play(whole).yours
+    for state in ({}, {**whole, "rows": 3}, {**whole, "buffers": True}, {"rows": 1}, [1, 2]):
+        with pytest.raises(InputError):
+            puzzle.play(state)

@@ -7,6 +7,7 @@ puzzles.NAMES                               all of them
 
 from __future__ import annotations
 
+from explorer.course.puzzles.array import FeedTheArray
 from explorer.course.puzzles.fit import FitIt
 from explorer.course.puzzles.fusing import OneRewriteTooMany
 from explorer.course.puzzles.hunting import TreasureHunt
@@ -24,6 +25,7 @@ KINDS: dict[str, type[Puzzle]] = {
         FitIt,
         FourSteps,
         TreasureHunt,
+        FeedTheArray,
     )
 }
 NAMES = tuple(KINDS)
@@ -33,6 +35,7 @@ find_the_broken_pass = FindTheBrokenPass
 fit_it = FitIt
 four_steps = FourSteps
 treasure_hunt = TreasureHunt
+feed_the_array = FeedTheArray
 
 
 def open_puzzle(name: str, student: int = 0) -> Puzzle:
@@ -54,6 +57,7 @@ __all__ = [
     "NAMES",
     "Puzzle",
     "Standing",
+    "feed_the_array",
     "find_the_broken_pass",
     "fit_it",
     "four_steps",

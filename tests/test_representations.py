@@ -218,6 +218,15 @@ def test_ipython_shows_the_text(kind, shown):
     assert written == ["..."]
 
 
+def test_a_long_text_keeps_its_lines_in_html():
+    """One that is too long for a cell is its first lines, as text."""
+    c = explorer.compile(explorer.sample("digits_cnn"))
+    text = c["import"].after.text
+    page = text._repr_html_()
+    assert page.startswith("<pre")
+    assert page.count("\n") == repr(text).rstrip().count("\n") > 8
+
+
 def test_names_of_the_model_are_shown_as_they_are(shown):
     text = "".join(str(o) for o in shown.values())
     assert HOSTILE in text

@@ -87,7 +87,8 @@ def cut(text: str) -> str:
 def preformatted(text: str) -> str:
     """A short text as HTML."""
     style = f"color:{LIGHT.text};font-family:{MONOSPACE};font-size:12px;white-space:pre-wrap"
-    return in_both_schemes(f'<pre style="{style}">{escape(text)}</pre>')
+    lines = "\n".join(escape(line) for line in text.splitlines())  # a break is no name's character
+    return in_both_schemes(f'<pre style="{style}">{lines}</pre>')
 
 
 def _with_rows(part: Part, rows: int) -> Part:

@@ -5,6 +5,8 @@ explorer course grade SUBMISSIONS --out grades.csv   a folder for each student; 
 explorer course guesses SUBMISSIONS              histograms of locked predictions
 explorer course doctor                           whether this machine can run the course
 explorer course pages DIR                        every lesson as a page that needs no kernel
+explorer course slides DIR                       slides of every lesson, with live views
+explorer course handouts DIR                     sheets to print
 """
 
 from __future__ import annotations
@@ -74,10 +76,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     options.add_json(action("doctor", "whether this machine can run the course, and what to do"))
 
-    pages = action("pages", "every lesson as a page that opens without a kernel")
-    pages.add_argument("folder", type=Path, metavar="DIR")
-    pages.add_argument(
-        "--lesson", action="append", default=[], metavar="N", help="only this one; several times"
+    for name, text in (
+        ("pages", "every lesson as a page that opens without a kernel"),
+        ("slides", "slides of every lesson: headings, questions and live views"),
+    ):
+        pages = action(name, text)
+        pages.add_argument("folder", type=Path, metavar="DIR")
+        pages.add_argument(
+            "--lesson",
+            action="append",
+            default=[],
+            metavar="N",
+            help="only this one; several times",
+        )
+
+    handouts = action("handouts", "sheets to print: a convolution, the IR, memory puzzles")
+    handouts.add_argument("folder", type=Path, metavar="DIR")
+    handouts.add_argument(
+        "--student",
+        type=int,
+        action="append",
+        default=[],
+        metavar="N",
+        help="a memory puzzle for this number; several times",
     )
 
 
@@ -88,6 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         "guesses": _guesses,
         "doctor": _doctor,
         "pages": _pages,
+        "slides": _slides,
+        "handouts": _handouts,
     }
     return actions[arguments.action](arguments)
 
@@ -196,4 +219,22 @@ def _pages(arguments: argparse.Namespace) -> int:
         print_note("executing lessons")
     written = write_lessons(arguments.folder, arguments.lesson)
     print_lines([f"{len(written)} pages in {arguments.folder}; open {written[0]}"])
+    return 0
+
+
+def _slides(arguments: argparse.Namespace) -> int:
+    from explorer.course.slides import write_slides
+
+    if not sys.stderr.isatty():
+        print_note("executing lessons")
+    written = write_slides(arguments.folder, arguments.lesson)
+    print_lines([f"{len(written)} lessons in {arguments.folder}; open {written[0]}"])
+    return 0
+
+
+def _handouts(arguments: argparse.Namespace) -> int:
+    from explorer.course.handouts import write_handouts
+
+    written = write_handouts(arguments.folder, arguments.student or (0,))
+    print_lines([f"{len(written)} sheets in {arguments.folder}; open {written[0]}"])
     return 0

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from explorer.course.grading.grading import chosen_lessons
 from explorer.course.lessons import lessons_folder, read_lesson
@@ -39,9 +40,8 @@ def write_lessons(folder: Path, names: Sequence[str] = ()) -> list[Path]:
     """
     source = lessons_folder()
     paths = chosen_lessons(source, names) if names else sorted(source.glob("[0-9]*.ipynb"))
-    (folder / "pages").mkdir(parents=True, exist_ok=True)
     written = []
-    with _environment({**ENVIRONMENT, "EXPLORER_PAGES": str((folder / "pages").resolve())}):
+    with rendering(folder):
         for path in paths:
             place = folder / f"{path.stem}.html"
             write_file(place, lesson_html(path))
@@ -54,10 +54,17 @@ def write_lessons(folder: Path, names: Sequence[str] = ()) -> list[Path]:
 def lesson_html(path: Path) -> str:
     """The executed lesson as one page, which loads nothing but its frames. Formulas stay as they
     are written: what draws them would come from another server."""
+    from nbconvert import HTMLExporter
+
+    body, _ = HTMLExporter(template_name="basic").from_notebook_node(executed(path))
+    return _PAGE.format(title=escape(read_lesson(path).title), style=_style(), body=body)
+
+
+def executed(path: Path) -> Any:
+    """A notebook with the outputs of its cells. InputError names the lesson that fails."""
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
-    from nbconvert import HTMLExporter
 
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -72,8 +79,7 @@ def lesson_html(path: Path) -> str:
         raise InputError(
             f"the lesson does not run to its end: {error.ename}: {error.evalue}", file=str(path)
         ) from None
-    body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
-    return _PAGE.format(title=escape(read_lesson(path).title), style=_style(), body=body)
+    return notebook
 
 
 def _style() -> str:
@@ -96,6 +102,15 @@ def _index(paths: Sequence[Path]) -> str:
         "<style>body { font: 16px/1.6 sans-serif; max-width: 45em; margin: 2em auto; }</style>"
         f"</head><body><h1>Lessons</h1><ol>{items}</ol></body></html>\n"
     )
+
+
+@contextmanager
+def rendering(folder: Path) -> Iterator[None]:
+    """Lessons run with their questions open, and their explorers are pages of the folder."""
+    pages = folder / "pages"
+    pages.mkdir(parents=True, exist_ok=True)
+    with _environment({**ENVIRONMENT, "EXPLORER_PAGES": str(pages.resolve())}):
+        yield
 
 
 @contextmanager

@@ -117,9 +117,9 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def decisions_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those of --decide, and the budgets."""
-    from explorer.results.decisions import BUDGET, FLASH
+    from explorer.results.decisions import BUDGET, FLASH, SEARCH
 
-    budgets = {BUDGET: arguments.budget, FLASH: arguments.flash}
+    budgets = {BUDGET: arguments.budget, FLASH: arguments.flash, SEARCH: arguments.search}
     given = {address: limit for address, limit in budgets.items() if limit is not None}
     return {**dict(arguments.decide), **given}
 
@@ -257,6 +257,9 @@ def dimension(text: str) -> tuple[str, int | tuple[int, int]]:
     return name, (int(lowest), int(highest))
 
 
+SEARCHES = ("none", "fast", "full")
+
+
 def add_decisions(parser: argparse.ArgumentParser) -> None:
     """Decisions by address, and the budgets; `decisions_of` reads them."""
     parser.add_argument(
@@ -266,6 +269,11 @@ def add_decisions(parser: argparse.ArgumentParser) -> None:
         type=decision,
         metavar="ADDRESS=VALUE",
         help="a knob, rule or rewrite decided otherwise (docs/decisions.md)",
+    )
+    parser.add_argument(
+        "--search",
+        choices=SEARCHES,
+        help="how many tiles of each layer are tried for an NPU (default: fast)",
     )
     add_budget(parser)
 

@@ -7,7 +7,9 @@
      "order": ["fuse-activation", "fuse-bias"],   passes that change places among themselves
      "plan-memory/planner": "no-sharing", "plan-memory/budget_bytes": 65536,
      "plan-memory/flash_bytes": 1048576,          room for weights and code
-     "plan-memory/pins": [["conv_1", 1024]]}      buffers at given bytes of the arena
+     "plan-memory/pins": [["conv_1", 1024]],      buffers at given bytes of the arena
+     "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
+     "tile-layers/conv_1/rows": 7}                what is chosen for the tiles of a layer
 
 The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
 about (whose name stands in it, what it is called, how it reads in a label) asks here.
@@ -31,6 +33,13 @@ PLANNER = f"{MEMORY}/planner"
 BUDGET = f"{MEMORY}/budget_bytes"
 FLASH = f"{MEMORY}/flash_bytes"
 PINS = f"{MEMORY}/pins"
+TILES = "tile-layers"
+SEARCH = f"{TILES}/search"
+TILE_CHOICES = (
+    "rows", "columns", "outputs", "inputs", "blocks", "order", "together", "input_buffers",
+    "weight_buffers", "sum_buffers", "buffers",
+)  # fmt: skip
+"""What is chosen for the tiles of a layer, by the last part of its address."""
 STEPS = "steps"
 """The choice of a kernel whose value is a whole schedule, a list of steps."""
 
@@ -83,6 +92,10 @@ def place_of(address: str) -> DecisionTitle:
         return DecisionTitle("memory", "", _MEMORY.get(address, "/".join(rest)))
     if head == SCHEDULES and len(rest) == 2:
         return DecisionTitle("schedule", rest[0], rest[1])
+    if head == TILES and len(rest) == 2 and rest[1] in TILE_CHOICES:
+        return DecisionTitle("schedule", rest[0], rest[1])
+    if address == SEARCH:
+        return DecisionTitle("program", "", "search for tiles")
     if head == LAYOUTS and rest:
         return DecisionTitle("layout", rest[1] if len(rest) == 2 else "", rest[0])
     if len(rest) == 2:

@@ -25,9 +25,10 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.from_operations import ReadLayer, read_operation
 from explorer.npu.layers.layer import Layer, LayerError
-from explorer.npu.program.compiling import Tiled, tile_as, tile_with_reason
+from explorer.npu.program.compiling import Tiled, tile_as
 from explorer.npu.program.ir_layers import choices_in, layer_in
 from explorer.npu.program.stream import Stream
+from explorer.npu.search.searching import Found, search_layer
 from explorer.targets.npu.machine import Machine
 
 
@@ -36,11 +37,9 @@ class LoweredLayer:
     """One of the layers that compute an operation, in tiles."""
 
     read: ReadLayer
-    tiled: Tiled | None
-    """None: `problem` is the reason why the machine does not compute it."""
+    found: Found | None
+    """Its tiles. None: `problem` is the reason why the machine does not compute it."""
     problem: str = ""
-    single_buffer_reason: str = ""
-    """Why it has one buffer of each kind; empty where two fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +91,10 @@ class LoweredLayers:
 
     def _tile(self, read: ReadLayer) -> LoweredLayer:
         try:
-            tiled, reason = tile_with_reason(read.layer, self.machine)
+            found = search_layer(read.layer, self.machine)
         except LayerError as error:
-            return LoweredLayer(read=read, tiled=None, problem=error.message)
-        return LoweredLayer(read=read, tiled=tiled, single_buffer_reason=reason)
+            return LoweredLayer(read=read, found=None, problem=error.message)
+        return LoweredLayer(read=read, found=found)
 
     def keep(self, op: LayerOp, weights: Weights, layer: Layer, tiled: Tiled) -> None:
         """What an operation of the IR was made of."""

@@ -16,6 +16,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
+from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
 from explorer.backends.npu.planning import constants_start, plan_tensors
@@ -41,7 +42,7 @@ from explorer.ir.operation import (
 )
 from explorer.ir.origins import sources_of
 from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
-from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.rewriting.passes import KNOBS, EventLog, Pass
 from explorer.ir.structure import operations, value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.ir.types import QuantizedType, element_type_of
@@ -60,14 +61,16 @@ from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.machine import Machine
 
+SEARCHES_MADE = "npu searches"
+"""Name of the artifact that holds what the search for the tiles of each layer came to."""
 STEPS = "npu steps"
 """Name of the artifact that holds, by function, what every layer does step by step."""
 
 
 @dataclass(frozen=True)
 class TileLayers(Pass):
-    """Operations become layers, cut into the largest tiles of which two fit into the
-    scratchpads, or one where no tile fits twice."""
+    """Operations become layers, cut into tiles that a search found to take the fewest cycles, or
+    that decisions say."""
 
     machine: Machine
     lowered: LoweredLayers = field(compare=False, repr=False)
@@ -79,6 +82,7 @@ class TileLayers(Pass):
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         events = EventLog(self.name, rewriter)
         problems: list[str] = []
+        tiles = ChosenTiles(self.machine, options)
         own = functions_on(rewriter.module, self.machine.name)
         for function in own:
             choice = _Choice(self.machine, events, options, problems)
@@ -86,12 +90,14 @@ class TileLayers(Pass):
             computed = [op for op in ops if not choice.is_idle(op)]
             for op in computed:
                 try:
-                    self._lower(op, rewriter, events)
+                    self._lower(op, rewriter, events, tiles)
                 except LayerError as error:
                     problems.append(_problem(op, error.message))
             if not problems:
                 choice.fuse(function, rewriter)
             _erase_unused(function, rewriter)
+        rewriter.artifacts[KNOBS] = tuple(tiles.knobs) if own else ()
+        rewriter.artifacts[SEARCHES_MADE] = tuple(tiles.records)
         if not own and not _has_integers(rewriter.module):
             raise UnsupportedError(
                 f"{self.machine.name} computes with integers, and nothing in this model is "
@@ -108,24 +114,29 @@ class TileLayers(Pass):
             )
         return events.rewrites
 
-    def _lower(self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog) -> None:
+    def _lower(
+        self, op: TopOperation, rewriter: RecordedRewriter, events: EventLog, tiles: ChosenTiles
+    ) -> None:
         found = self.lowered.of(op, rewriter.weights)
         made: list[LayerOp] = []
-        for one in found:
-            if one.tiled is None:
+        for index, one in enumerate(found):
+            if one.found is None:
                 raise LayerError(one.problem)
-            tiles = tiles_of(one.tiled)
-            text = _described(tiles)
-            if one.tiled.buffers == 1:
-                text = f"{text}; nothing is loaded ahead: {one.single_buffer_reason}"
+            is_last = one is found[-1]
+            name = identity_of(op) if is_last else f"{identity_of(op)}.{index}"
+            searched = tiles.of(name, one.read.layer, one.found)
+            chosen = tiles_of(searched.tiled)
+            text = _described(chosen)
+            if searched.tiled.buffers == 1:
+                text = f"{text}; nothing is loaded ahead: {searched.single_buffer_reason}"
             with events.rewrite("tile", op, f"tiles of {text}"):
-                layer_op = self._layer_operation(op, one.read, tiles, made, rewriter)
-                if one is found[-1]:
+                layer_op = self._layer_operation(op, one.read, chosen, made, rewriter)
+                if is_last:
                     set_identity(layer_op, identity_of(op))
                     rewriter.replace(op, layer_op)
                 else:
                     rewriter.insert_before(op, layer_op, stem=op.label().split(" ")[0])
-            self.lowered.keep(layer_op, rewriter.weights, one.read.layer, one.tiled)
+            self.lowered.keep(layer_op, rewriter.weights, one.read.layer, searched.tiled)
             made.append(layer_op)
 
     def _layer_operation(

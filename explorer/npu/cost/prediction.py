@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from explorer.npu.cost.steps import Bank, Step, Traffic, steps_of
 from explorer.npu.program.addresses import ANYWHERE, Addresses
@@ -23,6 +24,8 @@ from explorer.npu.program.compiling import Tiled, write_layer
 from explorer.targets.npu.machine import Machine
 
 CAUSES = ("fetch", "token", "room", "channel", "bank")
+_SOONEST = itemgetter(0, 1)
+"""Of steps that could begin: the earliest, of several that of the first queue."""
 ENGINE_STEPS = {"reset": "element", "multiply": "block of the array"}
 """What a step of the matrix engine is; of the vector engine it is an element."""
 
@@ -165,12 +168,15 @@ class _Timeline:
     def run(self) -> tuple[StepTime, ...]:
         for _ in self.steps:
             self._fetch()
-            cycle, queue = min(
-                (found, queue)
-                for queue in range(len(self.waiting))
-                if self.waiting[queue] and (found := self._earliest(queue)[0]) >= 0
+            cycle, queue, waits = min(
+                (
+                    (found[0], queue, found[1])
+                    for queue in range(len(self.waiting))
+                    if self.waiting[queue] and (found := self._earliest(queue))[0] >= 0
+                ),
+                key=_SOONEST,
             )
-            self._begin(queue, cycle)
+            self._begin(queue, cycle, waits)
         return tuple(self.times[number] for number in range(len(self.steps)))
 
     def _fetch(self) -> None:
@@ -216,12 +222,11 @@ class _Timeline:
                 cycle = limit
         return cycle, waits
 
-    def _begin(self, queue: int, cycle: int) -> None:
-        waits = tuple(self._earliest(queue)[1])
+    def _begin(self, queue: int, cycle: int, waits: list[tuple[str, int]]) -> None:
         _, place = self.waiting[queue].popleft()
         step = self.steps[place]
         end = cycle + step.cycles
-        self.times[place] = StepTime(step, cycle, end, waits)
+        self.times[place] = StepTime(step, cycle, end, tuple(waits))
         for token in step.takes:
             self.taken[token].append(cycle)
         for token in step.gives:

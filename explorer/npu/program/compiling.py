@@ -182,22 +182,25 @@ def _kind_of(layer: Layer) -> type:
     return TiledMatrices if isinstance(layer, MatrixProduct | Transposition) else TiledVectors
 
 
-def as_computed(layer: Layer, machine: Machine) -> Layer:
+def as_computed(
+    layer: Layer, machine: Machine
+) -> Convolution | MatrixProduct | Transposition | VectorLayer:
     """The layer as it is cut: with the machine's own factors, positions in one row, weights of its
     width. Raises `LayerError` for what the machine lacks."""
-    problem = queue_problem(machine)
     layer = with_own_factors(layer, machine)
-    if not problem and isinstance(layer, Convolution):
-        layer = divided(layer, machine)
-        problem = convolution_problem(layer, machine)
-    elif not problem and isinstance(layer, MatrixProduct | Transposition):
-        problem = layer.problem(machine)
-    elif not problem:
-        layer = _vector_layer(layer)
-        problem = vector_problem(layer, machine)
+    problem = queue_problem(machine)
+    if isinstance(layer, Convolution):
+        found = divided(layer, machine)
+        problem = problem or convolution_problem(found, machine)
+    elif isinstance(layer, MatrixProduct | Transposition):
+        found = layer
+        problem = problem or layer.problem(machine)
+    else:
+        found = _vector_layer(layer)
+        problem = problem or vector_problem(found, machine)
     if problem:
         raise LayerError(f"{layer.name} cannot be computed by {machine.name}: {problem}")
-    return narrowed(flattened(layer), machine) if isinstance(layer, Convolution) else layer
+    return narrowed(flattened(found), machine) if isinstance(found, Convolution) else found
 
 
 def _tiled(layer: Layer, machine: Machine, buffers: int, sizes: Sequence[int] | None) -> Tiled:

@@ -121,6 +121,21 @@ def _shifted(layer: Convolution, machine: Machine) -> Shifted | None:
     return found
 
 
+def vector_passes(layer: Convolution, machine: Machine) -> int:
+    """How often the vector engine goes through all sums of a tile at least, with an instruction
+    each time; what stores that only cut need is left out."""
+    scaling = layer.rescaling
+    found = 1 if layer.moved is None else 3  # biases, and what is multiplied and added
+    if scaling is None or not layer.is_scaled:
+        return found
+    if machine.instruction_set.requantizes:
+        return found + 1
+    by_factors = _shifted(layer, machine)
+    if by_factors is not None:
+        found += 2 if by_factors.bounds is None else 4
+    return found + 3 + bool(scaling.zero_point)
+
+
 def constant_sizes(tiled: TiledLayer) -> dict[str, tuple[str, int]]:
     """Content and size in bytes of weights, and of biases and factors."""
     layer, machine = tiled.layer, tiled.machine

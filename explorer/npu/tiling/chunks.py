@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from explorer.npu.tiling.bands import Band, ranges
 
@@ -77,27 +77,30 @@ class Loops:
 def chunks_of(loops: Loops) -> tuple[Chunk, ...]:
     """All steps, in the order in which they run."""
     inputs, weights = _Buffers(loops.input_buffers), _Buffers(loops.weight_buffers)
-    found: list[Chunk] = []
+    found: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    freeing: set[int] = set()
     waited = -1  # the last chunk that a load waited for
     for chunk in _plain_chunks(loops):
         number = len(found)
-        positions = (chunk.rows.start, chunk.columns.start)
-        input_buffer, loads_inputs, before = inputs.take((*positions, chunk.inputs), number)
+        positions = (chunk["rows"].start, chunk["columns"].start)
+        input_buffer, loads_inputs, before = inputs.take((*positions, chunk["inputs"]), number)
         weight_buffer, loads_weights, others = 0, False, -1
         if loops.weight_buffers:
-            key = (chunk.band, chunk.outputs.start, chunk.first_input)
+            key = (chunk["band"], chunk["outputs"].start, chunk["first_input"])
             weight_buffer, loads_weights, others = weights.take(key, number)
         last = max(before if loads_inputs else -1, others if loads_weights else -1)
         if waits := last > waited:
             waited = last
-            found[last] = replace(found[last], frees=True)
-        found.append(
-            replace(
-                chunk, input_buffer=input_buffer, weight_buffer=weight_buffer, waits=waits,
-                loads_inputs=loads_inputs, loads_weights=loads_weights,
-            )
-        )  # fmt: skip
-    return tuple(found)
+            freeing.add(last)
+        held = {
+            "input_buffer": input_buffer, "weight_buffer": weight_buffer, "waits": waits,
+            "loads_inputs": loads_inputs, "loads_weights": loads_weights,
+        }  # fmt: skip
+        found.append((chunk, held))
+    return tuple(
+        Chunk(**chunk, **held, frees=number in freeing)
+        for number, (chunk, held) in enumerate(found)
+    )
 
 
 class _Buffers:
@@ -123,12 +126,12 @@ class _Buffers:
         return place, is_new, before
 
 
-def _plain_chunks(loops: Loops) -> Iterator[Chunk]:
-    """In order, without buffers."""
+def _plain_chunks(loops: Loops) -> Iterator[dict[str, Any]]:
+    """Fields of chunks in order, without those of buffers."""
     for tile, (index, outputs, rows, columns) in enumerate(_tiles(loops)):
         inputs = loops.bands[index].inputs
         for first in range(0, len(inputs), loops.inputs):
-            yield Chunk(
+            yield dict(
                 band=index, outputs=outputs, inputs=inputs[first : first + loops.inputs],
                 is_whole=len(inputs) <= loops.inputs, first_input=first, rows=rows,
                 columns=columns, tile=tile, is_first=first == 0,

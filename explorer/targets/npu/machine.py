@@ -158,6 +158,10 @@ class Machine:
     energy_picojoules_per_byte: float | None = None
     """Of global memory; None where one of its memories does not say it, or they differ."""
 
+    def __hash__(self) -> int:
+        """Of few fields: machines are keys of caches that are read for every instruction."""
+        return hash((self.name, self.batch, self.rows, self.columns, self.set))
+
     @property
     def rows_per_element(self) -> int:
         """Of activations and accumulators."""

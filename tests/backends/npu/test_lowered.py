@@ -20,7 +20,7 @@ from explorer.npu.layers.fields import described
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
-COUNTED = ("read_operation", "tile_with_reason", "layer_in", "tile_as")
+COUNTED = ("read_operation", "search_layer", "layer_in", "tile_as")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits
     c.run(given)
     count = len(layers_of(c["tile-layers"].after))
     assert count == 7
-    assert dict(counts) == {"read_operation": count, "tile_with_reason": count}
+    assert dict(counts) == {"read_operation": count, "search_layer": count}
 
 
 def test_what_was_kept_is_what_a_reading_of_its_own_gives(digits, monkeypatch):

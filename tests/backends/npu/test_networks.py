@@ -225,5 +225,10 @@ def test_a_layer_of_which_one_tile_fits_runs_without_a_second_buffer(tmp_path):
     assert {reason for _, reason in c.host_operations} == {"it reads or makes floats"}
     assert counted is not None and counted.cycles == counted.predicted_cycles
     (event,) = [e for e in c["tile-layers"].events if e.rule == "tile"]
+    assert "1 weight buffer" in event.explanation
+    ruled = explorer.compile(
+        path, "vta-16", quantization=table, decisions={"tile-layers/search": "none"}
+    )
+    (event,) = [e for e in ruled["tile-layers"].events if e.rule == "tile"]
     assert "1 weight buffer, 1 sum buffer; nothing is loaded ahead: conv3 does" in event.explanation
     assert "2 times, takes 492032 bytes of weights, which has 262144" in event.explanation

@@ -1,0 +1,237 @@
+"""The search for the tiles of a layer: by bounds and estimates first, by the timeline at last.
+
+    found = search_layer(layer, machine, "fast")
+    found.tiled, found.record.cycles, found.record.bound, found.record.gap
+
+    none    the rule: of halved sizes the ones that load the fewest bytes
+    fast    the few points with the best estimates are run on the timeline
+    full    points with the lowest bounds, until none is below the best cycles, or time is over
+
+A run is one of the timeline that predicts a program (`explorer/npu/cost/prediction.py`), so that
+its cycles are those of the simulator. The gap is the part of the cycles by which a point that was
+not run could be better, and no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from explorer.npu.cost.prediction import predict_steps
+from explorer.npu.cost.steps import steps_of
+from explorer.npu.layers.layer import Convolution, Layer, LayerError, RoomError
+from explorer.npu.layers.partition import Pieces
+from explorer.npu.program.compiling import (
+    Choices,
+    Tiled,
+    as_computed,
+    tile_as,
+    tile_with_reason,
+    write_layer,
+)
+from explorer.npu.search.convolution import ConvolutionSpace
+from explorer.npu.search.others import (
+    FAST_TILES,
+    CutLayer,
+    axes_of,
+    least_of,
+    points,
+    tile_count,
+)
+from explorer.targets.npu.machine import Machine
+
+Search = Literal["none", "fast", "full"]
+SEARCHES: tuple[Search, ...] = ("none", "fast", "full")
+FAST_RUNS = 3
+"""Points that a fast search runs."""
+FAST_CHUNKS = 1500
+"""Steps of tiles that it runs altogether."""
+FULL_SECONDS = 1.0
+"""Of a layer."""
+FIRST_RUNS = 8
+"""Points with the best estimates that a full search begins with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecord:
+    """What a search came to."""
+
+    layer: str
+    effort: Search
+    candidates: int
+    """Legal points."""
+    runs: int
+    """Points that were run on the timeline."""
+    seconds: float
+    cycles: int
+    """Of the layer alone."""
+    bound: int
+    """That no point of the space goes below."""
+    stopped: str = ""
+    """Why it ended before the best point was proven; empty where it was."""
+
+    @property
+    def gap(self) -> float:
+        """The part of the cycles by which the best point may be better than what was found."""
+        return (self.cycles - self.bound) / self.cycles if self.cycles else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The tiles of a layer."""
+
+    tiled: Tiled
+    record: SearchRecord | None = None
+    """None where nothing was searched."""
+    single_buffer_reason: str = ""
+    """Why nothing is loaded ahead; empty where something is."""
+
+
+def search_layer(
+    layer: Layer,
+    machine: Machine,
+    effort: Search = "fast",
+    fixed: Choices | None = None,
+    seconds: float = FULL_SECONDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Found:
+    """`fixed`: choices that are given, by name (see `explorer.npu.CHOICES`).
+
+    Raises `LayerError` where the machine lacks something, and where no point is legal.
+    """
+    begin, given = clock(), dict(fixed or {})
+    if isinstance(layer, Pieces) or (effort == "none" and not given):
+        tiled, reason = tile_with_reason(layer, machine)
+        return Found(tiled=tiled, single_buffer_reason=reason)
+    computed = as_computed(layer, machine)
+    run = _Run(machine)
+    try:
+        if isinstance(computed, Convolution):
+            _search_convolution(computed, machine, effort, given, run, clock, begin + seconds)
+        else:
+            _search_others(computed, machine, effort, given, run, clock, begin + seconds)
+    except KeyboardInterrupt:
+        if run.best is None:
+            raise
+        run.stopped = "it was interrupted"
+    if run.best is None:
+        if given:
+            raise run.problem or RoomError(f"{layer.name}: no tiles have {_words(given)}")
+        tiled, reason = tile_with_reason(layer, machine)  # with what is too large
+        return Found(tiled=tiled, single_buffer_reason=reason)
+    reason = ""
+    if run.best.buffers == 1:
+        reason = "no tiles with two buffers take fewer cycles"
+    record = SearchRecord(
+        layer=layer.name, effort=effort, candidates=run.candidates, runs=run.runs,
+        seconds=clock() - begin, cycles=run.cycles, bound=min(run.bound, run.cycles),
+        stopped=run.stopped,
+    )  # fmt: skip
+    return Found(tiled=run.best, record=record, single_buffer_reason=reason)
+
+
+class _Run:
+    """The best so far."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.best: Tiled | None = None
+        self.cycles = self.runs = self.candidates = self.bound = 0
+        self.stopped = ""
+        self.problem: LayerError | None = None
+        self.steps: list = []
+
+    def take(self, tiled: Tiled) -> None:
+        steps, traffic = steps_of(write_layer(tiled))
+        cycles = predict_steps(self.machine, steps, traffic).cycles
+        self.runs += 1
+        if self.best is None or cycles < self.cycles:
+            self.best, self.cycles, self.steps = tiled, cycles, steps
+
+
+def _search_convolution(
+    layer: Convolution, machine: Machine, effort: Search, given: Mapping[str, int | str],
+    run: _Run, clock: Callable[[], float], end: float,
+) -> None:  # fmt: skip
+    space = ConvolutionSpace(layer, machine, "full" if effort == "full" else "fast", given)
+    run.candidates = len(space)
+    if not len(space):
+        return
+    bound, estimate = space.bound, space.estimate
+    run.bound = int(bound.min())
+    by_estimate = np.argsort(estimate, kind="stable")
+    is_run = np.zeros(len(space), bool)
+    chunks = 0
+    for point in _order(effort, by_estimate, bound, is_run):
+        if run.best is not None and bound[point] >= run.cycles:
+            if effort == "full":
+                continue
+            is_run[point] = True
+            continue
+        if run.best is not None and effort != "full":
+            chunks += int(space.chunk_count[point])
+            if run.runs >= FAST_RUNS or chunks > FAST_CHUNKS:
+                run.stopped = "a fast search runs few points"
+                break
+        if effort == "full" and run.best is not None and clock() > end:
+            run.stopped = "its time is over"
+            break
+        is_run[point] = True
+        try:
+            run.take(space.tiled(int(point)))
+        except LayerError as error:
+            run.problem = error
+    left = bound[~is_run]
+    run.bound = int(left.min()) if left.size else run.cycles
+
+
+def _order(
+    effort: Search, by_estimate: np.ndarray, bound: np.ndarray, is_run: np.ndarray
+) -> Iterator[int]:
+    """Points in the order in which they are run."""
+    if effort != "full":
+        yield from by_estimate
+        return
+    yield from by_estimate[:FIRST_RUNS]
+    for point in np.argsort(bound, kind="stable"):
+        if not is_run[point]:
+            yield int(point)
+
+
+def _search_others(
+    layer: CutLayer, machine: Machine, effort: Search, given: Mapping[str, int | str], run: _Run,
+    clock: Callable[[], float], end: float,
+) -> None:  # fmt: skip
+    found = list(points(layer, machine, "full" if effort == "full" else "fast", given))
+    largest = axes_of(layer, machine)
+    run.candidates = len(found)
+    wanted = set(FAST_TILES)
+    ordered = sorted(found, key=lambda one: tile_count(one, largest))
+    for point in ordered:
+        count = tile_count(point, largest)
+        if effort != "full" and run.best is not None:
+            if not any(want <= count for want in wanted):
+                run.stopped = "a fast search runs few points"
+                continue
+            if point["buffers"] == 1:
+                continue
+        if effort == "full" and run.best is not None and clock() > end:
+            run.stopped = "its time is over"
+            break
+        try:
+            tiled = tile_as(layer, machine, point)
+        except LayerError as error:
+            run.problem = error
+            continue
+        run.take(tiled)
+        wanted = {want for want in wanted if want > count}
+    if run.best is not None:
+        run.bound = least_of(run.steps, machine) if run.stopped or effort != "full" else run.cycles
+
+
+def _words(given: Mapping[str, int | str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in given.items())

@@ -7,6 +7,7 @@ explorer course doctor                           whether this machine can run th
 explorer course pages DIR                        every lesson as a page that needs no kernel
 explorer course slides DIR                       slides of every lesson, with live views
 explorer course handouts DIR                     sheets to print
+explorer course play [PUZZLE|LINK]               a puzzle as a page
 """
 
 from __future__ import annotations
@@ -101,6 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a memory puzzle for this number; several times",
     )
 
+    play = action("play", "a puzzle as a page, scored against a proven optimum")
+    play.add_argument(
+        "puzzle", nargs="?", default="fit-it", metavar="PUZZLE", help="a name, or a puzzle's link"
+    )
+    play.add_argument("--student", type=int, default=0, metavar="N", help="whose instance it is")
+    play.add_argument("--port", type=int, default=0, metavar="N", help="default: a free one")
+    play.add_argument("--no-browser", action="store_true", help="print the address only")
+
 
 def run(arguments: argparse.Namespace) -> int:
     actions = {
@@ -111,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         "pages": _pages,
         "slides": _slides,
         "handouts": _handouts,
+        "play": _play,
     }
     return actions[arguments.action](arguments)
 
@@ -237,4 +247,15 @@ def _handouts(arguments: argparse.Namespace) -> int:
 
     written = write_handouts(arguments.folder, arguments.student or (0,))
     print_lines([f"{len(written)} sheets in {arguments.folder}; open {written[0]}"])
+    return 0
+
+
+def _play(arguments: argparse.Namespace) -> int:
+    from explorer.course.puzzles import open_link, open_puzzle
+
+    name = arguments.puzzle
+    puzzle = open_link(name) if ":" in name else open_puzzle(name, arguments.student)
+    from explorer.app.server.puzzles import serve_puzzle  # brings Panel
+
+    serve_puzzle(puzzle, arguments.port, not arguments.no_browser)
     return 0

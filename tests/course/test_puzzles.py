@@ -14,6 +14,8 @@ from explorer.course.puzzles.probing import FindTheBrokenPass
 from explorer.course.puzzles.tiling import FourSteps
 from explorer.errors import InputError
 
+STUDENTS = {"four-steps-to-the-peak": 1, "feed-the-array": 2}
+"""Whose optimum is found fastest."""
 NO_STATES = (None, 7, "a text", [1, 2], {"z": 0}, {"a": "0"}, object())
 
 
@@ -68,7 +70,7 @@ def test_fit_it_shows_what_is_wrong_with_a_plan():
         apart[buffer.id] = at
         at += buffer.size_bytes
     assert 0 < puzzle.play(apart).score < 1
-    assert "shown when you are there" in repr(puzzle)
+    assert f"optimum {int(puzzle.optimum)} bytes" in repr(puzzle)
     assert "smaller arena" in puzzle.standing.message
 
 
@@ -204,7 +206,7 @@ def test_the_peak_is_four_steps_away():
 def test_five_changes_are_one_too_many():
     puzzle = FourSteps(0)
     other = {name: values[-1] for name, values in puzzle.choices.items()}
-    start = puzzle._start
+    start = puzzle.start
     changes = {n: v if v != start[n] else puzzle.choices[n][0] for n, v in other.items()}
     assert puzzle.play(changes).yours is None
     assert puzzle.standing.message == "5 changes, and 4 are allowed"
@@ -234,9 +236,7 @@ def test_a_node_that_was_not_seen_is_a_guess():
 
 @pytest.mark.parametrize("name", puzzles.NAMES)
 def test_a_puzzle_shows_task_aim_and_yours(name):
-    puzzle = puzzles.open_puzzle(name)
-    if name == "four-steps-to-the-peak":
-        puzzle = FourSteps(1)  # its optimum takes a third of the other one's time
+    puzzle = puzzles.open_puzzle(name, STUDENTS.get(name, 0))
     text, page = repr(puzzle), puzzle._repr_html_()
     assert puzzle.task.split(".")[0] in text
     assert "aim" in page and "role='meter'" in page and "optimum" in page

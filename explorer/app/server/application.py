@@ -41,6 +41,7 @@ from explorer.views.instructions.table import described
 from explorer.views.module import explorer_module
 from explorer.views.trace_payload import chunk_messages, encode
 
+TITLE = "Compiler Explorer"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HTTP_PORT = 80
 """A browser leaves it out of addresses and origins."""
@@ -265,13 +266,21 @@ def run_server(
 
     `browser_folder`: where the file lies that a browser is opened with; None opens none.
     """
+    run_pages(address, port, token, lambda: _page(pages), browser_folder)
+
+
+def run_pages(
+    address: str,
+    port: int,
+    token: str,
+    page: Callable[[], pn.viewable.Viewable],
+    browser_folder: Path | None,
+    title: str = TITLE,
+) -> None:
+    """Serves what `page` makes at every visit, until a signal of `ENDS`."""
     host = f"[{address}]" if ":" in address else address
     place = host if port == HTTP_PORT else f"{host}:{port}"
     url = f"http://{place}/{token}/"
-
-    def page() -> pn.viewable.Viewable:
-        return _page(pages)
-
     server = get_server(
         {"/": page},
         port=port,
@@ -283,7 +292,7 @@ def run_server(
         secret_key=secrets.token_bytes(32),
         show=False,
         start=False,
-        title="Compiler Explorer",
+        title=title,
         use_index=False,
         redirect_root=False,
         location=False,  # Panel would add to the browser's history what Back has left
@@ -301,7 +310,7 @@ def run_server(
     for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
             signal.signal(number, stop)
-    print(f"The explorer is at {url}", flush=True)
+    print(f"The page is at {url}" if title != TITLE else f"The explorer is at {url}", flush=True)
     if browser_folder is not None:
         loop.add_callback(open_page, url, browser_folder)
     try:

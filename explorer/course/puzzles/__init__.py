@@ -53,10 +53,16 @@ def open_link(link: str) -> Puzzle:
 
 
 __all__ = [
+    "FeedTheArray",
+    "FindTheBrokenPass",
+    "FitIt",
+    "FourSteps",
     "KINDS",
     "NAMES",
+    "OneRewriteTooMany",
     "Puzzle",
     "Standing",
+    "TreasureHunt",
     "feed_the_array",
     "find_the_broken_pass",
     "fit_it",

@@ -46,7 +46,13 @@ class FeedTheArray(Puzzle):
         return (
             f"A 3x3 convolution of {channels} channels of {rows}x{columns} with {FILTERS} filters "
             f"runs on {TARGET}. Choose its tiles: rows and columns of outputs, blocks of outputs "
-            "and of inputs, and one or two buffers; puzzle.choices has the values. "
+            "and of inputs, and one or two buffers."
+        )
+
+    @property
+    def moves(self) -> str:
+        return (
+            "puzzle.choices has the values; "
             "play({'rows': 4, 'columns': 8, 'outputs': 1, 'inputs': 1, 'buffers': 2})."
         )
 

@@ -35,8 +35,12 @@ class FitIt(Puzzle):
         return (
             f"Give each of {BUFFERS} buffers an address, so that those that live at the same time "
             "share no byte. The arena ends where the highest buffer ends: make it as small as can "
-            "be. `puzzle.buffers` has them; play({'a': 0, 'b': 64, ...})."
+            "be."
         )
+
+    @property
+    def moves(self) -> str:
+        return "puzzle.buffers has them; play({'a': 0, 'b': 64, ...})."
 
     @property
     def proof(self) -> str:

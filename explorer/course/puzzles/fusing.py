@@ -28,8 +28,12 @@ class OneRewriteTooMany(Puzzle):
         return (
             f"{NETWORK} without `{IN_PLACE}` takes {self._plain[0]:,} bytes in {self._plain[1]} "
             f"launches. Decline fusions until it takes at most {LIMIT_BYTES:,} bytes, for as few "
-            "launches more as can be. `puzzle.rewrites` has their addresses; play([address, ...])."
+            "launches more as can be."
         )
+
+    @property
+    def moves(self) -> str:
+        return "puzzle.rewrites has the addresses; play([address, ...])."
 
     @property
     def proof(self) -> str:

@@ -38,9 +38,13 @@ class TreasureHunt(Puzzle):
         return (
             f"Line {self._line} of kernel {self._kernel} of {NETWORK} computes a maximum:\n"
             f"    {compiled(NETWORK).kernels[self._kernel].source.lines[self._line - 1].strip()}\n"
-            f"Which node of the file asked for it? look({self.start!r}) says what the line is of; "
-            "look at what it names, until you see the node. play('/stage1/...')."
+            "Which node of the file asked for it? A look says what something comes from. Look at "
+            "what is named, until you see the node."
         )
+
+    @property
+    def moves(self) -> str:
+        return f"look({self.start!r}) and so on, then play('/stage1/...')."
 
     @property
     def proof(self) -> str:

@@ -75,10 +75,13 @@ class FindTheBrokenPass(Puzzle):
     def task(self) -> str:
         return (
             f"{self.network} went through {len(self.rewrites)} rewrites, of which one is wrong. "
-            "probe(k) runs the program with the first k of them done, and says whether its numbers "
-            "are right. Name the wrong one with few probes: play(number), counted from 1; "
-            "`puzzle.rewrites` has their addresses."
+            "A probe runs the program with only the first ones done, and says whether its numbers "
+            "are right. Name the wrong rewrite, counted from 1, with few probes."
         )
+
+    @property
+    def moves(self) -> str:
+        return "probe(count), then play(number); puzzle.rewrites has the addresses."
 
     @property
     def proof(self) -> str:

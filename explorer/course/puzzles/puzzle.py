@@ -67,6 +67,11 @@ class Puzzle(ABC):
     def task(self) -> str:
         """What is asked for, in some sentences."""
 
+    @property
+    @abstractmethod
+    def moves(self) -> str:
+        """How it is played in a cell."""
+
     @cached_property
     @abstractmethod
     def optimum(self) -> float:
@@ -122,23 +127,20 @@ class Puzzle(ABC):
 
     def __repr__(self) -> str:
         own = self.amount(self.yours) if self.yours is not None else "none yet"
-        goal = f"aim {self.amount(self.aim)} · yours {own} · optimum {self._optimum_text()}"
-        return (
-            f"{self.title} (student {self.student})\n{self.task}\n{goal}\n{self.standing.message}"
-        )
-
-    def _optimum_text(self) -> str:
-        """The optimum is shown to those who have reached the aim."""
-        return self.amount(self.optimum) if self.is_solved else "shown when you are there"
+        goal = f"aim {self.amount(self.aim)} · yours {own} · optimum {self.amount(self.optimum)}"
+        head = f"{self.title} (student {self.student})\n{self.task}\n{self.moves}"
+        return f"{head}\n{goal}\n{self.standing.message}"
 
     def _repr_html_(self) -> str:
-        bar = goal_bar(self)
-        picture = self.standing.picture
-        rich = getattr(picture, "_repr_html_", None)
-        below = str(rich()) if callable(rich) else ""
         head = f"<b>{html.escape(self.title)}</b> <small>student {self.student}</small>"
-        task = f"<div>{html.escape(self.task)}</div>" if self.state is None else ""
-        return f"<div style='max-width:46em'>{head}{task}{bar}</div>{below}"
+        task = f"<div>{html.escape(self.task)}<br>{html.escape(self.moves)}</div>"
+        return f"<div style='max-width:46em'>{head}{task}</div>{self.standing_html()}"
+
+    def standing_html(self) -> str:
+        """The goal bar, and the picture of one's own state below it."""
+        rich = getattr(self.standing.picture, "_repr_html_", None)
+        below = str(rich()) if callable(rich) else ""
+        return f"<div style='max-width:46em'>{goal_bar(self)}</div>{below}"
 
 
 def goal_bar(puzzle: Puzzle) -> str:
@@ -152,7 +154,7 @@ def goal_bar(puzzle: Puzzle) -> str:
     marks = f"<i style='{_mark(100 * puzzle.aim / worst)}'></i>"
     words = (
         f"aim {puzzle.amount(puzzle.aim)} · yours <b>{own}</b> · "
-        f"optimum {puzzle._optimum_text()}{score}"
+        f"optimum {puzzle.amount(puzzle.optimum)}{score}"
     )
     return (
         "<div role='meter' style='position:relative;height:12px;margin:4px 0;"

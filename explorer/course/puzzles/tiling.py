@@ -42,11 +42,17 @@ class FourSteps(Puzzle):
 
     @property
     def task(self) -> str:
-        start = ", ".join(f"{name} {value}" for name, value in self._start.items())
+        start = ", ".join(f"{name} {value}" for name, value in self.start.items())
         return (
             f"The tile of {self.kernel} in {NETWORK} is the textbook's: {start}. Change at most "
-            f"{MAX_STEPS} of these choices; puzzle.choices has the legal values, "
-            "puzzle.cost({...}) explains a prediction. play({'pixels': 2, ...})."
+            f"{MAX_STEPS} of these choices, so that the cost model predicts the least time."
+        )
+
+    @property
+    def moves(self) -> str:
+        return (
+            "puzzle.choices has the legal values, puzzle.cost({...}) explains a prediction; "
+            "play({'pixels': 2, ...})."
         )
 
     @property
@@ -72,12 +78,13 @@ class FourSteps(Puzzle):
         }
 
     @property
-    def _start(self) -> Mapping[str, Choice]:
+    def start(self) -> Mapping[str, Choice]:
+        """The textbook's tile."""
         return {name: value for name, value in START.items() if name in self.choices}
 
     def cost(self, changes: Mapping[str, Choice]) -> CostEstimate:
         """What the model predicts for the tile with these changes. InputError: it is illegal."""
-        found = _predicted(self.kernel, tuple({**self._start, **changes}.items()))
+        found = _predicted(self.kernel, tuple({**self.start, **changes}.items()))
         if found is None:
             raise InputError(f"no schedule has the choices {dict(changes)}")
         return found
@@ -87,7 +94,7 @@ class FourSteps(Puzzle):
         times = []
         for values in product(*self.choices.values()):
             tile = dict(zip(self.choices, values, strict=True))
-            if sum(tile[name] != value for name, value in self._start.items()) <= MAX_STEPS:
+            if sum(tile[name] != value for name, value in self.start.items()) <= MAX_STEPS:
                 found = _predicted(self.kernel, tuple(tile.items()))
                 times.append(found.microseconds if found else float("inf"))
         return min(times)
@@ -104,10 +111,10 @@ class FourSteps(Puzzle):
             if isinstance(value, bool) or value not in self.choices[name]:
                 legal = ", ".join(map(str, self.choices[name]))
                 raise InputError(f"{name} cannot be {value!r}", hint=f"one of {legal}")
-        changed = [name for name, value in state.items() if value != self._start[name]]
+        changed = [name for name, value in state.items() if value != self.start[name]]
         if len(changed) > MAX_STEPS:
             return Standing(None, f"{len(changed)} changes, and {MAX_STEPS} are allowed")
-        found = _predicted(self.kernel, tuple({**self._start, **state}.items()))
+        found = _predicted(self.kernel, tuple({**self.start, **state}.items()))
         if found is None:
             return Standing(None, "no schedule has these choices together")
         told = f"{len(changed)} changes; {found.bound} decides"

@@ -105,6 +105,7 @@ class CBackend(Backend):
             else machine.registers,
             byte_tiles=_tiles(BYTE_TILES, core, lanes),
             pair_tiles=_tiles(PAIR_TILES, core, lanes),
+            has_dual_products=target.dual_products,
         )
 
     @property

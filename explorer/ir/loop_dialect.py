@@ -42,6 +42,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -387,6 +388,36 @@ class DotPairsOp(IRDLOperation):
             )
 
 
+@irdl_op_definition
+class DualProductsOp(IRDLOperation):
+    """sum + (x0 - zero) * w0 + ... + (x3 - zero) * w3, where all but the sum fits into 16 bits.
+
+    sum: i32, which wraps around; zero: i32, a constant from -255 to 255; filters (w): vector<4 x
+    i8>; bytes (x): four of i8 or of ui8, or a vector of them where they are neighbours.
+    """
+
+    name = "loop.dual_products"
+
+    sum = operand_def(i32)
+    zero = operand_def(i32)
+    filters = operand_def(VectorType)
+    bytes = var_operand_def(BaseAttr(IntegerType) | BaseAttr(VectorType))
+    result = result_def(i32)
+
+    assembly_format = (
+        "$sum `,` $zero `,` $filters `,` $bytes attr-dict `:` type($filters) `,` type($bytes)"
+    )
+
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        is_word = len(self.bytes) == 1 and isinstance(self.bytes[0].type, VectorType)
+        if not is_word and len(self.bytes) != 4:
+            raise VerifyException("loop.dual_products multiplies a word of bytes, or four bytes")
+        if self.filters.type != VectorType(i8, [4]):
+            raise VerifyException("loop.dual_products has four filters of i8")
+
+
 class _InterleaveOp(IRDLOperation):
     T: ClassVar = VarConstraint("T", BaseAttr(VectorType))
 
@@ -431,6 +462,7 @@ Loop = Dialect(
         UpperProductOp,
         DotOp,
         DotPairsOp,
+        DualProductsOp,
         InterleaveLowOp,
         InterleaveHighOp,
     ],

@@ -201,6 +201,8 @@ class Target(Displayed):
     tensor_cores: Literal["auto", "none", "emulated"] = "auto"
     """Matrix instructions in mixed precision; auto: those of the device at hand, if they give the
     right numbers; emulated: the same in OpenCL C, for devices without."""
+    dual_products: bool = False
+    """Whether an instruction adds the products of two halves of a word to a sum (Arm's `smlad`)."""
     cores: Count = 1
     clock_hz: PerSecond | None = None
     engines: tuple[Engine, ...] = ()

@@ -15,7 +15,7 @@ from math import prod
 
 from xdsl.dialects import affine, arith, func, math
 
-from explorer.ir.loop_dialect import DotOp, DotPairsOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp, DualProductsOp
 from explorer.ir.structure import walk_inside
 from explorer.kernels.cost.counting import (
     OVERLAPPING,
@@ -31,6 +31,8 @@ from explorer.kernels.loops.nest import enclosing_loops, kind_of, name_of
 from explorer.kernels.sections.phases import Phase, PhaseNest, phases
 
 TASK = "task"
+DUAL_INSTRUCTIONS = 2
+"""Of four products of bytes (`loop.dual_products`)."""
 """What the loop over a section's tasks is called."""
 
 
@@ -138,4 +140,6 @@ def _multiply_adds(loop: affine.ForOp) -> int:
             total += repeats_of(use.operation, inside)
         elif isinstance(op, DotOp | DotPairsOp | math.FmaOp):
             total += repeats_of(op, inside)
+        elif isinstance(op, DualProductsOp):
+            total += DUAL_INSTRUCTIONS * repeats_of(op, inside)
     return total

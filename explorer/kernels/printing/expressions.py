@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from explorer.errors import UnsupportedError
-from explorer.ir.loop_dialect import DotOp, DotPairsOp
+from explorer.ir.loop_dialect import DotOp, DotPairsOp, DualProductsOp
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
     DOUBLE,
@@ -147,6 +147,8 @@ class ExpressionWriter:
                 return self._dot(op, lanes, operands)
             case DotPairsOp():
                 return self._dot_pairs(lanes, operands)
+            case DualProductsOp():
+                return self._dual_products(op, operands)
             case _ if isinstance(op, CONVERSIONS):
                 return self._conversion(op, element, lanes, operands[0])
         raise UnsupportedError(
@@ -385,6 +387,21 @@ class ExpressionWriter:
         packed = self._reinterpreted(SIGNED[32], lanes, filters)
         name = f"dot_pairs_{self.language.suffix_name(FLOAT, lanes)}"
         return Expression(f"{name}({sums.text}, {number}, {packed})")
+
+    def _dual_products(self, op: DualProductsOp, operands: Sequence[Expression]) -> Expression:
+        """`dual_products(sum, zero, x0, x1, x2, x3, (int32_t)filters)`, or of words of bytes"""
+        if not self.language.has_dots:
+            raise UnsupportedError(f"loop.dual_products is not printed as {self.language.name}")
+        total, zero, filters, *few = operands
+        is_signed = scalar_type(op.bytes[0].type).kind == "signed"
+        section = "dual_products" if len(few) > 1 else "dual_products_of_word"
+        self.require(Requirement(section))
+        word = f"({self.language.scalar_name(SIGNED[32])})"
+        numbers = [each.text if len(few) > 1 else f"{word}{each.within(UNARY)}" for each in few]
+        filter_word = f"{word}{filters.within(UNARY)}"
+        sign = "true" if is_signed else "false"
+        given = ", ".join([total.text, zero.text, sign, *numbers, filter_word])
+        return Expression(f"{section}({given})")
 
     # -- conversions ---------------------------------------------------------------------------
     def _conversion(

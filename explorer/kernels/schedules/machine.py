@@ -37,6 +37,9 @@ class Machine:
     pair_tiles: str = ""
     """The same of bfloat16: amx, bfmmla, or empty."""
 
+    has_dual_products: bool = False
+    """Whether an instruction adds the products of two halves of a word to a sum (`smlad`)."""
+
     optimize: str = "speed"
     """speed, or size: small tiles, and forms that need little code."""
 

@@ -50,6 +50,13 @@ from explorer.kernels.steps.dependences import (
     nests_are_independent,
     reduction_operation,
 )
+from explorer.kernels.steps.dual_products import (
+    PRODUCTS,
+    dual_products,
+    factor_of,
+    factors_in,
+    pairs_along,
+)
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.mark import parallel, unroll
 from explorer.kernels.steps.pack import Pack, is_identity
@@ -69,6 +76,9 @@ MIN_ROWS = 8
 MIN_TASK_OPERATIONS = 2000
 """Operations of a task: claiming one costs about as much as some hundred operations."""
 
+SHARED = 4
+"""Results of a sum of products of bytes that are computed together where there are no vectors."""
+
 VECTOR_TYPES = {"f32", "f16", "bf16", "i32", "i8", "ui8"}
 """Element types of kernels that compute in vectors of 32-bit numbers."""
 
@@ -87,7 +97,7 @@ def schedule_plain(
     if rows is not None:
         schedule_rows(schedule, machine, rows)
     elif schedule.nest.statements("main"):
-        _schedule_reduction(schedule, machine.has_vectors)
+        _schedule_reduction(schedule, machine)
     else:
         _merge_rows(schedule, schedule.nest.statements())
     if has_vectors:
@@ -221,12 +231,17 @@ def _are_neighbours(loop: affine.ForOp, accesses: Sequence[Access]) -> bool:
     return True
 
 
-def _schedule_reduction(schedule: Schedule, unrolls: bool) -> None:
+def _schedule_reduction(schedule: Schedule, machine: Machine) -> None:
     """init, main, epilogue: the sum in registers, the other statements fused into the main one."""
     nest = schedule.nest
     mains = nest.statements("main")
     if len(mains) != 1:
         return
+    if machine.has_dual_products:
+        _put_filters_inside(schedule, mains[0])
+        if machine.optimize == "speed":
+            _share_bytes(schedule, mains[0])
+        mains = nest.statements("main")
     stores = [a for a in accesses_in(mains[0]) if is_store(a)]
     chain = perfect_chain(mains[0])
     if len(stores) != 1 or any(bounds_of(loop) is None for loop in chain):
@@ -235,8 +250,12 @@ def _schedule_reduction(schedule: Schedule, unrolls: bool) -> None:
     reduced = [loop for loop in chain if index_of(loop) not in determined and extent_of(loop) > 1]
     if not reduced or len(reduced) == len(chain):
         return  # register arrays stand inside of an outer loop
-    first = chain.index(reduced[0])
-    lanes = [loop for loop in chain[first:] if loop not in reduced]
+    along = _loop_of_dual_products(reduced, chain[-1]) if machine.has_dual_products else None
+    if along is not None:
+        reduced = [*(loop for loop in reduced if loop is not along), along]
+    first = min(chain.index(loop) for loop in reduced)
+    after = chain if along is not None else chain[first:]
+    lanes = [loop for loop in after if loop not in reduced]
     kept_inside = [loop for loop in lanes if name_of(loop).endswith("_lane")]
     order = [loop for loop in chain if loop not in reduced and loop not in kept_inside]
     names = " ".join(name_of(loop) for loop in [*order, *reduced, *kept_inside])
@@ -245,12 +264,94 @@ def _schedule_reduction(schedule: Schedule, unrolls: bool) -> None:
         return
     if schedule.attempt(accumulate, at=name_of(reduced[0]), buffer=buffer):
         return
-    if unrolls and kept_inside and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED:
+    if (
+        machine.has_vectors
+        and kept_inside
+        and prod(extent_of(loop) for loop in reduced) <= MAX_UNROLLED
+    ):
         schedule.apply(unroll, loops=" ".join(name_of(loop) for loop in reduced))
     if nest.statements("init"):
         schedule.attempt(fuse_producer, statement="init", buffer=buffer)
     if nest.statements("epilogue"):
         schedule.attempt(fuse_consumer, statement="epilogue", buffer=buffer)
+    if along is not None:
+        name = name_of(along)
+        into = f"{name}_step {name}_four"
+        schedule.apply(split, loop=name, into=into, factors=(PRODUCTS,))
+        if kept_inside:
+            lane_names = [name_of(loop) for loop in kept_inside]
+            inner = " ".join([f"{name}_step", *lane_names, f"{name}_four"])
+            schedule.apply(reorder, order=inner)
+            schedule.apply(unroll, loops=" ".join(lane_names))
+        schedule.apply(dual_products, loop=f"{name}_four")
+
+
+def _put_filters_inside(schedule: Schedule, main: affine.ForOp) -> None:
+    """Filters of a sum of products of bytes get the longest reduced dimension innermost, where no
+    other one is there: `[o, c, p, q]` becomes `[o, p, q, c]`."""
+    chain = perfect_chain(main)
+    factors = factors_in(chain[-1])
+    if factors is None or any(factor_of(factor) is None for factor in factors):
+        return
+    if any(pairs_along(i, f) for f in factors for i in chain if extent_of(i) % PRODUCTS == 0):
+        return
+    nest = schedule.nest
+    found: list[tuple[int, str, int, int]] = []
+    for load, extension, zero in filter(None, map(factor_of, factors)):
+        name = nest.name_of_buffer(load.memref)
+        if nest.roles.get(name) != "weight" or extension is not arith.ExtSIOp or zero:
+            continue
+        forms = subscripts(load)
+        found += [
+            (extent_of(loop), name, place, len(forms))
+            for loop in chain
+            for place, form in enumerate(forms)
+            if extent_of(loop) % PRODUCTS == 0
+            and form is not None
+            and form.terms == {index_of(loop): 1}
+            and not _stores_along(main, loop)
+        ]
+    if found:
+        _, name, inner, rank = max(found)
+        order = [*(place for place in range(rank) if place != inner), inner]
+        schedule.pack(name, [(place, 1, None) for place in order])
+
+
+def _stores_along(main: affine.ForOp, loop: affine.ForOp) -> bool:
+    """Whether what is written depends on a loop, which is not a reduced one then."""
+    stores = [a for a in accesses_in(main) if is_store(a)]
+    return any(f is None or index_of(loop) in f.terms for a in stores for f in subscripts(a))
+
+
+def _share_bytes(schedule: Schedule, main: affine.ForOp) -> None:
+    """Two results that read the same bytes are summed up together: their loop is split."""
+    factors = factors_in(perfect_chain(main)[-1])
+    found = [factor_of(factor) for factor in factors or ()]
+    loads = [factor[0] for factor in found if factor is not None]
+    if len(loads) != 2:
+        return
+    for loop in perfect_chain(main):
+        reads = [any(index_of(loop) in f.terms for f in subscripts(a) if f) for a in loads]
+        name = name_of(loop)
+        if sum(reads) == 1 and extent_of(loop) % SHARED == 0 and extent_of(loop) > SHARED:
+            into = f"{name}_pair {name}_lane"
+            schedule.attempt(split, loop=name, into=into, factors=(SHARED,))
+            return
+
+
+def _loop_of_dual_products(
+    reduced: Sequence[affine.ForOp], innermost: affine.ForOp
+) -> affine.ForOp | None:
+    """The longest loop of a sum of products of bytes along which one factor's are neighbours."""
+    factors = factors_in(innermost)
+    if factors is None or any(factor_of(factor) is None for factor in factors):
+        return None
+    found = [
+        loop
+        for loop in reduced
+        if extent_of(loop) % PRODUCTS == 0 and any(pairs_along(loop, f) for f in factors)
+    ]
+    return max(found, key=extent_of, default=None)
 
 
 def _merge_rows(schedule: Schedule, loops: list[affine.ForOp]) -> None:

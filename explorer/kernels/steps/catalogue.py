@@ -13,6 +13,7 @@ from types import MappingProxyType
 from explorer.kernels.steps.contract import contract
 from explorer.kernels.steps.distribute import distribute, localize
 from explorer.kernels.steps.dot import dot
+from explorer.kernels.steps.dual_products import dual_products
 from explorer.kernels.steps.forward import forward
 from explorer.kernels.steps.fuse import fuse_consumer, fuse_producer
 from explorer.kernels.steps.groups import group, items, single, stage, tree
@@ -54,6 +55,7 @@ STEPS: Mapping[str, Callable[..., None]] = MappingProxyType(
             winograd,
             forward,
             dot,
+            dual_products,
             matrix_tiles,
             distribute,
             localize,

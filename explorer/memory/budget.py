@@ -30,7 +30,7 @@ def refuse_fit(plan: MemoryPlan, budget_bytes: int) -> MemoryBudgetError:
     plan: the smallest one that was found; its peak is the least budget that can be met.
     """
     hint = (
-        f"a budget of {plan.peak_bytes} bytes, which all decisions together reach, or "
+        f"a budget of {plan.peak_bytes:,} bytes, which all decisions together reach, or "
         "smaller layers"
     )
     return _refused(plan, budget_bytes, hint)
@@ -42,10 +42,10 @@ def _refused(plan: MemoryPlan, budget_bytes: int, hint: str) -> MemoryBudgetErro
     live.sort(key=lambda buffer: (-buffer.size_bytes, buffer.first, buffer.id))
     listed = [describe(buffer) for buffer in live[:MAX_LISTED]]
     if rest := live[MAX_LISTED:]:
-        listed.append(f"{len(rest)} more of {sum(b.size_bytes for b in rest)} bytes together")
+        listed.append(f"{len(rest)} more of {sum(b.size_bytes for b in rest):,} bytes together")
     return MemoryBudgetError(
-        f"memory: the plan needs {plan.peak_bytes} bytes of arena, "
-        f"{plan.peak_bytes - budget_bytes} more than the budget of {budget_bytes}. "
+        f"memory: the plan needs {plan.peak_bytes:,} bytes of arena, "
+        f"{plan.peak_bytes - budget_bytes:,} more than the budget of {budget_bytes:,}. "
         f"Live in step {step} ({plan.steps[step]}): {'; '.join(listed)}",
         budget_bytes=budget_bytes,
         needed_bytes=plan.peak_bytes,
@@ -64,13 +64,13 @@ def fullest_step(plan: MemoryPlan, budget_bytes: int) -> int:
 
 def describe(buffer: BufferLifetime) -> str:
     names = " = ".join(buffer.values)
-    return f"{names}, {buffer.size_bytes} bytes in steps {buffer.first}-{buffer.last - 1}"
+    return f"{names}, {buffer.size_bytes:,} bytes in steps {buffer.first}-{buffer.last - 1}"
 
 
 def advice(plan: MemoryPlan, budget_bytes: int) -> str:
     if plan.bound_bytes > budget_bytes:
         return (
-            f"a budget of at least {plan.bound_bytes} bytes or smaller layers: so much is live at "
+            f"a budget of at least {plan.bound_bytes:,} bytes or smaller layers: so much is live at "
             "once, whatever the planner"
         )
-    return f"another planner: only {plan.bound_bytes} bytes are live at once, gaps take the rest"
+    return f"another planner: only {plan.bound_bytes:,} bytes are live at once, gaps take the rest"

@@ -126,7 +126,7 @@ def words(address: str, value: Value) -> str:
     if address == PINS:
         return ", ".join(f"{name} at byte {offset}" for name, offset in value)
     if address == BUDGET:
-        return "no budget" if value is None else f"at most {value} bytes"
+        return "no budget" if value is None else f"at most {value:,} bytes"
     if address == FUEL:
         return "no fuel" if value is None else f"fuel {value}"
     if address == PLANNER:

@@ -444,7 +444,7 @@ def test_settings_of_a_page_become_a_request_and_back():
     assert request.values == decisions and request.disable == ("fuse-add",)
     assert request.label == (
         "without b at c, b d = 4, b e = 0.5, without e, f = ['x', 'y'], without fuse-add, "
-        "in the order q, p, at most 4096 bytes, conv_1 at byte 64"
+        "in the order q, p, at most 4,096 bytes, conv_1 at byte 64"
     )
 
 

@@ -179,4 +179,4 @@ def test_commands_take_a_flash(
 def test_commands_take_a_budget(command: str, model: Path, capsys: pytest.CaptureFixture[str]):
     assert main([command, str(model), "--budget", "4KiB"]) == 2
     found = capsys.readouterr().err
-    assert "more than the budget of 4096" in found and "digits_cnn.onnx" in found
+    assert "more than the budget of 4,096" in found and "digits_cnn.onnx" in found

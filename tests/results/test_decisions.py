@@ -62,7 +62,7 @@ def test_passes_are_called_as_addresses_call_them():
         ("host", False, "nothing on the host"),
         (ORDER, ["b", "a"], "in the order b, a"),
         (ORDER, list("abcde"), "5 passes reordered"),
-        (BUDGET, 4096, "at most 4096 bytes"),
+        (BUDGET, 4096, "at most 4,096 bytes"),
         (BUDGET, None, "no budget"),
         (PLANNER, "no-sharing", "planner no-sharing"),
         (PINS, [["conv_1", 64], ["x", 0]], "conv_1 at byte 64, x at byte 0"),

@@ -45,7 +45,7 @@ class AttachedData:
     """How files became arrays."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FittedData:
     """The data as runs of one compilation."""
 
@@ -54,15 +54,15 @@ class FittedData:
     """Runs."""
     examples_per_run: int
     labels: np.ndarray | None
-    _shared: Mapping[str, np.ndarray]
+    shared: Mapping[str, np.ndarray] = field(repr=False)
     """Inputs that are the same in all runs, the drawn ones among them."""
-    _rows: Mapping[str, tuple[np.ndarray, int]]
+    rows: Mapping[str, tuple[np.ndarray, int]] = field(repr=False)
     """By input an array and how many rows of it a run takes; 0 for one row without its axis."""
 
     def at(self, run: int) -> Arrays:
         """The inputs of one run."""
-        found = dict(self._shared)
-        for name, (array, rows) in self._rows.items():
+        found = dict(self.shared)
+        for name, (array, rows) in self.rows.items():
             part = array[run * rows : (run + 1) * rows] if rows else array[run]
             found[name] = np.ascontiguousarray(part)
         return found
@@ -130,7 +130,14 @@ def fit_data(data: AttachedData, compiled: Compiled) -> FittedData:
         drawn=tuple(unknown),
         notes=data.notes,
     )
-    return FittedData(record, runs, per_run, data.labels, shared, rows)
+    return FittedData(
+        record=record,
+        count=runs,
+        examples_per_run=per_run,
+        labels=data.labels,
+        shared=shared,
+        rows=rows,
+    )
 
 
 def _by_input(

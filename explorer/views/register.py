@@ -125,6 +125,18 @@ VIEWS: tuple[View, ...] = (
             is_for_sessions=True,
         ),
     ),
+    View(
+        name="tries",
+        title="all branches of this model in one table, and the best of them",
+        needs=("workspace",),
+        pane=Pane(
+            module=JAVASCRIPT / "desk" / "tries.js",
+            function="triesView",
+            key="B",
+            is_optional=True,
+            is_for_sessions=True,
+        ),
+    ),
     report.VIEW,
     View(
         name="change",

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from explorer.results import KernelRecord, KernelSearch, Knob, Trace
+from explorer.results import KernelRecord, KernelSearch, Knob, ProfileRecord, Trace
 from explorer.results.accuracy import AccuracyReport
 from explorer.results.decisions import DIMENSIONS, place_of
 from explorer.results.overlays import Overlay
@@ -364,6 +364,8 @@ def _summary(trace: Trace, tables: AccuracyTables | None) -> Json:
         "peak": None if memory is None else memory.peak_bytes,
         "bound": None if memory is None else memory.bound_bytes,
         "optimal": memory is not None and memory.optimal,
+        "weights": None if trace.program is None else trace.program.weights_bytes,
+        "counted": _counted_payload(profile),
         "milliseconds": None if profile is None else number(profile.milliseconds),
         "threads": 0 if profile is None else profile.threads,
         "seconds": number(sum(record.seconds for record in trace.passes)),
@@ -380,6 +382,15 @@ def _worst_against_float(report: AccuracyReport | None) -> Json:
         return output and [output.tensor, number(output.sqnr_db), number(output.max_relative)]
     largest = report.largest_output_error
     return [worst.tensor, number(worst.sqnr_db), None if largest is None else number(largest)]
+
+
+def _counted_payload(profile: ProfileRecord | None) -> Json:
+    """[cycles, bytes of traffic, picojoules or None] of a machine that counts; None elsewhere."""
+    counted = None if profile is None else profile.counted
+    if counted is None:
+        return None
+    energy = counted.energy_picojoules
+    return [counted.cycles, counted.bytes, None if energy is None else number(energy)]
 
 
 def _data_payload(trace: Trace) -> Json:

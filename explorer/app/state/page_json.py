@@ -14,6 +14,7 @@ from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
 from explorer.app.uploads import DATA_SUFFIXES, UPLOAD_LIMIT_BYTES
 from explorer.importers.format import pairs
+from explorer.results.decisions import TARGET, label_of, words
 
 
 def searches_json(state: PageState) -> list[dict[str, Any]]:
@@ -110,6 +111,27 @@ def places_of_disabled(state: PageState) -> dict[str, str]:
     return places
 
 
+NUMBERS = ("weights", "counted", "againstFloat", "task", "bitExact", "data")
+"""Of a branch's summary, besides peak and latency: what the table of tries shows."""
+
+
+def _from_parent(state: PageState, branch: Branch) -> str:
+    """What a branch decides otherwise than the one that it was forked from, in words."""
+    parent = state.named(branch.parent)
+    if parent is None:
+        return ""
+    before, now = parent.request, branch.request
+    parts = [label_of(now.values, before.values)]
+    if now.target != before.target:
+        parts.append(words(TARGET, now.target))
+    if now.edit != before.edit:
+        parts.append(f"edited after {now.edit[0]}" if now.edit else "not edited")
+    if now.path != before.path:
+        choice = state.choice(now.path)
+        parts.append("" if choice is None else choice.label)
+    return ", ".join(part for part in parts if part) or "nothing"
+
+
 def _key(state: PageState, path: str) -> str:
     choice = state.choice(path)
     return choice.key if choice else ""
@@ -140,6 +162,8 @@ def _branch(state: PageState, branch: Branch) -> dict[str, Any]:
         "name": branch.name,
         "note": branch.note,
         "parent": branch.parent,
+        "differs": _from_parent(state, branch),
+        "numbers": {name: branch.trace.head["summary"].get(name) for name in NUMBERS},
         "isAsleep": branch.is_asleep,
         "settings": settings_of(branch.request),
     }

@@ -130,7 +130,7 @@ export function createApp({
     app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;
     app.seenSession = seen;
-    if (["compare", "accuracy", "branches"].includes(store.get().dock)) app.dock.update();
+    if (["compare", "accuracy", "branches", "tries"].includes(store.get().dock)) app.dock.update();
   };
   const branch = host.get("branch") || null;
   app.node = element("div", {class: "frame", "data-model": model, "data-branch": branch});

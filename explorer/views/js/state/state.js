@@ -23,6 +23,7 @@ const FRESH_STATE = {
   blocks: null, // whether the graph is drawn in blocks; null: when it is large
   open: [], // blocks that are open
   panes: FRESH_PANES, // which pane stands where (arrangement.js)
+  tries: "", // how the table of tries is looked at (ground/tries.js)
   hold: false, // whether everything has one place in all passes
   initially: [], // blocks that a first visitor finds open: not a part of the link
 };
@@ -45,6 +46,7 @@ export const IN_LINK = [
   "overlay",
   "blocks",
   "hold",
+  "tries",
   "open",
   "panes",
 ];

@@ -6,8 +6,8 @@
 The dense network is compiled for `cortex-m4` from emlearn's C and from a package, with the same
 flags, and run in the emulator. Other models are run on this machine, one thread, in turns; the
 package by its own program, LiteRT and IREE from Python. Of a package, RAM is the arena; of emlearn
-all that is written. IREE's code is its file without the weights. A peer that is not installed is left
-out.
+all that is written. IREE's code is its file without the weights. A peer that is not installed is
+left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ from explorer.targets import load_target
 
 FOLDER = Path(__file__).parent
 BOARDS = Path(ex.__file__).parent / "packaging" / "boards"
-COLUMNS = ("model", "target", "framework", "code", "weights", "RAM", "instructions", "µs", "spread")
+COLUMNS: tuple[str, ...] = (
+    "model",
+    "target",
+    "framework",
+    "code",
+    "weights",
+    "RAM",
+    "instructions",
+    "µs",
+    "spread",
+)
 ROUNDS, CALLS = 11, 50
 INSTRUCTIONS_PER_TICK = 40
 Row = dict[str, Any]
@@ -76,7 +86,7 @@ int run(const void *model) {{ (void)model; return found = net_predict(features, 
         folder = Path(place)
         (folder / "net.c").write_text(text + driver)
         (folder / "main.c").write_text(main)
-        include = str(Path(net.__file__).parent)
+        include = str(Path(str(net.__file__)).parent)
         flags = (*REQUIRED_FLAGS, *flags_of(target)[0], f"-I{include}")
         _run(*command, *flags, "-c", "net.c", "-o", "net.o", folder=folder)
         words = ("-DRUN=run", "-Wl,--wrap=run", str(BOARDS / "cortex_m.c"), "-T",

@@ -42,7 +42,7 @@ def locked_answer(question: str, choices: Collection[object]) -> object:
     """What was locked for a question, or three dots and a widget that asks for it."""
     if question in _locked:
         return _locked[question]
-    _show_widget(question, tuple(choices))
+    _show_widget(question, choices if isinstance(choices, range) else tuple(choices))
     return ...
 
 
@@ -96,17 +96,25 @@ def parsed(text: str) -> object:
     return text
 
 
-def _show_widget(question: str, choices: tuple[object, ...]) -> None:
-    """Choices or a field, and a button. Without ipywidgets the question alone is shown."""
+def _show_widget(question: str, choices: tuple[object, ...] | range) -> None:
+    """Choices, a slider for a range of numbers, or a field; and a button.
+
+    Without ipywidgets the question alone is shown.
+    """
     try:
         import ipywidgets
         from IPython.display import display
     except ImportError:
         return
     is_yes_or_no = "True or False" in question
-    if choices or is_yes_or_no:
+    if isinstance(choices, range) and choices:
+        first, last = choices[0], choices[-1]
+        field: Any = ipywidgets.IntSlider(
+            min=first, max=last, step=choices.step, value=choices[len(choices) // 2]
+        )
+    elif choices or is_yes_or_no:
         options: Any = [(str(choice), choice) for choice in choices or (True, False)]
-        field: Any = ipywidgets.RadioButtons(options=options, value=None, description="")
+        field = ipywidgets.RadioButtons(options=options, value=None, description="")
     else:
         field = ipywidgets.Text(placeholder="your prediction", continuous_update=False)
     button = ipywidgets.Button(description="lock", tooltip="lock the prediction: it stays")

@@ -9,8 +9,9 @@ chosen; until then, or `skip()`, the cell that answers stops with one line. A lo
 noted in `predictions.jsonl` next to the lesson. Elsewhere, and with EXPLORER_COURSE=open, nothing
 raises: a lesson runs from top to bottom with all its questions open.
 
-An exercise never tells its answer: it says what is wrong with the one that was given, then gives a
-hint, then a place to look. Three dots, `...`, stand for an answer that was not given yet.
+An exercise never tells its answer but to `give_up()`: it says what is wrong with the one that was
+given, then gives a hint, then a place to look. Three dots, `...`, stand for an answer that was not
+given yet.
 """
 
 from __future__ import annotations
@@ -63,6 +64,18 @@ class Skipped:
 
     def __repr__(self) -> str:
         return "skip()"
+
+
+class GivenUp:
+    """Stands for an answer that somebody would rather be told."""
+
+    def __repr__(self) -> str:
+        return "give_up()"
+
+
+def give_up() -> GivenUp:
+    """In the place of an answer: the right one is shown, and noted; it gets no points."""
+    return GivenUp()
 
 
 def skip() -> Skipped:
@@ -156,15 +169,23 @@ def predict(question: str, answer: object = ..., *, choices: Collection[object] 
     """Notes a prediction, to be checked after the cell that tells.
 
     The answer is a number, a name, True or False, a set of names, or `skip()`. With three dots a
-    notebook shows the choices, or a field, and a button that locks what was chosen.
+    notebook shows the choices, a slider where they are a `range`, or a field, and a button that
+    locks what was chosen.
     """
     if answer is ... and locking.is_locking():
-        answer = locking.locked_answer(question, tuple(choices))
+        answer = locking.locked_answer(question, choices)
     return Prediction(question, answer, tuple(choices))
 
 
 Judge = Callable[[Any], bool | str]
-"""Says of an answer, whatever it is, whether it is right: True, or a text that says why not."""
+"""Says of an answer, whatever it is, whether it is right: True, or a text that says why not. Its
+attribute `truth`, where there is one right answer, is what `give_up()` shows."""
+
+
+def with_truth(judge: Judge, truth: object) -> Judge:
+    """A judge of which the only right answer is known."""
+    judge.truth = truth  # pyright: ignore[reportFunctionMemberAccess]
+    return judge
 
 
 def check(answer: object, truth: object | Judge, hint: str = "", look: str = "") -> Verdict:
@@ -179,6 +200,8 @@ def check(answer: object, truth: object | Judge, hint: str = "", look: str = "")
         return Verdict("not answered yet", _joined("not answered yet", hint))
     if answer is None:
         return Verdict("wrong", _joined("None is no answer", hint))
+    if isinstance(answer, GivenUp):
+        return _given_up(truth, _joined(hint, look) if hint and look else hint or look)
     if not callable(truth):
         if _are_same(answer, truth):
             return Verdict("right", f"right: {_shown(answer)}")
@@ -193,6 +216,16 @@ def check(answer: object, truth: object | Judge, hint: str = "", look: str = "")
         return Verdict("right", "right")
     told = judgement if isinstance(judgement, str) and judgement else "not right yet"
     return Verdict("wrong", _joined(told, _help(hint, look)))
+
+
+def _given_up(truth: object | Judge, advice: str) -> Verdict:
+    """The right answer where there is one; else what helps to find one of many."""
+    only = getattr(truth, "truth", None) if callable(truth) else truth
+    locking.note(advice, "give_up()", only, "gave up")
+    if only is None:
+        told = "there are many right answers, and teachers have one in notebooks/solutions"
+        return Verdict("skipped", _joined(told, advice))
+    return Verdict("skipped", _joined(f"it is {_shown(only)}", advice))
 
 
 def _help(hint: str, look: str) -> str:

@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(REPOSITORY / "scripts")]
 
 from commands import commands_page  # noqa: E402
+from glossary import terms_of, with_terms  # noqa: E402
 from lessons import LESSONS, Lesson, read_lessons  # noqa: E402
 from make_measurements import last_change, read_tables, to_markdown  # noqa: E402
 
@@ -81,7 +82,9 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Puts the outputs of a lesson's cells where their marks are."""
     lesson = _lessons.get(page.file.src_uri)
-    return html if lesson is None else lesson.with_outputs(html)
+    if lesson is None:
+        return html
+    return lesson.with_outputs(with_terms(html, terms_of(_text(REPOSITORY / "docs" / "words.md"))))
 
 
 def _text(path: Path) -> str:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.course.predictions import check, predict, skip
+from explorer.course import locking
+from explorer.course.predictions import check, give_up, predict, skip, with_truth
 
 
 def test_a_right_prediction():
@@ -157,3 +158,30 @@ def test_html_is_escaped():
     predicted = predict("Which?", "<b>").check("a & b")._repr_html_()
     assert "you said &lt;b&gt;; the compiler says a &amp; b" in predicted
     assert "a &lt; b" in predict("a < b?")._repr_html_()
+
+
+def test_who_gives_up_is_told_the_only_answer_and_gets_no_point():
+    verdict = check(give_up(), with_truth(lambda answer: answer == 11, 11), "Count.")
+    assert not verdict.is_right
+    assert str(verdict) == "→ it is 11. Count."
+    assert str(check(give_up(), {"a", "b"})) == "→ it is a, b"
+
+
+def test_who_gives_up_where_there_are_many_answers_is_told_where_one_is():
+    verdict = check(give_up(), lambda answer: True, "A hint.", "Look there.")
+    assert verdict.state == "skipped"
+    assert "notebooks/solutions" in verdict.message and "Look there." in verdict.message
+
+
+@pytest.mark.parametrize("choices", [range(0, 101, 5), range(3)])
+def test_a_range_of_numbers_is_a_slider(choices, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    locking._show_widget("How many?", choices)
+    (box,) = shown
+    slider = box.children[1]
+    assert (slider.min, slider.max, slider.step) == (choices[0], choices[-1], choices.step)
+    button = box.children[2].children[0]
+    button.click()
+    assert locking._locked.pop("How many?") == slider.value
+    assert slider.disabled

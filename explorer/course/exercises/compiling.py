@@ -13,7 +13,7 @@ from explorer.compilation.compilation import Compilation, compile_model
 from explorer.compilation.custom_passes.pipelines import Insertion
 from explorer.compilation.measurements.ladders import Ladder
 from explorer.course.exercises import lookalikes
-from explorer.course.predictions import Judge, why_unfit
+from explorer.course.predictions import Judge, why_unfit, with_truth
 from explorer.errors import ExplorerError
 from explorer.importers import SourceModel, load
 from explorer.memory.bounds import live_bytes
@@ -78,7 +78,7 @@ def least_fuel(c: Compilation, name: str) -> Judge:
             return f"with {fuel} of fuel only {done} of the {own} rewrites of {name} are done"
         return fuel == needed or "that is enough, but less is enough, too"
 
-    return judge
+    return with_truth(judge, needed)
 
 
 def has_launches(count: int, start: Compilation) -> Judge:
@@ -176,7 +176,7 @@ def accumulators(choices: Mapping[str, int | str]) -> Judge:
             return "that is the sum of its sides"
         return f"a tile of {count} accumulators has other sides"
 
-    return judge
+    return with_truth(judge, truth)
 
 
 def has_accumulators(kernel: str, count: int) -> Judge:

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from explorer.compilation.compilation import Compilation
-from explorer.course.predictions import Judge, why_unfit
+from explorer.course.predictions import Judge, why_unfit, with_truth
 from explorer.errors import ExplorerError
 from explorer.ir.requantization import Requantization, requantize
 from explorer.memory.bounds import live_bytes
@@ -45,7 +45,7 @@ def _number(truth: float, near: Mapping[float, str] | None = None) -> Judge:
             return True
         return (near or {}).get(float(answer), f"it is not {answer}")
 
-    return judge
+    return with_truth(judge, truth)
 
 
 def _name(truths: Sequence[str], known: Sequence[str]) -> Judge:
@@ -58,7 +58,7 @@ def _name(truths: Sequence[str], known: Sequence[str]) -> Judge:
             return f"{answer!r} is none of {', '.join(map(repr, known))}"
         return answer in truths or f"it is not {answer!r}"
 
-    return judge
+    return with_truth(judge, truths[0]) if len(truths) == 1 else judge
 
 
 # -- passes ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def intensity(c: Compilation, kernel: str) -> Judge:
         )
         return next(near, f"it is not {answer}")
 
-    return judge
+    return with_truth(judge, truth)
 
 
 def most_intense(c: Compilation) -> Judge:
@@ -149,7 +149,7 @@ def share_of_products(outputs: int, window: int) -> Judge:
             return True
         return "that is how many there are" if answer == tile else f"it is not {answer}"
 
-    return judge
+    return with_truth(judge, truth)
 
 
 def growth_of_weights(outputs: int, window: int) -> Judge:

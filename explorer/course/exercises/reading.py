@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.compilation.compilation import Compilation
-from explorer.course.predictions import Judge
+from explorer.course.predictions import Judge, with_truth
 from explorer.errors import ExplorerError
 from explorer.ir.types import shape_of
 
@@ -49,7 +49,7 @@ def shape_with(c: Compilation, name: str, strides: Sequence[int]) -> Judge:
         ]
         return not wrong or f"the number of {' and of '.join(wrong)} is another one"
 
-    return judge
+    return with_truth(judge, "x".join(map(str, truth)))
 
 
 def without_activation(c: Compilation, after: str, name: str) -> Judge:

@@ -26,7 +26,7 @@ from explorer.errors import ExplorerError
 
 FOLDER = Path(__file__).resolve().parents[1]
 networks = SimpleNamespace(**run_path(str(FOLDER / "npu" / "networks.py"), run_name="networks"))
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "model", "target", "operations", "cpu_first", "cpu_chosen", "parts_first", "parts_chosen",
     "first_ms", "chosen_ms", "ratio", "optimal", "equal", "seconds", "note",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from explorer.packaging.source import PackageSource, with_weights_packed
 from explorer.packaging.weights import check_sizes, weights_file, weights_text
 
 MAX_MANIFEST_BYTES = 1 << 28
+MADE_BY = "the folder that `explorer package MODEL -o DIR` wrote"
 PRODUCTS = ("selftest", "example/main", "*.o", "*.a", "build")
 """What the package's own Makefile and CMake make in its folder."""
 
@@ -87,7 +88,11 @@ def check_package_folder(folder: Path, is_forced: bool = False) -> None:
         )
     foreign = _foreign_files(folder)
     if foreign is None:
-        raise InputError("it is no package, so that --force does not replace it", file=str(folder))
+        raise InputError(
+            "it is no package, so that --force does not replace it",
+            file=str(folder),
+            hint="give another name, or remove the folder",
+        )
     if foreign:
         raise InputError(
             f"{foreign[0]} is no file of the package, so that --force does not replace it",
@@ -121,9 +126,10 @@ def read_manifest(folder: Path) -> dict[str, object]:
     """The manifest of a package. InputError where the folder has none that can be read."""
     path = folder / MANIFEST
     if not folder.is_dir():
-        raise InputError("there is no such folder", file=str(folder))
+        raise InputError("there is no such folder", file=str(folder), hint=MADE_BY)
     if not path.is_file():
-        raise InputError(f"it is no package: it has no {MANIFEST}", file=str(folder))
+        problem = f"it is no package: it has no {MANIFEST}"
+        raise InputError(problem, file=str(folder), hint=MADE_BY)
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is too large")
@@ -133,7 +139,8 @@ def read_manifest(folder: Path) -> dict[str, object]:
         if not isinstance(table.get("files"), dict):
             raise ValueError("it lists no files")
     except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"not a readable {MANIFEST}: {error}", file=str(folder)) from error
+        problem = f"not a readable {MANIFEST}: {error}"
+        raise InputError(problem, file=str(folder), hint=MADE_BY) from error
     return table
 
 

@@ -36,8 +36,8 @@ PINS = f"{MEMORY}/pins"
 TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
 TILE_CHOICES = (
-    "rows", "columns", "outputs", "inputs", "blocks", "order", "together", "input_buffers",
-    "weight_buffers", "sum_buffers", "buffers",
+    "rows", "columns", "outputs", "inputs", "blocks", "order", "constants", "together",
+    "input_buffers", "weight_buffers", "sum_buffers", "buffers",
 )  # fmt: skip
 """What is chosen for the tiles of a layer, by the last part of its address."""
 STEPS = "steps"

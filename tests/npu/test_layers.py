@@ -282,7 +282,7 @@ def test_every_instruction_belongs_to_a_chunk():
     assert sorted(set(made.owners)) == [-1, *range(len(chunks))]
     first = [line_of(op) for op, owner in zip(made.instructions, made.owners, strict=True)
              if owner == 0]  # fmt: skip
-    assert first[0].startswith("load activations") and len(first) >= 6
+    assert first[0].startswith("load weights") and len(first) >= 6
     assert all(place.offset_bytes >= 4096 for place in made.places.values())
 
 

@@ -73,8 +73,8 @@ def test_what_is_found_computes_the_layer(effort):
     found, random = machine("tiny-8"), np.random.default_rng(2)
     layer = convolution(found, random, inputs=24, outputs=20, size=(9, 8), pads=(1, 1, 1, 1))
     searched = search_layer(layer, found, effort, seconds=0.05)
-    names = ("rows", "columns", "outputs", "inputs", "order", "together", "input_buffers",
-             "weight_buffers", "sum_buffers")  # fmt: skip
+    names = ("rows", "columns", "outputs", "inputs", "order", "constants", "together",
+             "input_buffers", "weight_buffers", "sum_buffers")  # fmt: skip
     _, run = compared(
         layer, found, random, choices={name: getattr(searched.tiled, name) for name in names}
     )
@@ -140,7 +140,7 @@ def test_a_point_that_is_too_large_says_which_memory_is_too_small():
     found, random = machine("vta-16"), np.random.default_rng(4)
     layer = convolution(found, random, inputs=64, outputs=64, size=(60, 60))
     choices = {"rows": 58, "columns": 58, "outputs": 4, "inputs": 4, "order": "outputs",
-               "together": 1, "input_buffers": 2, "weight_buffers": 2,
+               "constants": "tile", "together": 1, "input_buffers": 2, "weight_buffers": 2,
                "sum_buffers": 2}  # fmt: skip
     with pytest.raises(LayerError, match="takes 460800 bytes of inputs, which has 32768"):
         tile_as(layer, found, choices)

@@ -27,11 +27,12 @@ from explorer.npu.layers.value_layout import Stored, stored_form
 from explorer.runtime.npu import Simulation, Tap, simulate
 from explorer.targets.npu.assembly import assemble
 from explorer.targets.npu.encoding import encode
-from explorer.targets.npu.instructions import Finish, Instruction
+from explorer.targets.npu.instructions import Finish, Instruction, Load
 from explorer.targets.npu.machine import Machine
 
 BARRIER = 2
-"""Instructions with which every section but the first begins: they wait for the one before."""
+"""Instructions that move nothing, the first of every section but the first one: they wait for the
+one before. What stands ahead of them does not wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +81,13 @@ class Section:
     @property
     def alone(self) -> tuple[Instruction, ...]:
         """The same as a program of its own."""
-        mine = self.instructions[BARRIER if self.first else 0 :]
+        mine = list(self.instructions)
+        if self.first:
+            idle = [i for i, op in enumerate(mine) if isinstance(op, Load) and not op.x_size]
+            for index in reversed(idle[:BARRIER]):
+                mine.pop(index)
         is_end = isinstance(mine[-1], Finish)
-        return mine if is_end else (*mine, Finish(pop_after=True))
+        return tuple(mine) if is_end else (*mine, Finish(pop_after=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ from explorer.npu.layers.from_operations import ReadLayer, view_problem
 from explorer.npu.layers.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.program.ir_layers import tiles_of
-from explorer.npu.program.stream import barrier
+from explorer.npu.program.joining import Before, used_by
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.machine import Machine
@@ -299,12 +299,13 @@ class AssignAddresses(Pass):
         events: EventLog,
     ) -> None:
         offsets = {n: self.base_bytes + at for n, at in value_offsets(plan).items()}
-        end = constants_start(plan, self.machine, self.base_bytes)
+        end, before = constants_start(plan, self.machine, self.base_bytes), None
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp):
                 continue
             offset = offsets[value_name(op.output)]
-            made = written(op, rewriter.weights, self.lowered, offsets, end)
+            made = written(op, rewriter.weights, self.lowered, offsets, end, before)
+            before = used_by(made.tiled)
             constants = made.constants
             end = max(start + size for start, size in constants.values())
             with events.rewrite("place", op, f"lies at byte {offset} of global memory"):
@@ -337,10 +338,12 @@ class EmitInstructions(Pass):
         for function in functions_on(rewriter.module, self.machine.name):
             layers = [op for op in function.body.block.ops if isinstance(op, LayerOp)]
             offsets = _offsets_in(function)
-            costs[function.sym_name.data] = tuple(
-                self._emit(op, offsets, op is layers[0], op is layers[-1], rewriter, events)
-                for op in layers
-            )
+            found: list[LayerSteps] = []
+            before = None
+            for op in layers:
+                steps, before = self._emit(op, offsets, before, op is layers[-1], rewriter, events)
+                found.append(steps)
+            costs[function.sym_name.data] = tuple(found)
             _erase_unused(function, rewriter)
         self.lowered.clear()
         rewriter.artifacts[STEPS] = costs
@@ -350,18 +353,16 @@ class EmitInstructions(Pass):
         self,
         op: LayerOp,
         offsets: Mapping[str, int],
-        is_first: bool,
+        before: Before | None,
         is_last: bool,
         rewriter: RecordedRewriter,
         events: EventLog,
-    ) -> LayerSteps:
+    ) -> tuple[LayerSteps, Before]:
         start = min(offset for offset, _ in op.get("places").values())
         made = written(op, rewriter.weights, self.lowered, offsets, start)
-        instructions = [*([] if is_first else barrier()), *made.stream.instructions]
-        if not is_last:
-            instructions.pop()  # the end, for which the next barrier waits
+        instructions, steps = made.in_program(before, is_last)
         end = max(offset + size for offset, size in made.constants.values())
-        lines = Lines(tuple(map(line_of, instructions)), tuple(instructions))
+        lines = Lines(tuple(map(line_of, instructions)), instructions)
         with events.rewrite("emit", op, f"{len(instructions):,} instructions"):
             name = f"{identity_of(op)}.image"
             constants = rewriter.add_weight(op, name, made.image(start, end), like=op)
@@ -374,7 +375,7 @@ class EmitInstructions(Pass):
             )
             set_identity(emitted, identity_of(op))
             rewriter.replace(op, emitted)
-        return made.steps
+        return steps, made.left_behind(steps)
 
 
 KEPT = ("inputs", "part", "title", "group", "work", "offset")

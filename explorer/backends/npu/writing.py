@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +18,19 @@ from explorer.npu.cost.steps import steps_in
 from explorer.npu.cost.tile_operands import parts_of
 from explorer.npu.layers.layer import Layer
 from explorer.npu.program.addresses import Addresses
-from explorer.npu.program.compiling import Tiled, write_layer
+from explorer.npu.program.compiling import LOAD, Tiled, write_layer
 from explorer.npu.program.ir_layers import laid_out_in
+from explorer.npu.program.joining import Before, joined, meets, used_by
 from explorer.npu.program.partition import TiledPieces
 from explorer.npu.program.stream import Stream
+from explorer.npu.tiling.scratchpads import mirrored, moved_to
 from explorer.targets.npu.encoding import encode_micro
+from explorer.targets.npu.instructions import Instruction
 
 MICRO = "micro_operations"
+STORED_CONTENTS = ("outputs", "accumulators")
+CONSTANTS = ("constants", "factors", "bias")
+"""Regions of what the queue that computes loads."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +44,33 @@ class Written:
     laid_out: Mapping[str, np.ndarray]
     """Bytes of constants, as they were laid out."""
 
-    @cached_property
-    def steps(self) -> LayerSteps:
-        """How long each instruction takes."""
-        steps, traffic = steps_in(self.stream)
-        return LayerSteps(
+    def in_program(
+        self, before: Before | None, is_last: bool
+    ) -> tuple[tuple[Instruction, ...], LayerSteps]:
+        """Its instructions in a program of several layers, and how long each takes."""
+        instructions, owners = joined(self.stream, before, is_last)
+        steps, traffic = steps_in(self.stream, instructions)
+        found = LayerSteps(
             operation=self.operation,
             steps=steps,
             traffic=traffic,
-            owners=tuple(self.stream.owners),
+            owners=tuple(owners),
             parts=parts_of(self.stream),
         )
+        return tuple(instructions), found
+
+    def left_behind(self, steps: LayerSteps) -> Before:
+        """What the next layer finds in use."""
+        busy: Counter[int] = Counter()
+        for step in steps.steps:
+            busy[step.queue] += step.cycles
+        idle = max(busy.values()) - busy[LOAD]
+        tail = 0
+        for step in reversed(steps.steps):
+            if step.what not in ("finish", *STORED_CONTENTS):
+                break
+            tail += step.cycles
+        return used_by(self.tiled, idle, tail)
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -78,10 +100,16 @@ def written(
     lowered: LoweredLayers,
     offsets: Mapping[str, int],
     constants_bytes: int,
+    before: Before | None = None,
 ) -> Written:
-    """The layer's instructions, its tensors at `offsets`, by the name of the value."""
+    """The layer's instructions, its tensors at `offsets`, by the name of the value. Buffers lie
+    where the operation says; else beside those of the layer before, as far as there is room."""
     made = lowered.layer_of(op, weights)
     layer, tiled = made.layer, made.tiled
+    if op.scratchpads is not None:
+        tiled = moved(tiled, from_attribute(op.scratchpads))
+    elif before is not None:
+        tiled = beside(tiled, before)
     tensors = {
         tensor.name: offsets[value_name(value)]
         for tensor, value in zip(layer.inputs, op.data, strict=False)
@@ -96,6 +124,46 @@ def written(
     stream.complete()
     lowered.keep_stream(op, WrittenStream(tensors=tensors, stream=stream))
     return Written(identity_of(op), layer, tiled, stream, laid_out)
+
+
+def moved(tiled: Tiled, addresses: Mapping[str, Sequence[int]]) -> Tiled:
+    """With buffers at other places, as `scratchpad_addresses` names them."""
+    if isinstance(tiled, TiledPieces):
+        parts = [
+            {name: addresses[f"{name}{index}"] for name, _ in one.regions}
+            for index, one in enumerate(tiled.tiled)
+        ]
+        return replace(
+            tiled,
+            tiled=tuple(
+                replace(one, regions=moved_to(one.regions, mine))
+                for one, mine in zip(tiled.tiled, parts, strict=True)
+            ),
+        )
+    return replace(tiled, regions=moved_to(tiled.regions, addresses))
+
+
+def beside(tiled: Tiled, before: Before) -> Tiled:
+    """From the other end of the scratchpads, if more of its constants can be loaded then while
+    the layer before ends."""
+    if isinstance(tiled, TiledPieces):
+        return tiled
+    other = mirrored(tiled.regions, tiled.machine)
+    if other is None:
+        return tiled
+    found = replace(tiled, regions=other)
+    return found if _free(found, before) > _free(tiled, before) else tiled
+
+
+def _free(tiled: Tiled, before: Before) -> tuple[int, int]:
+    """How many buffers of weights, and of other constants, the layer before does not use."""
+    mine = used_by(tiled)
+    assert not isinstance(tiled, TiledPieces)
+    names = [name for name, regions in tiled.regions for _ in regions]
+    pairs = list(zip(names, mine.touched, strict=True))
+    weights = sum(not meets(one, before.touched) for name, one in pairs if name == "weights")
+    others = sum(not meets(one, before.stored) for name, one in pairs if name in CONSTANTS)
+    return weights, others
 
 
 def scratchpad_addresses(tiled: Tiled) -> dict[str, tuple[int, ...]]:

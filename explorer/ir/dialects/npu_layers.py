@@ -156,7 +156,7 @@ class ConvolutionOp(LayerOp):
     name = "npu.convolution"
     KIND: ClassVar[str] = "Convolution"
     TILES: ClassVar[tuple[str, ...]] = (
-        "rows", "columns", "outputs", "inputs", "order", "together", "input_buffers",
+        "rows", "columns", "outputs", "inputs", "order", "constants", "together", "input_buffers",
         "weight_buffers", "sum_buffers",
     )  # fmt: skip
     ARRAYS: ClassVar[tuple[str, ...]] = ("weights", "bias")

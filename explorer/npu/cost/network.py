@@ -4,8 +4,8 @@
     whole, layers = predict_layers(machine, [LayerSteps(...), ...])
     layers[0].first_cycle, layers[0].terms
 
-Between two layers everything waits until the first one is stored: an instruction that moves nothing
-in the queue that computes, and one in the queue that loads.
+The steps of a layer are those that it has in the program: what waits until the layer before is
+stored is one of them, and so is what does not wait (`explorer/npu/program/joining.py`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,12 @@ from explorer.npu.cost.prediction import (
 )
 from explorer.npu.cost.steps import Step, Traffic
 from explorer.npu.cost.tile_operands import Parts
-from explorer.npu.program.compiling import COMPUTE, LOAD
 from explorer.targets.npu.machine import Machine
-
-INPUTS_FREE, OUTPUTS_STORED = 1, 3
-"""Tokens backwards: from computing to loading, and from storing to computing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSteps:
-    """What a layer does, its end included."""
+    """What a layer does in a program of several."""
 
     operation: str
     steps: list[Step]
@@ -70,11 +66,7 @@ def predict_layers(
     machine: Machine, layers: Sequence[LayerSteps]
 ) -> tuple[Prediction, tuple[LayerPrediction, ...]]:
     """The whole program, and each of its layers."""
-    parts: list[list[Step]] = []
-    for layer in layers:
-        barrier = _barrier(machine) if parts else []
-        is_last = len(parts) == len(layers) - 1
-        parts.append([*barrier, *(layer.steps if is_last else layer.steps[:-1])])
+    parts = [layer.steps for layer in layers]
     traffic = Traffic(
         macs=sum(layer.traffic.macs for layer in layers),
         loaded_bytes=_sum(layer.traffic.loaded_bytes for layer in layers),
@@ -84,7 +76,6 @@ def predict_layers(
     found, first = [], 0
     for layer, part in zip(layers, parts, strict=True):
         own = times[first : first + len(part)]
-        before = (-1,) * (len(part) - len(layer.steps) + (layer is not layers[-1]))
         first += len(part)
         found.append(
             LayerPrediction(
@@ -94,25 +85,11 @@ def predict_layers(
                 terms=terms_of(machine, part),
                 waits=waits_of(machine, own),
                 times=own,
-                owners=(*before, *layer.owners)[: len(own)],
+                owners=layer.owners,
                 parts=layer.parts,
             )
         )
     return predict_times(machine, times, traffic), tuple(found)
-
-
-def _barrier(machine: Machine) -> list[Step]:
-    """What moves nothing, but waits for a channel of its engine."""
-
-    def step(queue: int, content: str, takes: int, gives: tuple[int, ...]) -> Step:
-        route = machine.route[machine.regions[0].name, machine.by_content[content].memory, True]
-        return Step(queue=queue, what="wait", cycles=1, fixed_cycles=1, dma=route.engine,
-                    takes=(takes,), gives=gives)  # fmt: skip
-
-    return [
-        step(COMPUTE, "micro_operations", OUTPUTS_STORED, (INPUTS_FREE,)),
-        step(LOAD, "activations", INPUTS_FREE, ()),
-    ]
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

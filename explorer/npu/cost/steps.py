@@ -11,7 +11,7 @@ of a sequence of micro-operations are worked out once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from explorer.npu.program.stream import Stream
@@ -77,10 +77,13 @@ def steps_of(stream: Stream) -> tuple[list[Step], Traffic]:
     return steps_in(stream)
 
 
-def steps_in(stream: Stream) -> tuple[list[Step], Traffic]:
-    """Of one that is."""
+def steps_in(
+    stream: Stream, instructions: Sequence[Instruction] | None = None
+) -> tuple[list[Step], Traffic]:
+    """Of one that is, or of its instructions in another order."""
     reader = _Reader(stream)
-    steps = [reader.step(op) for op in stream.instructions]
+    mine = stream.instructions if instructions is None else instructions
+    steps = [reader.step(op) for op in mine]
     traffic = Traffic(
         macs=reader.macs,
         loaded_bytes={c: n for c, n in reader.loaded.items() if n and c != "micro_operations"},
@@ -137,7 +140,7 @@ class _Reader:
             extents = (("weights", op.scratchpad_address // each, extents[0][2] // each),)
         takes, gives = _tokens(op, queue)
         if not op.x_size:  # nothing is moved, but the engine is waited for
-            return Step(queue=queue, what=op.memory, cycles=1, fixed_cycles=1, dma=route.engine,
+            return Step(queue=queue, what="wait", cycles=1, fixed_cycles=1, dma=route.engine,
                         takes=takes, gives=gives)  # fmt: skip
         return Step(
             queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),

@@ -50,8 +50,8 @@ Choices = Mapping[str, int | str]
 """What is chosen for the tiles of a layer, by name (see `CHOICES`)."""
 CHOICES: Mapping[type, tuple[str, ...]] = {
     TiledLayer: (
-        "rows", "columns", "outputs", "inputs", "order", "together", "input_buffers",
-        "weight_buffers", "sum_buffers",
+        "rows", "columns", "outputs", "inputs", "order", "constants", "together",
+        "input_buffers", "weight_buffers", "sum_buffers",
     ),
     TiledVectors: ("rows", "columns", "blocks", "buffers"),
     TiledPieces: ("count", "buffers"),

@@ -21,7 +21,7 @@ import numpy as np
 from explorer.npu.layers.borders import borders
 from explorer.npu.layers.layer import Convolution
 from explorer.npu.layers.stated_requantization import Shifted, is_stated, scaling_problem, shifted
-from explorer.npu.layers.tensors import blocks, element_problem, most_padding
+from explorer.npu.layers.tensors import Tensor, blocks, element_problem, most_padding
 from explorer.npu.program.addresses import Addresses, Placed, place
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.transfers import Block
@@ -177,6 +177,10 @@ class ConvolutionWriter(Stream):
         self.shifted = _shifted(layer, machine)
         super().__init__(machine, places, machine.depth("micro_operations"))
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.layer.inputs, self.layer.output)
+
     def constants(self) -> dict[str, np.ndarray]:
         """Weights, biases and factors."""
         return constants_of(self.layer, self.machine)
@@ -187,9 +191,9 @@ class ConvolutionWriter(Stream):
             self._chunk(number, chunk)
 
     def _chunk(self, number: int, chunk: Chunk) -> None:
-        loads: list[Instruction] = [
-            *(self._load_inputs(chunk) if chunk.loads_inputs else ()),
+        loads: list[Instruction] = [  # weights first, which need not wait for a layer before
             *self._load_weights(number, chunk),
+            *(self._load_inputs(chunk) if chunk.loads_inputs else ()),
         ]
         if loads:
             self.emit(number, loads, after=(chunk.waits, True))
@@ -278,16 +282,17 @@ class ConvolutionWriter(Stream):
         yield from self.load_blocks("weights", start, firsts, block)
 
     def _constants(self, number: int, chunk: Chunk) -> None:
-        """Biases and factors of the tile's channels, where they are not there yet."""
-        if self.constants_of == chunk.outputs:
+        """Biases and factors of the tile's channels, or all, where they are not there yet."""
+        is_whole = self.tiled.constants == "layer"
+        outputs = range(self.tiled.constant_blocks) if is_whole else chunk.outputs
+        if self.constants_of == outputs:
             return
-        self.constants_of = chunk.outputs
+        self.constants_of = outputs
         load = Load(
             memory="accumulators",
             scratchpad_address=self.tiled.region("constants").address,
-            global_address=self.address("constants", "accumulators")
-            + chunk.outputs.start * self.each,
-            x_size=len(chunk.outputs) * self.each,
+            global_address=self.address("constants", "accumulators") + outputs.start * self.each,
+            x_size=len(outputs) * self.each,
         )
         self.emit(number, [load])
 
@@ -357,7 +362,7 @@ class ConvolutionWriter(Stream):
         if self.borders.count == 1:
             return self._vector(chunk, Vector, 0, operation="add")
         pixels, found = len(chunk.rows) * len(chunk.columns), []
-        constants = self.tiled.region("constants").address
+        constants = self.tiled.constants_of(chunk)
         for number, rows, columns in pieces:
             first = self.tiled.sums_of(chunk) + rows.start * len(chunk.columns) + columns.start
             micro = [
@@ -397,7 +402,7 @@ class ConvolutionWriter(Stream):
     ) -> list[Instruction]:
         """On all sums of a tile; the second operand is a constant of their channels."""
         pixels = len(chunk.rows) * len(chunk.columns)
-        source = self.tiled.region("constants").address + constant
+        source = self.tiled.constants_of(chunk) + constant
         return self.loop(
             record, [MicroOperation(self.tiled.sums_of(chunk), source)], **fields,
             outer=len(chunk.outputs), destination_outer=pixels, inner=pixels, destination_inner=1,

@@ -18,7 +18,7 @@ from explorer.npu.layers.matrices import (
     Transposition,
 )
 from explorer.npu.layers.stated_requantization import Shifted, is_stated, shifted
-from explorer.npu.layers.tensors import blocks, most_padding
+from explorer.npu.layers.tensors import Tensor, blocks, most_padding
 from explorer.npu.program.addresses import Addresses, place
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.transfers import Block
@@ -46,6 +46,10 @@ class MatrixWriter(Stream):
         self.depth = blocks(layer.inner, machine.rows)
         self.most_padding = most_padding(machine)
         super().__init__(machine, places, machine.depth("micro_operations"))
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.layer.inputs, self.layer.output)
 
     def constants(self) -> dict[str, np.ndarray]:
         """Zero points, factors and the identity."""

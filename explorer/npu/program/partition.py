@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from explorer.npu.layers.partition import Pieces
+from explorer.npu.layers.tensors import Tensor
 from explorer.npu.program.addresses import Addresses, Placed, place
 from explorer.npu.program.convolution import ConvolutionWriter, constant_sizes, constants_of
 from explorer.npu.program.stream import Stream, barrier
@@ -92,6 +93,10 @@ class PiecesWriter(Stream):
         own = {name: places[self.shared.places[index, name]] for name in constant_sizes(tiled)}
         rest = {name: places[name] for name in ("output", "micro_operations")}
         return {**inputs, **own, **rest}
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.made.layer.inputs, self.made.layer.output)
 
     def constants(self) -> dict[str, np.ndarray]:
         """Weights and constants of all."""

@@ -13,6 +13,7 @@ from explorer.errors import InputError
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.layers.tensors import Tensor, channels_per_block
 from explorer.npu.program.addresses import Placed
+from explorer.npu.program.heads import opened
 from explorer.npu.program.micro_operations import MicroProgram, join_micro_loads
 from explorer.npu.program.transfers import Block, transfers
 from explorer.targets.npu.encoding import encode
@@ -48,6 +49,8 @@ class Stream(ABC):
         self.micro = MicroProgram(micro_depth, start // size)
         self.instructions: list[Instruction] = []
         self.owners: list[int] = []
+        self.opening = -1
+        """Where the two instructions are that make loads wait for the head; -1: there are none."""
 
     @abstractmethod
     def write(self) -> None:
@@ -56,6 +59,17 @@ class Stream(ABC):
     @abstractmethod
     def constants(self) -> dict[str, np.ndarray]:
         """Bytes of what never changes, by place, without micro-operations."""
+
+    @property
+    def constant_names(self) -> frozenset[str]:
+        """The places of what never changes."""
+        tensors = {tensor.name for tensor in self.tensors}
+        return frozenset(self.places) - tensors
+
+    @property
+    @abstractmethod
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Inputs and the output of the layer."""
 
     @property
     def batch(self) -> int:
@@ -169,6 +183,7 @@ class Stream(ABC):
         """Writes all instructions, the end included."""
         self.write()
         self.instructions, self.owners = join_micro_loads(self.instructions, self.owners)
+        self.instructions, self.owners, self.opening = opened(self)
         self.emit(-1, [Finish(pop_after=True)])
 
     def finished(self, name: str) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from explorer.npu.layers.accesses import Access
-from explorer.npu.layers.tensors import blocks, packed
+from explorer.npu.layers.tensors import Tensor, blocks, packed
 from explorer.npu.program.addresses import Addresses, place
 from explorer.npu.program.stream import Stream
 from explorer.npu.program.transfers import Block
@@ -59,6 +59,10 @@ class VectorWriter(Stream):
             sizes["table"] = ("tables", machine.by_content["tables"].global_bytes)
         places = place(layer.name, machine, (*layer.inputs, layer.output), sizes, addresses)
         super().__init__(machine, places, micro_depth(layer, machine))
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (*self.layer.inputs, self.layer.output)
 
     def constants(self) -> dict[str, np.ndarray]:
         """Constant operands, factors and the table."""

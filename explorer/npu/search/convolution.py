@@ -26,6 +26,7 @@ from explorer.npu.search.axes import Axis, all_sizes, axis_of, fast_sizes
 from explorer.npu.tiling.bands import Band
 from explorer.npu.tiling.chunks import ORDERS
 from explorer.npu.tiling.convolution import (
+    CONSTANTS,
     Cuttable,
     TiledLayer,
     constants_per_block,
@@ -35,8 +36,10 @@ from explorer.npu.tiling.convolution import (
 from explorer.targets.npu.machine import Machine, Route
 
 Effort = Literal["fast", "full"]
-NAMES = ("rows", "columns", "outputs", "inputs", "together", "order", "input_buffers",
-         "weight_buffers", "sum_buffers")  # fmt: skip
+NAMES = ("rows", "columns", "outputs", "inputs", "together", "order", "constants",
+         "input_buffers", "weight_buffers", "sum_buffers")  # fmt: skip
+WORDS: Mapping[str, tuple[str, ...]] = {"order": ORDERS, "constants": CONSTANTS}
+"""What numbers stand for in the table."""
 CHUNK, AHEAD, DOUBLE, ALL = -1, -2, -3, -4
 """Counts of buffers that follow from a point: of all chunks of a tile, one more, twice as many, of
 all chunks of the layer."""
@@ -45,7 +48,6 @@ FAST_BUFFERS = (
     (0, 2, 2, 2), (0, 2, AHEAD, 2), (1, AHEAD, 2, 2), (1, 2, ALL, 2), (1, AHEAD, ALL, 2),
     (0, 2, 1, 2), (0, 1, 2, 2), (0, 1, 1, 1), (1, 2, ALL, 1), (0, 2, 2, 1),
 )  # fmt: skip
-MAX_POINTS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class ConvolutionSpace:
         rows_axis = axis_of(self.layer, 0, self.legal["rows"])
         columns_axis = axis_of(self.layer, 1, self.legal["columns"])
         buffers = FAST_BUFFERS if effort == "fast" else tuple(_all_buffers())
+        is_cut = self._output_blocks > min(self.legal["outputs"])
+        buffers = [(*one, held) for held in range(1 + is_cut) for one in buffers]
         count = len(row)
         where = np.repeat(np.arange(count), len(buffers))
         options = np.tile(np.array(buffers, np.int64), (count, 1))
@@ -131,13 +135,13 @@ class ConvolutionSpace:
         distinct = self._zeros + sum(k.count * -(-k.inputs // self.inputs) for k in self.kinds)
         self.input_buffers = _counts(options[:, 1], per_tile, distinct * self.positions)
         self.weight_buffers = _counts(options[:, 2], per_tile, keys)
-        self.sum_buffers = options[:, 3]
+        self.sum_buffers, self.constants = options[:, 3], options[:, 4]
         if self.cut.repeated is not None:
             self.weight_buffers = np.full_like(self.weight_buffers, 2)
-        for name in ("order", "input_buffers", "weight_buffers", "sum_buffers"):
+        for name in ("order", "constants", "input_buffers", "weight_buffers", "sum_buffers"):
             if name in fixed:
-                is_order = name == "order"
-                value = [*ORDERS].index(fixed[name]) if is_order else int(fixed[name])  # pyright: ignore[reportArgumentType]
+                words, value = WORDS.get(name), fixed[name]
+                value = int(value) if words is None else words.index(str(value))
                 setattr(self, name, np.full_like(self.order, value))
         self._keep(self._distinct() & self._fits())
 
@@ -168,7 +172,8 @@ class ConvolutionSpace:
         pixels = self.axes[0].window[self.rows_at] * self.axes[1].window[self.columns_at]
         held = self._held_most[self.inputs_at, self.side_at]
         sums = self.outputs * self.rows * self.columns * layer.output.digits(machine)
-        constants = self.outputs * constants_per_block(layer, machine)
+        blocks_held = np.where(self.constants == 1, self._output_blocks, self.outputs)
+        constants = blocks_held * constants_per_block(layer, machine)
         weights = self.weight_buffers * self.outputs * self.inputs * taps
         if self.cut.repeated is not None:
             weights = np.full_like(weights, len(self.cut.repeated.elements))
@@ -220,7 +225,8 @@ class ConvolutionSpace:
 
     def choices(self, point: int) -> dict[str, int | str]:
         found: dict[str, int | str] = {name: int(getattr(self, name)[point]) for name in NAMES}
-        return found | {"order": ORDERS[int(self.order[point])]}
+        words = {name: words[int(getattr(self, name)[point])] for name, words in WORDS.items()}
+        return found | words
 
     def tiled(self, point: int) -> TiledLayer:
         """With the places of its buffers. Raises `RoomError` where they do not fit."""
@@ -379,6 +385,9 @@ class ConvolutionSpace:
         first_tile = np.minimum(self.outputs, self.kinds[0].outputs) * self.rows * self.columns
         first_loads = constant.fixed_cycles + self._moved(
             "accumulators", True, -1, self.outputs * per_block)  # fmt: skip
+        of_layer = constant.fixed_cycles + moved
+        loads = np.where(self.constants == 1, of_layer, loads)
+        first_loads = np.where(self.constants == 1, of_layer, first_loads)
         taps = layer.kernel[0] * layer.kernel[1]
         micro = self._route("micro_operations", True, -1).fixed_cycles + self._moved(
             "micro_operations", True, -1, np.asarray(taps))  # fmt: skip
@@ -386,7 +395,8 @@ class ConvolutionSpace:
         rest = multiply + vectors + np.maximum(0, reset - reset_first) + np.maximum(
             0, loads - first_loads)  # fmt: skip
         return {"compute": multiply + vectors + reset + loads + micro, "rest": rest,
-                "multiply": multiply, "other_loads": loads + micro}  # fmt: skip
+                "multiply": multiply, "other_loads": loads + micro,
+                "before": first_loads + micro}  # fmt: skip
 
     def _ends(self, content: str) -> dict[str, np.ndarray]:
         """The first loads, and what comes behind the last of them."""
@@ -423,7 +433,8 @@ class ConvolutionSpace:
         """Cycles that no run of a point goes below."""
         part = self._parts
         last = part["last_store"]
-        found = np.maximum(part["first"] + part["rest"], part["compute"]) + last
+        begin = np.maximum(part["first"], part["before"])
+        found = np.maximum(begin + part["rest"], part["compute"]) + last
         found = np.maximum(found, part["load"] + part["last_tile"] + last)
         found = np.maximum(found, part["first"] + part["last_tile"] + part["store"])
         if len(self.machine.dma_engines) == 1:
@@ -440,6 +451,10 @@ class ConvolutionSpace:
         )
         serial = part["load"] + part["multiply"] + part["last_store"]
         found = np.where(is_alone, np.maximum(found, serial), found)
+        # Loads stop with full buffers until the first chunk is computed.
+        ahead = np.minimum(self.input_buffers, self.weight_buffers) / part["chunks"]
+        stopped = part["before"] + part["load"] * np.maximum(0, 1 - ahead)
+        found = np.maximum(found, stopped + part["last_tile"] + part["last_store"])
         stored = part["compute"] + part["store"]
         found = np.where(self.sum_buffers == 1, np.maximum(found, stored), found)
         return found + 0.02 * (part["load"] + part["compute"] + part["store"]) + self._micro

@@ -15,7 +15,7 @@ from explorer.npu.program.compiling import as_computed
 from explorer.npu.search.axes import all_sizes
 from explorer.npu.search.others import axes_of
 from explorer.npu.tiling.chunks import ORDERS
-from explorer.npu.tiling.convolution import cuttable
+from explorer.npu.tiling.convolution import CONSTANTS, cuttable
 from explorer.results.names import suggestion
 from explorer.targets.npu.machine import Machine
 
@@ -48,6 +48,7 @@ def legal_choices(layer: Layer, machine: Machine) -> dict[str, Values]:
         "outputs": range(1, outputs + 1),
         "inputs": range(1, inputs + 1),
         "order": ORDERS,
+        "constants": CONSTANTS,
         "together": sorted({1, cut.side_by_side}),
         "input_buffers": range(1, max(2, most_inputs) + 1),
         "weight_buffers": range(1, max(2, most_weights) + 1),

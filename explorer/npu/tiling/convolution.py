@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from explorer.npu.layers.borders import borders
 from explorer.npu.layers.layer import Convolution, RoomError
@@ -40,6 +40,8 @@ from explorer.targets.npu.formats import limits_of
 from explorer.targets.npu.machine import Machine
 
 BUFFERS = 2
+ConstantsOf = Literal["tile", "layer"]
+CONSTANTS: tuple[ConstantsOf, ...] = ("tile", "layer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,8 @@ class TiledLayer:
     inputs: int
     """Blocks of input channels in a chunk."""
     order: Order = "outputs"
+    constants: ConstantsOf = "tile"
+    """Whose biases and factors lie in the scratchpad: of the layer, or of the tile's outputs."""
     together: int = 1
     """Blocks of inputs that lie side by side for each position in the scratchpad, as they do in
     global memory: they are loaded at once. 1: each lies by itself."""
@@ -119,6 +123,21 @@ class TiledLayer:
         before = (chunk.outputs.start - band.outputs.start + output) * len(band.inputs)
         number = band.first_weight + (before + chunk.first_input + index) * self.taps + tap
         return self.region("weights").address + int(self.repeated.index[number])
+
+    @property
+    def constant_blocks(self) -> int:
+        """Blocks of outputs with biases and factors in the scratchpad."""
+        count = self.layer.weights.shape[0]
+        return blocks(count, self.machine.columns) if self.constants == "layer" else self.outputs
+
+    def constants_of(self, chunk: Chunk) -> int:
+        """Where those of the chunk's outputs begin."""
+        start, each = self.region("constants").address, self.constants_per_block
+        return start + (chunk.outputs.start * each if self.constants == "layer" else 0)
+
+    @cached_property
+    def constants_per_block(self) -> int:
+        return constants_per_block(self.layer, self.machine)
 
     def region(self, name: str, buffer: int = 0) -> Region:
         return dict(self.regions)[name][buffer]
@@ -321,7 +340,7 @@ def buffers_of(tiled: TiledLayer) -> list[Buffer]:
         )
         for index in range(count)
     ]
-    constants = tiled.outputs * constants_per_block(layer, machine)
+    constants = tiled.constant_blocks * tiled.constants_per_block
     wanted.append(("constants", "accumulators", constants, 1))
     if tiled.repeated is not None:
         wanted.append(("weights", "weights", tiled.weight_elements, 1))

@@ -15,8 +15,8 @@ side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from explorer.memory.planners import GreedyPlanner, Planner
 from explorer.results.memory import BufferLifetime
@@ -83,6 +83,37 @@ def place_buffers(
         else:
             return _regions(buffers, addresses)
     return None
+
+
+def mirrored(regions: Regions, machine: Machine) -> Regions | None:
+    """The same from the other end of every scratchpad, where elements end with it; banks that
+    buffers do not share they do not share then, either."""
+    found = []
+    for name, mine in regions:
+        moved = []
+        for region in mine:
+            space = machine.by_content[region.content]
+            size = machine.scratchpads[space.memory].size_bytes or 0
+            if size % space.element_bytes:
+                return None
+            address = size // space.element_bytes - region.address - region.elements
+            moved.append(replace(region, address=address))
+        found.append((name, tuple(moved)))
+    return tuple(found)
+
+
+def moved_to(regions: Regions, addresses: Mapping[str, Sequence[int]]) -> Regions:
+    """The same buffers at other places, by their names."""
+    return tuple(
+        (
+            name,
+            tuple(
+                replace(region, address=address)
+                for region, address in zip(mine, addresses[name], strict=True)
+            ),
+        )
+        for name, mine in regions
+    )
 
 
 def _regions(buffers: Sequence[Buffer], addresses: dict[int, int]) -> Regions:

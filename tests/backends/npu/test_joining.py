@@ -1,0 +1,50 @@
+"""What a layer loads while the layer before it ends."""
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.backends.npu.network import network_of
+from explorer.ir.functions.calls import functions_on
+from explorer.npu.program.heads import meets
+from explorer.targets import load_target
+from explorer.targets.npu.checking import check_program
+from explorer.targets.npu.instructions import Load
+from explorer.targets.npu.machine import describe
+
+
+def sections_of(c, target):
+    machine = describe(load_target(target))
+    (function,) = functions_on(c.final.program, machine.name)
+    return network_of(function, c.final.weights, machine)
+
+
+@pytest.mark.parametrize("target", ["vta-16", "edge-64", "tiny-8", "mac-128", "odd-12x20"])
+def test_constants_are_loaded_ahead_and_no_queue_races(digits, target):
+    model, table, given = digits
+    c = explorer.compile(model, target, quantization=table)
+    try:
+        network = sections_of(c, target)
+        ahead = 0
+        for section in network.sections[1:]:
+            idle = [
+                index
+                for index, op in enumerate(section.instructions)
+                if isinstance(op, Load) and not op.x_size
+            ]
+            before = section.instructions[: idle[0]]
+            assert all(isinstance(op, Load) and op.memory != "activations" for op in before)
+            ahead += len(before)
+        assert ahead >= len(network.sections) // 2
+        c.run(given)
+        parts = [np.zeros(v.stored.logical_shape, v.stored.element_type)
+                 for v in map(network.values.__getitem__, network.arguments)]  # fmt: skip
+        assert check_program(network.program, network.image_with(parts), network.machine) == []
+        assert c.counted.cycles == c.counted.predicted_cycles
+    finally:
+        c.close()
+
+
+def test_bytes_meet_where_they_share_one_of_the_same_memory():
+    assert meets((0, 10, 20), [(0, 19, 30)]) and meets((0, 10, 20), [(1, 0, 9), (0, 0, 11)])
+    assert not meets((0, 10, 20), [(0, 20, 30), (0, 0, 10), (1, 10, 20)])

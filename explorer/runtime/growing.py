@@ -18,6 +18,7 @@ from explorer.ir.padding import cut, valid_rows
 from explorer.ir.sizes.calls import Calls
 from explorer.results.runs.events import ProfileRecord
 from explorer.runtime.executable import Arrays, Executable, TapKey, Taps
+from explorer.runtime.native.program import NativeProgram
 
 Cut = Callable[[Arrays], Arrays]
 
@@ -58,8 +59,11 @@ class PartialProgram(Closing):
         self.program = executable.program
         self._executable = executable
         self._prepare = prepare
+        self._takes_parts = isinstance(executable, NativeProgram) and executable.takes_parts
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        if self._takes_parts:
+            return self._executable.run(inputs)
         whole, own = self._prepare(dict(inputs))
         outputs = self._executable.run(whole)
         return outputs if own is None else own(outputs)
@@ -72,10 +76,10 @@ class PartialProgram(Closing):
         return (outputs if own is None else own(outputs)), taps
 
     def profile(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> ProfileRecord:
-        return self._executable.profile(inputs, repeats)
+        return self._executable.profile(self._prepare(dict(inputs))[0], repeats)
 
     def time(self, inputs: Mapping[str, np.ndarray], repeats: int = 20) -> list[float]:
-        return self._executable.time(inputs, repeats)
+        return self._executable.time(self._prepare(dict(inputs))[0], repeats)
 
     def close(self) -> None:
         self._executable.close()

@@ -112,7 +112,7 @@ class Calls:
     def whole(self, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], Call | None]:
         """The inputs at their largest sizes, zeros after what a call has, with numbers and masks;
         and the call, None where the caller gives all of that."""
-        call = self._call_of(inputs)
+        call = self.call_of(inputs)
         if call is None:
             return dict(inputs), None
         found = dict(inputs)
@@ -131,7 +131,11 @@ class Calls:
         found.update(call.added)
         return found, call
 
-    def _call_of(self, inputs: Mapping[str, np.ndarray]) -> Call | None:
+    def call_of(self, inputs: Mapping[str, np.ndarray]) -> Call | None:
+        """The call with inputs of these sizes; None where the caller gives the numbers and masks.
+
+        InputError where no call has such sizes.
+        """
         shapes = {name: np.shape(array) for name, array in inputs.items()}
         key = tuple(
             shapes[axis.name][axis.axis] if len(shapes.get(axis.name, ())) > axis.axis else -1
@@ -173,8 +177,11 @@ class Cut:
     joined: tuple[int, ...]
 
     def of(self, array: np.ndarray) -> np.ndarray:
-        part = array.reshape(self.split)[self.kept]
-        return np.ascontiguousarray(part).reshape(self.joined)
+        return np.ascontiguousarray(self.part(array)).reshape(self.joined)
+
+    def part(self, array: np.ndarray) -> np.ndarray:
+        """A view of what a call has, its axes taken apart."""
+        return array.reshape(self.split)[self.kept]
 
 
 def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, int]) -> Cut:

@@ -37,6 +37,7 @@ from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.symbols import Expression, number, parse
 from explorer.ir.structure import kernel_functions, own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
+from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
@@ -224,42 +225,63 @@ class _Extents:
         limits = self._limits(launch)
         self.kept.setdefault(launch.kernel.data, set()).add(_kept(kernel, limits))
         inside = {
-            argument: self._inside(launch, value, _shape(argument))
+            argument: _in_buffer(value, self._inside(identity_of(launch), value), _shape(argument))
             for argument, value in values.items()
             if value not in launch.results
         }
         found = find_needs(kernel, results, limits, self.bounds, inside)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
-                self._need(value, _in_tensor(value, found.needed[argument], _shape(argument)))
+                needs = _in_tensor(value, found.needed[argument], _shape(argument))
+                place = list(launch.operands).index(value)
+                self._need(value, self._of_part(launch, place, needs))
         return found
 
-    def _inside(self, launch: LaunchOp, value: SSAValue, buffer: tuple[int, ...]) -> Needs:
-        """What the launch reads of an operand at places that data decide; passes may have moved
+    def _inside(self, name: str, value: SSAValue) -> Needs:
+        """What an operation reads of an operand at places that data decide; passes may have moved
         axes, so that they are known by their sizes."""
-        name, shape = identity_of(launch), static_shape(value)
+        shape = static_shape(value)
         found: list[Need] = [None] * len(shape)
         own = [axis for axis in self.sizes.gathered if axis.name == name]
         for axis, size in enumerate(shape):
-            sizes = [_prefix(one) for one in own if one.factors[0][0] == size]
+            sizes = [_prefix(one) for one in own if prod(n for n, _ in one.factors) == size]
             if len(sizes) == shape.count(size) and sizes:
                 found[axis] = reduce(self.bounds.more, sizes)
-        return _in_buffer(value, tuple(found), buffer)
+        return tuple(found)
+
+    def _of_part(self, op: TopOperation, place: int, needs: Needs) -> Needs:
+        """Of an operand of a concatenation, from which a call's elements are gathered."""
+        own = self._inside(f"{identity_of(op)}/{place}", op.operands[place])
+        return tuple(need if part is None else part for need, part in zip(needs, own, strict=True))
 
     def _visit_view(self, op: TopOperation) -> None:
         """A view has the same elements in the same order; of anything else all is needed."""
         for operand in op.operands:
             needs: Needs | None = None
-            if len(op.operands) == 1 and len(op.results) == 1 and op.results[0] in self.needed:
-                own = self.needed[op.results[0]]
-                before, after = static_shape(operand), static_shape(op.results[0])
-                plain = layout_of(operand).is_plain and layout_of(op.results[0]).is_plain
-                if own is not None and plain and isinstance(op, SliceOp) and op.is_static_slice:
-                    needs = _of_slice(own, op.ranges(before), before)
-                elif own is not None and plain and prod(before) == prod(after):
-                    needs = regrouped(own, after, before)
+            if len(op.results) == 1 and self.needed.get(op.results[0]) is not None:
+                needs = self._through_view(op, operand)
             if any(result in self.needed for result in op.results):
                 self._need(operand, needs)
+
+    def _through_view(self, op: TopOperation, operand: SSAValue) -> Needs | None:
+        (result,) = op.results
+        own = self.needed[result]
+        assert own is not None
+        before, after = static_shape(operand), static_shape(result)
+        if isinstance(op, ConcatOp):  # its parts lie in one buffer
+            pairs = zip(own, before, after, strict=True)
+            kept = tuple(need if size == whole else None for need, size, whole in pairs)
+            return self._of_part(op, list(op.operands).index(operand), kept)
+        if len(op.operands) != 1:
+            return None
+        if isinstance(op, SliceOp) and op.is_static_slice:
+            return _of_slice(own, op.ranges(before), before)
+        if before == after:
+            return own
+        plain = layout_of(operand).is_plain and layout_of(result).is_plain
+        if plain and prod(before) == prod(after):
+            return regrouped(own, after, before)
+        return None
 
     # -- marks -------------------------------------------------------------------------------------
     def _mark(self, kernel: func.FuncOp, uses: list[tuple[LaunchOp, KernelNeeds]]) -> None:

@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from explorer.errors import UnsupportedError
 from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.beginning import begin_of, begin_text
-from explorer.kernels.loops.clipping import Clip, clip_of, end_text
+from explorer.kernels.loops.clipping import Clip, clip_of, clip_text, end_text
 from explorer.kernels.loops.nest import LinearForm, extent_of, index_of, kind_of, name_of
 from explorer.kernels.loops.scalar_types import (
     BOOLEAN,
@@ -31,6 +31,7 @@ from explorer.kernels.loops.scalar_types import (
     lane_count,
     scalar_type,
 )
+from explorer.kernels.loops.tails import Tail, bodies_of, tails_of_block
 from explorer.kernels.printing.expressions import Expression, ExpressionWriter
 from explorer.kernels.printing.identifiers import Names, comment_text
 from explorer.kernels.printing.language import Language, Requirement, vector_requirement
@@ -115,9 +116,50 @@ class BodyPrinter:
         self.named: dict[SSAValue, Expression] = {b: Expression(n) for b, n in buffers.items()}
         self.pending: dict[SSAValue, Expression] = {}
         self.ranks: dict[SSAValue, int] = {}
+        self.iterations: dict[affine.ForOp, int] = {}
+        """Of loops that end earlier in the body that is printed."""
 
     def operations(self, operations: Iterable[Operation], depth: int) -> None:
-        """All operations of a block, in order."""
+        """All operations of a block, in order; several times where a call fills tiles in part."""
+        block = list(operations)
+        tails = tails_of_block(block) if self.language.has_tails else ()
+        if tails and not any(loop in self.iterations for tail in tails for loop in tail.loops):
+            self._tails(block, tails, depth)
+            return
+        self._block(block, depth)
+
+    def _tails(self, block: Sequence[Operation], tails: Sequence[Tail], depth: int) -> None:
+        tags = tuple(tag for op in block for tag in tags_within(op))
+        names: list[str] = []
+        for tail in tails:
+            names.append(self.names.claim(f"{name_of(tail.loops[0])}_left"))
+            clip = Clip(tail.extent.times, tail.extent.minus, 1, tail.extent.argument)
+            text = clip_text(clip, self.size_text(clip))
+            if tail.base != LinearForm():
+                base = self._sum(Sum(tuple(tail.base.terms.items()), tail.base.constant))
+                text += f" - {base.within(MULTIPLICATIVE)}"
+            declared = f"const {self.language.index} {names[-1]} = {text};"
+            self.lines.add_wrapped(depth, declared, tags)
+        opening = ""
+        for body in bodies_of(tails):
+            conditions = [
+                f"{name} <= {limit}"
+                for name, limit in zip(names, body.limits, strict=True)
+                if limit is not None
+            ]
+            test = f"if ({' && '.join(conditions)}) {{" if conditions else "{"
+            self.lines.add(depth, f"{opening}{test}", tags)
+            opening = "} else "
+            self.names.open_block()
+            known = dict(self.named), dict(self.pending), dict(self.ranks)
+            self.iterations = dict(body.iterations)
+            self._block(block, depth + 1)
+            self.iterations = {}
+            self.named, self.pending, self.ranks = known
+            self.names.close_block()
+        self.lines.add(depth, "}", tags)
+
+    def _block(self, operations: Sequence[Operation], depth: int) -> None:
         present = [op for op in operations if op in self.uses.live]
         loops = [op for op in present if isinstance(op, affine.ForOp)]
         stages = {tags_within(loop) for loop in loops}
@@ -180,7 +222,8 @@ class BodyPrinter:
             self._matrix_tile(loop, depth, tags)
             return
         lower, upper = (self._sum(bound) for bound in loop_bounds(loop))
-        end = upper.within(ADDITIVE)
+        count = self.iterations.get(loop, 0)
+        end = str(count) if count else upper.within(ADDITIVE)
         clip = clip_of(loop)
         if clip is not None:
             last = self.names.claim(f"{name_of(loop)}_end")
@@ -195,7 +238,7 @@ class BodyPrinter:
         self.names.open_block()
         index = self.name_index(loop)
         if kind_of(loop) == "unroll":
-            self.lines.add(depth, f"UNROLL({extent_of(loop)})", tags)
+            self.lines.add(depth, f"UNROLL({count or extent_of(loop)})", tags)
         step = loop.step.value.data
         advance = f"{index}++" if step == 1 else f"{index} += {step}"
         declared = f"{self.language.index} {index} = {first}"

@@ -67,6 +67,7 @@ class CLanguage(Language):
     splits_subscripts = True
     holds_vectors = True
     has_prefetch = True
+    has_tails = True
     has_driver = True
 
     @property

@@ -76,6 +76,8 @@ class Language(ABC):
     """Of constants of 64 bits."""
     has_prefetch: ClassVar[bool] = False
     """Whether lines of memory can be asked for before they are read."""
+    has_tails: ClassVar[bool] = False
+    """Whether tiles that a call fills in part have smaller bodies."""
     has_driver: ClassVar[bool] = False
     """Whether a program runs its launches by itself, by a table; otherwise its host does."""
 

@@ -28,6 +28,7 @@ from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.loops.scalar_types import DOUBLE, ScalarType, scalar_type
+from explorer.kernels.loops.tails import tails_of_block
 from explorer.kernels.loops.work import operation_count
 from explorer.kernels.printing.bodies import BodyPrinter
 from explorer.kernels.printing.expressions import ExpressionWriter
@@ -209,6 +210,18 @@ class KernelPrinter(ABC):
         begins = [begin_of(op) for op in inside if isinstance(op, affine.ForOp)]
         return {place for begin in begins if begin is not None for place in begin.arguments()}
 
+    def _tails(self) -> set[int]:
+        """The arguments with sizes at which tiles of this phase end in part."""
+        if not self.language.has_tails:
+            return set()
+        blocks = [
+            list(region.block.ops)
+            for top in self._phase_operations
+            for op in walk_inside(top)
+            for region in op.regions
+        ]
+        return {tail.extent.argument for ops in blocks for tail in tails_of_block(ops)}
+
     def size_text(self, clip: Clip) -> str:
         """The size that a loop ends with."""
         own = clip.argument
@@ -217,7 +230,8 @@ class KernelPrinter(ABC):
     def is_used(self, parameter: Parameter) -> bool:
         """Whether this phase accesses the buffer, or a loop ends with the size that it holds."""
         place = self.parameters.index(parameter)
-        if any(clip.argument == place for clip in self._clips()) or place in self._begins():
+        ends = {clip.argument for clip in self._clips()} | self._begins() | self._tails()
+        if place in ends:
             return True
         value = self._values[parameter]
         return any(

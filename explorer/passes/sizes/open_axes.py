@@ -170,17 +170,17 @@ class OpenAxes:
             rest = numbers.added(op, BinaryOp.make([rest, step], kind="mul"))
             place = rest if place is None else numbers.sum(op, place, rest)
             place = self.clamped(op, place, size)
-            gathered = numbers.added(op, GatherOp.make([value, place], axis=axis))
+            gather = GatherOp.make([value, place], axis=axis)
+            gathered = numbers.added(op, gather)
+            self.gather_inside(gather, value)
             self.rewriter.set_operand(op, index, gathered)
         self._axes[gathered] = {**self.of(value), axis: ((size, size_of(factors)),)}
 
     def gather_inside(self, op: TopOperation, value: SSAValue) -> None:
         """Notes that a call's results are made of elements of a value that it has."""
         for axis, factors in self.of(value).items():
-            if not is_scattered(factors):
-                size = static_shape(value)[axis]
-                own = ((size, str(size_of(factors))),)
-                self.gathered.append(OpenAxis(identity_of(op), axis, own))
+            own = tuple((largest, str(size)) for largest, size in factors)
+            self.gathered.append(OpenAxis(identity_of(op), axis, own))
 
     def mask(self, op: TopOperation, index: int, axes: Sequence[int], neutral: float) -> None:
         """The operation reads a neutral number where a call has no element.

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
-from explorer.ir.operation import TopOperation
+from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.sizes.symbols import Expression, number
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.data import WeightOp
@@ -38,6 +38,7 @@ from explorer.ir.top.shapes import RangeOp
 from explorer.ir.types import element_type_of, is_static, numpy_dtype, shape_of, static_shape
 from explorer.passes.sizes.call_numbers import Factors
 from explorer.passes.sizes.open_axes import INF, MixedAxis, OpenAxes, as_array, positive
+from explorer.results.program import OpenAxis
 
 NEUTRAL_OF_REDUCTION: Mapping[str, float] = {
     **dict.fromkeys(("sum", "mean", "l1", "l2", "sum_square", "log_sum"), 0.0),
@@ -318,6 +319,9 @@ class OpenOperations(OpenAxes):
         self.carry(op, mixed)
         if all(e.is_number for e in counts[:-1]):
             return
+        for place, count in enumerate(counts):
+            own = ((sizes[place], str(count)),)
+            self.gathered.append(OpenAxis(f"{identity_of(op)}/{place}", axis, own))
         axes = dict(self.of(op.output))
         anchor = op.next_op
         assert isinstance(anchor, TopOperation)

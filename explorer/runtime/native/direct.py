@@ -26,6 +26,7 @@ import numpy as np
 
 from explorer.errors import DeviceError
 from explorer.ir.padding import check_rows, valid_rows
+from explorer.ir.sizes.calls import Call, Calls, cut_of
 from explorer.results.program import GrowingValue, Port, Program, ValidLength
 from explorer.runtime.executable import Arrays, check_inputs
 from explorer.runtime.sizes import shape_at, size_of_inputs
@@ -60,6 +61,20 @@ class KeptState:
         self.held = np.empty_like(after)
 
 
+@dataclass(frozen=True)
+class BoundCall:
+    """The places of what a call of some sizes has."""
+
+    call: Call
+    inputs: tuple[PortView, ...]
+    cleared: tuple[np.ndarray, ...]
+    """Places of integers of which a call has a part: the others may be indices, and are 0."""
+    added: tuple[tuple[np.ndarray, np.ndarray], ...]
+    """Places of numbers and masks, and their contents."""
+    outputs: tuple[tuple[str, np.ndarray, tuple[int, ...]], ...]
+    """Name, part of the place and shape of each."""
+
+
 class Loaded(Protocol):
     """A program that is ready to run: `worker.LoadedProgram`, or one in shared memory of OpenCL."""
 
@@ -90,6 +105,8 @@ class DirectCalls:
         self._bytes = np.frombuffer(loaded.arena, np.uint8)
         self._function, self._arguments = loaded.bound_call()
         self._bound: OrderedDict[int, Bound] = OrderedDict()
+        self._calls = None if program.sizes is None else Calls(program.sizes)
+        self._bound_calls: OrderedDict[tuple[int, ...], BoundCall] = OrderedDict()
         if program.size is not None:
             start = program.size.offset_bytes
             self._size = self._bytes[start : start + program.size.size_bytes].view(np.int64)
@@ -103,7 +120,11 @@ class DirectCalls:
         ]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """All outputs by name, in arrays of their own."""
+        """All outputs by name, in arrays of their own. With open sizes the inputs are those of a
+        call, or all that the program takes."""
+        call = None if self._calls is None else self._calls.call_of(inputs)
+        if call is not None:
+            return self._run_call(call, inputs)
         bound = self._at_size(inputs) if self._program.size is not None else self._fixed
         length = self._program.length
         rows = None if length is None else valid_rows(length, inputs)
@@ -117,6 +138,16 @@ class DirectCalls:
             arrays = check_inputs(self._program, inputs)
             for place, array in zip(bound.inputs, arrays, strict=True):
                 place.array[...] = array
+        self._execute()
+        if length is None or rows is None:
+            return {place.name: place.array.copy() for place in bound.outputs}
+        more = {value.name: value for value in length.outputs}
+        return {
+            place.name: _part(place.array, more.get(place.name), rows).copy()
+            for place in bound.outputs
+        }
+
+    def _execute(self) -> None:
         for state in self._copied:
             state.before[:] = state.held
         status = self._function(*self._arguments)
@@ -127,13 +158,55 @@ class DirectCalls:
             )
         for state in self._copied:
             state.held[:] = state.after
-        if length is None or rows is None:
-            return {place.name: place.array.copy() for place in bound.outputs}
-        more = {value.name: value for value in length.outputs}
-        return {
-            place.name: _part(place.array, more.get(place.name), rows).copy()
-            for place in bound.outputs
-        }
+
+    def _run_call(self, call: Call, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """Copies what a call has, into the first elements of each axis, and nothing else."""
+        assert self._calls is not None
+        key = tuple(call.sizes.values())
+        bound = self._bound_calls.get(key)
+        if bound is None or bound.call is not call:
+            bound = self._bound_calls[key] = self._bind_call(call)
+            if len(self._bound_calls) > MAX_SIZES:
+                self._bound_calls.popitem(last=False)
+        for place in bound.cleared:
+            place.fill(0)
+        if not _copy_in(bound.inputs, inputs):
+            # Something is unusual: it is told, or another form of the same.
+            whole, _ = self._calls.whole(inputs)
+            for place, array in zip(
+                self._fixed.inputs, check_inputs(self._program, whole), strict=True
+            ):
+                place.array[...] = array
+        for place, array in bound.added:
+            place[...] = array
+        self._execute()
+        return {name: part.copy().reshape(shape) for name, part, shape in bound.outputs}
+
+    def _bind_call(self, call: Call) -> BoundCall:
+        assert self._calls is not None
+        axes = self._calls.sizes.inputs
+        inputs: list[PortView] = []
+        cleared: list[np.ndarray] = []
+        for place in self._fixed.inputs:
+            if place.name in call.added:
+                continue
+            own = [axis for axis in axes if axis.name == place.name]
+            cut = cut_of(place.shape, own, call.sizes)
+            part = cut.part(place.array)
+            inputs.append(PortView(place.name, part.shape, place.dtype, part))
+            if part.shape != place.shape and place.dtype.kind != "f":
+                cleared.append(place.array)
+        outputs: list[tuple[str, np.ndarray, tuple[int, ...]]] = []
+        for place in self._fixed.outputs:
+            own = [axis for axis in self._calls.sizes.outputs if axis.name == place.name]
+            cut = cut_of(place.shape, own, call.sizes)
+            outputs.append((place.name, cut.part(place.array), cut.joined))
+        added = [
+            (place.array, call.added[place.name])
+            for place in self._fixed.inputs
+            if place.name in call.added
+        ]
+        return BoundCall(call, tuple(inputs), tuple(cleared), tuple(added), tuple(outputs))
 
     def _copy_valid(
         self,

@@ -121,6 +121,11 @@ class NativeProgram(Closing):
         self.library = (build or self._build)("\n".join(program.source.lines) + "\n")
         self._layout = plan_exchange(program, self.library, threads, self.affinity)
 
+    @property
+    def takes_parts(self) -> bool:
+        """Whether `run` takes inputs of a call's sizes, and gives outputs of them."""
+        return not self.isolated and self.program.sizes is not None
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         with self._lock:
             if self._direct is None and not self.isolated:

@@ -1,0 +1,69 @@
+"""Tiles that a call fills in part run smaller bodies, with the same numbers."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import explorer
+from explorer.importers.onnx import from_proto
+
+WEIGHTS = ",".join(f"{(n * 37 % 64) / 32 - 1}" for n in range(24 * 40))
+PRODUCT = onnx.parser.parse_model(
+    '<ir_version: 9, opset_import: ["": 17]> g (float[b,s,24] x) => (float[b,s,40] y) '
+    f"<float[24,40] k = {{{WEIGHTS}}}> {{ p = MatMul (x, k)  y = Softmax <axis = 1> (p) }}"
+)
+LARGEST = {"b": 2, "s": 37}
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    dimensions = {name: (1, size) for name, size in LARGEST.items()}
+    return explorer.compile(from_proto(PRODUCT), "cpu", dimensions=dimensions)
+
+
+def text_of(compiled):
+    kernels = [k for k in compiled.kernels.values() if k.name.startswith("matmul")]
+    return "\n".join(line for kernel in kernels for line in kernel.source.lines)
+
+
+def test_a_tile_has_bodies_for_parts_of_its_rows(compiled):
+    text = text_of(compiled)
+    assert "_left <= " in text
+    assert text.count("UNROLL(") > text.count("_left <= ")
+    fixed = explorer.compile(from_proto(PRODUCT), "cpu", dimensions=LARGEST)
+    assert "_left" not in text_of(fixed)
+
+
+def test_every_number_of_rows_gives_its_softmax(compiled):
+    x = np.random.default_rng(3).standard_normal((2, 37, 24)).astype(np.float32)
+    weight = np.fromstring(WEIGHTS, np.float32, sep=",").reshape(24, 40)
+    with compiled.open(isolated=False) as program:
+        for rows in range(1, 38):
+            part = x[: 1 + rows % 2, :rows]
+            product = part.astype(np.float64) @ weight
+            e = np.exp(product - product.max(1, keepdims=True))
+            found = program.run({"x": part})["y"]
+            np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), 2e-5, 1e-7)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_call_is_timed_and_profiled_at_its_sizes(compiled, isolated):
+    inputs = {"x": np.ones((1, 5, 24), np.float32)}
+    with compiled.open(isolated=isolated) as program:
+        assert len(program.time(inputs, repeats=3)) == 3
+        assert program.profile(inputs, repeats=2).events
+        assert program.run(inputs)["y"].shape == (1, 5, 40)
+
+
+def test_integers_beyond_a_call_are_no_rows_of_a_table():
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (int64[b,s] i) => (float[b,s,2] y) '
+        "<float[3,2] t = {1,2,3,4,5,6}> { y = Gather <axis = 0> (t, i) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (1, 50)})
+    with compiled.open(isolated=False) as program:
+        program.run({"i": np.full((3, 50), 2)})
+        found = program.run({"i": np.array([[1, -3]])})["y"]
+        np.testing.assert_array_equal(found, [[[3, 4], [1, 2]]])
+        strided = np.array([[0, 9, 1, 9]])[:, ::2]
+        np.testing.assert_array_equal(program.run({"i": strided})["y"], [[[1, 2], [3, 4]]])

@@ -24,14 +24,18 @@ from xdsl.ir import Operation, SSAValue
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
 from explorer.ir.sizes.ranges import leading_axis
-from explorer.ir.structure import kernel_functions, outermost
-from explorer.kernels.loops.find_extents import Extent, extents_of_kernel
+from explorer.ir.structure import kernel_functions, outermost, walk_inside
+from explorer.kernels.loops.extents import END_SLACK
+from explorer.kernels.loops.find_extents import ENDS, Extent, extents_of_kernel
 from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
+    access_width,
     accesses_in,
     bounds_of,
+    enclosing_loops,
     index_of,
+    is_access,
     is_store,
     kind_of,
     subscripts,
@@ -108,7 +112,10 @@ class ClipLoops(Pass):
             explanation = f"its rows end with {size or 'the sizes of a call'}"
             clipped = kernel.clone()
             rows = rows_of_kernel(kernel)
-            if not (clip_to_extents(clipped, extents) if extents else clip_kernel(clipped, rows)):
+            ends = extents_of_kernel(kernel, ENDS)
+            if not (
+                clip_to_extents(clipped, extents, ends) if extents else clip_kernel(clipped, rows)
+            ):
                 events.decline(
                     "clip", kernel, "all of its rows are computed in one piece", explanation
                 )
@@ -128,14 +135,150 @@ def clip_kernel(function: func.FuncOp, units: Sequence[int]) -> bool:
     return sum(_clip_nest(top, rows) for top in tops) > 0
 
 
-def clip_to_extents(function: func.FuncOp, extents: Sequence[Sequence[Extent | None]]) -> bool:
-    """Marks all loops that store beyond what a call needs; False where there is none."""
+def clip_to_extents(
+    function: func.FuncOp,
+    extents: Sequence[Sequence[Extent | None]],
+    ends: Sequence[Sequence[Extent | None]] = (),
+) -> bool:
+    """Marks all loops that store beyond what a call needs; False where there is none.
+
+    ends: by argument, where loops over which numbers are accumulated end.
+    """
     # Buffers that a schedule adds come last, and nothing is known of them.
     known: dict[SSAValue, Sequence[Extent | None]] = dict(
         zip(function.body.block.args, extents, strict=False)
     )
+    for argument in _read_further(function, known, ends):
+        known[argument] = ()  # all of it is stored, as it is read
     tops = [op for op in function.body.block.ops if isinstance(op, affine.ForOp)]
-    return sum(_clip_all(top, known, frozenset()) for top in tops) > 0
+    found = sum(_clip_all(top, known, frozenset()) for top in tops)
+    added: dict[SSAValue, Sequence[Extent | None]] = dict(
+        zip(function.body.block.args, ends, strict=False)
+    )
+    loops = [op for top in tops for op in walk_inside(top) if isinstance(op, affine.ForOp)]
+    for loop in loops:
+        clip = None if CLIP in loop.attributes else _end_of_sum(loop, known, added)
+        if clip is not None:
+            _set_clip(loop, clip)
+            found += 1
+    return found > 0
+
+
+def _read_further(
+    function: func.FuncOp,
+    extents: Mapping[SSAValue, Sequence[Extent | None]],
+    ends: Sequence[Sequence[Extent | None]],
+) -> list[SSAValue]:
+    """Arguments that the kernel stores to, and reads beyond where accumulating adds nothing: in
+    steps of more elements than it stores more."""
+    added: dict[SSAValue, Sequence[Extent | None]] = dict(
+        zip(function.body.block.args, ends, strict=False)
+    )
+    stored = {access.memref for access in accesses_in(function) if is_store(access)}
+    found: list[SSAValue] = []
+    for buffer, own in added.items():
+        loads = [a for a in accesses_in(function) if a.memref is buffer and not is_store(a)]
+        is_own = buffer in stored and any(own)
+        if is_own and not all(_ends_in_time(load, extents, added) for load in loads):
+            found.append(buffer)
+    return found
+
+
+def _ends_in_time(
+    load: Access,
+    extents: Mapping[SSAValue, Sequence[Extent | None]],
+    ends: Mapping[SSAValue, Sequence[Extent | None]],
+) -> bool:
+    """Whether a loop that can end reads no more than END_SLACK elements further, or only what it
+    stores itself."""
+    own = _of_buffer(ends[load.memref], load)
+    for axis, (form, extent) in enumerate(zip(subscripts(load), own, strict=False)):
+        if extent is None:
+            continue
+        loops = [
+            loop
+            for loop in enclosing_loops(load)
+            if form is not None and index_of(loop) in form.terms
+        ]
+        if form is None or not loops:
+            return False
+        stores = [a for a in accesses_in(loops[0]) if is_store(a) and a.memref is load.memref]
+        if any(subscripts(store) == subscripts(load) for store in stores):
+            continue
+        index = index_of(loops[0])
+        rest = LinearForm({i: c for i, c in form.terms.items() if i is not index}, form.constant)
+        reach, width = rest.range(), access_width(load) if axis == len(own) - 1 else 1
+        per = form.terms[index]
+        if reach is None or reach[0] < 0 or reach[1] + width > per or per > END_SLACK + 1:
+            return False
+        if _end_of_sum(loops[0], extents, ends) is None:
+            return False
+    return True
+
+
+def _set_clip(loop: affine.ForOp, clip: Clip) -> None:
+    values = [clip.times, clip.minus, clip.per, clip.argument]
+    loop.attributes[CLIP] = DenseArrayBase.from_list(i64, values)
+
+
+def _end_of_sum(
+    loop: affine.ForOp,
+    extents: Mapping[SSAValue, Sequence[Extent | None]],
+    ends: Mapping[SSAValue, Sequence[Extent | None]],
+) -> Clip | None:
+    """Where a loop ends over which numbers are accumulated: what it reads adds nothing later.
+
+    What else it stores is a part of a result that a call needs no further, or an array of its own.
+    """
+    if not _may_end(loop):
+        return None
+    index = index_of(loop)
+    inside = accesses_in(loop)
+    own = {op.memref for op in walk_inside(loop) if isinstance(op, memref.AllocaOp)}
+    sums = [s for s in inside if is_store(s) and s.memref not in own and not _has(s, index)]
+    found = {_clip_of_store(s, index, extents) for s in inside if is_store(s) and _has(s, index)}
+    if not sums or not all(_accumulates(store) for store in sums):
+        return None
+    loads = [a for a in inside if not is_store(a) and _has(a, index) and a.memref not in own]
+    read = {_clip_of_store(load, index, ends) for load in loads if any(ends.get(load.memref, ()))}
+    if not read or None in read or len(read) != 1 or None in found:
+        return None
+    every = [clip for clip in (*found, *read) if clip is not None]
+    if len({(clip.times, clip.per, clip.argument) for clip in every}) != 1:
+        return None
+    return min(every, key=lambda clip: clip.minus)
+
+
+def _has(access: Access, index: SSAValue) -> bool:
+    return any(form is not None and index in form.terms for form in subscripts(access))
+
+
+def _clip_of_store(
+    access: Access, index: SSAValue, extents: Mapping[SSAValue, Sequence[Extent | None]]
+) -> Clip | None:
+    own = _of_buffer(extents.get(access.memref) or (), access)
+    for form, extent in zip(subscripts(access), own, strict=False):
+        if extent is not None and form is not None and index in form.terms:
+            return _clip_at(form, index, extent.times, extent.argument, extent.minus)
+    return None
+
+
+def _accumulates(store: Access) -> bool:
+    """Whether a store adds to the element that it stores: part = part + f(..)."""
+    if not isinstance(store, affine.StoreOp | affine.VectorStoreOp | memref.StoreOp):
+        return False
+    pending, seen = [store.value], set[Operation]()
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, Operation) or owner in seen:
+            continue
+        seen.add(owner)
+        if is_access(owner):
+            if owner.memref is store.memref and subscripts(owner) == subscripts(store):
+                return True
+            continue
+        pending += owner.operands
+    return False
 
 
 def _clip_all(
@@ -150,8 +293,7 @@ def _clip_all(
         clip = None if clip in guards else clip
     found = 0
     if clip is not None:
-        values = [clip.times, clip.minus, clip.per, clip.argument]
-        loop.attributes[CLIP] = DenseArrayBase.from_list(i64, values)
+        _set_clip(loop, clip)
         guards |= {clip}
         found = 1
     inner = [op for op in loop.body.block.ops if isinstance(op, affine.ForOp)]

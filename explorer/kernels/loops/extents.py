@@ -36,6 +36,8 @@ Limits = Callable[[SSAValue], Mapping[SSAValue, Expression]]
 
 MAX_TRIED_SIZES = 4096
 """Up to so many sizes of a name, two expressions are compared at each of them."""
+END_SLACK = 15
+"""Elements more than an end that the loops which end there may read: those of a vector."""
 MAX_TEXT = 300
 """A need with a longer text is all of a dimension."""
 
@@ -85,6 +87,9 @@ class KernelNeeds:
     """By argument, before the kernel's first statement."""
     stored: dict[SSAValue, Needs] = field(default_factory=dict)
     """By argument that is stored to: the most that any statement has to store."""
+    ends: Mapping[SSAValue, Expression] = field(default_factory=dict)
+    own: set[SSAValue] = field(default_factory=set)
+    """What the kernel stores to."""
 
 
 def find_needs(
@@ -93,15 +98,19 @@ def find_needs(
     limits: Limits,
     sizes: Bounds,
     inside: Mapping[SSAValue, Needs],
+    ends: Mapping[SSAValue, Expression] | None = None,
 ) -> KernelNeeds:
     """results: needs of arguments that are results, after the last statement.
 
     inside: by argument, the elements of a dimension that are read at places which data decide.
+    ends: indices of loops over which numbers are accumulated, and from where on that adds nothing;
+    what the kernel itself has stored is needed up to END_SLACK elements more, which holds if
+    `clipping.py` ends those loops.
     """
-    found = KernelNeeds(dict(results))
-    for top in reversed(list(kernel.body.block.ops)):
-        if not top.regions:
-            continue
+    found = KernelNeeds(dict(results), ends=ends or {})
+    tops = [op for op in kernel.body.block.ops if op.regions]
+    found.own = {a.memref for top in tops for a in accesses_in(top) if is_store(a)}
+    for top in reversed(tops):
         _visit(top, found, limits, sizes, inside)
     return found
 
@@ -137,6 +146,10 @@ def _visit(
         own = dict(bounds)
         for index, limit in _selected_below(load, limits).items():
             own[index] = _less(own.get(index), limit)
+        if load.memref in found.own:
+            for index in {i for form in subscripts(load) if form is not None for i in form.terms}:
+                if index in found.ends:
+                    own[index] = _less(own.get(index), found.ends[index] + END_SLACK)
         reach = _reach(load, own, inside.get(load.memref))
         found.needed[load.memref] = sizes.more_of(found.needed.get(load.memref), reach)
 

@@ -11,12 +11,12 @@ of the call like those that the program computes with. `clipping.py` ends loops 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
 
-from xdsl.dialects import affine, arith, func, memref
+from xdsl.dialects import affine, arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -29,28 +29,28 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
-from explorer.ir.layout import rounded_channels
 from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_function
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.sizes.symbols import Expression, number, parse
-from explorer.ir.structure import kernel_functions, own_functions
+from explorer.ir.sizes.symbols import Expression, number
+from explorer.ir.structure import own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.movement.concat import ConcatOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.types import layout_of, static_shape, tensor_type
 from explorer.kernels.loops.beginning import KEPT, Kept, KeptDimension
-from explorer.kernels.loops.extents import Bounds, KernelNeeds, Limits, Need, Needs, find_needs
+from explorer.kernels.loops.call_values import CallValues, prefix, source
+from explorer.kernels.loops.extents import KernelNeeds, Limits, Need, Needs, find_needs
 from explorer.kernels.loops.nest import (
-    LinearForm,
     accesses_in,
     subscripts,
 )
-from explorer.kernels.loops.regrouping import regrouped
-from explorer.results.program import OpenAxis, OpenSizes
+from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
+from explorer.results.program import OpenSizes
 
 EXTENTS = "kernel.extents"
+ENDS = "kernel.ends"
 WHOLE = (-1, 0, 0)
 SIZE_ARGUMENT = "call_size"
 
@@ -64,9 +64,12 @@ class Extent:
     minus: int
 
 
-def extents_of_kernel(function: func.FuncOp) -> list[list[Extent | None]]:
-    """What has to be computed, by argument and dimension; empty where all of it."""
-    attribute = function.attributes.get(EXTENTS)
+def extents_of_kernel(function: func.FuncOp, name: str = EXTENTS) -> list[list[Extent | None]]:
+    """What has to be computed, by argument and dimension; empty where all of it.
+
+    With ENDS: the elements that a loop over which numbers are accumulated needs to read.
+    """
+    attribute = function.attributes.get(name)
     if not isinstance(attribute, ArrayAttr):
         return []
     found: list[list[Extent | None]] = []
@@ -102,7 +105,7 @@ class FindExtents(Pass):
         return events.rewrites
 
 
-class _Extents:
+class _Extents(CallValues):
     def __init__(
         self,
         rewriter: RecordedRewriter,
@@ -112,21 +115,16 @@ class _Extents:
         sizes: OpenSizes,
         events: EventLog,
     ) -> None:
-        self.rewriter, self.entry, self.function = rewriter, entry, function
-        self.call, self.sizes, self.events = call, sizes, events
-        self.kernels = kernel_functions(rewriter.module)
-        self.bounds = Bounds({name: (low, high) for name, low, high in sizes.ranges})
+        super().__init__(rewriter, entry, function, call, sizes)
+        self.events = events
         self.needed: dict[SSAValue, Needs | None] = {}
         """By value, in dimensions of the tensor; a value that is not here is not needed."""
-        self.masks: dict[SSAValue, Needs] = {}
-        """Tensors that are true below a size of each of some dimensions only."""
-        self.by_text: dict[str, SSAValue] = {}
         self.kept: dict[str, set[tuple[int, tuple[tuple[int, Expression] | None, ...]] | None]] = {}
         """By kernel: the operand that a result keeps, with where each dimension of that begins and
         how much of it; of all launches."""
-        self._find_inputs()
 
     def run(self) -> None:
+        self.find_neutral()
         last = self.function.body.block.last_op
         assert last is not None
         for index, operand in enumerate(last.operands):
@@ -143,58 +141,12 @@ class _Extents:
             self._mark(self.kernels[name], uses)
 
     # -- what is known of values -------------------------------------------------------------------
-    def _find_inputs(self) -> None:
-        """Numbers and masks of a call among the function's arguments."""
-        texts = dict(self.sizes.numbers)
-        masks = {mask.name: mask for mask in self.sizes.masks}
-        given: list[SSAValue] = list(self.entry.body.block.args)
-        names = dict(zip(given, input_names(self.entry), strict=True))
-        arguments = self.function.body.block.args
-        for operand, own in zip(self.call.operands, arguments, strict=True):
-            name = names.get(_source(operand), "")
-            if name in texts:
-                self.by_text[texts[name]] = own
-            elif name in masks:
-                found: list[Need] = [None] * len(masks[name].shape)
-                for axis in masks[name].axes:
-                    found[axis.axis] = _prefix(axis)
-                self.masks[own] = tuple(found)
-
-    def _limits(self, launch: LaunchOp) -> Limits:
-        values = self._values(launch)
-
-        def of_condition(condition: SSAValue) -> Mapping[SSAValue, Expression]:
-            owner = condition.owner
-            if isinstance(owner, arith.AndIOp):
-                return {**of_condition(owner.lhs), **of_condition(owner.rhs)}
-            if isinstance(owner, affine.LoadOp | memref.LoadOp):
-                read = _root(values.get(owner.memref))
-                needs = None if read is None else self.masks.get(read)
-                if read is None or needs is None:
-                    return {}
-                own = regrouped(needs, static_shape(read), _shape(owner.memref))
-                return _bounds(subscripts(owner), own)
-            return {}
-
-        return of_condition
-
-    def _values(self, launch: LaunchOp) -> dict[SSAValue, SSAValue]:
-        """The function's values by the kernel's arguments."""
-        kernel = self.kernels[launch.kernel.data]
-        inputs, outputs = iter(launch.operands), iter(launch.results)
-        found: dict[SSAValue, SSAValue] = {}
-        roles = kernel_arguments(kernel)
-        for argument, role in zip(kernel.body.block.args, roles, strict=True):
-            if role.role != "scratch":
-                found[argument] = next(outputs if role.role == "output" else inputs)
-        return found
-
     # -- needs -------------------------------------------------------------------------------------
     def _of_output(self, result: SSAValue) -> Needs | None:
         """What a call has of an output of the program; None where another function reads it."""
         last = self.entry.body.block.last_op
         assert last is not None
-        places = [i for i, operand in enumerate(last.operands) if _source(operand) is result]
+        places = [i for i, operand in enumerate(last.operands) if source(operand) is result]
         users = [use.operation for use in result.uses]
         if len(places) != 1 or len(users) != 1:
             return None
@@ -202,7 +154,7 @@ class _Extents:
         found: list[Need] = [None] * len(static_shape(result))
         for axis in self.sizes.outputs:
             if axis.name == name:
-                found[axis.axis] = _prefix(axis)
+                found[axis.axis] = prefix(axis)
         return tuple(found)
 
     def _need(self, value: SSAValue, needs: Needs | None) -> None:
@@ -216,23 +168,26 @@ class _Extents:
     def _visit_launch(self, launch: LaunchOp) -> KernelNeeds | None:
         if not any(result in self.needed for result in launch.results):
             return None
-        kernel, values = self.kernels[launch.kernel.data], self._values(launch)
+        kernel, values = self.kernels[launch.kernel.data], self.values(launch)
         results: dict[SSAValue, Needs] = {}
         for argument, value in values.items():
             if value in launch.results:
-                shape = _shape(argument)
-                results[argument] = _in_buffer(value, self.needed.get(value), shape)
-        limits = self._limits(launch)
+                shape = shape_of_buffer(argument)
+                results[argument] = in_buffer(value, self.needed.get(value), shape)
+        limits = self.limits(launch)
         self.kept.setdefault(launch.kernel.data, set()).add(_kept(kernel, limits))
         inside = {
-            argument: _in_buffer(value, self._inside(identity_of(launch), value), _shape(argument))
+            argument: in_buffer(
+                value, self._inside(identity_of(launch), value), shape_of_buffer(argument)
+            )
             for argument, value in values.items()
             if value not in launch.results
         }
-        found = find_needs(kernel, results, limits, self.bounds, inside)
+        ends = self.ends[launch]
+        found = find_needs(kernel, results, limits, self.bounds, inside, ends)
         for argument, value in values.items():
             if value not in launch.results and argument in found.needed:
-                needs = _in_tensor(value, found.needed[argument], _shape(argument))
+                needs = in_tensor(value, found.needed[argument], shape_of_buffer(argument))
                 place = list(launch.operands).index(value)
                 self._need(value, self._of_part(launch, place, needs))
         return found
@@ -244,15 +199,20 @@ class _Extents:
         found: list[Need] = [None] * len(shape)
         own = [axis for axis in self.sizes.gathered if axis.name == name]
         for axis, size in enumerate(shape):
-            sizes = [_prefix(one) for one in own if prod(n for n, _ in one.factors) == size]
+            sizes = [prefix(one) for one in own if prod(n for n, _ in one.factors) == size]
             if len(sizes) == shape.count(size) and sizes:
                 found[axis] = reduce(self.bounds.more, sizes)
         return tuple(found)
 
     def _of_part(self, op: TopOperation, place: int, needs: Needs) -> Needs:
         """Of an operand of a concatenation, from which a call's elements are gathered."""
-        own = self._inside(f"{identity_of(op)}/{place}", op.operands[place])
-        return tuple(need if part is None else part for need, part in zip(needs, own, strict=True))
+        name = f"{identity_of(op)}/{place}"
+        sizes = [prefix(axis) for axis in self.sizes.gathered if axis.name == name]
+        shapes = static_shape(op.operands[place]), static_shape(op.results[0])
+        joined = [a for a, (n, all_of) in enumerate(zip(*shapes, strict=False)) if n != all_of]
+        if len(sizes) != 1 or len(joined) != 1 or len(shapes[0]) != len(shapes[1]):
+            return needs
+        return (*needs[: joined[0]], sizes[0], *needs[joined[0] + 1 :])
 
     def _visit_view(self, op: TopOperation) -> None:
         """A view has the same elements in the same order; of anything else all is needed."""
@@ -293,32 +253,32 @@ class _Extents:
                 own = use.stored.get(argument)
                 found = found if own is None else self.bounds.more_of(found, own)
             stored.append(found)
-        if not any(need is not None for needs in stored if needs for need in needs):
+        neutral = self.neutral[kernel.sym_name.data]
+        if not any(need is not None for needs in (*stored, *neutral) for need in needs or ()):
             return
         launches = [op for op in self.function.body.block.ops if isinstance(op, LaunchOp)]
         own_launches = [op for op in launches if op.kernel.data == kernel.sym_name.data]
         with self.events.rewrite("extents", kernel, "loops end with the sizes of a call"):
-            self._add_sizes(kernel, stored, own_launches)
+            self._add_sizes(kernel, stored, neutral, own_launches)
 
     def _add_sizes(
-        self, kernel: func.FuncOp, stored: Sequence[Needs | None], launches: Sequence[LaunchOp]
+        self,
+        kernel: func.FuncOp,
+        stored: Sequence[Needs | None],
+        neutral: Sequence[Needs | None],
+        launches: Sequence[LaunchOp],
     ) -> None:
         marked = kernel.clone()
         block = marked.body.block
         place = len(launches[0].operands)
         sizes: list[Expression] = []
-        entries: list[list[int]] = []
-        for argument, needs in zip(block.args, stored, strict=True):
-            entry: list[int] = []
-            for need in needs or (None,) * len(_shape(argument)):
-                if need is None or need.is_number:
-                    entry += WHOLE
-                    continue
-                size, times, minus = _linear(need)
-                if size not in sizes:
-                    sizes.append(size)
-                entry += (place + sizes.index(size), times, minus)
-            entries.append(entry)
+        entries, ends = (
+            [
+                _entry(needs or (None,) * len(shape_of_buffer(argument)), place, sizes)
+                for argument, needs in zip(block.args, found, strict=True)
+            ]
+            for found in (stored, neutral)
+        )
         kept = self._kept_of(kernel, place, sizes)
         if kept is not None:
             marked.attributes[KEPT] = kept.attribute()
@@ -331,14 +291,16 @@ class _Extents:
             roles.insert(place + offset, "input")
             names.insert(place + offset, name)
             entries.insert(place + offset, list(WHOLE))
+            ends.insert(place + offset, list(WHOLE))
             value = self._scalar(size)
             for launch in launches:
                 launch.operands = [*launch.operands, value]
         marked.attributes["kernel.roles"] = ArrayAttr([StringAttr(role) for role in roles])
         marked.attributes["kernel.names"] = ArrayAttr([StringAttr(name) for name in names])
-        marked.attributes[EXTENTS] = ArrayAttr(
-            [DenseArrayBase.from_list(i64, entry) for entry in entries]
-        )
+        for name, rows in ((EXTENTS, entries), (ENDS, ends)):
+            marked.attributes[name] = ArrayAttr(
+                [DenseArrayBase.from_list(i64, entry) for entry in rows]
+            )
         marked.function_type = FunctionType.from_lists([a.type for a in block.args], [])
         self.rewriter.replace_function(kernel, marked)
 
@@ -432,12 +394,18 @@ def _kept(
     return None
 
 
-def _prefix(axis: OpenAxis) -> Need:
-    """The elements of an axis up to the last that a call has."""
-    last, stride = number(0), 1
-    for largest, text in axis.factors[::-1]:
-        last, stride = last + (parse(text) - 1) * stride, stride * largest
-    return last + 1
+def _entry(needs: Needs, place: int, sizes: list[Expression]) -> list[int]:
+    """Argument, times and minus of each dimension; new sizes follow the argument `place`."""
+    entry: list[int] = []
+    for need in needs:
+        if need is None or need.is_number:
+            entry += WHOLE
+            continue
+        size, times, minus = _linear(need)
+        if size not in sizes:
+            sizes.append(size)
+        entry += (place + sizes.index(size), times, minus)
+    return entry
 
 
 def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Needs:
@@ -454,84 +422,9 @@ def _of_slice(needs: Needs, ranges: Sequence[range], shape: Sequence[int]) -> Ne
     return tuple(found)
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """The value that was sent or received."""
-    while isinstance(value.owner, TopOperation) and value.owner.name == "top.transfer":
-        value = value.owner.operands[0]
-    return value
-
-
-def _root(value: SSAValue | None) -> SSAValue | None:
-    """The value that views are of."""
-    while value is not None and isinstance(value.owner, TopOperation):
-        owner = value.owner
-        if isinstance(owner, LaunchOp | WeightOp) or len(owner.operands) != 1:
-            return value
-        value = owner.operands[0]
-    return value
-
-
-def _bounds(forms: Sequence[LinearForm | None], needs: Needs) -> dict[SSAValue, Expression]:
-    """The indices of subscripts that are below a size."""
-    found: dict[SSAValue, Expression] = {}
-    for form, need in zip(forms, needs, strict=True):
-        if form is None or need is None or len(form.terms) != 1:
-            continue
-        ((index, per),) = form.terms.items()
-        if per == 1:
-            found[index] = need - form.constant
-    return found
-
-
 def _linear(need: Expression) -> tuple[Expression, int, int]:
     """size, times and minus with need = times * size - minus."""
     varying = need - need.constant
     times = reduce(gcd, (abs(c) for _, c in varying.terms))
     size = Expression(tuple((product, c // times) for product, c in varying.terms))
     return size, times, -need.constant
-
-
-def _shape(argument: SSAValue) -> tuple[int, ...]:
-    assert isinstance(argument.type, MemRefType)
-    return argument.type.get_shape()
-
-
-def _in_buffer(value: SSAValue, needs: Needs | None, shape: tuple[int, ...]) -> Needs:
-    """Needs of a tensor's dimensions as those of the kernel's buffer."""
-    own, shifts = static_shape(value), _shifts(value)
-    if needs is None:
-        return (None,) * len(shape)
-    if len(shape) == len(own):
-        return _shifted(needs, shifts)
-    return (None,) * len(shape) if any(shifts) else regrouped(needs, _rounded(value), shape)
-
-
-def _in_tensor(value: SSAValue, needs: Needs, shape: tuple[int, ...]) -> Needs:
-    """Needs of a kernel's buffer as those of the tensor's dimensions."""
-    own, shifts = static_shape(value), _shifts(value)
-    if len(shape) == len(own):
-        return _shifted(needs, [-shift for shift in shifts])
-    return (None,) * len(own) if any(shifts) else regrouped(needs, shape, _rounded(value))
-
-
-def _rounded(value: SSAValue) -> tuple[int, ...]:
-    """The shape, with channels as they are stored."""
-    shape, layout = static_shape(value), layout_of(value)
-    if not layout.block:
-        return shape
-    return (shape[0], rounded_channels(shape[1], layout), *shape[2:])
-
-
-def _shifts(value: SSAValue) -> list[int]:
-    """Where the first element of each dimension is in the buffer of a kernel."""
-    top, left = layout_of(value).halo[:2]
-    shifts = [0] * len(static_shape(value))
-    if top or left:
-        shifts[2], shifts[3] = top, left
-    return shifts
-
-
-def _shifted(needs: Needs, shifts: Sequence[int]) -> Needs:
-    return tuple(
-        None if need is None else need + shift for need, shift in zip(needs, shifts, strict=True)
-    )

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from explorer.ir.layout import rounded_channels
+from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.loops.extents import Need, Needs
 
 
@@ -53,3 +58,49 @@ def _regroup(
     rest = prod(after[axis] for axis in theirs[1:])
     elements = need * inner
     found[theirs[0]] = (elements + (rest - 1)).divided(rest)
+
+
+def shape_of_buffer(argument: SSAValue) -> tuple[int, ...]:
+    assert isinstance(argument.type, MemRefType)
+    return argument.type.get_shape()
+
+
+def in_buffer(value: SSAValue, needs: Needs | None, shape: tuple[int, ...]) -> Needs:
+    """Needs of a tensor's dimensions as those of the kernel's buffer."""
+    own, shifts = static_shape(value), _shifts(value)
+    if needs is None:
+        return (None,) * len(shape)
+    if len(shape) == len(own):
+        return _shifted(needs, shifts)
+    return (None,) * len(shape) if any(shifts) else regrouped(needs, _rounded(value), shape)
+
+
+def in_tensor(value: SSAValue, needs: Needs, shape: tuple[int, ...]) -> Needs:
+    """Needs of a kernel's buffer as those of the tensor's dimensions."""
+    own, shifts = static_shape(value), _shifts(value)
+    if len(shape) == len(own):
+        return _shifted(needs, [-shift for shift in shifts])
+    return (None,) * len(own) if any(shifts) else regrouped(needs, shape, _rounded(value))
+
+
+def _rounded(value: SSAValue) -> tuple[int, ...]:
+    """The shape, with channels as they are stored."""
+    shape, layout = static_shape(value), layout_of(value)
+    if not layout.block:
+        return shape
+    return (shape[0], rounded_channels(shape[1], layout), *shape[2:])
+
+
+def _shifts(value: SSAValue) -> list[int]:
+    """Where the first element of each dimension is in the buffer of a kernel."""
+    top, left = layout_of(value).halo[:2]
+    shifts = [0] * len(static_shape(value))
+    if top or left:
+        shifts[2], shifts[3] = top, left
+    return shifts
+
+
+def _shifted(needs: Needs, shifts: Sequence[int]) -> Needs:
+    return tuple(
+        None if need is None else need + shift for need, shift in zip(needs, shifts, strict=True)
+    )

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from xdsl.dialects import affine, func, memref
+from xdsl.dialects import affine, arith, func, memref
 from xdsl.ir import Operation, SSAValue
 
 from explorer.ir.structure import walk_inside
@@ -48,6 +48,11 @@ class Tail:
     base: LinearForm
     extent: Extent
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a call may need nothing of the loops."""
+        return self.base.constant > 0
+
     def steps(self, is_one: bool) -> tuple[int, ...]:
         """Numbers of iterations of the bodies, the largest last; `is_one`: of the only tail."""
         whole = self.iterations
@@ -64,6 +69,30 @@ class TailBody:
     iterations: tuple[tuple[affine.ForOp, int], ...]
     limits: tuple[int | None, ...]
     """By tail; None: any number."""
+
+
+def segments_of(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...], ...]:
+    """The parts of a block, in order, each of which has register arrays and values of its own."""
+    places = {op: place for place, op in enumerate(operations)}
+    ends = list(range(len(operations)))
+    for place, op in enumerate(operations):
+        for result in op.results:
+            if isinstance(op, arith.ConstantOp):
+                continue  # written where it is used
+            for use in result.uses:
+                user = use.operation
+                while user is not None and user not in places:
+                    user = user.parent_op()
+                if user is not None:
+                    ends[place] = max(ends[place], places[user])
+    found: list[tuple[Operation, ...]] = []
+    start, reach = 0, -1
+    for place, op in enumerate(operations):
+        if place > start and isinstance(op, memref.AllocaOp) and reach < place:
+            found.append(tuple(operations[start:place]))
+            start = place
+        reach = max(reach, ends[place])
+    return (*found, tuple(operations[start:]))
 
 
 def tails_of_block(operations: Sequence[Operation]) -> tuple[Tail, ...]:

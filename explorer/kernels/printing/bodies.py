@@ -31,7 +31,7 @@ from explorer.kernels.loops.scalar_types import (
     lane_count,
     scalar_type,
 )
-from explorer.kernels.loops.tails import Tail, bodies_of, tails_of_block
+from explorer.kernels.loops.tails import Tail, bodies_of, segments_of, tails_of_block
 from explorer.kernels.printing.expressions import Expression, ExpressionWriter
 from explorer.kernels.printing.identifiers import Names, comment_text
 from explorer.kernels.printing.language import Language, Requirement, vector_requirement
@@ -122,11 +122,15 @@ class BodyPrinter:
     def operations(self, operations: Iterable[Operation], depth: int) -> None:
         """All operations of a block, in order; several times where a call fills tiles in part."""
         block = list(operations)
-        tails = tails_of_block(block) if self.language.has_tails else ()
-        if tails and not any(loop in self.iterations for tail in tails for loop in tail.loops):
-            self._tails(block, tails, depth)
+        if not self.language.has_tails or self.iterations:
+            self._block(block, depth)
             return
-        self._block(block, depth)
+        for segment in segments_of(block):
+            tails = tails_of_block(segment)
+            if tails:
+                self._tails(segment, tails, depth)
+            else:
+                self._block(segment, depth)
 
     def _tails(self, block: Sequence[Operation], tails: Sequence[Tail], depth: int) -> None:
         tags = tuple(tag for op in block for tag in tags_within(op))
@@ -140,7 +144,12 @@ class BodyPrinter:
                 text += f" - {base.within(MULTIPLICATIVE)}"
             declared = f"const {self.language.index} {names[-1]} = {text};"
             self.lines.add_wrapped(depth, declared, tags)
+        empty = [n for n, tail in zip(names, tails, strict=True) if tail.may_be_empty]
         opening = ""
+        if empty:
+            test = " || ".join(f"{name} <= 0" for name in empty)
+            self.lines.add(depth, f"if ({test}) {{", tags)
+            opening = "} else "
         for body in bodies_of(tails):
             conditions = [
                 f"{name} <= {limit}"

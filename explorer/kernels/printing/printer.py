@@ -28,7 +28,7 @@ from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.loops.scalar_types import DOUBLE, ScalarType, scalar_type
-from explorer.kernels.loops.tails import tails_of_block
+from explorer.kernels.loops.tails import segments_of, tails_of_block
 from explorer.kernels.loops.work import operation_count
 from explorer.kernels.printing.bodies import BodyPrinter
 from explorer.kernels.printing.expressions import ExpressionWriter
@@ -220,7 +220,8 @@ class KernelPrinter(ABC):
             for op in walk_inside(top)
             for region in op.regions
         ]
-        return {tail.extent.argument for ops in blocks for tail in tails_of_block(ops)}
+        parts = [part for block in blocks for part in segments_of(block)]
+        return {tail.extent.argument for part in parts for tail in tails_of_block(part)}
 
     def size_text(self, clip: Clip) -> str:
         """The size that a loop ends with."""

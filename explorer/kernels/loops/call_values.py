@@ -1,0 +1,188 @@
+"""What is known of the values of a device function where several sizes are open.
+
+Which arguments are numbers and masks of a call, which indices are below a size where a condition
+holds, and what values hold beyond a size. `find_extents.py` goes on from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from xdsl.dialects import affine, arith, func, memref
+from xdsl.ir import SSAValue
+
+from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
+from explorer.ir.evaluation import input_names
+from explorer.ir.operation import TopOperation
+from explorer.ir.rewriting import RecordedRewriter
+from explorer.ir.sizes.symbols import Expression, number, parse
+from explorer.ir.structure import kernel_functions
+from explorer.ir.top.data import WeightOp
+from explorer.ir.top.movement.slices import SliceOp
+from explorer.ir.types import layout_of, static_shape
+from explorer.kernels.loops.extents import Bounds, Limits, Need, Needs
+from explorer.kernels.loops.nest import LinearForm, subscripts
+from explorer.kernels.loops.neutral import Beyond, find_neutral
+from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
+from explorer.results.program import OpenAxis, OpenSizes
+
+
+class CallValues:
+    """Of one device function and its only call."""
+
+    def __init__(
+        self,
+        rewriter: RecordedRewriter,
+        entry: func.FuncOp,
+        function: func.FuncOp,
+        call: func.CallOp,
+        sizes: OpenSizes,
+    ) -> None:
+        self.rewriter, self.entry, self.function = rewriter, entry, function
+        self.call, self.sizes = call, sizes
+        self.kernels = kernel_functions(rewriter.module)
+        self.bounds = Bounds({name: (low, high) for name, low, high in sizes.ranges})
+        self.masks: dict[SSAValue, Needs] = {}
+        """Tensors that are true below a size of each of some dimensions only."""
+        self.by_text: dict[str, SSAValue] = {}
+        self.beyond: dict[SSAValue, Beyond] = {}
+        """By value, in dimensions of the tensor: the number that it holds beyond sizes."""
+        self.ends: dict[LaunchOp, Mapping[SSAValue, Expression]] = {}
+        self.neutral: dict[str, list[Needs | None]] = {}
+        """By kernel and argument: loops over elements from there on add nothing."""
+        self._find_inputs()
+
+    def find_neutral(self) -> None:
+        """What values hold beyond sizes, from the first launch to the last."""
+        for op in self.function.body.block.ops:
+            if isinstance(op, LaunchOp):
+                self._find_neutral(op)
+            elif isinstance(op, TopOperation) and len(op.operands) == len(op.results) == 1:
+                self._see_beyond(op)
+
+    def _find_neutral(self, launch: LaunchOp) -> None:
+        """What the launch's results hold beyond sizes, and which of its loops may end there."""
+        kernel, values = self.kernels[launch.kernel.data], self.values(launch)
+        known: dict[SSAValue, Beyond] = {}
+        for argument, value in values.items():
+            if value in self.beyond and value not in launch.results:
+                own = self.beyond[value]
+                needs = in_buffer(value, own.needs, shape_of_buffer(argument))
+                known[argument] = Beyond(needs, own.value)
+
+        def number_in(buffer: SSAValue) -> float | None:
+            value = values.get(buffer)
+            owner = None if value is None else value.owner
+            if not isinstance(owner, WeightOp):
+                return None
+            array = self.rewriter.weights[owner.weight.data]
+            return float(array.item()) if array.size == 1 else None
+
+        found = find_neutral(kernel, known, self.limits(launch), self.bounds, number_in)
+        for argument, value in values.items():
+            if value in launch.results and argument in found.beyond:
+                own = found.beyond[argument]
+                needs = in_tensor(value, own.needs, shape_of_buffer(argument))
+                self.beyond[value] = Beyond(needs, own.value)
+        self.ends[launch] = found.ends
+        arguments = kernel.body.block.args
+        reads = [found.read(argument) for argument in arguments]
+        before = self.neutral.get(launch.kernel.data)
+        if before is not None:
+            pairs = zip(before, reads, strict=True)
+            reads = [None if a is None or b is None else self.bounds.more_of(a, b)
+                     for a, b in pairs]  # fmt: skip
+        self.neutral[launch.kernel.data] = reads
+
+    def _see_beyond(self, op: TopOperation) -> None:
+        operand, result = op.operands[0], op.results[0]
+        own = self.beyond.get(operand)
+        before, after = static_shape(operand), static_shape(result)
+        plain = layout_of(operand).is_plain and layout_of(result).is_plain
+        if own is None or not plain or isinstance(op, SliceOp) or prod(before) != prod(after):
+            return
+        self.beyond[result] = Beyond(regrouped(own.needs, before, after), own.value)
+
+    def _find_inputs(self) -> None:
+        """Numbers and masks of a call among the function's arguments."""
+        texts = dict(self.sizes.numbers)
+        masks = {mask.name: mask for mask in self.sizes.masks}
+        given: list[SSAValue] = list(self.entry.body.block.args)
+        names = dict(zip(given, input_names(self.entry), strict=True))
+        arguments = self.function.body.block.args
+        for operand, own in zip(self.call.operands, arguments, strict=True):
+            name = names.get(source(operand), "")
+            if name in texts:
+                self.by_text[texts[name]] = own
+            elif name in masks:
+                found: list[Need] = [None] * len(masks[name].shape)
+                for axis in masks[name].axes:
+                    found[axis.axis] = prefix(axis)
+                self.masks[own] = tuple(found)
+
+    def limits(self, launch: LaunchOp) -> Limits:
+        values = self.values(launch)
+
+        def of_condition(condition: SSAValue) -> Mapping[SSAValue, Expression]:
+            owner = condition.owner
+            if isinstance(owner, arith.AndIOp):
+                return {**of_condition(owner.lhs), **of_condition(owner.rhs)}
+            if isinstance(owner, affine.LoadOp | memref.LoadOp):
+                read = root(values.get(owner.memref))
+                needs = None if read is None else self.masks.get(read)
+                if read is None or needs is None:
+                    return {}
+                own = regrouped(needs, static_shape(read), shape_of_buffer(owner.memref))
+                return _bounds(subscripts(owner), own)
+            return {}
+
+        return of_condition
+
+    def values(self, launch: LaunchOp) -> dict[SSAValue, SSAValue]:
+        """The function's values by the kernel's arguments."""
+        kernel = self.kernels[launch.kernel.data]
+        inputs, outputs = iter(launch.operands), iter(launch.results)
+        found: dict[SSAValue, SSAValue] = {}
+        roles = kernel_arguments(kernel)
+        for argument, role in zip(kernel.body.block.args, roles, strict=True):
+            if role.role != "scratch":
+                found[argument] = next(outputs if role.role == "output" else inputs)
+        return found
+
+
+def prefix(axis: OpenAxis) -> Need:
+    """The elements of an axis up to the last that a call has."""
+    last, stride = number(0), 1
+    for largest, text in axis.factors[::-1]:
+        last, stride = last + (parse(text) - 1) * stride, stride * largest
+    return last + 1
+
+
+def source(value: SSAValue) -> SSAValue:
+    """The value that was sent or received."""
+    while isinstance(value.owner, TopOperation) and value.owner.name == "top.transfer":
+        value = value.owner.operands[0]
+    return value
+
+
+def root(value: SSAValue | None) -> SSAValue | None:
+    """The value that views are of."""
+    while value is not None and isinstance(value.owner, TopOperation):
+        owner = value.owner
+        if isinstance(owner, LaunchOp | WeightOp) or len(owner.operands) != 1:
+            return value
+        value = owner.operands[0]
+    return value
+
+
+def _bounds(forms: Sequence[LinearForm | None], needs: Needs) -> dict[SSAValue, Expression]:
+    """The indices of subscripts that are below a size."""
+    found: dict[SSAValue, Expression] = {}
+    for form, need in zip(forms, needs, strict=True):
+        if form is None or need is None or len(form.terms) != 1:
+            continue
+        ((index, per),) = form.terms.items()
+        if per == 1:
+            found[index] = need - form.constant
+    return found

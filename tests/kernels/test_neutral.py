@@ -1,0 +1,69 @@
+"""Loops that accumulate end where a call's elements end: masked ones add nothing."""
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+
+import explorer
+from explorer.importers.onnx import from_proto
+
+GRAPHS = {
+    "softmax": "{ y = Softmax <axis = 2> (x) }",
+    "log softmax": "{ y = LogSoftmax <axis = 2> (x) }",
+    "sum": "{ y = ReduceMean <axes = [2]> (x) }",
+    "maximum": "{ y = ReduceMax <axes = [2]> (x) }",
+    "product": "{ t = Tanh (x)  y = ReduceProd <axes = [2]> (t) }",
+    "log of a sum": "{ y = ReduceLogSumExp <axes = [2]> (x) }",
+    "length": "{ y = ReduceL2 <axes = [2]> (x) }",
+    "matrix product": "{ t = Transpose <perm = [0,2,1]> (x)  y = MatMul (x, t) }",
+    "attention": "{ t = Transpose <perm = [0,2,1]> (x)  a = MatMul (x, t)  "
+    "b = Softmax <axis = 2> (a)  y = MatMul (b, x) }",
+}
+LARGEST = {"r": 5, "s": 70}
+
+
+def graph(text):
+    return onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 17]> g (float[2,r,s] x) => (float[2,o,p] y) {text}'
+    )
+
+
+def texts_of(compiled):
+    return "\n".join(line for k in compiled.kernels.values() for line in k.source.lines)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_equals_onnxruntime_at_each_end_of_a_vector(name):
+    model = graph(GRAPHS[name])
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"r": (1, 5), "s": (1, 70)})
+    with compiled.open(isolated=False) as program:
+        for size in (70, 1, 15, 16, 17, 31, 33, 48, 69):
+            program.run({"x": np.full((2, 5, 70), np.nan, np.float32)})
+            x = np.random.default_rng(size).standard_normal((2, 1 + size % 5, size))
+            x = x.astype(np.float32)
+            found = program.run({"x": x})["y"]
+            np.testing.assert_allclose(found, judge.run(None, {"x": x})[0], 3e-5, 3e-5)
+
+
+@pytest.mark.parametrize("name", ["softmax", "sum", "maximum", "matrix product"])
+def test_the_loop_over_masked_elements_ends_with_the_call(name):
+    compiled = explorer.compile(
+        from_proto(graph(GRAPHS[name])), "cpu", dimensions={"r": 5, "s": (1, 70)}
+    )
+    kernels = [k for k in compiled.kernels.values() if not k.name.startswith("select")]
+    loops = [line for k in kernels for line in k.source.lines if "_end = call_size" in line
+             or "_end = (call_size" in line]  # fmt: skip
+    assert loops
+
+
+def test_infinities_and_nan_of_a_call_stay_what_they_are():
+    model = graph(GRAPHS["softmax"])
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"r": (1, 5), "s": (1, 70)})
+    x = np.zeros((2, 4, 20), np.float32)
+    x[0, 0, 3], x[0, 1, 4], x[0, 2, :], x[1, 0, 5] = np.nan, np.inf, -np.inf, -np.inf
+    found, expected = compiled.run({"x": x})["y"], judge.run(None, {"x": x})[0]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(np.nan_to_num(found), np.nan_to_num(expected), 1e-6, 1e-6)

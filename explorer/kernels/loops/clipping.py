@@ -364,7 +364,7 @@ def _stores_to_buffers(loop: affine.ForOp) -> list[Access]:
 
 def _of_buffer(extents: Sequence[Extent | None], access: Access) -> Sequence[Extent | None]:
     """Of the buffer's dimensions: blocks of channels are the second and the last one."""
-    if len(subscripts(access)) != len(extents) + 1:
+    if not extents or len(subscripts(access)) != len(extents) + 1:
         return extents
     return [extents[0], None, *extents[2:], None]
 

@@ -95,15 +95,19 @@ def segments_of(operations: Sequence[Operation]) -> tuple[tuple[Operation, ...],
     return (*found, tuple(operations[start:]))
 
 
+def has_extents(operations: Sequence[Operation]) -> bool:
+    """Whether the kernel of a block ends with sizes of a call."""
+    kernel = _kernel_of(operations[0]) if operations else None
+    return kernel is not None and any(any(entry) for entry in extents_of_kernel(kernel))
+
+
 def tails_of_block(operations: Sequence[Operation]) -> tuple[Tail, ...]:
     """The tails of a block that holds register arrays."""
     arrays = [op.memref for op in operations if isinstance(op, memref.AllocaOp)]
-    if not arrays:
+    kernel = _kernel_of(operations[0]) if arrays else None
+    if kernel is None:
         return ()
-    kernel = _kernel_of(operations[0])
-    extents = [] if kernel is None else extents_of_kernel(kernel)
-    if kernel is None or not any(any(entry) for entry in extents):
-        return ()
+    extents = extents_of_kernel(kernel)
     known: dict[SSAValue, list[Extent | None]] = dict(
         zip(kernel.body.block.args, extents, strict=False)
     )

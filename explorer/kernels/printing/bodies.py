@@ -31,7 +31,7 @@ from explorer.kernels.loops.scalar_types import (
     lane_count,
     scalar_type,
 )
-from explorer.kernels.loops.tails import Tail, bodies_of, segments_of, tails_of_block
+from explorer.kernels.loops.tails import Tail, bodies_of, has_extents, segments_of, tails_of_block
 from explorer.kernels.printing.expressions import Expression, ExpressionWriter
 from explorer.kernels.printing.identifiers import Names, comment_text
 from explorer.kernels.printing.language import Language, Requirement, vector_requirement
@@ -122,11 +122,13 @@ class BodyPrinter:
     def operations(self, operations: Iterable[Operation], depth: int) -> None:
         """All operations of a block, in order; several times where a call fills tiles in part."""
         block = list(operations)
-        if not self.language.has_tails or self.iterations:
+        with_tails = self.language.has_tails and not self.iterations
+        segments = segments_of(block) if with_tails and has_extents(block) else ()
+        found = [(segment, tails_of_block(segment)) for segment in segments]
+        if not any(tails for _, tails in found):
             self._block(block, depth)
             return
-        for segment in segments_of(block):
-            tails = tails_of_block(segment)
+        for segment, tails in found:
             if tails:
                 self._tails(segment, tails, depth)
             else:

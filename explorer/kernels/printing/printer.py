@@ -28,7 +28,7 @@ from explorer.kernels.loops.clipping import Clip, clip_of, skip_text
 from explorer.kernels.loops.nest import body_of, bounds_of, index_of, name_of
 from explorer.kernels.loops.row_wise import size_of_kernel
 from explorer.kernels.loops.scalar_types import DOUBLE, ScalarType, scalar_type
-from explorer.kernels.loops.tails import segments_of, tails_of_block
+from explorer.kernels.loops.tails import has_extents, segments_of, tails_of_block
 from explorer.kernels.loops.work import operation_count
 from explorer.kernels.printing.bodies import BodyPrinter
 from explorer.kernels.printing.expressions import ExpressionWriter
@@ -212,7 +212,7 @@ class KernelPrinter(ABC):
 
     def _tails(self) -> set[int]:
         """The arguments with sizes at which tiles of this phase end in part."""
-        if not self.language.has_tails:
+        if not self.language.has_tails or not has_extents(self._phase_operations):
             return set()
         blocks = [
             list(region.block.ops)

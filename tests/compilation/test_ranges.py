@@ -192,13 +192,11 @@ def test_what_is_no_range_is_refused(model, sizes):
 
 def test_a_model_that_mixes_its_rows_is_refused_by_name(tmp_path):
     text = """
-    mixing (float[1,2,batch,4] x) => (float[1,2,n,4] y) {
-      y = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (x) }
+    mixing (float[1,2,batch,4] x) => (int64[1,2,1,4] y) {
+      y = ArgMax <axis = 2, select_last_index = 1> (x) }
     """
     model = sources.source_model(tmp_path, text)
-    with pytest.raises(
-        InputError, match=r"batch.*top.pool averagepool1: an average counts only"
-    ) as error:
+    with pytest.raises(InputError, match=r"batch.*top.arg argmax1: of equal elements") as error:
         explorer.compile(model, "cpu", dimensions={"batch": (1, 8)})
     assert "--dim batch=8" in error.value.hint
 

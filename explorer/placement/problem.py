@@ -210,14 +210,15 @@ def checked(price: object, what: str, most: float = math.inf) -> float:
         except (TypeError, ValueError):
             number = math.nan
         if isinstance(price, bool | str) or math.isnan(number):
-            raise InputError(f"{what}: seconds are needed, not {price!r}")
+            raise InputError(f"{what}: a number is needed, not {price!r}", hint="such as 2e-6")
     else:
         try:
             number = float(price)
         except OverflowError:
             number = math.inf
     if not 0 <= number < most:  # also NaN
-        hint = "" if number < math.inf else "leave out the device that cannot run it"
+        is_below = number < math.inf
+        hint = "0 or more" if is_below else "leave out the device that cannot run it"
         raise InputError(f"{what}: {price!r} is not finite, or below 0", hint=hint)
     return number
 

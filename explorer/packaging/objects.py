@@ -1,4 +1,4 @@
-"""Sizes and symbols of an object file in the Executable and Linkable Format.
+"""Sizes and symbols of an object file in the Executable and Linkable Format, or of WebAssembly.
 
     read_object(path)   ->   ObjectFile(code_bytes=9243, constant_bytes=126720, written_bytes=0,
                                         functions={"conv_1_phase0": 812}, undefined=("expf",))
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.errors import InputError
+from explorer.packaging.wasm_objects import MAGIC as WASM_MAGIC
+from explorer.packaging.wasm_objects import parse_wasm
 
 MAGIC = b"\x7fELF"
 SYMBOL_TABLE, NO_BITS = 2, 8
@@ -57,12 +59,26 @@ class _Section:
 def read_object(path: Path) -> ObjectFile:
     """InputError where the file has another format, or is damaged."""
     data = path.read_bytes()
-    if data[:4] != MAGIC:
-        raise InputError("it has no ELF header", file=str(path))
+    is_wasm = data[:4] == WASM_MAGIC[:4]
+    if data[:4] != MAGIC and not is_wasm:
+        raise InputError("it has no header of ELF or WebAssembly", file=str(path))
     try:
-        return _parse(data)
+        return _parse_wasm(data) if is_wasm else _parse(data)
     except (struct.error, IndexError, ValueError) as error:
         raise InputError(f"not a readable object file: {error}", file=str(path)) from error
+
+
+def _parse_wasm(data: bytes) -> ObjectFile:
+    found = parse_wasm(data)
+    return ObjectFile(
+        code_bytes=found.code_bytes,
+        constant_bytes=found.constant_bytes,
+        written_bytes=found.written_bytes,
+        functions=found.functions,
+        constants=found.constants,
+        defined=tuple(sorted(found.defined)),
+        undefined=tuple(sorted(found.undefined)),
+    )
 
 
 def _parse(data: bytes) -> ObjectFile:

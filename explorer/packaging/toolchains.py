@@ -129,7 +129,7 @@ def _sizes(library: Path, name: str) -> PackageBuild:
     try:
         found = read_object(library)
     except InputError:
-        return PackageBuild(note="its object file is not in the format ELF")
+        return PackageBuild(note="its object file is in another format than ELF and WebAssembly")
     weights = sum(size for text, size in found.constants.items() if text == f"{name}_weights")
     functions = sorted(found.functions.items(), key=lambda item: (-item[1], item[0]))
     return PackageBuild(

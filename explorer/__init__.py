@@ -71,6 +71,7 @@ __all__ = [
     "compile",
     "convert",
     "devices",
+    "edit",
     "host_values",
     "inspect",
     "interpret",
@@ -354,6 +355,26 @@ def host_values(model: SourceModel, outputs: Mapping[str, np.ndarray]) -> dict[s
     from explorer.importers import host_values as values_of
 
     return values_of(model, outputs)
+
+
+@_named
+def edit(
+    model: SourceModel | ModelPath, edits: Sequence[str], path: str | Path | None = None
+) -> SourceModel:
+    """An ONNX model with edits, written where there is a path.
+
+    edits: lines, made one after the other: `cut a, b : c`, `outputs a, b`, `rename old = new`,
+    `attribute NODE.NAME = JSON`, `value WEIGHT = JSON`, `delete NODE`. InputError for an edit that
+    names nothing or leaves no valid model behind; nothing is written then.
+    """
+    from pathlib import Path
+
+    from explorer.editing.model import edit_model, write_edited
+
+    found = _loaded(model)
+    if path is not None:
+        write_edited(found, edits, Path(path))
+    return edit_model(found, edits)
 
 
 @_named

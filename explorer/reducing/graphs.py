@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from onnx import GraphProto, ModelProto, NodeProto
 
+from explorer.editing.graphs import keep_named, needed_nodes
 from explorer.importers.onnx.file.reads import reads
 from explorer.reducing.candidate import Candidate, intermediates, settled, value_info
 
@@ -40,15 +41,11 @@ def part(candidate: Candidate, chosen: Sequence[int]) -> Candidate | None:
 def with_outputs(candidate: Candidate, outputs: Collection[str]) -> Candidate | None:
     """The model with some of its outputs, and without what only the others need."""
     graph = candidate.model.graph
-    needed, nodes = set(outputs), []
-    for node in reversed(graph.node):
-        if needed & set(node.output):
-            nodes.append(node)
-            needed.update(reads(node))
+    nodes, needed = needed_nodes(graph.node, outputs)
     made = {name for node in nodes for name in node.output}
     given = [v.name for v in graph.input if v.name in needed and v.name not in made]
     kept = [value.name for value in graph.output if value.name in outputs]
-    return _model(candidate, nodes[::-1], given, kept)
+    return _model(candidate, nodes, given, kept)
 
 
 def changed(
@@ -59,16 +56,11 @@ def changed(
     model.CopyFrom(candidate.model)
     model.graph.CopyFrom(graph)
     given = dict(candidate.inputs if inputs is None else inputs)
-    needed = {value.name for value in graph.output}
-    nodes: list[NodeProto] = []
-    for node in reversed(graph.node):
-        if needed & set(node.output):
-            nodes.append(node)
-            needed.update(reads(node))
+    nodes, needed = needed_nodes(graph.node, {value.name for value in graph.output})
     del model.graph.node[:]
-    model.graph.node.extend(nodes[::-1])
-    _keep(model.graph.initializer, needed)
-    _keep(model.graph.input, needed)
+    model.graph.node.extend(nodes)
+    keep_named(model.graph.initializer, needed)
+    keep_named(model.graph.input, needed)
     inputs = {name: array for name, array in given.items() if name in needed}
     return settled(model, inputs, candidate.is_interpreted)
 
@@ -77,12 +69,6 @@ def copied(candidate: Candidate) -> GraphProto:
     graph = GraphProto()
     graph.CopyFrom(candidate.model.graph)
     return graph
-
-
-def _keep(field: object, names: Collection[str]) -> None:
-    for number in reversed(range(len(field))):  # type: ignore[arg-type]
-        if field[number].name not in names:  # type: ignore[index]
-            del field[number]  # type: ignore[attr-defined]
 
 
 def _model(

@@ -1,0 +1,346 @@
+"""One edit on the outermost graph of a model, which it changes.
+
+Types of tensors that become inputs or outputs come from ONNX's shape inference. What cannot be done
+is an InputError, and the graph is thrown away then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
+
+from explorer.editing.edits import Cut, Delete, Edit, Outputs, Rename, SetAttribute, SetValue
+from explorer.editing.graphs import (
+    inner_graphs,
+    keep_named,
+    made_by,
+    needed_nodes,
+    redirect,
+    rename_tensor,
+)
+from explorer.errors import InputError
+from explorer.importers.onnx.file.reads import reads
+from explorer.results.names import near_name
+
+Kind: TypeAlias = AttributeProto.AttributeType
+_OF_JSON = {
+    AttributeProto.INT: int,
+    AttributeProto.FLOAT: float,
+    AttributeProto.STRING: str,
+    AttributeProto.INTS: int,
+    AttributeProto.FLOATS: float,
+    AttributeProto.STRINGS: str,
+}
+_LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
+
+
+def apply_edit(model: ModelProto, edit: Edit) -> None:
+    """Changes the model. InputError where the edit names nothing, or cannot be made."""
+    graph = model.graph
+    if isinstance(edit, Cut):
+        _cut(model, Cut(_as_tensors(graph, edit.inputs), _as_tensors(graph, edit.outputs)))
+    elif isinstance(edit, Outputs):
+        _set_outputs(model, _as_tensors(graph, edit.outputs))
+    elif isinstance(edit, Rename):
+        _rename(graph, edit)
+    elif isinstance(edit, SetAttribute):
+        _set_attribute(model, edit)
+    elif isinstance(edit, SetValue):
+        _set_value(graph, edit)
+    elif isinstance(edit, Delete):
+        _delete(model, edit)
+
+
+def known_types(model: ModelProto) -> dict[str, ValueInfoProto]:
+    """Types of tensors by name, as far as ONNX infers them."""
+    try:
+        whole = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+    except Exception:  # of a model that ONNX cannot infer the declared types are known
+        whole = model
+    graph = whole.graph
+    found = {v.name: v for v in (*graph.value_info, *graph.output, *graph.input)}
+    for tensor in graph.initializer:
+        found.setdefault(
+            tensor.name, helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
+    return found
+
+
+def _cut(model: ModelProto, edit: Cut) -> None:
+    graph = model.graph
+    types = known_types(model)
+    _require(graph, (*edit.inputs, *edit.outputs))
+    twice = sorted(set(edit.inputs) & set(edit.outputs))
+    if twice:
+        raise InputError(f"{twice[0]!r} is on both sides of the cut", node=twice[0])
+    constants = {tensor.name for tensor in graph.initializer}
+    nodes, needed = needed_nodes(graph.node, edit.outputs, edit.inputs)
+    made = {name for node in nodes for name in node.output}
+    lost = [name for name in edit.outputs if name not in made]
+    if lost:
+        raise InputError(f"nothing between the two sides computes {lost[0]!r}", node=lost[0])
+    unused = [name for name in edit.inputs if name not in needed]
+    if unused:
+        raise InputError(
+            f"{unused[0]!r} does not lead to {', '.join(edit.outputs)}", node=unused[0]
+        )
+    given = [v.name for v in graph.input if v.name in needed and v.name not in edit.inputs]
+    inputs = [types[name] for name in given if name not in constants]
+    inputs += [_typed(types, name) for name in edit.inputs]
+    outputs = [_typed(types, name) for name in edit.outputs]
+    _replace(graph.node, nodes)
+    _replace(graph.input, inputs)
+    _replace(graph.output, outputs)
+    keep_named(graph.initializer, needed - set(edit.inputs))
+    del graph.value_info[:]
+
+
+def _set_outputs(model: ModelProto, outputs: tuple[str, ...]) -> None:
+    graph = model.graph
+    types = known_types(model)
+    _require(graph, outputs)
+    nodes, needed = needed_nodes(graph.node, outputs)
+    made = {name for node in nodes for name in node.output}
+    for name in outputs:
+        if name not in made:
+            raise InputError(f"no node computes {name!r}: it is an input or a weight", node=name)
+    found = [_typed(types, name) for name in outputs]
+    _replace(graph.node, nodes)
+    _replace(graph.output, found)
+    keep_named(graph.initializer, needed)
+    keep_named(graph.input, needed)
+    del graph.value_info[:]
+
+
+def _rename(graph: GraphProto, edit: Rename) -> None:
+    tensors, nodes = _tensors(graph), {node.name for node in graph.node}
+    if edit.old not in tensors and edit.old not in nodes:
+        near = near_name(edit.old, [*tensors, *nodes])
+        raise InputError(f"no tensor and no node is called {edit.old!r}", hint=near)
+    inner = {name for body in inner_graphs(graph.node) for n in body.node for name in n.output}
+    if edit.new in tensors | nodes | inner:
+        raise InputError(f"the name {edit.new!r} is taken", node=edit.new, hint="another name")
+    if edit.old in tensors:
+        rename_tensor(graph, edit.old, edit.new)
+    for node in graph.node:
+        if node.name == edit.old:
+            node.name = edit.new
+
+
+def _delete(model: ModelProto, edit: Delete) -> None:
+    graph = model.graph
+    node = _node(graph, edit.node)
+    types = known_types(model)
+    read = {name for other in graph.node if other is not node for name in reads(other)}
+    results = {value.name for value in graph.output}
+    used = [name for name in node.output if name and (name in read or name in results)]
+    kept = {name: _same_type(types, node, name) for name in used}
+    for name, instead in kept.items():
+        if instead is None:
+            shape = _words(types.get(name))
+            operands = ", ".join(f"{n} {_words(types.get(n))}" for n in node.input if n)
+            raise InputError(
+                f"{edit.node!r} cannot be left out: {name} ({shape}) is read, and no operand has "
+                f"that type: {operands}",
+                node=edit.node,
+                hint=f"cut after it instead: cut {name} : OUTPUT",
+            )
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    for name, instead in kept.items():
+        assert instead is not None
+        redirect(graph, name, instead)
+        if name in results:  # an output keeps its name
+            graph.node.insert(place, helper.make_node("Identity", [instead], [name], edit.node))
+    _drop_unneeded(graph)
+
+
+def _drop_unneeded(graph: GraphProto) -> None:
+    """Nodes and weights that no output needs; inputs stay, they are the model's interface."""
+    outputs = {value.name for value in graph.output}
+    nodes, needed = needed_nodes(graph.node, outputs)
+    _replace(graph.node, nodes)
+    keep_named(graph.initializer, needed)
+    del graph.value_info[:]
+
+
+def _set_attribute(model: ModelProto, edit: SetAttribute) -> None:
+    node = _node(model.graph, edit.node)
+    present = next((a for a in node.attribute if a.name == edit.attribute), None)
+    known = _schema_attributes(model, node)
+    if present is None and known and edit.attribute not in known:
+        raise InputError(
+            f"{node.op_type} has no attribute {edit.attribute!r}",
+            node=edit.node,
+            hint=near_name(edit.attribute, list(known)),
+        )
+    undefined = AttributeProto.UNDEFINED
+    kind = known.get(edit.attribute, undefined) if present is None else present.type
+    if edit.value is None:
+        if present is None:
+            raise InputError(f"{edit.node!r} has no attribute {edit.attribute!r}", node=edit.node)
+        node.attribute.remove(present)
+        return
+    made = _attribute(edit, kind)
+    if present is None:
+        node.attribute.append(made)
+    else:
+        present.CopyFrom(made)
+
+
+def _attribute(edit: SetAttribute, kind: Kind) -> AttributeProto:
+    """The attribute of its type. InputError for a value of another one."""
+    value = edit.value
+    if kind and kind not in _OF_JSON:
+        names = {number: name for name, number in AttributeProto.AttributeType.items()}
+        name = names.get(kind, str(kind))
+        raise InputError(f"{edit.attribute!r} is a {name}: it is not edited", node=edit.node)
+    if kind:
+        is_list = kind in _LISTS
+        items = value if is_list else [value]
+        wanted = _OF_JSON[kind]
+        if not isinstance(items, list) or not all(_is_of(item, wanted) for item in items):
+            words = f"a list of {wanted.__name__}s" if is_list else f"a {wanted.__name__}"
+            raise InputError(
+                f"{edit.node}.{edit.attribute} is {words}, not {value!r}", node=edit.node
+            )
+        value = [wanted(item) for item in items] if is_list else wanted(value)
+    try:
+        return helper.make_attribute(edit.attribute, value, attr_type=kind or None)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{edit.node}.{edit.attribute}: {error}", node=edit.node) from error
+
+
+def _is_of(item: Any, wanted: type) -> bool:
+    if isinstance(item, bool):
+        return False
+    return isinstance(item, int | float) if wanted is float else isinstance(item, wanted)
+
+
+def _schema_attributes(model: ModelProto, node: NodeProto) -> dict[str, Kind]:
+    """Types of the operator's attributes; empty for operators that ONNX does not know."""
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    kinds = dict(AttributeProto.AttributeType.items())
+    try:
+        schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+    except Exception:  # onnx raises a class of its own for unknown operators
+        return {}
+    return {
+        name: cast(Kind, kinds[str(attribute.type).rpartition(".")[2]])
+        for name, attribute in schema.attributes.items()
+    }
+
+
+def _set_value(graph: GraphProto, edit: SetValue) -> None:
+    tensor = next((t for t in graph.initializer if t.name == edit.tensor), None)
+    if tensor is None:
+        names = [t.name for t in graph.initializer]
+        raise InputError(f"there is no weight {edit.tensor!r}", hint=near_name(edit.tensor, names))
+    present = numpy_helper.to_array(tensor)
+    try:
+        given = np.asarray(edit.value)
+    except ValueError as error:
+        raise InputError(f"{edit.tensor!r}: {error}", node=edit.tensor) from error
+    if given.dtype.kind not in "iuf" or (given.ndim and given.shape != present.shape):
+        raise InputError(
+            f"weight {edit.tensor!r} has shape {present.shape}; given are "
+            f"{given.dtype.name} of shape {given.shape}",
+            node=edit.tensor,
+            hint="one number for all elements, or nested lists of the same shape",
+        )
+    if present.dtype.kind in "iu":
+        limits = np.iinfo(present.dtype)
+        whole = given.dtype.kind in "iu" or np.array_equal(given, np.rint(given))
+        if not whole or given.min() < limits.min or given.max() > limits.max:
+            raise InputError(
+                f"weight {edit.tensor!r} is {present.dtype.name}, which does not hold these numbers",
+                node=edit.tensor,
+            )
+    array = np.broadcast_to(given, present.shape).astype(present.dtype)
+    tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), edit.tensor))
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _node(graph: GraphProto, name: str) -> NodeProto:
+    """By its name, else by a tensor that it makes."""
+    found = [node for node in graph.node if node.name == name] or [
+        node for node in [made_by(graph).get(name)] if node is not None
+    ]
+    if len(found) != 1:
+        names = [node.name for node in graph.node]
+        what = "several nodes are" if found else "no node is"
+        raise InputError(f"{what} called {name!r}", node=name, hint=near_name(name, names))
+    return found[0]
+
+
+def _tensors(graph: GraphProto) -> set[str]:
+    found = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    return found | set(made_by(graph))
+
+
+def _as_tensors(graph: GraphProto, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names with what a node makes first in place of the node's own name."""
+    known = _tensors(graph)
+    made = {node.name: node.output[0] for node in graph.node if node.name and node.output}
+    return tuple(name if name in known else made.get(name, name) for name in names)
+
+
+def _require(graph: GraphProto, names: tuple[str, ...]) -> None:
+    known = _tensors(graph)
+    for name in names:
+        if name not in known:
+            near = near_name(name, sorted(known))
+            raise InputError(f"the model has no tensor {name!r}", node=name, hint=near)
+
+
+def _typed(types: Mapping[str, ValueInfoProto], name: str) -> ValueInfoProto:
+    found = types.get(name)
+    if found is None or not found.type.WhichOneof("value"):
+        raise InputError(
+            f"the type of {name!r} is not known: ONNX does not infer it",
+            node=name,
+            hint="another place; `explorer convert` writes a model with all types",
+        )
+    return found
+
+
+def _same_type(types: Mapping[str, ValueInfoProto], node: NodeProto, result: str) -> str | None:
+    """The first operand with the type of a result."""
+    wanted = types.get(result)
+    if wanted is None:
+        return None
+    same = (n for n in node.input if n and n in types and types[n].type == wanted.type)
+    return next(same, None)
+
+
+def _words(value: ValueInfoProto | None) -> str:
+    if value is None or not value.type.HasField("tensor_type"):
+        return "of unknown type"
+    dims = value.type.tensor_type.shape.dim
+    shape = "x".join(str(d.dim_value or d.dim_param or "?") for d in dims)
+    kind = helper.tensor_dtype_to_string(value.type.tensor_type.elem_type).split(".")[-1]
+    return f"{shape} {kind.lower()}".strip()
+
+
+def _replace(field: object, values: list[Any]) -> None:
+    """A repeated field's content; protobuf's fields know no assignment."""
+    copies = [type(value)() for value in values]
+    for copy, value in zip(copies, values, strict=True):
+        copy.CopyFrom(value)
+    del field[:]  # type: ignore[attr-defined]
+    field.extend(copies)  # type: ignore[attr-defined]

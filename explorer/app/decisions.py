@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from explorer.app.protocol import CompileRequest
@@ -20,11 +21,15 @@ MAX_DECISIONS = 500
 MAX_TEXT = 400
 """Characters of an address or a word that a page may send."""
 MAX_STEPS_TEXT = 100_000
+MAX_EDITS = 50
+MAX_EDIT = 4000
+"""Of a model, and characters of one."""
 
 
 def settings_of(request: CompileRequest) -> dict[str, Any]:
     """The decisions of a request as fork.js reads and sends them."""
-    return {"target": request.target, "decisions": request.values}
+    edits = {"edits": list(request.model_edits)} if request.model_edits else {}
+    return {"target": request.target, "decisions": request.values, **edits}
 
 
 def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRequest | None:
@@ -49,7 +54,20 @@ def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRe
     for address in (BUDGET, PINS, ORDER):
         if asked.get(address) in (None, []):  # as by default
             asked.pop(address, None)
-    return CompileRequest.deciding(path, str(settings["target"]), asked)
+    edits = settings.get("edits", [])
+    if not _are_edits(edits):
+        return None
+    request = CompileRequest.deciding(path, str(settings["target"]), asked)
+    return replace(request, model_edits=tuple(edits))
+
+
+def _are_edits(edits: object) -> TypeGuard[list[str]]:
+    """Whether they are lines of a bounded length: what they say is for the worker to read."""
+    return (
+        isinstance(edits, list)
+        and len(edits) <= MAX_EDITS
+        and all(isinstance(text, str) and len(text) <= MAX_EDIT for text in edits)
+    )
 
 
 def _is_decision(address: object, value: Value) -> bool:

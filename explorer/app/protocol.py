@@ -33,6 +33,8 @@ JUDGED = ("accuracy", "profile")
 TEXTS = "texts"
 URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
+MAX_EDIT_WORDS = 60
+"""Characters of an edit of the model in a label."""
 LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
 `levers/peak_bytes`."""
@@ -58,6 +60,8 @@ class CompileRequest:
     """Files with values for the inputs, and with labels: see `cases/data.py`."""
     data_name: str = ""
     """What the person calls them."""
+    model_edits: tuple[str, ...] = ()
+    """Edits of the model before it is compiled, as `editing/edits.py` has them."""
     edit: tuple[str, ...] = ()
     """(pass, file): what is compiled from the IR in that file, in the place of what the pass made;
     empty for nothing edited."""
@@ -105,7 +109,8 @@ class CompileRequest:
     def label(self) -> str:
         """What is different from the defaults; empty when nothing is."""
         edited = f"edited after {self.edit[0]}" if self.edit else ""
-        return ", ".join(part for part in (label_of(self.values), edited) if part)
+        of_model = ", ".join(text[:MAX_EDIT_WORDS] for text in self.model_edits)
+        return ", ".join(part for part in (of_model, label_of(self.values), edited) if part)
 
 
 @dataclass(frozen=True)

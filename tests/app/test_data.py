@@ -7,6 +7,8 @@ import pytest
 
 from explorer.app.branches import Branch
 from explorer.app.catalog import Choice, first_request
+from explorer.app.decisions import request_of, settings_of
+from explorer.app.forks import is_parent
 from explorer.app.protocol import JUDGED, STAGES, CompileRequest, DrawnTrace
 from explorer.app.state.compiling import compile_request
 from explorer.app.state.data import joined
@@ -19,6 +21,7 @@ from explorer.app.state.messages import (
     Reported,
     UploadArrived,
 )
+from explorer.app.state.page_json import session_json
 from explorer.app.state.page_state import PageState, name_of_data
 from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.step import step
@@ -149,3 +152,23 @@ def test_data_have_the_names_of_the_person():
     assert name_of_data([]) == ""
     assert name_of_data(["x.npz", "y.txt"]) == "x.npz and y.txt"
     assert name_of_data(["1.png", "2.png", "3.png"]) == "3 files, the first 1.png"
+
+
+def test_edits_of_the_model_are_a_part_of_the_request_and_of_its_settings():
+    request = replace(FORKED, model_edits=("delete drop",))
+    assert request_of(settings_of(request), A.path, ("cpu",)) == request
+    assert request.label == "delete drop, without fuse"
+    assert request.base == replace(REQUEST, model_edits=("delete drop",))
+    assert not is_parent(REQUEST, request)  # another model
+    assert is_parent(request.base, request)
+    for edits in ("delete a", [7], ["x"] * 51, ["x" * 4001]):
+        assert request_of({**settings_of(REQUEST), "edits": edits}, A.path, ("cpu",)) is None
+
+
+def test_a_branch_says_what_it_decides_otherwise_than_its_parent():
+    edited = replace(FORKED, model_edits=("delete drop",), target="opencl")
+    state = replace(OPENED, branches=(*BRANCHES, Branch("3", edited, DRAWN, parent="2")))
+    differs = [branch["differs"] for branch in session_json(state)["branches"]]
+    assert differs == ["", "without fuse", "for opencl, delete drop"]
+    back = replace(state, branches=(*state.branches, Branch("4", FORKED, DRAWN, parent="3")))
+    assert session_json(back)["branches"][-1]["differs"] == "for cpu, without delete drop"

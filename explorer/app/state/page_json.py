@@ -10,6 +10,7 @@ from typing import Any
 from explorer.app.branches import MAX_COMPARED, Branch
 from explorer.app.catalog import Choice, offered_suffixes
 from explorer.app.decisions import settings_of
+from explorer.app.protocol import MAX_EDIT_WORDS
 from explorer.app.state.dialog import dialog_json
 from explorer.app.state.page_state import PageState
 from explorer.app.uploads import DATA_SUFFIXES, UPLOAD_LIMIT_BYTES
@@ -124,6 +125,10 @@ def _from_parent(state: PageState, branch: Branch) -> str:
     parts = [label_of(now.values, before.values)]
     if now.target != before.target:
         parts.append(words(TARGET, now.target))
+    if now.model_edits != before.model_edits:
+        known = before.model_edits
+        parts += [text[:MAX_EDIT_WORDS] for text in now.model_edits if text not in known]
+        parts += [f"without {t[:MAX_EDIT_WORDS]}" for t in known if t not in now.model_edits]
     if now.edit != before.edit:
         parts.append(f"edited after {now.edit[0]}" if now.edit else "not edited")
     if now.path != before.path:

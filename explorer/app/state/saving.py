@@ -10,8 +10,8 @@ from explorer.app.state.page_state import PageState
 from explorer.app.state.saved import MAX_PLACE
 from explorer.traces.tables import FRAMES
 
-IR, SAMPLES, PACKAGE = "ir", "samples", "package"
-FILES = ("page", "trace", "source", PACKAGE, "report", "report page", IR, SAMPLES)
+IR, SAMPLES, PACKAGE, MODEL = "ir", "samples", "package", "model"
+FILES = ("page", "trace", "source", PACKAGE, MODEL, "report", "report page", IR, SAMPLES)
 FORMS = ("csv", "parquet")
 
 
@@ -24,7 +24,7 @@ def save_order(state: PageState, message: PageMessage) -> tuple[CompileRequest, 
     if not isinstance(place, str) or len(place) > MAX_PLACE:
         return None
     after = str(message.get("after", ""))
-    if what in (SAMPLES, PACKAGE) and branch.request.is_trace:
+    if what in (SAMPLES, PACKAGE, MODEL) and branch.request.is_trace:
         return None
     if what == IR and (branch.request.is_trace or after not in branch.pass_names):
         return None

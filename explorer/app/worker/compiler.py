@@ -158,8 +158,10 @@ class ModelCompiler:
         """A file with what the page knows: what this worker has not measured yet is measured."""
         from explorer.app.worker.saving import (
             IR,
+            MODEL,
             PACKAGE,
             SAMPLES,
+            model_file,
             package_file,
             saved_file,
             text_file,
@@ -175,6 +177,8 @@ class ModelCompiler:
             return text_file("samples.json", samples_text(compilation))
         if order.what == PACKAGE:
             return package_file(order, compilation)
+        if order.what == MODEL:
+            return model_file(order, Path(request.path), request.model_edits)
         if "accuracy" in order.stages and request not in self._accuracies:
             self._accuracies[request] = self._compared(request, compilation, progress)
         if "profile" in order.stages and request not in self._profiles:
@@ -214,7 +218,7 @@ class ModelCompiler:
 
     def _inspected(self, request: CompileRequest, error: Exception) -> Trace:
         """The model as it is, with what cannot be imported or compiled; a fork just fails."""
-        if request != request.base:
+        if request != request.base or request.model_edits:
             raise error
         sizes = {**self._tried.get(request, {}), **request.sizes}
         largest = {
@@ -264,6 +268,9 @@ class ModelCompiler:
 
         progress("reading the file", 0, 0)
         model = ex.load(self._files(request.path))
+        if request.model_edits:
+            progress("editing the model", 0, 0)
+            model = ex.edit(model, request.model_edits)
         progress("importing", 0, 0)
         # Sizes that the file does not say are knobs of the page; something has to be shown first.
         given = {

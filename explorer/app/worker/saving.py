@@ -16,7 +16,7 @@ import base64
 import io
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from explorer.views.page import export_page
 if TYPE_CHECKING:
     from explorer.compilation import Compilation
 
-PACKAGE = "package"
+PACKAGE, MODEL = "package", "model"
 IR, SAMPLES = "ir", "samples"
 """What is ordered for a page to show: the complete text of a program behind a pass, for an editor;
 how often each line of the kernels was at work."""
@@ -97,6 +97,17 @@ def zip_file(name: str, folder: str, files: Mapping[str, bytes]) -> SavedFile:
             entry.external_attr = 0o644 << 16
             made.writestr(entry, content)
     return _file(f"{name}.zip", "application/zip", archive.getvalue())
+
+
+def model_file(order: SaveOrder, path: Path, edits: Sequence[str]) -> SavedFile:
+    """The model with its edits, as ONNX. InputError where there are none."""
+    import explorer
+    from explorer.editing.model import edited_proto
+
+    proto = edited_proto(explorer.load(path), edits)
+    return _file(
+        f"{order.name or 'edited'}.onnx", "application/octet-stream", proto.SerializeToString()
+    )
 
 
 def text_file(name: str, text: str, kind: str = "text/plain") -> SavedFile:

@@ -1,6 +1,7 @@
 // What the next fork will be: decisions that were changed, and not compiled yet.
 
 import {BUDGET, PINS, STEPS_CHOICE, decide} from "../ground/addresses.js";
+import {editsOf} from "../ground/model_edits.js";
 import {bytesText, exactText} from "../ground/numbers.js";
 // {get(), reset(), isAtOnce}: what the next fork will be, on top of the branch that is looked at.
 export function createDraft(session) {
@@ -51,6 +52,13 @@ export function changesOf(settings, base) {
     if (JSON.stringify(value) === JSON.stringify(before)) continue;
     changes.push([words(address, value), () => decide(settings, address, before)]);
   }
+  if (JSON.stringify(editsOf(settings)) !== JSON.stringify(editsOf(base)))
+    changes.push([
+      editsOf(settings).at(-1) ?? "the model as it is",
+      () => {
+        settings.edits = base.edits;
+      },
+    ]);
   return changes;
 }
 

@@ -11,6 +11,7 @@ import {button, element, emptyState, section} from "../ground/dom.js";
 import {exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {changesOf} from "./draft.js";
+import {modelEdits} from "../desk/edit_model.js";
 import {passSwitches} from "./fork_passes.js";
 import {READ_ONLY} from "./session.js";
 import {steady} from "../ground/steady.js";
@@ -30,6 +31,8 @@ export async function forkView(app, context) {
   // Makes a change: it is compiled at once, or kept among the others. The branch that is looked at
   // may be another one by now than when the control was drawn, and that is what is changed.
   function edit(change) {
+    // What was refused stays on the screen until the next change, and is no part of that.
+    if (draft.isAtOnce && session.failure()) draft.reset();
     const settings = draft.get();
     change(settings);
     if (draft.isAtOnce && changesOf(settings, session.settings()).length)
@@ -119,6 +122,7 @@ export async function forkView(app, context) {
         rewriteKnobs(settings),
         passSwitches({data, knobs, grouped, edit, allow}, settings),
         programKnobs(settings),
+        modelEdits({data, edit}, settings, context.record),
       ),
     );
   }

@@ -128,6 +128,13 @@ function savingContent(app, close) {
           saver(".nnx", "read with explorer.open", fromOther({what: "trace"})),
         )
       : null,
+    session?.settings().edits
+      ? row(
+          "Model",
+          "with the edits of this branch",
+          saver(".onnx", "explorer edit MODEL EDIT ...", fromOther({what: "model"})),
+        )
+      : null,
     row(
       "Picture",
       "the graph as it is shown",

@@ -7,15 +7,17 @@ import pytest
 
 import explorer as ex
 from explorer.errors import ExplorerError
-from explorer.results.placement import PART, PlacedTransfer
+from explorer.results.placement import PART, PlacedPart, PlacedTransfer
+from explorer.results.program import Transfer
 from explorer.targets import load_target
 from explorer.traces.saving import open_trace
 from explorer.views.catalog.placement import matrix, placement
 from explorer.views.catalog.timeline import lanes
+from explorer.views.parts_by_device import MAX_PARTS, device_chart
 from explorer.views.payload.tracks import groups_of
 from explorer.views.predicted_parts import predicted_spans
 from explorer.views.renderers.text import text_of
-from explorer.views.specification import Label, Own
+from explorer.views.specification import ChartSpec, Label, Line, Own, Rect
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +120,48 @@ def test_the_slider_has_a_place_for_every_bandwidth_and_begins_at_the_prices(com
     assert max(point["share"] for point in points) == 1.0
     assert record.bandwidths[own.data["start"]].factor == 1
     assert "transferred" in points[0]["words"] and "on second" in points[0]["words"]
+
+
+def placed_part(function, device):
+    return PlacedPart(
+        function=function,
+        device=device,
+        operations=("conv1", "conv2"),
+        predicted_us=3.0,
+        arena_bytes=0,
+        reason="",
+    )
+
+
+def test_functions_stand_in_columns_and_a_line_is_as_wide_as_its_value_is_large():
+    parts = [placed_part("a", "cpu"), placed_part("b", "gpu"), placed_part("c", "cpu")]
+    transfers = [
+        Transfer("x", "", "a", 50),
+        Transfer("v", "a", "b", 100),
+        Transfer("w", "a", "c", 0),
+        Transfer("y", "c", "", 25),
+        Transfer("z", "unknown", "c", 7),
+    ]
+    chart = device_chart(parts, transfers)
+    boxes = {mark.title[0]: mark for mark in chart.marks if isinstance(mark, Rect)}
+    assert boxes["a"].x == boxes["c"].x < boxes["b"].x
+    assert boxes["a"].y < boxes["b"].y < boxes["c"].y
+    drawn = [mark for mark in chart.marks if isinstance(mark, Line)]
+    assert [line.width for line in drawn] == [4.5, 8.0, 1.0, 2.75]
+    beside = boxes["a"].x + boxes["a"].width
+    assert max(x for x, _ in drawn[2].points) > beside  # past what stands between
+    assert drawn[3].points[-1][1] > boxes["c"].y + boxes["c"].height
+    assert chart.lines[2] == "a -> c: w, known at run time"
+
+
+def test_of_many_functions_the_first_are_drawn():
+    parts = [placed_part(f"f{number}", "cpu") for number in range(MAX_PARTS + 2)]
+    chart = device_chart(parts, [Transfer("v", "f0", f"f{MAX_PARTS + 1}", 4)])
+    assert sum(isinstance(mark, Rect) for mark in chart.marks) == MAX_PARTS
+    assert "2 more functions" in chart.title and not chart.lines
+
+
+def test_the_view_has_the_chart(compiled):
+    charts = [p for p in placement(compiled.trace()).parts if isinstance(p, ChartSpec)]
+    assert [len([m for m in c.marks if isinstance(m, Rect)]) for c in charts] == [3]
+    assert "main_cpu -> main_second: " in "\n".join(charts[0].lines)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from explorer.results import Trace
 from explorer.results.placement import PART, OperationPlacement, PlacementRecord
 from explorer.views.numbers import format_bytes, format_seconds
+from explorer.views.parts_by_device import device_chart
 from explorer.views.specification import (
     Cell,
     Column,
@@ -31,6 +32,8 @@ def placement(trace: Trace, index: int = -1) -> Specification:
     assert record is not None  # it needs the part
     parts: list[Part] = [_facts(record), matrix(record)]
     if record.parts:
+        if trace.program is not None:
+            parts.append(device_chart(record.parts, trace.program.transfers))
         parts += [_functions(record), _transfers(record)]
     if record.bandwidths:
         parts.append(_bandwidth_slider(record))

@@ -1,6 +1,7 @@
 """Networks over an NPU and the processor: the cheapest assignment next to "device first".
 
     python benchmarks/placement/npus.py MODEL.onnx ... --targets vta-16,tiny-8 --record npus.csv
+    python benchmarks/placement/npus.py MODEL.onnx ... --clock 2e7 --record npus.csv
 
 Networks are quantized as in benchmarks/npu/networks.py. `first` is what a compilation for the NPU
 alone does: all that it can run goes there. The milliseconds are predicted: an NPU's cycles at its
@@ -14,6 +15,7 @@ import csv
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from runpy import run_path
 from types import SimpleNamespace
@@ -23,19 +25,23 @@ import numpy as np
 
 import explorer as ex
 from explorer.errors import ExplorerError
+from explorer.targets import load_target
 
 FOLDER = Path(__file__).resolve().parents[1]
 networks = SimpleNamespace(**run_path(str(FOLDER / "npu" / "networks.py"), run_name="networks"))
 COLUMNS: tuple[str, ...] = (
-    "model", "target", "operations", "cpu_first", "cpu_chosen", "parts_first", "parts_chosen",
-    "first_ms", "chosen_ms", "ratio", "optimal", "equal", "seconds", "note",
+    "model", "target", "clock", "operations", "cpu_first", "cpu_chosen", "parts_first",
+    "parts_chosen", "first_ms", "chosen_ms", "ratio", "optimal", "equal", "seconds", "note",
 )  # fmt: skip
 Row = dict[str, Any]
 
 
-def compared(path: Path, target: str, case: Any, files: Path) -> Row:  # case: of networks.py
+def compared(
+    path: Path, target: str, case: Any, files: Path, clock: float | None
+) -> Row:  # case: of networks.py
     """One line of the record."""
-    row: Row = {"model": path.stem, "target": target}
+    row: Row = {"model": path.stem, "target": target, "clock": clock or ""}
+    processor = replace(load_target("cpu"), clock_hz=clock) if clock else load_target("cpu")
     start = time.perf_counter()
     try:
         examples = networks.examples_of(path, case, files)
@@ -44,7 +50,7 @@ def compared(path: Path, target: str, case: Any, files: Path) -> Row:  # case: o
         given = networks.one_of(examples, ex.load(path))
         sizes = networks.sizes_of(path, case, examples)
         chosen = ex.compile(
-            path, f"{target}+cpu", quantization=table, dimensions=sizes, inputs=given
+            path, [target, processor], quantization=table, dimensions=sizes, inputs=given
         )
         first = chosen.fork(decisions={"assign/device": target})
         row |= _facts(chosen, "chosen") | _facts(first, "first")
@@ -76,6 +82,7 @@ def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--targets", default="vta-16")
+    parser.add_argument("--clock", type=float, help="of the processor, in hertz: a slow one")
     parser.add_argument("--files", type=Path, default=Path("models"))
     parser.add_argument("--record", type=Path, required=True)
     arguments = parser.parse_args(given)
@@ -84,13 +91,14 @@ def main(given: Sequence[str]) -> int:
     if arguments.record.exists():
         with arguments.record.open(newline="") as file:
             rows = list(csv.DictReader(file))
-    known = {(row["model"], row["target"]) for row in rows}
+    clock = str(arguments.clock or "")
+    known = {(row["model"], row["target"]) for row in rows if row["clock"] == clock}
     for path in arguments.models:
         for target in arguments.targets.split(","):
             if (path.stem, target) in known:
                 continue
             case = cases.get(path.stem, networks.Case())
-            rows.append(compared(path, target, case, arguments.files))
+            rows.append(compared(path, target, case, arguments.files, arguments.clock))
             print(rows[-1], flush=True)
             with arguments.record.open("w", newline="") as file:
                 writer = csv.DictWriter(file, COLUMNS, restval="")

@@ -80,10 +80,25 @@ def _part(content: TfliteContent, number: int, operator: Operator, values: Array
         form=f"{operator.kind} {operator.version} {dict(operator.options)} "
         f"{operator.custom_options.hex()} {described} {results}",
         model_for=model_for,
-        attributes={**operator.options, "result_type": first.element_type},
+        attributes={
+            **operator.options,
+            **_custom_options(operator.custom_options),
+            "result_type": first.element_type,
+        },
         result=_steps(first.quantization),
         is_resizable=False,
     )
+
+
+def _custom_options(data: bytes) -> dict[str, object]:
+    """A map of FlexBuffers by name; nothing where it is another form."""
+    from flatbuffers import flexbuffers
+
+    try:
+        found = flexbuffers.Loads(data) if data else {}
+    except Exception:  # bytes of any form; the importer says what is wrong with them
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _operand(tensor: Tensor, values: Arrays) -> Operand:

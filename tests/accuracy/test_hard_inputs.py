@@ -303,6 +303,22 @@ def test_a_clamp_of_lite_rt_is_documented_for_special_inputs_alone():
     )
 
 
+@pytest.mark.parametrize(
+    ("ours", "is_known"), [([0, 7, 8, 0], True), ([0, 7, 9, 0], False), ([1, 7, 8, 0], False)]
+)
+def test_energies_outside_of_the_band_are_documented_where_they_are_0(ours, is_known):
+    x = Operand(name="x", array=np.zeros(8, np.int16), is_constant=False)
+    part = Part(
+        node="n", operator="custom.SignalEnergy", operands=(x,), outputs=("y",), form="",
+        attributes={"start_index": 1, "end_index": 3},
+        model_for=lambda _: from_proto(parser.parse_model(f"{HEAD} g {F} {{ y = Relu(x) }}")),
+    )  # fmt: skip
+    left = np.array([99, 7, 8, 4265913280], np.uint32)
+    found = np.array(ours, np.uint32)
+    known = documented_by_values(part, "tflite", hard("integer ends"), found, left, 0.0)
+    assert bool(known) == is_known
+
+
 def test_nan_in_rows_that_become_bytes_is_documented_where_nan_alone_differs():
     x = Operand(name="x", array=np.zeros(3, np.float32), is_constant=False)
     w = Operand(name="w", array=np.zeros(3, np.int8), is_constant=True)

@@ -266,7 +266,7 @@ def _set_value(graph: GraphProto, edit: SetValue) -> None:
         whole = given.dtype.kind in "iu" or np.array_equal(given, np.rint(given))
         if not whole or given.min() < limits.min or given.max() > limits.max:
             raise InputError(
-                f"weight {edit.tensor!r} is {present.dtype.name}, which does not hold these numbers",
+                f"weight {edit.tensor!r} is {present.dtype.name}, which lacks these numbers",
                 node=edit.tensor,
             )
     array = np.broadcast_to(given, present.shape).astype(present.dtype)

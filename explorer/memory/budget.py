@@ -70,7 +70,7 @@ def describe(buffer: BufferLifetime) -> str:
 def advice(plan: MemoryPlan, budget_bytes: int) -> str:
     if plan.bound_bytes > budget_bytes:
         return (
-            f"a budget of at least {plan.bound_bytes:,} bytes or smaller layers: so much is live at "
+            f"a budget of at least {plan.bound_bytes:,} bytes or smaller layers: so much lives at "
             "once, whatever the planner"
         )
     return f"another planner: only {plan.bound_bytes:,} bytes are live at once, gaps take the rest"

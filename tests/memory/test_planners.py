@@ -265,7 +265,7 @@ def test_a_budget_below_the_bound_is_refused_with_the_layers_live_at_the_peak():
         "memory: the plan needs 384 bytes of arena, 84 more than the budget of 300. Live in step "
         "1 (conv_2): conv_2, 256 bytes in steps 1-2; conv_1 = relu_1, 128 bytes in steps 0-1; "
         "where: operations conv_2, conv_1, relu_1; try: a budget of at least 384 bytes or smaller "
-        "layers: so much is live at once, whatever the planner"
+        "layers: so much lives at once, whatever the planner"
     )
     assert (caught.value.budget_bytes, caught.value.needed_bytes) == (300, 384)
 

@@ -304,6 +304,8 @@ def has_float64(model: SourceModel) -> bool:
 
 def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict:
     """What only a target has whose cycles are counted."""
+    from dataclasses import asdict
+
     from explorer.compilation.bit_exactness import is_bit_exact
 
     if compilation.backend.runs_loops:
@@ -316,6 +318,11 @@ def counters(compilation: Compilation, inputs: Mapping[str, np.ndarray]) -> dict
         "predicted_cycles": found.predicted_cycles if found else 0,
         "macs": found.macs if found else 0,
         "bytes": found.bytes if found else 0,
+        "traffic_bytes": found.bytes if found else 0,
+        "bound_cycles": found.bound_cycles if found else 0.0,
+        "bound_traffic_bytes": found.bound_bytes if found else 0,
+        "groups": [list(group) for group in found.groups] if found else [],
+        "search": [asdict(one) for one in found.searches] if found else [],
         "utilization": found.utilization if found else 0.0,
         "host_operations": [
             {"operation": operation, "device": device, "reason": reason}

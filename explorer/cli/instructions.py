@@ -31,6 +31,12 @@ def run_lines(found: CountedRun) -> list[str]:
         f"({100 * found.utilization:.1f}% of what the engine could), "
         f"{found.bytes:,} bytes moved"
     ]
+    if found.bound_cycles and found.bound_bytes:
+        lines.append(
+            f"{found.cycles / found.bound_cycles:.1f} times the {found.bound_cycles:,.0f} cycles "
+            f"and {found.bytes / found.bound_bytes:.1f} times the {found.bound_bytes:,} bytes that "
+            "no schedule goes below"
+        )
     waits = ", ".join(f"{queue} {count:,} for {cause}" for queue, cause, count in found.stalls)
     return [*lines, f"waited cycles: {waits}"] if waits else lines
 

@@ -574,7 +574,8 @@ class Compiled:
         """Of what an open program ran last."""
         parts = getattr(executable, "executables", None)
         executables = list(parts.values()) if parts else [executable]
-        return self.backend.counted(executables, self.passes[-1].artifacts)
+        artifacts = {name: a for one in self.passes for name, a in one.artifacts.items()}
+        return self.backend.counted(executables, artifacts)
 
     @property
     def host_operations(self) -> tuple[tuple[str, str], ...]:

@@ -1,9 +1,14 @@
 """Blocks that lie at equal distances are one transfer."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parent))
 from npu_layers import compared, convolution, machine
 
 from explorer.npu.program.transfers import Block, transfers

@@ -2,6 +2,7 @@
 
 planning.py     where tensors lie in global memory
 passes.py       layers in tiles, at addresses, as instructions
+chosen_tiles.py   tiles by search and by decisions, as knobs
 laying_out.py   constants as the machine reads them
 network.py      the program of a function, whole and layer by layer
 placement.py    what the machine refuses, and who computes that
@@ -169,12 +170,13 @@ class NpuBackend(Backend):
     ) -> CountedRun | None:
         from explorer.backends.npu.counting import counted_run
         from explorer.backends.npu.executable import NpuProgram
-        from explorer.backends.npu.passes import STEPS
+        from explorer.backends.npu.passes import SEARCHES_MADE, STEPS
 
         mine = [program for program in executables if isinstance(program, NpuProgram)]
         steps = artifacts.get(STEPS, {})
-        assert isinstance(steps, dict)
-        return counted_run(mine, steps)
+        searches = artifacts.get(SEARCHES_MADE, ())
+        assert isinstance(steps, dict) and isinstance(searches, tuple)
+        return counted_run(mine, steps, searches)
 
     def key(self, program: Program, device: DeviceRecord | None, name: str) -> ProgramKey:
         from explorer.runtime.cache import ProgramKey

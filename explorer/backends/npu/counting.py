@@ -8,20 +8,37 @@ from collections.abc import Mapping, Sequence
 from explorer.backends.npu.executable import NpuProgram
 from explorer.backends.npu.network import Network
 from explorer.backends.npu.occupancy import scratchpads_of, uses_of
-from explorer.backends.npu.roofs import least_cycles, memory_rates, peak_macs_per_cycle, work_of
+from explorer.backends.npu.roofs import (
+    layer_bound_cycles,
+    least_cycles,
+    memory_rates,
+    network_bound,
+    peak_macs_per_cycle,
+    work_of,
+)
 from explorer.backends.npu.walks import tiles_of
+from explorer.npu.cost.bounds import LayerBytes
 from explorer.npu.cost.network import LayerPrediction, LayerSteps, predict_layers
-from explorer.results.runs.counted import CountedLayer, CountedRun, CycleTerm, PredictedLayer
+from explorer.npu.search.searching import SearchRecord
+from explorer.results.runs.counted import (
+    CountedLayer,
+    CountedRun,
+    CycleTerm,
+    PredictedLayer,
+    SearchedLayer,
+)
 from explorer.runtime.npu import Simulation
 from explorer.targets.npu.machine import Machine
 
 
 def counted_run(
-    programs: Sequence[NpuProgram], steps: Mapping[str, Sequence[LayerSteps]]
+    programs: Sequence[NpuProgram],
+    steps: Mapping[str, Sequence[LayerSteps]],
+    searches: Sequence[SearchRecord] = (),
 ) -> CountedRun | None:
     """Of what was run last; None where one of the programs has not run.
 
-    `steps`: by function, where they are known.
+    `steps`: by function, where they are known. `searches`: for the tiles of its layers.
     """
     if not programs or any(program.simulation is None for program in programs):
         return None
@@ -32,6 +49,7 @@ def counted_run(
     layers: list[CountedLayer] = []
     cycles = macs = predicted = 0
     is_predicted = True
+    bound_cycles, bound_bytes = 0.0, 0
     energies: list[float | None] = []
     for program in programs:
         found = program.simulation
@@ -43,7 +61,11 @@ def counted_run(
             whole, parts = predict_layers(program.network.machine, known)
             predicted += whole.cycles
             by_layer = {part.operation: part for part in parts}
-        layers += _layers(program.network, found, by_layer, cycles)
+        least = {one.operation: one.least for one in known or ()}
+        if known:
+            cycles_of_part, bytes_of_part = network_bound(program.network, least)
+            bound_cycles, bound_bytes = bound_cycles + cycles_of_part, bound_bytes + bytes_of_part
+        layers += _layers(program.network, found, by_layer, least, cycles)
         cycles += found.cycles
         macs += found.counters.macs
         loaded.update(found.counters.loaded_bytes)
@@ -66,7 +88,17 @@ def counted_run(
         energy_picojoules=None if None in energies else sum(e or 0.0 for e in energies),
         scratchpads=scratchpads_of(machine),
         memories=memory_rates(machine),
-    )
+        bound_cycles=bound_cycles if is_predicted else None,
+        bound_bytes=bound_bytes if is_predicted else None,
+        groups=tuple((layer.operation,) for layer in layers),
+        searches=tuple(
+            SearchedLayer(
+                layer=one.layer, candidates=one.candidates, seconds=one.seconds,
+                cycles=one.cycles, bound=one.bound, gap=one.gap,
+            )
+            for one in searches
+        ),
+    )  # fmt: skip
 
 
 def predicted_layers(steps: Mapping[str, Sequence[LayerSteps]], machine: Machine) -> dict[str, int]:
@@ -85,6 +117,7 @@ def _layers(
     network: Network,
     simulation: Simulation,
     predicted: Mapping[str, LayerPrediction],
+    least_bytes: Mapping[str, LayerBytes],
     before: int,
 ) -> list[CountedLayer]:
     """Each layer from when its first instruction began, `before` cycles after the first part."""
@@ -96,6 +129,10 @@ def _layers(
         tiles = tiles_of(known, network.machine, before) if known else ()
         work = work_of(section.instructions, network.machine)
         least, bound = least_cycles(section.macs, work, network.machine)
+        mine = least_bytes.get(section.operation)
+        layer_bound = (
+            None if mine is None else layer_bound_cycles(section.macs, mine, network.machine)
+        )
         busy: Counter[str] = Counter()
         waits: Counter[tuple[str, str]] = Counter()
         for event in events:
@@ -115,6 +152,8 @@ def _layers(
                 ),
                 least_cycles=least,
                 bound=bound,
+                bound_bytes=None if mine is None else mine.traffic_bytes,
+                bound_cycles=layer_bound,
                 busy=tuple(busy.items()),
                 waits=tuple((queue, cause, count) for (queue, cause), count in waits.items()),
                 predicted=_predicted(known, before),

@@ -13,10 +13,13 @@ left out, so that no run is faster (S. Williams and others: Roofline, Communicat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import prod
 
+from explorer.backends.npu.network import Network
+from explorer.npu.cost.bounds import LayerBytes
 from explorer.npu.cost.steps import region_of
 from explorer.results.runs.counted import MemoryRate
 from explorer.targets.npu.instructions import Instruction, Load, Multiply, Transfer
@@ -86,3 +89,38 @@ def memory_rates(machine: Machine) -> tuple[MemoryRate, ...]:
         )
         found.append(MemoryRate(memory=region.name, bytes_per_cycle=float(rate), channels=channels))
     return tuple(found)
+
+
+def layer_bound_cycles(macs: int, least: LayerBytes, machine: Machine) -> float:
+    """Cycles of a layer at the peaks, if it moves as little as it can."""
+    tensors = least.read_bytes + least.written_bytes
+    return _bound_cycles(macs, least.constant_bytes, tensors, least.traffic_bytes, machine)
+
+
+def network_bound(network: Network, least: Mapping[str, LayerBytes]) -> tuple[float, int]:
+    """Cycles and bytes of a whole program at least: weights once, inputs and outputs once; what
+    lies between its layers may stay on the chip."""
+    machine = network.machine
+    constants = sum(one.constant_bytes for one in least.values())
+    ends = [network.values[name].stored for name in (*network.arguments, *network.results)]
+    tensors = sum(
+        prod(one.shape) * (machine.accumulator_bits if one.is_wide else machine.input_bits) // 8
+        for one in ends
+    )
+    macs = sum(section.macs for section in network.sections)
+    whole = constants + tensors
+    return _bound_cycles(macs, constants, tensors, whole, machine), whole
+
+
+def _bound_cycles(macs: int, constants: int, tensors: int, traffic: int, machine: Machine) -> float:
+    """The array, or the transfers on all channels of all engines at their fastest routes: constants
+    from the last memory, tensors from the first one; and all that is moved at the fastest."""
+    rates: dict[str, float] = {}
+    channels = sum(engine.channels for engine in machine.dma_engines)
+    for (region, _, _), route in machine.routes:
+        rates[region] = max(rates.get(region, 0.0), float(route.bytes_per_cycle))
+    first, last = rates[machine.regions[0].name], rates[machine.regions[-1].name]
+    moved = (constants / last + tensors / first) / channels
+    return max(
+        macs / peak_macs_per_cycle(machine), moved, traffic / (channels * max(rates.values()))
+    )

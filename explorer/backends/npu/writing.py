@@ -13,6 +13,7 @@ from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.operation import from_attribute, identity_of
 from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
+from explorer.npu.cost.bounds import least_of_layer
 from explorer.npu.cost.network import LayerSteps
 from explorer.npu.cost.steps import steps_in
 from explorer.npu.cost.tile_operands import parts_of
@@ -56,6 +57,7 @@ class Written:
             traffic=traffic,
             owners=tuple(owners),
             parts=parts_of(self.stream),
+            least=least_of_layer(self.layer, self.stream.machine),
         )
         return tuple(instructions), found
 

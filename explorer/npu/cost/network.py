@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from explorer.npu.cost.bounds import LayerBytes
 from explorer.npu.cost.prediction import (
     CycleTerm,
     Prediction,
@@ -38,6 +39,8 @@ class LayerSteps:
     owners: tuple[int, ...]
     """Of every step: its chunk or tile (see `Stream.owners`)."""
     parts: Parts
+    least: LayerBytes
+    """What it moves at least, whatever its tiles."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,6 +145,10 @@ class CountedLayer:
     """What `macs` and `memory_bytes` take at the machine's peaks: the layer's roof."""
     bound: str = ""
     """What that rests on: the matrix engine, or the memory whose bytes take longest."""
+    bound_bytes: int | None = None
+    """What it moves at least, whatever its tiles; None where the instructions were edited."""
+    bound_cycles: float | None = None
+    """What `macs` and `bound_bytes` take at the machine's peaks."""
     busy: tuple[tuple[str, int], ...] = ()
     """Cycles by queue."""
     waits: tuple[tuple[str, str, int], ...] = ()
@@ -172,6 +176,22 @@ class CountedLayer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchedLayer:
+    """What the search for the tiles of a layer came to."""
+
+    layer: str
+    candidates: int
+    """Legal points of its space."""
+    seconds: float
+    cycles: int
+    """Of the layer alone, in the tiles that were found."""
+    bound: int
+    """Cycles that the layer alone takes at least, in any tiles of the space."""
+    gap: float
+    """The part of the cycles by which better tiles may be better."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CountedRun:
     """Sums over all parts of a program that run on the machine."""
 
@@ -193,6 +213,14 @@ class CountedRun:
     scratchpads: tuple[ScratchpadRecord, ...] = ()
     memories: tuple[MemoryRate, ...] = ()
     """Of the machine, in the order of its addresses."""
+    bound_cycles: float | None = None
+    """What the multiply-accumulates of the model and `bound_bytes` take at the machine's peaks;
+    None where instructions were edited."""
+    bound_bytes: int | None = None
+    """Weights, inputs and outputs of the parts that run on the machine, each once."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Layers that are computed together: each by itself so far."""
+    searches: tuple[SearchedLayer, ...] = ()
 
     @property
     def bytes(self) -> int:

@@ -69,6 +69,12 @@ COLUMNS = (
         hint="the cycles that its multiply-accumulates or its bytes take at least, over its own",
     ),
     Column(key="roof", title="roof"),
+    Column(
+        key="of_bound",
+        title="of its bound",
+        format="percent",
+        hint="the cycles that no tiles go below, with weights, inputs and outputs moved once",
+    ),
 )
 MAX_USES = 24
 """Buffers of a layer that text and HTML list: the first ones."""
@@ -133,6 +139,12 @@ def _row(layer: CountedLayer, run: CountedRun) -> Row:
             "bytes": Cell(
                 value=layer.bytes,
                 exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes),
+            ),
+            "of_bound": Cell(
+                value=None if layer.bound_cycles is None else layer.bound_cycles / cycles,
+                exact=""
+                if layer.bound_bytes is None
+                else f"{layer.bound_cycles:,.0f} cycles, {layer.bound_bytes:,} bytes at least",
             ),
             "of_roof": Cell(
                 value=layer.least_cycles / cycles,

@@ -58,6 +58,7 @@ def apply_edit(model: ModelProto, edit: Edit) -> None:
         _rename(graph, edit)
     elif isinstance(edit, SetAttribute):
         _set_attribute(model, edit)
+        _infer_again(model)
     elif isinstance(edit, SetValue):
         _set_value(graph, edit)
     elif isinstance(edit, Delete):
@@ -77,6 +78,21 @@ def known_types(model: ModelProto) -> dict[str, ValueInfoProto]:
             tensor.name, helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         )
     return found
+
+
+def _infer_again(model: ModelProto) -> None:
+    """Types that follow from the nodes, in place of those that followed from other ones."""
+    graph = model.graph
+    del graph.value_info[:]
+    undeclared = ModelProto()
+    undeclared.CopyFrom(model)
+    for value in undeclared.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    types = known_types(undeclared)
+    for value in graph.output:
+        found = types[value.name]
+        if found.type.tensor_type.HasField("shape"):
+            value.CopyFrom(found)
 
 
 def _cut(model: ModelProto, edit: Cut) -> None:

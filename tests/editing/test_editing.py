@@ -188,6 +188,19 @@ def test_an_attribute_has_the_type_of_its_operator():
     assert [n.name for n in new.graph.node] == ["relu", "sum"]
 
 
+def test_shapes_follow_an_attribute_that_changes_them():
+    """Also those that the file declares, of tensors between nodes and of outputs."""
+    declared = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 1]) for name in ("s", "t")
+    ]
+    proto = model([helper.make_node("Neg", ["s"], ["t"], "neg")], ("t",)).content.proto
+    proto.graph.value_info.append(declared[0])
+    proto.graph.output[0].CopyFrom(declared[1])
+    found = edit_model(from_proto(proto, "little"), ["attribute sum.keepdims = 0"])
+    assert [value.shape for value in found.outputs] == [()]
+    assert run(found, x=X)["t"] == -5
+
+
 def test_a_value_keeps_type_and_shape():
     assert run(edit_model(model(), ["value w = 0", "outputs m"]), x=X)["m"].tolist() == [[0, 0, 0]]
     found = edit_model(model(), ["value w = [5, 6, 7]", "outputs m"])
@@ -239,7 +252,7 @@ def test_integers_hold_what_they_hold(tmp_path: Path):
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     for value in ("128", "-129", "0.5", "[1, 300]"):
-        with pytest.raises(InputError, match="int8, which does not hold"):
+        with pytest.raises(InputError, match="int8, which lacks"):
             edit_model(from_proto(proto, "m"), [f"value k = {value}"])
     assert edit_model(from_proto(proto, "m"), ["value k = -128.0"]).constants["k"].tolist() == [
         -128, -128,

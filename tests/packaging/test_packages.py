@@ -382,7 +382,7 @@ def test_a_target_without_c_is_refused(tmp_path, monkeypatch):
 
 
 def test_memories_that_are_too_small_are_refused(tmp_path):
-    with pytest.raises(MemoryBudgetError, match="1000"):
+    with pytest.raises(MemoryBudgetError, match="1,000"):
         explorer.compile(MODELS / "digits_cnn.onnx", target="cortex-m0", budget_bytes=1000)
     c = explorer.compile(MODELS / "digits_mlp.onnx", target="cortex-m0")
     with pytest.raises(InputError, match="the flash has 1,000"):

@@ -202,3 +202,23 @@ def test_what_was_prepared_lets_nobody_wait():
         ready.end()
     finally:
         standby.close()
+
+
+def test_what_a_page_is_made_of_comes_from_this_machine(monkeypatch: pytest.MonkeyPatch):
+    """Before the page is drawn, too: a message may bring the models earlier."""
+    from bokeh.document import Document
+    from panel.io.state import set_curdoc
+
+    from explorer.app.server import application
+
+    document = Document()
+    with set_curdoc(document):
+        root = application._page(None).get_root(document)  # pyright: ignore
+    addresses = {
+        str(sheet.url)
+        for model in root.select({})
+        for sheet in getattr(model, "stylesheets", [])
+        if hasattr(sheet, "url")
+    }
+    assert addresses
+    assert [address for address in addresses if "://" in address] == []

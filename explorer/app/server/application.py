@@ -24,6 +24,7 @@ import panel as pn
 from bokeh.document import Document
 from bokeh.server.contexts import BokehSessionContext
 from panel.custom import JSComponent
+from panel.io.resources import LOCAL_DIST
 from panel.io.server import get_server
 
 from explorer.app.branches import Branch
@@ -325,6 +326,9 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
     document = pn.state.curdoc
     assert document is not None
     document.template_variables["app_favicon"] = "data:,"  # none, and none is asked for
+    # Where Panel finds its styles. It says so itself when the page is drawn; what is made before that
+    # would ask another server for them.
+    document.template_variables["dist_url"] = LOCAL_DIST
     pn.config.raw_css = [PAGE_STYLE]
     view = ExplorerPage(sizing_mode="stretch_both", margin=0)
     column = pn.Column(view, sizing_mode="stretch_both", margin=0)

@@ -113,6 +113,9 @@ class Column:
     """What the number means, on hover."""
     is_for_page: bool = False
     """Whether text and HTML, which have less room, leave it out."""
+    moves: str = ""
+    """A quantity of `results.levers`: in the page a press on a number opens what moves it, that of
+    the first column's kernel or tensor first."""
 
 
 @dataclass(frozen=True, kw_only=True)

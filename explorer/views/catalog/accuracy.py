@@ -63,7 +63,7 @@ LAYERS = (
     Column(key="tensor", title="tensor"),
     Column(key="relative", title="relative", format="error"),
     Column(key="absolute", title="absolute", format="error"),
-    Column(key="sqnr", title="signal to noise", format="decibels"),
+    Column(key="sqnr", title="signal to noise", format="decibels", moves="sqnr_db"),
 )
 FLOAT_PASSES = (
     Column(key="pass", title="pass", format="name"),
@@ -73,7 +73,7 @@ FLOAT_PASSES = (
 )
 FLOAT_TENSORS = (
     Column(key="tensor", title="tensor", format="name"),
-    Column(key="sqnr", title="signal to noise", format="decibels"),
+    Column(key="sqnr", title="signal to noise", format="decibels", moves="sqnr_db"),
     Column(key="cosine", title="cosine", format="decimal"),
 )
 

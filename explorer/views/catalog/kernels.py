@@ -39,7 +39,7 @@ def _columns(peak: float) -> tuple[Column, ...]:
         Column(key="kernel", title="kernel", format="name"),
         Column(key="kind", title="kind"),
         Column(key="operations", title="used by"),
-        Column(key="time", title="time", format="nanoseconds"),
+        Column(key="time", title="time", format="nanoseconds", moves="seconds"),
         Column(key="share", title="share", format="percent"),
         Column(
             key="speed",
@@ -47,7 +47,7 @@ def _columns(peak: float) -> tuple[Column, ...]:
             format="decimal",
             hint=f"the device reaches {peak:,.0f} GFLOP/s" if peak else "operations per second",
         ),
-        Column(key="flops", title="FLOPs", format="amount"),
+        Column(key="flops", title="FLOPs", format="amount", hint="of all launches, as the time is"),
         Column(
             key="bytes",
             title="bytes",
@@ -69,6 +69,7 @@ def _row(kernel: KernelRecord, spent: tuple[int, int] | None, total: int, peak: 
     time, done = spent or (None, 0)
     speed = done / time if time else None
     names = kernel.operations
+    launches = max(1, len(names))
     more = f" +{len(names) - MAX_NAMES}" if len(names) > MAX_NAMES else ""
     return Row(
         operations=names,
@@ -88,13 +89,24 @@ def _row(kernel: KernelRecord, spent: tuple[int, int] | None, total: int, peak: 
                 if speed is not None and peak
                 else "",
             ),
-            "flops": Cell(value=kernel.flops, exact=format_exact(kernel.flops)),
-            "bytes": Cell(value=kernel.bytes_moved, exact=format_count(kernel.bytes_moved, "byte")),
+            "flops": Cell(
+                value=launches * kernel.flops, exact=_times(launches, kernel.flops, "FLOP")
+            ),
+            "bytes": Cell(
+                value=launches * kernel.bytes_moved,
+                exact=_times(launches, kernel.bytes_moved, "byte"),
+            ),
             "intensity": kernel.flops / kernel.bytes_moved if kernel.bytes_moved else None,
             "steps": len(kernel.steps) or None,
             "lines": len(kernel.source.lines),
         },
     )
+
+
+def _times(launches: int, amount: int, unit: str) -> str:
+    """`442,368 FLOPs`; of several launches `4 x 442,368 FLOPs`."""
+    words = format_count(amount, unit)
+    return words if launches == 1 else f"{launches} x {words}"
 
 
 def _faces() -> Faces:

@@ -35,12 +35,14 @@ COLUMNS = (
         title="predicted",
         format="count",
         hint="cycles by the layer's tiles, without running",
+        moves="cycles",
     ),
     Column(
         key="simulated",
         title="simulated",
         format="count",
         hint="cycles from its first instruction to the end of its last one",
+        moves="cycles",
     ),
     Column(
         key="off",

@@ -46,14 +46,14 @@ MAX_STEPS = 40
 MAX_LARGEST = 5
 LARGEST = (
     Column(key="buffer", title="buffer", format="name"),
-    Column(key="size", title="size", format="bytes"),
+    Column(key="size", title="size", format="bytes", moves="peak_bytes"),
     Column(key="offset", title="at byte", format="count"),
     Column(key="steps", title="steps"),
 )
 STRATEGIES = (
     Column(key="chosen", title="", format="name"),
     Column(key="strategy", title="strategy"),
-    Column(key="peak", title="peak", format="bytes"),
+    Column(key="peak", title="peak", format="bytes", moves="peak_bytes"),
 )
 REFUSED = (
     Column(key="buffer", title="refused", format="name"),

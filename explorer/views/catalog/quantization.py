@@ -88,7 +88,13 @@ LAYERS = (
         format="decibels",
         hint="SQNR of the layer by itself: the lower, the more it costs",
     ),
-    Column(key="in_program", title="in program", format="decibels", hint=IN_PROGRAM),
+    Column(
+        key="in_program",
+        title="in program",
+        format="decibels",
+        hint=IN_PROGRAM,
+        moves="sqnr_db",
+    ),
     Column(
         key="saturated",
         title="saturated",
@@ -127,7 +133,13 @@ PRODUCTS = (
         format="decibels",
         hint="SQNR of the product by itself: the lower, the more it costs",
     ),
-    Column(key="in_program", title="in program", format="decibels", hint=IN_PROGRAM),
+    Column(
+        key="in_program",
+        title="in program",
+        format="decibels",
+        hint=IN_PROGRAM,
+        moves="sqnr_db",
+    ),
 )
 CANDIDATES = (
     Column(key="method", title="method"),
@@ -148,7 +160,7 @@ CANDIDATES = (
 )
 READS = (
     Column(key="layer", title="reads", format="name"),
-    Column(key="both", title="both", format="decibels"),
+    Column(key="both", title="both", format="decibels", moves="sqnr_db"),
 )
 NO_HISTOGRAMS = (
     "No histograms: the table came without them. explorer calibrate MODEL --data FILE.npz -o TABLE "

@@ -250,7 +250,7 @@ def _table(found: Roofs, points: Sequence[Entry], total: float) -> TableSpec:
         Column(key="bound", title="bound by"),
         Column(key="speed", title=found.unit, format="decimal"),
         Column(key="intensity", title=found.per, format="decimal", hint="arithmetic intensity"),
-        Column(key="time", title="time", format="count"),
+        Column(key="time", title="time", format="count", moves="seconds"),
         Column(key="share", title="share", format="percent"),
     )
     rows = tuple(

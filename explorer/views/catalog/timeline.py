@@ -54,7 +54,7 @@ MAX_LAUNCHES, MAX_LAYERS = 24, 40
 """Rows of a table; of more, the slowest are shown."""
 LAUNCHES = (
     Column(key="launch", title="launch", format="name"),
-    Column(key="time", title="time", format="nanoseconds"),
+    Column(key="time", title="time", format="nanoseconds", moves="seconds"),
     Column(key="share", title="share", format="percent"),
     Column(key="speed", title="speed", format="amount"),
     Column(key="of_peak", title="of peak", format="percent"),

@@ -84,6 +84,7 @@ def _part(part: Part) -> Json:
             "chosen": part.chosen,
             "columns": [
                 [c.key, c.title, c.hint, FORMATS[c.format].is_number, FORMATS[c.format].is_code]
+                + ([c.moves] if c.moves else [])
                 for c in part.columns
             ],
             "rows": [

@@ -8,7 +8,7 @@ const canMove = (app) => Boolean(app.session) && !app.session.isTrace();
 
 // The number as a button; `of`: the kernel, value or tensor that it is about.
 export function moving(app, quantity, text, of = "") {
-  if (!canMove(app) || text === "–") return text;
+  if (!canMove(app) || text === "–" || text === "") return text;
   return element(
     "button",
     {

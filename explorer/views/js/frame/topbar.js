@@ -74,6 +74,7 @@ function verdictButton(app) {
   } = app;
   const {summary} = head;
   const verdict = app.look.verdict(summary.verdict);
+  const isToCome = summary.verdict === "not-run" && Boolean(app.session?.isPending("accuracy"));
   return element(
     "button",
     {
@@ -93,7 +94,11 @@ function verdictButton(app) {
       },
     },
     element("span", {class: `dot ${summary.verdict}`}, verdict.glyph),
-    element("span", {class: "verdict-words"}, VERDICT_WORDS[summary.verdict]),
+    element(
+      "span",
+      {class: "verdict-words"},
+      isToCome ? "comparing …" : VERDICT_WORDS[summary.verdict],
+    ),
   );
 }
 
@@ -101,6 +106,16 @@ function factsRow(app) {
   const {summary} = app.data.head;
   const fact = (name, value, title) =>
     element("span", {class: "fact", title}, element("span", {class: "fact-name"}, name), value);
+  const isQuantized = summary.bitExact !== null && summary.bitExact !== undefined;
+  const exact = `integers are ${summary.bitExact ? "" : "NOT "}those of the quantized program`;
+  const distance = summary.againstFloat
+    ? fact(
+        "against source",
+        moving(app, "sqnr_db", decibelsText(decode(summary.againstFloat[1]))),
+        `signal to noise of ${summary.againstFloat[0]} against the source model` +
+          (isQuantized ? `; ${exact}, bit by bit` : ""),
+      )
+    : null;
   // The most wanted first: the last ones go where there is no room.
   return element(
     "span",
@@ -113,17 +128,7 @@ function factsRow(app) {
             `${summary.task[2]}`,
         )
       : null,
-    summary.againstFloat
-      ? fact(
-          "against source",
-          moving(app, "sqnr_db", decibelsText(decode(summary.againstFloat[1]))),
-          `signal to noise of ${summary.againstFloat[0]} against the source model` +
-            (summary.bitExact === null
-              ? ""
-              : `; integers are ${summary.bitExact ? "" : "NOT "}those of the quantized program, ` +
-                "bit by bit"),
-        )
-      : null,
+    isQuantized ? distance : null,
     summary.milliseconds === null
       ? null
       : fact(
@@ -138,6 +143,21 @@ function factsRow(app) {
           moving(app, "peak_bytes", bytesText(summary.peak)),
           `${exactText(summary.peak)} bytes${summary.optimal ? ", proven optimal" : ""}`,
         ),
+    summary.counted
+      ? fact(
+          "cycles",
+          moving(app, "cycles", exactText(summary.counted[0])),
+          "of the machine, counted by its simulator",
+        )
+      : null,
+    isQuantized ? null : distance,
+    summary.weights
+      ? fact(
+          "weights",
+          moving(app, "weights_bytes", bytesText(summary.weights)),
+          `${exactText(summary.weights)} bytes`,
+        )
+      : null,
     summary.worst === null ? null : fact("worst layer", judgedText(summary), summary.worstTensor),
     fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
   );

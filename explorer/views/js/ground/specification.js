@@ -1,6 +1,7 @@
 // The pane of a view that is a specification (views/specification.py): tables, facts, sentences and
 // charts. Numbers come with their text; a click on a row or a mark selects its operation.
 
+import {moving} from "../desk/moves.js";
 import {button, element, emptyState, replace, section, shape, sortableTable} from "./dom.js";
 import {clip} from "./scene.js";
 import {launchesOf} from "../measures/launches.js";
@@ -157,17 +158,28 @@ const textOf = (cell) => (Array.isArray(cell) ? cell[1] : cell);
 function drawTable(app, part, {onrow, ondetails, rows: known}) {
   const {title, sortBy, facet, cap, columns, rows, details, chosen: first} = part;
   const filled = columns
-    .map((column, place) => [...column, place + 1])
+    .map(([key, name, hint, number, isCode, moves = ""], place) => [
+      key,
+      name,
+      hint,
+      number,
+      isCode,
+      place + 1,
+      moves,
+    ])
     .filter(([, , , , , place]) => rows.some((row) => !["", "–"].includes(textOf(row[place]))));
   const said = element("p", {class: "quiet-text action-said", role: "status"});
   const act = ([[, , , , action]]) => fork(app, action.decisions, said, action.replaces);
   const placeOf = (key) => filled.findIndex(([known]) => known === key);
-  const described = filled.map(([, name, hint, number, isCode, place]) => ({
+  const described = filled.map(([, name, hint, number, isCode, place, moves]) => ({
     title: name,
     hint,
     number,
     value: (row) => valueOf(row[place]),
-    text: (row) => contentOf(row[place], isCode),
+    text: (row) =>
+      moves
+        ? moving(app, moves, contentOf(row[place], isCode), textOf(row[1]))
+        : contentOf(row[place], isCode),
     exact: (row) => (Array.isArray(row[place]) ? clip(row[place][2] ?? "", 600) : null),
   }));
   if (rows.some(([about]) => about[4]))

@@ -16,6 +16,7 @@ from onnx import TensorProto, ValueInfoProto, helper, save
 import explorer
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.protocol import (
+    JUDGED,
     STAGES,
     TEXTS,
     Bisection,
@@ -112,6 +113,47 @@ def test_stages_come_one_after_another(trace: Trace):
     run(wire, ScriptedCompiler(trace))
     assert [stage for _, _, stage in wire.of_kind("stage")] == list(STAGES)
     assert not wire.of_kind("failed")
+
+
+def test_what_rests_on_data_is_measured_again_and_nothing_else(trace: Trace):
+    on_data = CompileRequest(MODEL, "cpu", data=("eval.npz",), data_name="eval.npz")
+    seen: list[str] = []
+
+    def during(stage: str) -> None:
+        seen.append(stage)
+        if stage == "assembly" and "judged" not in seen:
+            seen.append("judged")
+            wire.arrive("judge", 1, on_data)
+
+    wire = Wire()
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
+    run(wire, ScriptedCompiler(trace, during))
+    again = seen[seen.index("judged") + 1 :]
+    assert again == list(JUDGED)
+    stages = [stage for _, _, stage in wire.of_kind("stage")]
+    assert stages.count("passes") == 1
+    assert [stages.count(stage) for stage in JUDGED] == [2, 2]
+
+
+def test_levers_are_made_when_they_are_asked_for_and_never_else(trace: Trace):
+    class Moving(ScriptedCompiler):
+        def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
+            if quantity != "peak_bytes":
+                raise InputError(f"there are no levers of {quantity!r}")
+            return {"quantity": quantity}
+
+    wire = Wire()
+    wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))
+    worker = Worker(wire, Moving(trace))  # pyright: ignore[reportArgumentType]  (stand-ins)
+    with pytest.raises(Closed):
+        worker.run()
+    assert not [m for m in wire.of_kind("chunk", "made") if m[2].startswith("levers/")]
+    worker.need(1, "levers/peak_bytes")
+    worker.need(1, "levers/moon")
+    found, refused = (m for m in wire.of_kind("made") if m[2].startswith("levers/"))
+    assert json.loads(found[3]) == {"quantity": "peak_bytes"}
+    assert refused[3] is None
+    assert "no levers of 'moon'" in refused[4]
 
 
 def test_a_chunk_is_sent_again_only_when_it_is_another_one(trace: Trace):

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import {judgedOn} from "../../explorer/views/js/ground/judged_words.js";
+import {judgedOn} from "../../build/js/ground/judged_words.js";
 
 const NOISE = {
   words: "seeded noise",

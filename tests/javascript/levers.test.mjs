@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
 
-import {createPredictions} from "../../explorer/views/js/desk/predictions.js";
+import {createPredictions} from "../../build/js/desk/predictions.js";
 import {
   amountOf,
   changeOf,
   grouped,
   triedSettings,
   valueText,
-} from "../../explorer/views/js/ground/lever_words.js";
+} from "../../build/js/ground/lever_words.js";
 
 const PEAK = {quantity: "peak_bytes", rises: false};
 const DB = {quantity: "sqnr_db", rises: true};

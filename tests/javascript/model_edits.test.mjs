@@ -7,10 +7,9 @@ import {
   editsOf,
   isWhole,
   offeredEdits,
-  quoted,
   withEdit,
   withoutEdit,
-} from "../../explorer/views/js/ground/model_edits.js";
+} from "../../build/js/ground/model_edits.js";
 
 test("edits are added in their order and taken back one by one", () => {
   /** @type {any} */
@@ -27,10 +26,11 @@ test("edits are added in their order and taken back one by one", () => {
 });
 
 test("names with signs of edits stand in quotes", () => {
-  assert.equal(quoted("/stage1/conv.1"), "/stage1/conv.1");
-  assert.equal(quoted("a = b"), '"a = b"');
-  assert.equal(quoted('say "x"'), '"say \\"x\\""');
-  assert.equal(quoted(""), '""');
+  const deleting = (name) => offeredEdits(name)[0][1];
+  assert.equal(deleting("/stage1/conv.1"), "delete /stage1/conv.1");
+  assert.equal(deleting("a = b"), 'delete "a = b"');
+  assert.equal(deleting('say "x"'), 'delete "say \\"x\\""');
+  assert.equal(deleting(""), 'delete ""');
 });
 
 test("what is offered is whole, or waits for the rest", () => {

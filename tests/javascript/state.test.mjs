@@ -11,6 +11,7 @@ import {
   panesOfText,
   panesText,
 } from "../../build/js/state/arrangement.js";
+import {lookText} from "../../build/js/ground/tries.js";
 import {levelsShown} from "../../build/js/state/levels_shown.js";
 import {NO_SETTINGS, sessionLink} from "../../build/js/state/shared_link.js";
 import {
@@ -220,5 +221,84 @@ suite("levels of code", () => {
     assert.equal(shown({preset: "source", levels: ["c"]}, "c", 900), null);
     assert.equal(shown({preset: "graph", levels: null}, "c", 900), null);
     assert.equal(shown(SOURCE, "operation", 900), null);
+  });
+});
+
+// Random walks through the page: whatever is changed, in whatever order, a link brings it back.
+suite("state -> link -> state", () => {
+  // mulberry32: the same walks in every run
+  function generator(seed) {
+    return () => {
+      seed = (seed + 0x6d2b79f5) | 0;
+      let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+      t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+      return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+    };
+  }
+  const NAMES = ["conv 3 & <b>", "", "a=b#c?d", "ünï/код", "x+y%20z", "null", "%", "0", "true"];
+  const HEAD_OF_APP = {
+    ...HEAD,
+    tabs: [...HEAD.tabs, {id: "tries", needs: ["workspace"], optional: true, session: true}],
+  };
+
+  function walk(random) {
+    const pick = (values) => values[Math.floor(random() * values.length)];
+    const whole = (most) => Math.floor(random() * most);
+    const moves = {
+      pass: () => whole(HEAD.passes.length),
+      rewrite: () => pick([null, whole(400)]),
+      selection: () => pick([null, ...NAMES.filter(Boolean)]),
+      line: () => pick(["", ...NAMES]),
+      tab: () => pick(["operation", "model", "ir", "loops", "c", "assembly", "other", "fork"]),
+      build: () => pick(["", "zig.NEON.-O2"]),
+      dock: () => pick(["memory", "timeline", "compare", "tries"]),
+      view: () => pick(["before", "diff", "after"]),
+      onlyChanges: () => random() < 0.5,
+      step: () => pick([null, whole(20)]),
+      beside: () => random() < 0.5,
+      mode: () => pick(["accumulated", "isolated", "float"]),
+      metric: () => pick(["relative", "sqnr", "cosine"]),
+      bars: () => pick(["time", "kernel", "source"]),
+      overlay: () => pick(["", "time", "error", "bytes", "macs", "roof", "own"]),
+      blocks: () => pick([null, true, false]),
+      hold: () => random() < 0.5,
+      open: () => [...new Set(Array.from({length: whole(60)}, () => 1 + whole(5000)))],
+      tries: () =>
+        lookText({
+          columns: pick([null, ["peak"], ["latency", "dB", "right"]]),
+          x: pick(["peak", "weights"]),
+          y: pick(["latency", "cycles"]),
+          sort: pick(["", "peak", "-dB"]),
+          filter: pick(["", "a*b", "conv_1 = 7 & x"]),
+        }),
+      panes: () => ({
+        ...FRESH_PANES,
+        preset: pick(Object.keys(PRESETS)),
+        inStep: random() < 0.5,
+      }),
+    };
+    const store = createStore({initially: [4, 9], open: [4, 9]});
+    for (let step = 0; step < 12; step += 1) {
+      const name = pick(Object.keys(moves));
+      store.set({[name]: moves[name]()});
+    }
+    return store.get();
+  }
+
+  // Sizes of panes belong to the browser, and what was picked in a text to no link.
+  const seen = (state) => {
+    const {pin, initially, panes, ...others} = state;
+    return {...others, panes: panesText(panes)};
+  };
+
+  test("300 random walks end where their links begin", () => {
+    for (let seed = 1; seed <= 300; seed += 1) {
+      const state = walk(generator(seed));
+      const link = stateToLink(state);
+      const place = placeFromLink(link, HEAD_OF_APP, true, state.initially);
+      const back = createStore({initially: state.initially, ...place}).get();
+      assert.deepEqual(seen(back), seen(state), `seed ${seed}: ${link}`);
+      assert.equal(stateToLink(back), link, `seed ${seed}`);
+    }
   });
 });

@@ -14,7 +14,7 @@ import {
   predictedWords,
   sorted,
   timesOf,
-} from "../../explorer/views/js/ground/tries.js";
+} from "../../build/js/ground/tries.js";
 
 function branch(key, peak, milliseconds, more = {}) {
   return {

@@ -154,7 +154,7 @@ export function openDialog(host, now, root, openFiles) {
             ),
           ),
         ),
-        button("choose files …", "or drop them here", () => file.click()),
+        button("choose files …", "or drop them here", () => file.click(), {class: "quiet"}),
       ),
     );
   }
@@ -259,7 +259,7 @@ export function openDialog(host, now, root, openFiles) {
         element(
           "div",
           {class: "open-buttons"},
-          button("cancel", "close this dialog", close),
+          button("cancel", "close this dialog", close, {class: "quiet"}),
           element("button", {type: "submit", class: "primary", disabled: !ready}, "compile"),
         ),
       ),

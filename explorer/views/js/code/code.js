@@ -184,10 +184,15 @@ export function codePane({
     for (const index of now) rowAt(index)?.classList.add(className);
     return now;
   };
-  // Deep loops stand far to the right: their indentation may go out of sight.
-  const leftOf = (line) => {
-    const indent = (line.length - line.trimStart().length) * CHARACTER_PIXELS;
-    return indent > node.clientWidth / 3 ? indent - node.clientWidth / 5 : 0;
+  // Deep loops stand far to the right: the indentation that all lines in sight have may go out of
+  // sight, and no line loses its beginning.
+  const leftOf = (first, count) => {
+    const indents = entries
+      .slice(Math.max(0, first), first + count)
+      .filter(({line}) => line?.trim())
+      .map(({line}) => line.length - line.trimStart().length);
+    const least = Math.min(...indents, Infinity) * CHARACTER_PIXELS;
+    return Number.isFinite(least) && least > node.clientWidth / 3 ? least : 0;
   };
   const showAt = (index, pixels) => {
     node.scrollTop = Math.max(0, index * LINE_PIXELS - pixels);
@@ -302,7 +307,11 @@ export function codePane({
         const sees =
           top >= node.scrollTop && top < node.scrollTop + node.clientHeight - LINE_PIXELS;
         if (!sees || target === start) node.scrollTop = Math.max(0, top - node.clientHeight / 3);
-        if (target === start) node.scrollLeft = leftOf(entries[start].line);
+        if (target === start)
+          node.scrollLeft = leftOf(
+            Math.floor(node.scrollTop / LINE_PIXELS),
+            Math.ceil(node.clientHeight / LINE_PIXELS) + 1,
+          );
         paint();
       });
     },

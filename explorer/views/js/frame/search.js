@@ -1,6 +1,7 @@
 // Search over everything that has a name: operations by name, kind, shape, attribute and source
 // node, blocks, kernels, passes. Several words must all be found: `conv 64x56`.
 
+import {tailOf} from "../measures/column_names.js";
 import {button, element, replace} from "../ground/dom.js";
 import {countText, exactText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
@@ -149,7 +150,12 @@ function findHits(app, query) {
       {
         kind: "operation",
         name: record.id,
-        note: [isHere ? "" : "in another pass:", record.label, source, record.shape]
+        note: [
+          isHere ? "" : "in another pass:",
+          record.label,
+          source ? tailOf(source, 40) : "",
+          record.shape,
+        ]
           .filter(Boolean)
           .join("  "),
         go: () => app.select(record.id, "search"),

@@ -1,6 +1,7 @@
 // What is looked at, above the tabs of the inspector: an operation, a block or a rewrite, where it
 // comes from and which rules made it.
 
+import {tailOf} from "../measures/column_names.js";
 import {button, element, replace} from "../ground/dom.js";
 import {leaveOut} from "../branches/draft.js";
 import {MINUS, amountText, countText} from "../ground/numbers.js";
@@ -53,7 +54,7 @@ async function subjectLines(app, context) {
         title: clip(sourceNodes.get(name)?.text || "a node of the model file", 600),
         onclick: () => app.selectSource(name),
       },
-      clip(name, 36),
+      tailOf(name, 36),
     ),
   );
   const makers = await makersOf(app, record, state.pass);

@@ -17,6 +17,8 @@ const MOST_OPENED = 12;
 const FEW_BACK = 3; // edges that lead back: with more, a block stays closed
 const MOST_SHARE = 0.5; // of all operations that one closed block may hide from a first visitor
 
+const hasChosenBlocks = ({open, initially}) => String(open) !== String(initially);
+
 // pictures: {before, after, details} of a pass.
 export function createDrawings(data, store) {
   let memory = null; // what the drawing before tells the next
@@ -29,7 +31,9 @@ export function createDrawings(data, store) {
   function usesBlocks() {
     if (!tree()) return false;
     if (!data.head.blocks.flat) return true;
-    return store.get().blocks ?? decided ?? data.head.blocks.opens;
+    const state = store.get();
+    // Which blocks are open is said of blocks: a link that says it means them.
+    return state.blocks ?? (hasChosenBlocks(state) || (decided ?? data.head.blocks.opens));
   }
 
   // A first visitor sees single operations where their names can be read in the whole drawing, and
@@ -38,7 +42,7 @@ export function createDrawings(data, store) {
     const state = store.get();
     if (decided !== null || state.hold) return;
     decided = usesBlocks();
-    const isUntouched = state.blocks === null && String(state.open) === String(state.initially);
+    const isUntouched = state.blocks === null && !hasChosenBlocks(state);
     if (!tree() || !isUntouched) return;
     const shown = Math.max(pictures.before.nodes.size, pictures.after.nodes.size);
     const sees = (open, blocks) => runSliced(steps(pictures, state, room, open, blocks), isWanted);

@@ -3,7 +3,7 @@
 //
 // settings.edits = ["delete dropout1", "outputs logits"]; none where nothing is edited
 
-export const quoted = (name) => (/^[^\s",:=]+$/.test(name) ? name : JSON.stringify(name));
+const quoted = (name) => (/^[^\s",:=]+$/.test(name) ? name : JSON.stringify(name));
 
 export const editsOf = ({edits}) => edits ?? [];
 

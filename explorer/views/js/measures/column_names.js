@@ -21,3 +21,26 @@ export function commonEnding(names) {
 export function tailOf(name, characters) {
   return name.length <= characters ? name : `…${name.slice(1 - Math.max(2, characters))}`;
 }
+
+// What most names begin with, whole parts of them: "mobilenet_v2/features/".
+export function commonBeginning(names) {
+  let beginning = "";
+  for (;;) {
+    const counts = new Map();
+    for (const name of names) {
+      const rest = name.startsWith(beginning) ? name.slice(beginning.length) : "";
+      const [part] = rest.match(/^[^:/.]*[:/.](?=.)/) ?? [""];
+      if (part) counts.set(part, (counts.get(part) ?? 0) + 1);
+    }
+    const [part, count] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
+    if (2 * count <= names.length || names.length < 2) return beginning;
+    beginning += part;
+  }
+}
+
+// A name without the beginning that it shares with others, and never without its end.
+export function ownPart(name, beginning, characters) {
+  const rest = beginning && name.startsWith(beginning) ? name.slice(beginning.length) : name;
+  const shown = rest === name ? name : `…${rest}`;
+  return shown.length <= characters ? shown : tailOf(rest, characters);
+}

@@ -1,12 +1,14 @@
 // Beside the map of errors: the worst tensors at the end and ties, or the picked one with its
 // histograms, its worst elements and its errors over all passes.
 
+import {commonBeginning, ownPart} from "./column_names.js";
 import {detailParts, shapeText, tensorDetail, tieParts} from "./details.js";
 import {button, element, replace} from "../ground/dom.js";
 import {noDetail, shortNumber} from "../ground/errors.js";
 import {MINUS, decibelsText, decode, errorText} from "../ground/numbers.js";
 import {errorCurve} from "./tensors.js";
 
+const NAME_CHARACTERS = 34;
 const WORST_SHOWN = 12;
 
 // table: of accuracy.js; pick(row, column) shows a tensor, `close` the worst ones again.
@@ -20,6 +22,7 @@ export function heatSide(app, table, {pick, close}) {
     .sort((a, b) => rank(b[0]) - rank(a[0]))
     .slice(0, WORST_SHOWN);
   let wanted = null;
+  const beginning = commonBeginning(accuracy.tensors);
 
   const item = (column, text, isMarked = false) =>
     element(
@@ -33,7 +36,11 @@ export function heatSide(app, table, {pick, close}) {
           title: accuracy.tensors[column],
           onclick: () => pick(end, column),
         },
-        element("span", {class: "worst-name"}, accuracy.tensors[column]),
+        element(
+          "span",
+          {class: "worst-name"},
+          ownPart(accuracy.tensors[column], beginning, NAME_CHARACTERS),
+        ),
         text,
       ),
     );

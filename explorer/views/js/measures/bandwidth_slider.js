@@ -12,7 +12,7 @@ export const placementPane = (app, tab) =>
  * @param {{points: {factor: string, share: number, words: string}[], start: number}} data
  *   share: of the largest cost; start: the point of the prices as they are
  */
-export function bandwidthSlider({points, start}) {
+function bandwidthSlider({points, start}) {
   const bars = points.map(({factor, share}) =>
     element(
       "span",

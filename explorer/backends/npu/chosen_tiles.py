@@ -9,11 +9,13 @@ A decision outside of what is legal is refused with the reason, and so is a poin
 
 from __future__ import annotations
 
+from explorer.backends.npu.saved_searches import SavedSearches
 from explorer.errors import InputError
 from explorer.ir.rewriting import RewriteOptions
 from explorer.npu.layers.layer import Layer, LayerError
-from explorer.npu.program.compiling import CHOICES
+from explorer.npu.program.compiling import CHOICES, Choices
 from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.search.equal import key_of
 from explorer.npu.search.legal import legal_choices, listed, require_legal
 from explorer.npu.search.searching import (
     SEARCHES,
@@ -37,6 +39,7 @@ class ChosenTiles:
         self.machine, self.options = machine, options
         self.effort: Search = self._effort()
         self.records: list[SearchRecord] = []
+        self.saved = SavedSearches()
         why = (
             "how many tiles of each layer are tried: the rule, a few by estimates, or all by bounds"
         )
@@ -65,7 +68,7 @@ class ChosenTiles:
         if given or self.effort != DEFAULT:
             try:
                 fixed = require_legal(layer, self.machine, given)
-                found = search_layer(layer, self.machine, self.effort, fixed)
+                found = self._searched(layer, fixed)
             except LayerError as error:
                 if not given:
                     raise
@@ -73,6 +76,18 @@ class ChosenTiles:
         if found.record is not None:
             self.records.append(found.record)
         self._describe(name, layer, found, given)
+        return found
+
+    def _searched(self, layer: Layer, fixed: Choices) -> Found:
+        """What is not given is searched for; full searches are kept, and found again."""
+        key = None
+        if self.effort == "full" and not fixed:
+            key = key_of(layer, self.machine)
+        if key is not None and (kept := self.saved.find(key, layer, self.machine)) is not None:
+            return kept
+        found = search_layer(layer, self.machine, self.effort, fixed)
+        if key is not None:
+            self.saved.keep(key, self.machine, found)
         return found
 
     def _describe(self, name: str, layer: Layer, found: Found, given: dict[str, object]) -> None:

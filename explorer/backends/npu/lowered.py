@@ -28,7 +28,8 @@ from explorer.npu.layers.layer import Layer, LayerError
 from explorer.npu.program.compiling import Tiled, tile_as
 from explorer.npu.program.ir_layers import choices_in, layer_in
 from explorer.npu.program.stream import Stream
-from explorer.npu.search.searching import Found, search_layer
+from explorer.npu.search.equal import SearchedLayers
+from explorer.npu.search.searching import Found
 from explorer.targets.npu.machine import Machine
 
 
@@ -68,6 +69,10 @@ class LoweredLayers:
     _read: dict[Hashable, tuple[LoweredLayer, ...] | str] = field(default_factory=dict)
     _tiled: dict[Hashable, TiledOperation] = field(default_factory=dict)
     _streams: dict[Hashable, WrittenStream] = field(default_factory=dict)
+    searched: SearchedLayers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.searched = SearchedLayers(self.machine)
 
     def of(self, op: TopOperation, weights: Weights) -> tuple[LoweredLayer, ...]:
         """LayerError, with the reason, where no layers compute it."""
@@ -91,7 +96,7 @@ class LoweredLayers:
 
     def _tile(self, read: ReadLayer) -> LoweredLayer:
         try:
-            found = search_layer(read.layer, self.machine)
+            found = self.searched.of(read.layer)
         except LayerError as error:
             return LoweredLayer(read=read, found=None, problem=error.message)
         return LoweredLayer(read=read, found=found)

@@ -5,7 +5,14 @@ import pytest
 
 import explorer
 from explorer.backends.npu.passes import SEARCHES_MADE
-from explorer.errors import InputError
+from explorer.backends.npu.saved_searches import SavedSearches
+from explorer.errors import CacheWarning, InputError
+from explorer.npu import matrix_product
+from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.search import equal
+from explorer.npu.search.searching import search_layer
+from explorer.targets import load_target
+from explorer.targets.npu.machine import describe
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +77,47 @@ def test_a_decision_outside_of_the_space_is_refused(network, decisions, message)
     c, _ = network
     with pytest.raises(InputError, match=message):
         c.fork(decisions=decisions)
+
+
+def test_equal_layers_are_searched_once(monkeypatch):
+    random, machine = np.random.default_rng(0), describe(load_target("tiny-8"))
+    searched = equal.SearchedLayers(machine)
+    calls = []
+    original = equal.search_layer
+    monkeypatch.setattr(
+        equal, "search_layer", lambda *given: calls.append(given) or original(*given)
+    )
+    layers = [
+        matrix_product(
+            name=f"layer{index}", rows=rows, weights=random.integers(-9, 9, (20, 30)),
+            bias=random.integers(-9, 9, 20), rescaling=None,
+        )
+        for index, rows in enumerate((40, 40, 41))
+    ]  # fmt: skip
+    found = [searched.of(layer) for layer in layers]
+    assert len(calls) == 2
+    assert tiles_of(found[0].tiled) == tiles_of(found[1].tiled)
+    assert [one.record.layer for one in found] == ["layer0", "layer1", "layer2"]
+    assert found[1].tiled.layer.weights is not found[0].tiled.layer.weights
+
+
+def test_full_searches_are_kept_and_found_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "cache"))
+    random, machine = np.random.default_rng(0), describe(load_target("tiny-8"))
+    layer = matrix_product(
+        name="layer", rows=9, weights=random.integers(-9, 9, (10, 12)),
+        bias=random.integers(-9, 9, 10), rescaling=None,
+    )  # fmt: skip
+    saved, key = SavedSearches(), equal.key_of(layer, machine)
+    assert saved.find(key, layer, machine) is None
+    found = search_layer(layer, machine, "full")
+    saved.keep(key, machine, found)
+    again = saved.find(key, layer, machine)
+    assert again.record == found.record and tiles_of(again.tiled) == tiles_of(found.tiled)
+    assert saved.find(key, layer, describe(load_target("odd-12x20"))) is None
+    (path,) = (tmp_path / "cache").glob("*.tiles")
+    content = path.read_bytes()
+    path.write_bytes(content[:-9] + b"!" + content[-8:])
+    with pytest.warns(CacheWarning, match="are dropped: its content does not fit its seal"):
+        assert saved.find(key, layer, machine) is None
+    assert not path.exists()

@@ -17,10 +17,11 @@ from explorer.ir.structure import operations
 from explorer.ir.top.linear.convolution import ConvOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.fields import described
+from explorer.npu.search.equal import SearchedLayers
 from explorer.targets import load_target
 from explorer.targets.npu.machine import describe
 
-COUNTED = ("read_operation", "search_layer", "layer_in", "tile_as")
+COUNTED = ("read_operation", "layer_in", "tile_as")
 
 
 @pytest.fixture
@@ -38,6 +39,8 @@ def counts(monkeypatch):
     for name in COUNTED:
         monkeypatch.setattr(module, name, counting(name, getattr(module, name)))
     monkeypatch.setattr(network, "assemble", counting("assemble", network.assemble))
+    of = counting("searched", SearchedLayers.of)
+    monkeypatch.setattr(SearchedLayers, "of", of)
     return found
 
 
@@ -52,7 +55,7 @@ def test_every_layer_is_lowered_once_and_none_is_read_from_its_attributes(digits
     c.run(given)
     count = len(layers_of(c["tile-layers"].after))
     assert count == 7
-    assert dict(counts) == {"read_operation": count, "search_layer": count}
+    assert dict(counts) == {"read_operation": count, "searched": count}
 
 
 def test_what_was_kept_is_what_a_reading_of_its_own_gives(digits, monkeypatch):

@@ -21,6 +21,8 @@ MAX_DECISIONS = 500
 MAX_TEXT = 400
 """Characters of an address or a word that a page may send."""
 MAX_STEPS_TEXT = 100_000
+METHODS = ("mse", "best")
+"""Of calibration, that the page offers: a quick one, and the one that judges by the outputs."""
 MAX_EDITS = 50
 MAX_EDIT = 4000
 """Of a model, and characters of one."""
@@ -29,7 +31,8 @@ MAX_EDIT = 4000
 def settings_of(request: CompileRequest) -> dict[str, Any]:
     """The decisions of a request as fork.js reads and sends them."""
     edits = {"edits": list(request.model_edits)} if request.model_edits else {}
-    return {"target": request.target, "decisions": request.values, **edits}
+    quantize = {"quantize": request.quantize[0]} if request.quantize else {}
+    return {"target": request.target, "decisions": request.values, **edits, **quantize}
 
 
 def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRequest | None:
@@ -58,7 +61,10 @@ def request_of(settings: object, path: str, targets: Sequence[str]) -> CompileRe
     if not _are_edits(edits):
         return None
     request = CompileRequest.deciding(path, str(settings["target"]), asked)
-    return replace(request, model_edits=tuple(edits))
+    method = settings.get("quantize", "")
+    if method and method not in METHODS:
+        return None
+    return replace(request, model_edits=tuple(edits), quantize=(str(method),) if method else ())
 
 
 def _are_edits(edits: object) -> TypeGuard[list[str]]:

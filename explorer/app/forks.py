@@ -26,7 +26,7 @@ def is_parent(parent: CompileRequest, request: CompileRequest) -> bool:
     """Whether a fork of another compilation can become what is asked for."""
     if parent.path != request.path or parent.is_trace or parent.target != request.target:
         return False
-    if parent.model_edits != request.model_edits:
+    if (parent.model_edits, parent.quantize) != (request.model_edits, request.quantize):
         return False
     if parent.edit or request.edit:  # an edit is taken by what it was made of, see the compiler
         return False

@@ -62,6 +62,9 @@ class CompileRequest:
     """What the person calls them."""
     model_edits: tuple[str, ...] = ()
     """Edits of the model before it is compiled, as `editing/edits.py` has them."""
+    quantize: tuple[str, ...] = ()
+    """(method, files of data): how the model is calibrated before it is compiled; empty: it is
+    compiled as it is, or with the table that the app was started with."""
     edit: tuple[str, ...] = ()
     """(pass, file): what is compiled from the IR in that file, in the place of what the pass made;
     empty for nothing edited."""
@@ -110,7 +113,9 @@ class CompileRequest:
         """What is different from the defaults; empty when nothing is."""
         edited = f"edited after {self.edit[0]}" if self.edit else ""
         of_model = ", ".join(text[:MAX_EDIT_WORDS] for text in self.model_edits)
-        return ", ".join(part for part in (of_model, label_of(self.values), edited) if part)
+        quantized = f"quantized by {self.quantize[0]}" if self.quantize else ""
+        parts = (of_model, quantized, label_of(self.values), edited)
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     serve(
         models,
         target=arguments.target,
-        targets=tuple(dict.fromkeys((*TARGETS, arguments.target))),
+        targets=tuple(dict.fromkeys((*TARGETS, arguments.target, *npu_targets()))),
         port=arguments.port,
         decisions={**sizes_by_address(arguments.dim), **options.decisions_of(arguments)},
         most_pages=arguments.pages,
@@ -142,6 +142,15 @@ def sizes_by_address(sizes: list[tuple[str, int | tuple[int, int]]]) -> dict[str
         f"{DIMENSIONS}/{name}": size if isinstance(size, int) else list(size)
         for name, size in sizes
     }
+
+
+def npu_targets() -> list[str]:
+    """Targets that run instructions and take quantized models."""
+    from explorer.backends import compiled_targets
+    from explorer.targets.together import load_targets
+
+    names = (name for name in compiled_targets() if not name.startswith(("cpu", "opencl")))
+    return [name for name in names if "instructions" in load_targets(name)[0].languages]
 
 
 def sample_folder() -> list[Path]:

@@ -26,6 +26,8 @@ from explorer.app.state.page_state import PageState, name_of_data
 from explorer.app.state.saved import restored, saved_of
 from explorer.app.state.step import step
 from explorer.app.uploads import VALUES, Upload
+from explorer.app.worker.calibrating import with_calibration
+from explorer.results.levers import LeverRecord, LeversRecord
 
 A = Choice("0", "a.onnx", "/m/a.onnx")
 REQUEST = first_request(A, "cpu")
@@ -172,3 +174,52 @@ def test_a_branch_says_what_it_decides_otherwise_than_its_parent():
     assert differs == ["", "without fuse", "for opencl, delete drop"]
     back = replace(state, branches=(*state.branches, Branch("4", FORKED, DRAWN, parent="3")))
     assert session_json(back)["branches"][-1]["differs"] == "for cpu, without delete drop"
+
+
+def test_a_calibration_keeps_the_data_that_it_was_made_with():
+    quantized = {**settings_of(REQUEST), "quantize": "mse"}
+    now = after(OPENED, UploadArrived(sent("eval.npz", 1)))
+    now, effects = step(now, {"kind": "fork", "settings": quantized})
+    (asked,) = [effect.request for effect in effects if isinstance(effect, Compile)]
+    assert asked.quantize == ("mse", "/u/upload_1.npz")
+    assert settings_of(asked)["quantize"] == "mse"
+    assert asked.label == "quantized by mse"
+    assert not is_parent(ON_EVAL, asked)  # other passes from the quantization on
+    now = after(now, Reported(3, DRAWN), UploadArrived(sent("other.npz", 2)))
+    branch = now.named("3")
+    assert branch is not None
+    assert branch.request.quantize == ("mse", "/u/upload_1.npz")
+    assert branch.request.data == ("/u/upload_2.npz",)
+    assert "upload_1.npz" in saved_of(now).file_names
+    # A fork of it has the same table, and its file is not removed.
+    forked = {**settings_of(branch.request), "decisions": {"fuse": False}}
+    _, effects = step(
+        after(now, {"kind": "show", "branch": "3"}), {"kind": "fork", "settings": forked}
+    )
+    (again,) = [effect.request for effect in effects if isinstance(effect, Compile)]
+    assert again.quantize == branch.request.quantize
+
+
+def test_methods_that_the_page_does_not_offer_are_no_request():
+    for method in ("moon", 7, ["mse"]):
+        settings = {**settings_of(REQUEST), "quantize": method}
+        assert request_of(settings, A.path, ("cpu",)) is None
+    plain = {**settings_of(REQUEST), "quantize": ""}
+    assert request_of(plain, A.path, ("cpu",)) == REQUEST
+
+
+def test_calibration_is_offered_where_there_are_data():
+    lever = LeverRecord(
+        address="", group="calibration", of="", title="quantize this model", value=None
+    )
+    record = LeversRecord(
+        quantity="sqnr_db",
+        value=None,
+        value_source="",
+        levers=(lever, replace(lever, group="pass")),
+    )
+    offered, other = with_calibration(record).levers
+    assert [option.decisions for option in offered.options] == [
+        (("quantize", "mse"),), (("quantize", "best"),),
+    ]  # fmt: skip
+    assert other.options == ()

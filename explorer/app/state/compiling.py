@@ -48,7 +48,10 @@ def fork(state: PageState, settings: object) -> Step:
     if request is None:
         return state, []
     if state.branch is not None:  # a fork has its edited text, too
-        request = state.judged(replace(request, edit=state.branch.request.edit))
+        before = state.branch.request
+        if request.quantize[:1] == before.quantize[:1]:  # by the table that the branch has
+            request = replace(request, quantize=before.quantize)
+        request = state.judged(replace(request, edit=before.edit))
         if address := without_effect(state.branch, request):
             reason = (
                 f"{address} is decided before the text that was edited, after {request.edit[0]}, "

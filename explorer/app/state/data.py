@@ -76,7 +76,8 @@ def with_data(state: PageState, path: str, files: Files) -> Step:
         return state, []
     data = {known: own for known, own in state.data.items() if known != path}
     state = replace(state, data={**data, path: files} if files else data)
-    gone = [file for file in before if file not in files]
+    used = {path for branch in state.of_path(path) for path in branch.request.quantize[1:]}
+    gone = [file for file in before if file not in files and file[1] not in used]
     effects: list[Effect] = [RemoveUpload(Path(file)) for _, file in gone]
     for branch in state.of_path(path):
         state, more = _judged_anew(state, branch)

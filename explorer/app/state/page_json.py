@@ -129,6 +129,8 @@ def _from_parent(state: PageState, branch: Branch) -> str:
         known = before.model_edits
         parts += [text[:MAX_EDIT_WORDS] for text in now.model_edits if text not in known]
         parts += [f"without {t[:MAX_EDIT_WORDS]}" for t in known if t not in now.model_edits]
+    if now.quantize != before.quantize:
+        parts.append(f"quantized by {now.quantize[0]}" if now.quantize else "not quantized")
     if now.edit != before.edit:
         parts.append(f"edited after {now.edit[0]}" if now.edit else "not edited")
     if now.path != before.path:

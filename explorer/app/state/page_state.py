@@ -102,7 +102,12 @@ class PageState:
             request,
             data=tuple(path for _, path in files),
             data_name=name_of_data([name for name, _ in files]),
+            quantize=self._calibrated_on(request, [path for _, path in files]),
         )
+
+    def _calibrated_on(self, request: CompileRequest, files: Sequence[str]) -> tuple[str, ...]:
+        """How it is calibrated: on the data that its model has now, where that is not said yet."""
+        return (*request.quantize, *files) if len(request.quantize) == 1 else request.quantize
 
     @property
     def open_paths(self) -> set[str]:

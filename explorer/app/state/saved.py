@@ -104,7 +104,11 @@ class SavedWorkspace:
     def file_names(self) -> set[str]:
         """Of all files that are still needed: models, values and labels, edited IR."""
         requests = (*(b.request for b in self.branches), *(s.request for s in self.searches))
-        sent = (path for request in requests for path in (*request.data, *request.edit[1:]))
+        sent = (
+            path
+            for request in requests
+            for path in (*request.data, *request.quantize[1:], *request.edit[1:])
+        )
         data = {Path(path).name for path in sent}
         return {file.name for file in self.files} | data
 
@@ -286,12 +290,15 @@ def _checked(
         return CompileRequest(path, "")
     checked = request_of(settings_of(request), path, list(targets))
     data = [_data_file(file, found) for file in request.data]
+    seen = [_data_file(file, found) for file in request.quantize[1:]]
     edit = [found.get(Path(file).name) for file in request.edit[1:]]
-    if checked is None or None in (*data, *edit) or len(request.edit) not in (0, 2):
+    if checked is None or None in (*data, *seen, *edit) or len(request.edit) not in (0, 2):
         return None
     edited = (*request.edit[:1], *map(str, edit))
     name = request.data_name
-    return replace(checked, data=tuple(map(str, data)), data_name=name, edit=edited)
+    quantize = (*request.quantize[:1], *map(str, seen))
+    data_files = tuple(map(str, data))
+    return replace(checked, data=data_files, data_name=name, quantize=quantize, edit=edited)
 
 
 def _data_file(file: str, found: Mapping[str, Path]) -> Path | None:

@@ -24,6 +24,7 @@ from explorer.app.protocol import (
     SaveOrder,
     SearchReport,
 )
+from explorer.app.worker.calibrating import with_calibration
 from explorer.app.worker.editing import read_edit
 from explorer.app.worker.examining import opening_form
 from explorer.app.worker.refused import refused_trace
@@ -39,10 +40,13 @@ if TYPE_CHECKING:
     from explorer.compilation import Accuracy, Compilation
     from explorer.compilation.data.attached import AttachedData
     from explorer.importers import SourceModel
+    from explorer.quantization.table import ThresholdTable
     from explorer.runtime.profiles import Peaks
 
 WEIGHTS = "weights"
 """Among the options: the file of the weights."""
+CALIBRATED = 64
+"""Examples that a calibration looks at."""
 FILES = "files"
 """Among the options: the folder in which paths of a table of cases start."""
 
@@ -67,6 +71,8 @@ class ModelCompiler:
         self._tried: dict[CompileRequest, dict[str, int]] = {}
         """Sizes that were chosen where none were given."""
         self._meter: PeakMeter | None = None
+        self._tables: dict[object, ThresholdTable] = {}
+        """Of calibrations that a page asked for."""
         self._read: dict[tuple[str, tuple[str, ...], str], AttachedData | None] = {}
         """What files of data hold."""
 
@@ -105,14 +111,13 @@ class ModelCompiler:
         if request.is_trace or request in self._refused:
             raise InputError("a saved trace holds no compiler", hint="open the model itself")
         accuracy = self._accuracies.get(request)
-        return levers_payload(
-            find_levers(
-                self._compiled(request, lambda name, index, total: None),
-                quantity_named(quantity),
-                None if accuracy is None else accuracy.report,
-                self._profiles.get(request),
-            )
+        found = find_levers(
+            self._compiled(request, lambda name, index, total: None),
+            quantity_named(quantity),
+            None if accuracy is None else accuracy.report,
+            self._profiles.get(request),
         )
+        return levers_payload(with_calibration(found) if request.data else found)
 
     def optional(self, request: CompileRequest) -> tuple[str, ...]:
         if request.is_trace or request in self._refused:
@@ -218,7 +223,7 @@ class ModelCompiler:
 
     def _inspected(self, request: CompileRequest, error: Exception) -> Trace:
         """The model as it is, with what cannot be imported or compiled; a fork just fails."""
-        if request != request.base or request.model_edits:
+        if request != request.base or request.model_edits or request.quantize:
             raise error
         sizes = {**self._tried.get(request, {}), **request.sizes}
         largest = {
@@ -284,6 +289,9 @@ class ModelCompiler:
         options = dict(self._options.get(request.path, NOTHING))
         for name in (WEIGHTS, FILES):
             options.pop(name, None)
+        if request.quantize:
+            options["quantization"] = self._table(request, model, progress)
+            options.pop("modes", None)
         return ex.compile(
             model,
             target=request.target,
@@ -291,6 +299,35 @@ class ModelCompiler:
             progress=progress,
             **options,
         )
+
+    def _table(
+        self, request: CompileRequest, model: SourceModel, progress: Progress
+    ) -> ThresholdTable:
+        """Thresholds from the person's data, found once. InputError where there are none."""
+        import explorer as ex
+        from explorer.targets.together import load_targets
+        from explorer.tuning.examples import Chosen
+
+        arithmetic = load_targets(request.target)[0].arithmetic
+        key = (request.path, request.model_edits, request.quantize, arithmetic)
+        if key not in self._tables:
+            method, *files = request.quantize
+            data = read_values(files, model, request.data_name)
+            if data is None:
+                raise InputError(
+                    "a calibration takes data", hint="drop arrays or images on the page first"
+                )
+            count = min(len(array) for array in data.inputs.values())
+            chosen = Chosen(CALIBRATED) if count > CALIBRATED else None
+            self._tables[key] = ex.calibrate(
+                model,
+                data.inputs,
+                method=method,  # pyright: ignore[reportArgumentType]  (one of `decisions.METHODS`)
+                arithmetic=arithmetic,
+                chosen=chosen,
+                progress=progress,
+            )
+        return self._tables[key]
 
     def _told_sizes(self, model: SourceModel, request: CompileRequest) -> dict[str, int]:
         """Sizes that the person's data have, without that of a batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.results import KernelRecord, Trace
-from explorer.views.numbers import format_count, format_exact, format_percent
+from explorer.views.numbers import format_count, format_percent
 from explorer.views.specification import Cell, Column, Row, Specification, TableSpec
 from explorer.views.view import JAVASCRIPT, Faces, Pane, View
 

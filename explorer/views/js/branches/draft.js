@@ -52,6 +52,13 @@ export function changesOf(settings, base) {
     if (JSON.stringify(value) === JSON.stringify(before)) continue;
     changes.push([words(address, value), () => decide(settings, address, before)]);
   }
+  if (settings.quantize !== base.quantize)
+    changes.push([
+      settings.quantize ? `quantized by ${settings.quantize}` : "not quantized",
+      () => {
+        settings.quantize = base.quantize;
+      },
+    ]);
   if (JSON.stringify(editsOf(settings)) !== JSON.stringify(editsOf(base)))
     changes.push([
       editsOf(settings).at(-1) ?? "the model as it is",

@@ -19,8 +19,8 @@ export function createPredictions() {
 
 function decides(settings, decisions) {
   return decisions.every(([address, value]) =>
-    address === "target"
-      ? settings.target === value
+    address === "target" || address === "quantize"
+      ? settings[address] === value
       : JSON.stringify(settings.decisions[address] ?? null) === JSON.stringify(value),
   );
 }

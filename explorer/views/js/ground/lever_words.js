@@ -48,6 +48,7 @@ export function triedSettings(settings, decisions) {
   const tried = structuredClone(settings);
   for (const [address, value] of decisions) {
     if (address === "target") tried.target = value;
+    else if (address === "quantize") tried.quantize = value;
     else if (value === null) delete tried.decisions[address];
     else tried.decisions[address] = value;
   }

@@ -60,3 +60,20 @@ def test_what_no_short_text_says_is_all_of_a_dimension():
     long = parse("+".join(f"name{number}" for number in range(40)))
     assert len(str(long)) > MAX_TEXT / 2
     assert sizes.more(long, parse("+".join(f"other{number}" for number in range(40)))) is None
+
+
+@pytest.mark.parametrize("kind", ["ReduceSum", "ReduceMax", "ReduceL2"])
+def test_a_mask_of_joined_sizes_is_no_beginning(kind):
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[b,s,4] x) => (float[1,4] y) '
+        "<int64[2] one = {-1, 4}, int64[1] a = {0}> "
+        f"{{ r = Reshape (x, one)  t = Tanh (r)  y = {kind} (t, a) }}"
+    )
+    judge = onnxruntime.InferenceSession(model.SerializeToString())
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 4), "s": (1, 5)})
+    with compiled.open(isolated=False) as program:
+        for b, s in ((4, 5), (3, 2), (2, 4), (1, 1), (4, 1)):
+            program.run({"x": np.full((4, 5, 4), np.nan, np.float32)})
+            x = np.random.default_rng(b * s).standard_normal((b, s, 4)).astype(np.float32)
+            found, expected = program.run({"x": x})["y"], judge.run(None, {"x": x})[0]
+            np.testing.assert_allclose(found, np.asarray(expected), 1e-5, 1e-5)

@@ -55,6 +55,20 @@ def test_a_call_is_timed_and_profiled_at_its_sizes(compiled, isolated):
         assert program.run(inputs)["y"].shape == (1, 5, 40)
 
 
+def test_a_scalar_result_is_that_of_its_own_call():
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 13]> g (float[b,s,2] x) => (float y) '
+        "{ y = ReduceSum <keepdims = 0> (x) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (1, 50)})
+    for isolated in (False, True):
+        with compiled.open(isolated=isolated) as program:
+            for rows in (2, 50, 1):
+                found = program.run({"x": np.ones((3, rows, 2), np.float32)})["y"]
+                assert found.shape == ()
+                assert found == 6 * rows
+
+
 def test_integers_beyond_a_call_are_no_rows_of_a_table():
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 17]> g (int64[b,s] i) => (float[b,s,2] y) '

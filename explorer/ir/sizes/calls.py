@@ -181,7 +181,7 @@ class Cut:
 
     def part(self, array: np.ndarray) -> np.ndarray:
         """A view of what a call has, its axes taken apart."""
-        return array.reshape(self.split)[self.kept]
+        return array.reshape(self.split)[*self.kept, ...]  # of a scalar, too, a view
 
 
 def cut_of(shape: Sequence[int], axes: Sequence[OpenAxis], call: Mapping[str, int]) -> Cut:

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xdsl.dialects import affine, func
+from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, UnitAttr, i64
 from xdsl.ir import SSAValue
 
+from explorer.ir.structure import walk_inside
 from explorer.kernels.loops.nest import (
     Access,
     LinearForm,
@@ -82,6 +83,8 @@ class Begin:
     own: End
     """In units of the loop: index < (times * size - minus) / per."""
     per: int
+    is_exact: bool
+    """Whether the other iterations store no kept elements."""
 
     def arguments(self) -> tuple[int, ...]:
         return (self.own.argument, *(end.argument for end in self.conditions))
@@ -105,12 +108,19 @@ def begin_at_changes(kernel: func.FuncOp, operand: int) -> None:
     kept = kept_of_kernel(kernel)
     if kept is None or kept.operand != operand:
         return
+    for loop in walk_inside(kernel):
+        if isinstance(loop, affine.ForOp) and kind_of(loop) == "parallel":
+            del loop.attributes["loop.kind"]  # few elements change: tasks would find nothing to do
     for store in accesses_of(_result(kernel)):
         loops = enclosing_loops(store) if is_store(store) else []
         for loop in reversed(loops):
-            if _begin(store, loop, kept) is not None:
-                loop.attributes[BEGIN] = UnitAttr()
-                break
+            begin = _begin(store, loop, kept)
+            if begin is None:
+                continue
+            loop.attributes[BEGIN] = UnitAttr()
+            if begin.is_exact:
+                _store_other(store)
+            break
 
 
 def begin_of(loop: affine.ForOp) -> Begin | None:
@@ -169,7 +179,7 @@ def _begin(store: Access, loop: affine.ForOp, kept: Kept) -> Begin | None:
         dimensions.append(None)
     if len(forms) != len(dimensions):
         return None
-    index, own, per = index_of(loop), None, 1
+    index, own, per, is_exact = index_of(loop), None, 1, True
     around = {index_of(outer) for outer in enclosing_loops(loop)}
     conditions: list[End] = []
     for axis, (form, dimension) in enumerate(zip(forms, dimensions, strict=True)):
@@ -180,6 +190,7 @@ def _begin(store: Access, loop: affine.ForOp, kept: Kept) -> Begin | None:
             return None
         width = access_width(store) if axis == len(forms) - 1 else 1
         minus = dimension.minus - dimension.first + width - 1
+        is_exact = is_exact and width == 1
         if index not in form.terms:
             if not set(form.terms) <= around:
                 return None
@@ -192,8 +203,19 @@ def _begin(store: Access, loop: affine.ForOp, kept: Kept) -> Begin | None:
             return None
         # per * i + rest < end for all smaller i:  i <= (end - 1 - rest) / per
         minus += most[1] - per + 1
+        is_exact = is_exact and per == 1 and most[0] == most[1]
         own = End(LinearForm({index: 1}), dimension.argument, dimension.times, minus)
-    return None if own is None else Begin(tuple(conditions), own, per)
+    return None if own is None else Begin(tuple(conditions), own, per, is_exact)
+
+
+def _store_other(store: Access) -> None:
+    """Where no kept element is stored, the other choice is: no mask is read then."""
+    assert is_store(store)
+    if not isinstance(store, affine.StoreOp | affine.VectorStoreOp | memref.StoreOp):
+        return
+    select = store.value.owner
+    if isinstance(select, arith.SelectOp):
+        store.operands[0] = select.rhs
 
 
 def _result(kernel: func.FuncOp) -> SSAValue:

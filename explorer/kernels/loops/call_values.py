@@ -45,6 +45,8 @@ class CallValues:
         self.bounds = Bounds({name: (low, high) for name, low, high in sizes.ranges})
         self.masks: dict[SSAValue, Needs] = {}
         """Tensors that are true below a size of each of some dimensions only."""
+        self.boxes: set[SSAValue] = set()
+        """Of those the ones that are true wherever they are below all sizes."""
         self.by_text: dict[str, SSAValue] = {}
         self.beyond: dict[SSAValue, Beyond] = {}
         """By value, in dimensions of the tensor: the number that it holds beyond sizes."""
@@ -120,6 +122,8 @@ class CallValues:
                 for axis in masks[name].axes:
                     found[axis.axis] = prefix(axis)
                 self.masks[own] = tuple(found)
+                if all(_is_beginning(axis) for axis in masks[name].axes):
+                    self.boxes.add(own)
 
     def limits(self, launch: LaunchOp) -> Limits:
         values = self.values(launch)
@@ -139,6 +143,27 @@ class CallValues:
 
         return of_condition
 
+    def box(self, launch: LaunchOp) -> Limits:
+        """For a condition that is a mask: the indices below which it is true. Unlike `limits`, it
+        is true wherever all of them are below; empty for other conditions."""
+        values = self.values(launch)
+
+        def of_condition(condition: SSAValue) -> Mapping[SSAValue, Expression]:
+            owner = condition.owner
+            if not isinstance(owner, affine.LoadOp | memref.LoadOp):
+                return {}
+            read = root(values.get(owner.memref))
+            if read is None or read not in self.boxes:
+                return {}
+            shape, needs = shape_of_buffer(owner.memref), self.masks[read]
+            sizes = [size for size in static_shape(read) if size != 1]
+            if sizes != [size for size in shape if size != 1]:
+                return {}
+            found = _bounds(subscripts(owner), regrouped(needs, static_shape(read), shape))
+            return found if len(found) == sum(need is not None for need in needs) else {}
+
+        return of_condition
+
     def values(self, launch: LaunchOp) -> dict[SSAValue, SSAValue]:
         """The function's values by the kernel's arguments."""
         kernel = self.kernels[launch.kernel.data]
@@ -149,6 +174,11 @@ class CallValues:
             if role.role != "scratch":
                 found[argument] = next(outputs if role.role == "output" else inputs)
         return found
+
+
+def _is_beginning(axis: OpenAxis) -> bool:
+    """Whether a call has the first elements of an axis, one after another."""
+    return all(parse(text).is_number for _, text in axis.factors[1:])
 
 
 def prefix(axis: OpenAxis) -> Need:

@@ -175,7 +175,7 @@ class _Extents(CallValues):
                 shape = shape_of_buffer(argument)
                 results[argument] = in_buffer(value, self.needed.get(value), shape)
         limits = self.limits(launch)
-        self.kept.setdefault(launch.kernel.data, set()).add(_kept(kernel, limits))
+        self.kept.setdefault(launch.kernel.data, set()).add(_kept(kernel, self.box(launch)))
         inside = {
             argument: in_buffer(
                 value, self._inside(identity_of(launch), value), shape_of_buffer(argument)
@@ -366,7 +366,7 @@ class _Extents(CallValues):
 
 
 def _kept(
-    kernel: func.FuncOp, limits: Limits
+    kernel: func.FuncOp, box: Limits
 ) -> tuple[int, tuple[tuple[int, Expression] | None, ...]] | None:
     """The operand that a result keeps below sizes: y[i] = select(i < size, x[i], other)."""
     arguments: list[SSAValue] = list(kernel.body.block.args)
@@ -380,7 +380,7 @@ def _kept(
         load = select.lhs.owner
         if not isinstance(load, affine.LoadOp) or load.memref not in arguments:
             continue
-        below, found = limits(select.cond), list[tuple[int, Expression] | None]()
+        below, found = box(select.cond), list[tuple[int, Expression] | None]()
         for form in subscripts(store):
             own = [] if form is None else [i for i in form.terms if i in below]
             if form is None or not own:
@@ -389,7 +389,7 @@ def _kept(
                 found.append((form.constant, below[own[0]]))
             else:
                 return None
-        if any(found):
+        if any(found) and sum(one is not None for one in found) == len(below):
             return arguments.index(load.memref), tuple(found)
     return None
 

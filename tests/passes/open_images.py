@@ -98,6 +98,8 @@ class ImageGraph:
 
     def make_both(self, x: str, channels: int, steps: tuple[str, ...]):
         others = [(v, c) for v, c, s in self.values if s == steps and c < 40]
+        if not others:
+            return None
         other, more = others[int(self.random.integers(0, len(others)))]
         return self.op("Concat", [x, other], axis=1), channels + more, steps
 

@@ -4,8 +4,8 @@
 
     for (j = i < h ? w : 0; j < 82; j++)                rows of the call begin after their elements
 
-`kernel.kept = [[0], ..., [1, 3, 1, 0], ...]` on a kernel says which elements of its result are
-those of an operand: the argument of that operand, and for every dimension of the result the first
+`kernel.kept = [[0, 1], ..., [1, 3, 1, 0], ...]` on a kernel says which elements of its result are
+those of an operand: the argument of that operand, 1 where no others are, and for every dimension of the result the first
 element, the argument that holds a size (-1: all elements), times and minus; the elements end before
 first + times * size - minus. `find_extents.py` finds that. Where the result lies over the operand,
 nothing has to be stored for them, and `loop.begin` marks the loops that begin later.
@@ -56,12 +56,15 @@ class Kept:
     """The operand's place among the kernel's arguments."""
     dimensions: tuple[KeptDimension | None, ...]
     """Of the result; None: all elements."""
+    is_exact: bool
+    """Whether all other elements are another number."""
 
     def attribute(self) -> ArrayAttr[DenseArrayBase]:
         whole = KeptDimension(0, -1, 0, 0)
+        first = [self.operand, int(self.is_exact)]
         rows = [[d.first, d.argument, d.times, d.minus]
                 for d in (one or whole for one in self.dimensions)]  # fmt: skip
-        return ArrayAttr([DenseArrayBase.from_list(i64, row) for row in [[self.operand], *rows]])
+        return ArrayAttr([DenseArrayBase.from_list(i64, row) for row in [first, *rows]])
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def kept_of_kernel(function: func.FuncOp) -> Kept | None:
         if isinstance(row, DenseArrayBase)
     ]
     found = [None if row[1] < 0 else KeptDimension(*row) for row in rows[1:]]
-    return Kept(rows[0][0], tuple(found))
+    return Kept(rows[0][0], tuple(found), bool(rows[0][1]))
 
 
 def begin_at_changes(kernel: func.FuncOp, operand: int) -> None:
@@ -179,7 +182,7 @@ def _begin(store: Access, loop: affine.ForOp, kept: Kept) -> Begin | None:
         dimensions.append(None)
     if len(forms) != len(dimensions):
         return None
-    index, own, per, is_exact = index_of(loop), None, 1, True
+    index, own, per, is_exact = index_of(loop), None, 1, kept.is_exact
     around = {index_of(outer) for outer in enclosing_loops(loop)}
     conditions: list[End] = []
     for axis, (form, dimension) in enumerate(zip(forms, dimensions, strict=True)):

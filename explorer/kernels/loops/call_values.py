@@ -6,7 +6,7 @@ holds, and what values hold beyond a size. `find_extents.py` goes on from here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import affine, arith, func, memref
@@ -53,6 +53,7 @@ class CallValues:
         self.ends: dict[LaunchOp, Mapping[SSAValue, Expression]] = {}
         self.neutral: dict[str, list[Needs | None]] = {}
         """By kernel and argument: loops over elements from there on add nothing."""
+        self.joined = dict(_joined(sizes))
         self._find_inputs()
 
     def find_neutral(self) -> None:
@@ -176,12 +177,23 @@ class CallValues:
         return found
 
 
+def _joined(
+    sizes: OpenSizes,
+) -> Iterator[tuple[Expression, tuple[tuple[int, Expression], ...]]]:
+    """The needs of axes with several open sizes."""
+    masks = (axis for mask in sizes.masks for axis in mask.axes)
+    for axis in (*sizes.outputs, *sizes.gathered, *masks):
+        if not _is_beginning(axis):
+            factors = ((largest, parse(text)) for largest, text in axis.factors if largest != 1)
+            yield prefix(axis), tuple(factors)
+
+
 def _is_beginning(axis: OpenAxis) -> bool:
     """Whether a call has the first elements of an axis, one after another."""
     return all(parse(text).is_number for _, text in axis.factors[1:])
 
 
-def prefix(axis: OpenAxis) -> Need:
+def prefix(axis: OpenAxis) -> Expression:
     """The elements of an axis up to the last that a call has."""
     last, stride = number(0), 1
     for largest, text in axis.factors[::-1]:

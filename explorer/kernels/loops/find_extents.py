@@ -33,7 +33,7 @@ from explorer.ir.open_sizes import OPEN_SIZES, sizes_attribute, sizes_of_functio
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.rewriting import RecordedRewriter, Rewrite, RewriteOptions
 from explorer.ir.rewriting.passes import EventLog, Pass
-from explorer.ir.sizes.symbols import Expression, number
+from explorer.ir.sizes.symbols import Expression, number, smaller
 from explorer.ir.structure import own_functions
 from explorer.ir.top.data import ReturnOp, TransferOp, WeightOp
 from explorer.ir.top.movement.concat import ConcatOp
@@ -51,6 +51,8 @@ from explorer.results.program import OpenSizes
 
 EXTENTS = "kernel.extents"
 ENDS = "kernel.ends"
+KeptElements = tuple[int, tuple[tuple[int, Expression] | None, ...]]
+"""An operand's place, and by dimension the first element and how many of it a result keeps."""
 WHOLE = (-1, 0, 0)
 SIZE_ARGUMENT = "call_size"
 
@@ -119,7 +121,7 @@ class _Extents(CallValues):
         self.events = events
         self.needed: dict[SSAValue, Needs | None] = {}
         """By value, in dimensions of the tensor; a value that is not here is not needed."""
-        self.kept: dict[str, set[tuple[int, tuple[tuple[int, Expression] | None, ...]] | None]] = {}
+        self.kept: dict[str, set[KeptElements | None]] = {}
         """By kernel: the operand that a result keeps, with where each dimension of that begins and
         how much of it; of all launches."""
 
@@ -240,7 +242,7 @@ class _Extents(CallValues):
             return own
         plain = layout_of(operand).is_plain and layout_of(result).is_plain
         if plain and prod(before) == prod(after):
-            return regrouped(own, after, before)
+            return regrouped(own, after, before, self.joined)
         return None
 
     # -- marks -------------------------------------------------------------------------------------
@@ -306,8 +308,11 @@ class _Extents(CallValues):
 
     def _kept_of(self, kernel: func.FuncOp, place: int, sizes: list[Expression]) -> Kept | None:
         """What all launches keep; adds the sizes that say it."""
-        (found, *others) = self.kept.get(kernel.sym_name.data, {None})
-        if found is None or others:
+        every = [one for one in self.kept.get(kernel.sym_name.data, {None}) if one is not None]
+        if not every or len(every) != len(self.kept[kernel.sym_name.data]):
+            return None
+        found = reduce(_kept_by_both, every)
+        if found is None:
             return None
         operand, dimensions = found
         rows: list[KeptDimension | None] = []
@@ -322,7 +327,7 @@ class _Extents(CallValues):
             if size not in sizes:
                 sizes.append(size)
             rows.append(KeptDimension(first, place + sizes.index(size), times, minus))
-        return Kept(operand, tuple(rows))
+        return Kept(operand, tuple(rows), len(every) == 1)
 
     def _scalar(self, size: Expression) -> SSAValue:
         """The number of a call in this function; an input of the program where it is new."""
@@ -365,9 +370,7 @@ class _Extents(CallValues):
         return sent.output
 
 
-def _kept(
-    kernel: func.FuncOp, box: Limits
-) -> tuple[int, tuple[tuple[int, Expression] | None, ...]] | None:
+def _kept(kernel: func.FuncOp, box: Limits) -> KeptElements | None:
     """The operand that a result keeps below sizes: y[i] = select(i < size, x[i], other)."""
     arguments: list[SSAValue] = list(kernel.body.block.args)
     nests = [op for op in kernel.body.block.ops if op.regions]
@@ -392,6 +395,21 @@ def _kept(
         if any(found) and sum(one is not None for one in found) == len(below):
             return arguments.index(load.memref), tuple(found)
     return None
+
+
+def _kept_by_both(one: KeptElements | None, other: KeptElements | None) -> KeptElements | None:
+    """The elements that both keep, where both begin at the same ones."""
+    if one is None or other is None or one[0] != other[0]:
+        return None
+    found: list[tuple[int, Expression] | None] = []
+    for first, second in zip(one[1], other[1], strict=True):
+        if first is None or second is None:
+            found.append(first or second)
+        elif first[0] != second[0]:
+            return None
+        else:
+            found.append((first[0], smaller(first[1], second[1])))
+    return one[0], tuple(found)
 
 
 def _entry(needs: Needs, place: int, sizes: list[Expression]) -> list[int]:

@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from explorer.ir.layout import rounded_channels
+from explorer.ir.sizes.symbols import Expression
 from explorer.ir.types import layout_of, static_shape
 from explorer.kernels.loops.extents import Need, Needs
 
+Joined = Mapping[Expression, tuple[tuple[int, Expression], ...]]
+"""Needs of dimensions of joined sizes: the largest size of each, and its size in a call. What has
+such a need is needed below all of them only."""
 
-def regrouped(needs: Needs, before: Sequence[int], after: Sequence[int]) -> Needs:
+
+def regrouped(
+    needs: Needs, before: Sequence[int], after: Sequence[int], joined: Joined | None = None
+) -> Needs:
     """Needs of dimensions as those of another shape of the same elements.
 
     Dimensions that are joined are needed up to the last element of the first one that is more
@@ -36,7 +43,7 @@ def regrouped(needs: Needs, before: Sequence[int], after: Sequence[int]) -> Need
                 b *= after[theirs[-1]]
             else:
                 return tuple([None] * len(after))
-        _regroup(needs, before, after, ours, theirs, found)
+        _regroup(needs, before, after, ours, theirs, found, joined or {})
     return tuple(found)
 
 
@@ -47,6 +54,7 @@ def _regroup(
     ours: Sequence[int],
     theirs: Sequence[int],
     found: list[Need],
+    joined: Joined,
 ) -> None:
     ours = [axis for axis in ours if before[axis] != 1]
     theirs = [axis for axis in theirs if after[axis] != 1]
@@ -54,6 +62,11 @@ def _regroup(
         return
     need = needs[ours[0]]
     assert need is not None
+    factors = joined.get(need, ()) if len(ours) == 1 else ()
+    if factors and [size for size, _ in factors] == [after[axis] for axis in theirs]:
+        for axis, (_, own) in zip(theirs, factors, strict=True):
+            found[axis] = own
+        return
     inner = prod(before[axis] for axis in ours[1:])
     rest = prod(after[axis] for axis in theirs[1:])
     elements = need * inner

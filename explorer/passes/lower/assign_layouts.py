@@ -217,14 +217,14 @@ class _Assignment:
         is_same = present.block == own.block and shape_of(value) == shape_of(op.output)
         if not is_same or present.halo != NO_HALO or own.halo == NO_HALO:
             return
-        if isinstance(value, BlockArgument):
+        if not _may_carry_halo(value):  # a copy of it may
             with self.events.rewrite("mask-halo", op, OVER_MASKED):
                 self.rewriter.set_operand(op, 1, self._convert(value, own, op))
             return
         readers = [use.operation for use in value.uses]
         is_last = all(r is op or r.is_before_in_block(op) for r in readers)
         is_whole = any(isinstance(r, TopOperation) and reads_whole_buffer(r) for r in readers)
-        if not is_last or is_whole or not _may_carry_halo(value):
+        if not is_last or is_whole:
             return
         with self.events.rewrite("mask-halo", op, OVER_MASKED):
             self.rewriter.set_type(value, with_layout(value.type, own))

@@ -20,6 +20,7 @@ from explorer.ir.sizes.symbols import Expression, number
 from explorer.ir.structure import value_name
 from explorer.ir.top.elementwise import BinaryOp
 from explorer.ir.top.indexing import GatherOp
+from explorer.ir.top.movement.pad import PadOp
 from explorer.ir.top.movement.slices import SliceOp
 from explorer.ir.top.quantization.quantized import DequantizeOp, QuantizeOp
 from explorer.ir.types import element_type_of, numpy_dtype, shape_of, static_shape
@@ -185,8 +186,8 @@ class OpenAxes:
     def mask(self, op: TopOperation, index: int, axes: Sequence[int], neutral: float) -> None:
         """The operation reads a neutral number where a call has no element.
 
-        A zero is put in front of a quantization, which keeps it what it is, so that integer
-        operations are found in their usual form.
+        A zero is put in front of a quantization, which keeps it what it is, and of zeros between
+        elements, so that operations are found in their usual form.
         """
         if not axes:
             return
@@ -195,6 +196,8 @@ class OpenAxes:
         if neutral == 0 and isinstance(op.operands[index].owner, DequantizeOp):
             found = _before_quantization(op.operands[index])
             user, place = found or (op, index)
+        elif neutral == 0 and (found := _before_zeros(op.operands[index], axes)) is not None:
+            user, place, open_axes = found, 0, self.of(found.input)
         what = ", ".join(f"axis {axis}" for axis in axes)
         with self.events.rewrite("mask", op, f"{what} ends with the call's size"):
             value = user.operands[place]
@@ -254,6 +257,16 @@ def _before_quantization(value: SSAValue) -> tuple[TopOperation, int] | None:
             return None
         owner = owner.operands[0].owner
     return None
+
+
+def _before_zeros(value: SSAValue, axes: Sequence[int]) -> PadOp | None:
+    """The operation that puts zeros between the elements along some axes, and nowhere else."""
+    pad = value.owner
+    if not isinstance(pad, PadOp) or pad.amounts is not None or pad.fill != 0:
+        return None
+    if any(pad.get("low")[axis] or pad.get("high")[axis] for axis in axes):
+        return None
+    return pad if any(pad.get("interior")[axis] for axis in axes) else None
 
 
 def _in_type(value: SSAValue, neutral: float) -> float:

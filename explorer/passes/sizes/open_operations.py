@@ -447,7 +447,8 @@ class OpenOperations(OpenAxes):
             self.rewriter.set_operand(op, 1, index)
 
     def pad(self, op: PadOp) -> None:
-        """Padding at the end follows the elements that a call has."""
+        """Padding at the end follows the elements that a call has: beyond those stands what is added,
+        also in the input."""
         if op.amounts is not None:
             raise MixedAxis("its amounts are computed")
         high = op.get("high")
@@ -456,22 +457,8 @@ class OpenOperations(OpenAxes):
                 self.compact(op, 0, axis)
         padded = [axis for axis in self.of(op.input) if high[axis] or op.get("low")[axis]]
         padded += [axis for axis in self.of(op.input) if op.get("interior")[axis]]
+        self.mask(op, 0, [axis for axis in self.of(op.input) if high[axis]], op.fill)
         self.carry(op, {(0, axis): None for axis in padded})
-        axes = [axis for axis in self.of(op.input) if high[axis]]
-        if not axes:
-            return
-        anchor, follower, given = op.next_op, op.output, dict(self.of(op.output))
-        assert isinstance(anchor, TopOperation)
-        users = [(use.operation, use.index) for use in follower.uses]
-        with self.events.rewrite("pad", op, "padding follows the call's elements"):
-            ends: dict[int, Factors] = {}
-            for axis in axes:
-                size, own = static_shape(follower)[axis], self.prefix(op.output, axis)
-                ends[axis] = ((size, own - high[axis]),)
-            follower = self.numbers.masked(anchor, follower, ends, op.fill)
-            self._axes[follower] = given
-            for user, index in users:
-                self.rewriter.set_operand(user, index, follower)
 
 
 _CHANGES: Mapping[type, Callable[..., None]] = {

@@ -125,7 +125,7 @@ export function createApp({
       session.points(),
       session.at(),
     ]);
-    const attached = session.data().join("\n");
+    const attached = [...session.data(), session.isPending("accuracy")].join("\n");
     if (app.ready && attached !== app.seenData) app.bar.learn();
     app.seenData = attached;
     if (!app.ready || seen === app.seenSession) return;

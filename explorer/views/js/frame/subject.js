@@ -310,7 +310,9 @@ function madeOf(app, all) {
     return all.problems?.reasons.length
       ? "not compiled, for not all of it is supported."
       : "opened, and not compiled.";
-  const kernels = countText(app.data.kernels.length, "kernel");
+  // Before they are made there are none, which is no number of kernels.
+  const isToCome = app.session?.isPending("program") && !app.data.kernels.length;
+  const kernels = isToCome ? "kernels \u2026" : countText(app.data.kernels.length, "kernel");
   return (
     `compiled by ${countText(compiled.length, "pass", "passes")} into ${kernels} ` +
     `for ${all.target}${withSizes(all)}.`

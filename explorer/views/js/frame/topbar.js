@@ -134,7 +134,11 @@ function factsRow(app) {
       : fact(
           "latency",
           moving(app, "seconds", secondsText(decode(summary.milliseconds) / 1e3)),
-          `median of one inference, ${countText(summary.threads, "thread")}`,
+          `median of one inference, ${countText(summary.threads, "thread")}` +
+            (summary.launched
+              ? `; its launches add up to ${secondsText(summary.launched / 1e3)}, each timed by ` +
+                "itself: tables and insights have these times"
+              : ""),
         ),
     summary.peak === null
       ? null

@@ -95,8 +95,9 @@ def main() -> None:
         own, peer = measure(asked.model / f"{network.file}.onnx", network, asked)
         ratios, peers = ratios + own, peers + peer
         sizes = [d for d in network.dimensions if ".." in d]
-        rows.append([network.file, ", ".join(sizes).replace("p2o.DynamicDimension.", "axis "),
-                     *(f"{r:.2f}" for r in own), f"{mean(own):.2f}", f"{mean(peer):.2f}"])  # fmt: skip
+        text = ", ".join(sizes).replace("p2o.DynamicDimension.", "axis ")
+        means = [f"{mean(own):.2f}", f"{mean(peer):.2f}"]
+        rows.append([network.file, text, *(f"{ratio:.2f}" for ratio in own), *means])
     rows.append(["all", "", *[""] * asked.sizes, f"{mean(ratios):.2f}", f"{mean(peers):.2f}"])
     print(f"\ngeometric mean over {len(NETWORKS)} networks: {mean(ratios):.2f}")
     if asked.csv is not None:

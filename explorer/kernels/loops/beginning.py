@@ -5,10 +5,11 @@
     for (j = i < h ? w : 0; j < 82; j++)                rows of the call begin after their elements
 
 `kernel.kept = [[0, 1], ..., [1, 3, 1, 0], ...]` on a kernel says which elements of its result are
-those of an operand: the argument of that operand, 1 where no others are, and for every dimension of the result the first
-element, the argument that holds a size (-1: all elements), times and minus; the elements end before
-first + times * size - minus. `find_extents.py` finds that. Where the result lies over the operand,
-nothing has to be stored for them, and `loop.begin` marks the loops that begin later.
+those of an operand: the argument of that operand, 1 where no others are, and for every dimension
+of the result the first element, the argument that holds a size (-1: all elements), times and
+minus; the elements end before first + times * size - minus. `find_extents.py` finds that. Where the
+result lies over the operand, nothing has to be stored for them, and `loop.begin` marks the loops
+that begin later.
 """
 
 from __future__ import annotations

@@ -123,7 +123,11 @@ function factsRow(app) {
     summary.task
       ? fact(
           "top-1",
-          `${exactText(summary.task[0])} of ${exactText(summary.task[2])} right`,
+          moving(
+            app,
+            "sqnr_db",
+            `${exactText(summary.task[0])} of ${exactText(summary.task[2])} right`,
+          ),
           `answers that are what the labels say; of the source model ${summary.task[1]} of ` +
             `${summary.task[2]}`,
         )
@@ -162,7 +166,9 @@ function factsRow(app) {
           `${exactText(summary.weights)} bytes`,
         )
       : null,
-    summary.worst === null ? null : fact("worst layer", judgedText(summary), summary.worstTensor),
+    summary.worst === null
+      ? null
+      : fact("worst layer", moving(app, "sqnr_db", judgedText(summary)), summary.worstTensor),
     fact("compiled in", secondsText(decode(summary.seconds)), "sum of all passes"),
   );
 }

@@ -257,6 +257,15 @@ def test_what_mixes_an_open_axis_is_refused_by_name(text, reason):
         kept(graph(text))
 
 
+def test_means_and_averages_are_compared_where_they_are_complete():
+    model = graph(
+        "(float[1,3,h,w] x) => (float[1,3,1,1] g) { y = AveragePool <kernel_shape = [3,3], "
+        "pads = [1,1,1,1]> (x)  z = Relu (y)  g = GlobalAveragePool (z) }"
+    )
+    compiled = explorer.compile(from_proto(model), "cpu", dimensions={"h": (3, 9), "w": (3, 8)})
+    assert compiled.accuracy().passed
+
+
 def test_sizes_outside_of_their_bounds_or_relations_are_refused():
     model = graph("(float[b,s] x, float[b,s] z) => (float[b,s] y) { y = Add (x, z) }")
     compiled = explorer.compile(from_proto(model), "cpu", dimensions={"b": (1, 3), "s": (2, 6)})

@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from explorer.ir.operation import TopOperation, identity_of
+from explorer.ir.origins import origin_of
 from explorer.ir.sizes.symbols import Expression, number
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.data import WeightOp
@@ -145,9 +146,16 @@ class OpenOperations(OpenAxes):
             else:  # a sum may be more than a narrow type holds
                 factor = self.numbers.added(anchor, BinaryOp.make([whole, count], kind="div"))
                 scaled = self.numbers.added(anchor, BinaryOp.make([follower, factor], kind="mul"))
+            self._move_origin(op, scaled)
             for user, index in users:
                 self.rewriter.set_operand(user, index, scaled)
         self._axes[scaled] = dict(self.of(follower))
+
+    def _move_origin(self, op: TopOperation, value: SSAValue) -> None:
+        """What is compared with the source's tensor is the value, no longer the result of `op`."""
+        assert isinstance(value.owner, TopOperation)
+        self.rewriter.set_origins(value.owner, [origin_of(op.results[0])])
+        self.rewriter.set_origins(op, [None])
 
     def arg(self, op: ArgOp) -> None:
         axis = positive(op.get("axis"), op)
@@ -289,6 +297,7 @@ class OpenOperations(OpenAxes):
                 BinaryOp.make([part, numbers.weight(op, "least", least)], kind="max"),
             )
             divided = numbers.added(anchor, BinaryOp.make([follower, part], kind="div"))
+            self._move_origin(op, divided)
             for user, index in users:
                 self.rewriter.set_operand(user, index, divided)
         self._axes[divided] = given

@@ -293,7 +293,7 @@ def test_a_planner_goes_by_its_name(compiled):
 
 def test_a_budget_is_taken_back_with_none(compiled):
     fork = compiled.fork(budget_bytes=2**20)
-    assert fork.label == f"at most {2**20} bytes"
+    assert fork.label == f"at most {2**20:,} bytes"
     again = fork.fork(budget_bytes=None)
     assert again.label == "no budget"
     assert again.settings == compiled.settings

@@ -240,7 +240,7 @@ def test_beside_the_verdict_stands_how_far_the_outputs_are_from_the_float_model(
 ):
     assert quantized.accuracy is not None
     worst = min(quantized.accuracy.float_outputs, key=lambda output: output.sqnr_db)
-    fact = opened(quantized).page.locator(".facts-row .fact", has_text="against float")
+    fact = opened(quantized).page.locator(".facts-row .fact", has_text="against source")
     expect(fact).to_contain_text(f"{worst.sqnr_db:.0f} dB")
     assert worst.tensor in fact.get_attribute("title")
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +180,8 @@ def _rendered(markdown: str) -> str:
 def _drawn(found: re.Match[str]) -> str:
     """A formula as MathML where latex2mathml is installed, else as it is written."""
     try:
-        from latex2mathml.converter import convert
+        converter = import_module("latex2mathml.converter")  # of the documentation's packages
     except ImportError:
         return found[0]
-    is_block = found["block"] is not None
-    return convert(
-        unescape(found["block"] or found["inline"]), display="block" if is_block else "inline"
-    )
+    display = "inline" if found["block"] is None else "block"
+    return converter.convert(unescape(found["block"] or found["inline"]), display=display)

@@ -70,7 +70,7 @@ function content(app, levers, of, close) {
         "span",
         {class: "quiet-text"},
         `${value === null ? "" : " now, "}${valueSource}. “try” makes a branch; what was ` +
-          "predicted stands beside what is measured in the tab “branches”.",
+          "predicted is next to what is measured in the tab “tries”.",
       ),
     ),
     groups.map(([group, own]) =>

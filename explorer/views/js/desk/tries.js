@@ -1,5 +1,5 @@
 // The tab "tries": all branches of the model in one table and one plot, on the same data. What was
-// predicted of a try stands beside what was measured.
+// predicted of a try is next to what was measured.
 
 import {moving} from "./moves.js";
 import {paretoPlot} from "./pareto.js";

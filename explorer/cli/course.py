@@ -106,7 +106,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     play.add_argument(
         "puzzle", nargs="?", default="fit-it", metavar="PUZZLE", help="a name, or a puzzle's link"
     )
-    play.add_argument("--student", type=int, default=0, metavar="N", help="whose instance it is")
+    play.add_argument(
+        "--student", type=int, default=0, metavar="N", help="the number of the instance"
+    )
     play.add_argument("--port", type=int, default=0, metavar="N", help="default: a free one")
     play.add_argument("--no-browser", action="store_true", help="print the address only")
 

@@ -67,7 +67,7 @@ class Skipped:
 
 
 class GivenUp:
-    """Stands for an answer that somebody would rather be told."""
+    """In the place of an answer: the right one is asked for."""
 
     def __repr__(self) -> str:
         return "give_up()"

@@ -7,8 +7,8 @@
     value conv1.bias = 0                    a number for all elements, or nested lists of the shape
     delete dropout1                         its readers read what it read
 
-In cuts and outputs a node's name stands for what it makes first.
-A name with a blank, `=`, `:`, `,` or a dot that is not the last one stands in double quotes.
+In cuts and outputs a node's name means what it makes first.
+A name with a blank, `=`, `:`, `,` or a dot that is not the last one is written in double quotes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def parse_edits(texts: Sequence[str]) -> tuple[Edit, ...]:
 
 
 def _divided(text: str, sign: str) -> tuple[str, bool, str]:
-    """What stands before and after the first sign outside of quotes."""
+    """The texts before and after the first sign outside of quotes."""
     for match in re.finditer(rf'"(?:[^"\\]|\\.)*"|{re.escape(sign)}', text):
         if match.group() == sign:
             return text[: match.start()], True, text[match.end() :]

@@ -1,4 +1,4 @@
-"""Terms of docs/words.md, explained on hover where they first stand in a lesson.
+"""Terms of docs/words.md, explained on hover at their first place in a lesson.
 
 terms_of(text)                           {"arena": "The block of memory that holds ..."}
 with_terms("<p>In the arena</p>", terms) '<p>In the <abbr title="The block ...">arena</abbr></p>'
@@ -24,7 +24,7 @@ def terms_of(words: str) -> dict[str, str]:
 
 
 def with_terms(page: str, terms: Mapping[str, str]) -> str:
-    """The page's HTML; each term is marked once, where it first stands in running text."""
+    """The page's HTML; each term is marked once, at its first place in running text."""
     parts = UNTOUCHED.split(page)
     for term, meaning in terms.items():
         pattern = re.compile(rf"(?<![\w-]){re.escape(term)}s?(?![\w-])")

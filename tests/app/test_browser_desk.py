@@ -27,7 +27,7 @@ def test_numbers_are_judged_on_data_moved_by_levers_and_compared_in_one_table(
     page.get_by_label("data on which the model is judged").set_input_files(tmp_path / "eval.npz")
     expect(page.locator(".judged-on")).to_contain_text("eval.npz, 32 examples", timeout=MEASURED)
     expect(page.locator(".facts-row")).to_contain_text("of 32 right")
-    # A number opens what moves it; a try is a branch, and the prediction stands by the result.
+    # A number opens what moves it; a try is a branch, and the prediction is next to the result.
     page.locator('.topbar [data-moves="peak_bytes"]').first.click()
     dialog = page.get_by_role("dialog", name="what moves peak memory")
     planner = dialog.locator('[data-address="plan-memory/planner"]')

@@ -104,7 +104,7 @@ def test_inputs_of_different_numbers_of_examples_are_refused(tmp_path: Path):
     rows = np.ones((4, 2), np.float32)
     with pytest.raises(InputError, match="different numbers of examples: a 4, b 3"):
         c.attach({"a": rows, "b": rows[:3]})
-    # One example of an input is that of all runs; an input without data is drawn, and says so.
+    # One example of an input is that of all runs; an input without data is drawn, and reported.
     assert fit_data(AttachedData("d", {"a": rows, "b": rows[:1]}), c).count == 4
     data = fit_data(AttachedData("d", {"a": rows}), c)
     assert str(data.record) == "d, 4 examples; b drawn"

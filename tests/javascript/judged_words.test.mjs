@@ -1,4 +1,4 @@
-// What stands in the head of the page about the data.
+// What the head of the page says about the data.
 
 import assert from "node:assert/strict";
 import test from "node:test";

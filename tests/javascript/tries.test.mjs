@@ -81,7 +81,7 @@ test("a filter asks for all its words, wherever they stand", () => {
   assert.equal(matching(TRIES, "  ").length, TRIES.length);
 });
 
-test("what was predicted stands beside what came of it", () => {
+test("what was predicted is next to what came of it", () => {
   const prediction = {quantity: "peak_bytes", change: -2048};
   const [parent, child] = [branch("1", 8192, 1), branch("2", 7168, 1)];
   assert.equal(predictedWords(child, parent, prediction), "predicted 2 KiB less: 1 KiB less");

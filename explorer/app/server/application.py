@@ -326,7 +326,7 @@ def _page(pages: Pages) -> pn.viewable.Viewable:
     document = pn.state.curdoc
     assert document is not None
     document.template_variables["app_favicon"] = "data:,"  # none, and none is asked for
-    # Where Panel finds its styles. It says so itself when the page is drawn; what is made before
+    # Where Panel finds its styles. It sets that itself when the page is drawn; what is made before
     # that would ask another server for them.
     document.template_variables["dist_url"] = LOCAL_DIST
     pn.config.raw_css = [PAGE_STYLE]

@@ -32,7 +32,7 @@ from explorer.targets.npu.machine import Machine
 
 BARRIER = 2
 """Instructions that move nothing, the first of every section but the first one: they wait for the
-one before. What stands ahead of them does not wait."""
+one before. Instructions ahead of them do not wait."""
 
 
 @dataclass(frozen=True, kw_only=True)

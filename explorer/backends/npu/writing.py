@@ -105,7 +105,7 @@ def written(
     before: Before | None = None,
 ) -> Written:
     """The layer's instructions, its tensors at `offsets`, by the name of the value. Buffers lie
-    where the operation says; else beside those of the layer before, as far as there is room."""
+    where the operation says; else next to those of the layer before, as far as there is room."""
     made = lowered.layer_of(op, weights)
     layer, tiled = made.layer, made.tiled
     if op.scratchpads is not None:

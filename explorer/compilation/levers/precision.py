@@ -99,15 +99,8 @@ def weight_levers(compiled: Compiled) -> Iterator[LeverRecord]:
     for tensor in record.tensors:
         knob = knobs.get(MODE + tensor.name)
         if knob is not None:
-            yield LeverRecord(
-                address=knob.address,
-                group="precision",
-                of=tensor.name,
-                title="bits",
-                value=knob.value,
-                options=_other_modes(knob),
-                why="weights are stored as what their operation computes in",
-            )
+            why = "weights are stored as what their operation computes in"
+            yield _bits(knob, tensor, _other_modes(knob), why)
 
 
 def _mode(
@@ -123,13 +116,24 @@ def _mode(
     options.sort(key=lambda option: option.change is None)
     source = BISECTED if gain is not None else ""
     why = knob.why if noise is None else f"{noise:.1f} dB: {OWN_NOISE}"
+    return _bits(knob, tensor, tuple(options), why, source)
+
+
+def _bits(
+    knob: Knob,
+    tensor: QuantizedTensor,
+    options: tuple[LeverOption, ...],
+    why: str,
+    source: str = "",
+) -> LeverRecord:
+    """The mode of a tensor as a lever."""
     return LeverRecord(
         address=knob.address,
         group="precision",
         of=tensor.name,
         title="bits",
         value=knob.value,
-        options=tuple(options),
+        options=options,
         source=source,
         why=why,
     )
@@ -144,7 +148,7 @@ def _other_modes(knob: Knob) -> tuple[LeverOption, ...]:
 
 
 def _threshold(knob: Knob, tensor: QuantizedTensor) -> LeverRecord:
-    """Ranges that calibration tried: one whose outputs were measured has a prediction."""
+    """Ranges that calibration tried: one with measured outputs has a prediction."""
     candidates = () if tensor.observed is None else tensor.observed.candidates
     present = min(candidates, key=lambda c: abs(c.high - tensor.high), default=None)
     options = []

@@ -1,7 +1,7 @@
 """Constants that a layer loads before it computes: micro-operations, biases, factors, tables.
 
     head_of(stream, instructions, tail_cycles, stored)     their numbers, of those that may go ahead
-    opened(stream)                                         with these first, and others behind them
+    opened(stream)                                         with these first, and others after them
 
 Where a DMA engine has one channel, the queue that loads would keep it for all that has room before
 the queue that computes gets its first micro-operation. There, loads wait for the head.
@@ -18,7 +18,7 @@ from explorer.targets.npu.machine import Machine
 
 COMPUTE = 1
 Bytes = tuple[int, int, int]
-"""A scratchpad, and the first of some of its bytes and the one behind the last."""
+"""A scratchpad, and the first of some of its bytes and the one after the last."""
 
 
 class Written(Protocol):
@@ -40,7 +40,7 @@ def meets(one: Bytes, others: Iterable[Bytes]) -> bool:
 
 
 def constants_begin(stream: Written) -> int:
-    """The first byte of what never changes, which lies behind all tensors."""
+    """The first byte of what never changes, which lies after all tensors."""
     names = stream.constant_names
     return min(place.offset_bytes for name, place in stream.places.items() if name in names)
 

@@ -5,7 +5,7 @@
     barrier   all that the layer before made is stored
     rest      everything else
 
-Constants do not depend on the layer before. They are loaded while it ends, where they lie beside
+Constants do not depend on the layer before. They are loaded while it ends, where they lie next to
 what it still uses: the queue that computes has nothing before them but its own instructions, and
 only stores still read sums; the queue that loads runs ahead of all.
 """

@@ -2,7 +2,7 @@
 
 A sequence that is asked for again is loaded again only if it has been pushed out. The scratchpad is
 filled from its beginning; when the next sequence has no room, it begins anew. Sequences that lie
-one behind the other in both memories are one load, before the first of them is used.
+one after the other in both memories are one load, before the first of them is used.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def join_micro_loads(
 
     Loads and what uses them are in one queue. Between two loads that are joined nothing reads what
     lay in the place of the second one: a scratchpad that begins anew begins at 0, which continues
-    no load. What the second one waits for, the instruction behind it waits for.
+    no load. What the second one waits for, the instruction after it waits for.
     """
     found: list[Instruction] = []
     kept: list[int] = []

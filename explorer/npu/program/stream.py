@@ -164,7 +164,7 @@ class Stream(ABC):
         self, content: str, scratchpad: int, firsts: Sequence[int], block: Block,
         padding: Mapping[str, int] | None = None, apart: int = 0,
     ) -> Iterator[Load]:  # fmt: skip
-        """Blocks that lie one behind the other in the scratchpad; `firsts`: where each begins in
+        """Blocks that lie one after the other in the scratchpad; `firsts`: where each begins in
         global memory. `padding`: fields of a load that each block has; `apart`: elements from one
         block to the next in the scratchpad, with padding."""
         step: dict[str, Any] = {} if block.step == 1 else {"x_step": block.step}

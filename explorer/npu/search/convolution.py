@@ -5,7 +5,7 @@
     space.choices(3)       {"rows": 7, "columns": 14, ..., "order": "outputs", ...}
 
 Bound: every queue does one thing at a time, so that no run is shorter than what one queue does,
-with the first loads before it and the last store behind it. Starts and latencies are
+with the first loads before it and the last store after it. Starts and latencies are
 counted for each transfer and instruction. `estimate` adds what single buffers wait for and what the
 order of micro-operations costs; only runs of the timeline know how queues wait for each other.
 """
@@ -399,7 +399,7 @@ class ConvolutionSpace:
                 "before": first_loads + micro}  # fmt: skip
 
     def _ends(self, content: str) -> dict[str, np.ndarray]:
-        """The first loads, and what comes behind the last of them."""
+        """The first loads, and what comes after the last of them."""
         machine, layer, (rows, columns) = self.machine, self.layer, self.axes
         taps = layer.kernel[0] * layer.kernel[1]
         cut = self._table(0)

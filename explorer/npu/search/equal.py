@@ -23,7 +23,7 @@ from explorer.targets.npu.machine import Machine
 
 
 def key_of(layer: Layer, machine: Machine) -> Hashable | None:
-    """Equal for layers whose tiles take equal cycles; None of those that are always searched."""
+    """Equal for layers with tiles of equal cycles; None of those that are always searched."""
     if isinstance(layer, Pieces):
         return None
     try:

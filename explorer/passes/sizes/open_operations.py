@@ -456,8 +456,7 @@ class OpenOperations(OpenAxes):
             self.rewriter.set_operand(op, 1, index)
 
     def pad(self, op: PadOp) -> None:
-        """Padding at the end follows the elements that a call has: what is added also stands beyond
-        those in the input."""
+        """Padding at the end follows the elements of a call, and fills the input beyond them."""
         if op.amounts is not None:
             raise MixedAxis("its amounts are computed")
         high = op.get("high")

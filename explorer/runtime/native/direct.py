@@ -134,7 +134,7 @@ class DirectCalls:
             else self._copy_valid(bound.inputs, inputs, length, rows)
         )
         if not is_copied:
-            # Something is unusual: it is told, or another form of the same.
+            # Something is unusual: it is reported, or another form of the same.
             arrays = check_inputs(self._program, inputs)
             for place, array in zip(bound.inputs, arrays, strict=True):
                 place.array[...] = array
@@ -171,7 +171,7 @@ class DirectCalls:
         for place in bound.cleared:
             place.fill(0)
         if not _copy_in(bound.inputs, inputs):
-            # Something is unusual: it is told, or another form of the same.
+            # Something is unusual: it is reported, or another form of the same.
             whole, _ = self._calls.whole(inputs)
             for place, array in zip(
                 self._fixed.inputs, check_inputs(self._program, whole), strict=True

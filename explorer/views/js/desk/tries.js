@@ -207,7 +207,7 @@ function createTries(app) {
     );
   }
 
-  // What is still to come is told from what there is not.
+  // What is still to come follows from what there is not.
   function emptyCell({stages, isAsleep}) {
     const isToCome = !isAsleep && stages < STAGES;
     const title = isToCome ? "not measured yet" : isAsleep ? "measured when it is looked at" : "";

@@ -2,7 +2,7 @@
 
 import {countText} from "./numbers.js";
 
-// What stands there, from summary.data and the names of the attached files.
+// The words of the chip, from summary.data and the names of the attached files.
 export function judgedOn(data, attached) {
   const names = attached.join(" and ");
   const isNew = attached.length > 0 && (!data || data.isDrawn);

@@ -1,4 +1,4 @@
-// The table of tries, as data: its columns, what dominates what, filters, predictions beside what
+// The table of tries, as data: its columns, what dominates what, filters, predictions next to what
 // was measured, and its text in a link and in a file. Nothing is drawn here.
 //
 // A try is a branch of session.js: {key, label, decided, differs, parent, note, peak, milliseconds,

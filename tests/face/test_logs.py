@@ -10,7 +10,7 @@ import explorer as ex
 from explorer import progress as module
 from explorer.errors import InputError
 from explorer.logs import configure, logger
-from explorer.progress import Progress, clock, is_notebook, spent_and_left
+from explorer.progress import Progress, is_notebook, spent_and_left
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +71,10 @@ def _environment() -> dict[str, str]:
 
 def test_times_follow_what_takes_long():
     assert spent_and_left(1.0, 3, 10) == ""
-    assert spent_and_left(12.0, 3, 15) == "  0:12, 0:48 left"
-    assert spent_and_left(12.0, 0, 15) == "  0:12"
-    assert spent_and_left(12.0, 7, 8) == "  0:12"  # the total may be the next one only
-    assert (clock(59.6), clock(61), clock(3723)) == ("1:00", "1:01", "1:02:03")
+    assert spent_and_left(12.0, 3, 15) == "  00:12, 00:48 left"
+    assert spent_and_left(12.0, 0, 15) == "  00:12"
+    assert spent_and_left(12.0, 7, 8) == "  00:12"  # the total may be the next one only
+    assert spent_and_left(3723, 0, 15) == "  1:02:03"
 
 
 def test_without_a_terminal_a_line_comes_every_few_seconds(monkeypatch, capsys):
@@ -85,7 +85,7 @@ def test_without_a_terminal_a_line_comes_every_few_seconds(monkeypatch, capsys):
             now[0] = float(number)
             progress(f"k{number}", number, 12)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["tuning 6/12 k5  0:05, 0:07 left", "tuning 11/12 k10  0:10, 0:02 left"]
+    assert lines == ["tuning 6/12 k5  00:05, 00:07 left", "tuning 11/12 k10  00:10, 00:02 left"]
 
 
 def test_a_second_round_begins_its_own_time(monkeypatch, capsys):
@@ -96,18 +96,19 @@ def test_a_second_round_begins_its_own_time(monkeypatch, capsys):
             now[0] = moment
             progress("a", number, 9)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[1].endswith("0:08, 0:10 left") and lines[2] == "timing 1/9 a"
-    assert lines[3].endswith("0:03, 0:06 left")
+    assert lines[1].endswith("00:08, 00:10 left") and lines[2] == "timing 1/9 a"
+    assert lines[3].endswith("00:03, 00:06 left")
 
 
 def test_a_line_is_written_over_where_that_is_possible(monkeypatch, capsys):
     monkeypatch.setattr(module, "is_notebook", lambda: True)
     with ex.Progress("compiling") as progress:
-        progress("a-long-name", 0, 2)
+        progress("a-{long}-name", 0, 2)
         progress("b", 1, 2)
-    first, second, last = capsys.readouterr().err.removeprefix("\r").split("\r")[:3]
-    assert first == "compiling 1/2 a-long-name"
-    assert second == "compiling 2/2 b" + " " * 10 and set(last) == {" "}
+    first, second, last = capsys.readouterr().err.strip("\r").split("\r")
+    assert first == "compiling 1/2 a-{long}-name"
+    assert second.rstrip() == "compiling 2/2 b" and len(second) >= len(first)
+    assert set(last) == {" "}
     assert not is_notebook()
 
 

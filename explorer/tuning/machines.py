@@ -25,6 +25,7 @@ import joblib
 from explorer.compilation.compilation import compile_model
 from explorer.errors import ExplorerError, InputError
 from explorer.importers import load
+from explorer.quantization.table import ThresholdTable
 from explorer.results.encoding import from_json, to_json
 from explorer.results.sweep import MachinePoint, MachineSweep, ModelOnMachine, SkippedMachine
 from explorer.targets import load_target
@@ -91,14 +92,14 @@ def sweep_machines(
     base: str,
     varied: Sequence[Varied],
     *,
-    quantization: Path | None = None,
+    quantization: ThresholdTable | Path | None = None,
     jobs: int = -1,
     journal: Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> MachineSweep:
     """Every combination of the values, each model compiled for it and simulated once.
 
-    quantization: a table of thresholds for models of floats. jobs: processes at a time, -1: as
+    quantization: thresholds for models of floats, or their file. jobs: processes at a time, -1: as
     many as processors. journal: a file of finished points, which are taken from it.
 
     Raises:
@@ -111,7 +112,8 @@ def sweep_machines(
     ]
     if len(combinations) > MAX_POINTS:
         raise InputError(f"{len(combinations):,} machines; at most {MAX_POINTS:,} are swept")
-    key = {"base": base, "models": [str(p) for p in models], "quantization": str(quantization)}
+    table = quantization.digest if isinstance(quantization, ThresholdTable) else str(quantization)
+    key = {"base": base, "models": [str(p) for p in models], "quantization": table}
     known = {} if journal is None else _read_journal(journal, key)
     left = [fields for fields in combinations if fields not in known]
     tasks = (joblib.delayed(measured)(models, base, fields, quantization) for fields in left)
@@ -169,7 +171,7 @@ def measured(
     models: Sequence[Path],
     base: str,
     fields: tuple[tuple[str, Value], ...],
-    quantization: Path | None,
+    quantization: ThresholdTable | Path | None,
 ) -> MachinePoint | SkippedMachine:
     """One machine: what its fields contradict, or what the models take on it."""
     try:
@@ -186,7 +188,9 @@ def measured(
     )
 
 
-def _on_machine(path: Path, target: Any, quantization: Path | None) -> ModelOnMachine:
+def _on_machine(
+    path: Path, target: Any, quantization: ThresholdTable | Path | None
+) -> ModelOnMachine:
     c = compile_model(load(path), target, quantization=quantization)
     try:
         c.run(c.example_inputs())

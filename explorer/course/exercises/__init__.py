@@ -50,6 +50,11 @@ from explorer.course.exercises.counting import (
     takes_fewer_cycles,
     way_without_errors,
 )
+from explorer.course.exercises.designing import (
+    balanced_array,
+    is_a_better_array,
+    smallest_machine,
+)
 from explorer.course.exercises.placing import cost_of, keeps_all_on, runs_on
 from explorer.course.exercises.reading import (
     damaged_text,
@@ -67,6 +72,7 @@ __all__ = [
     "above_the_bound",
     "accumulators",
     "address_of_rewrite",
+    "balanced_array",
     "brings_factors_together",
     "busiest_layer",
     "changed_file",
@@ -82,6 +88,7 @@ __all__ = [
     "has_launches",
     "heals",
     "intensity",
+    "is_a_better_array",
     "is_another_search",
     "keeps_all_on",
     "keeps_float",
@@ -102,6 +109,7 @@ __all__ = [
     "shape_with",
     "share_of_products",
     "share_of_speed",
+    "smallest_machine",
     "smallest_variance",
     "spills",
     "steps_between",

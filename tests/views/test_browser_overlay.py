@@ -20,7 +20,9 @@ def fill_of(page: Any, operation: str) -> str:
 
 
 def worst(page: Any) -> list[str]:
-    return page.locator(".overlay-worst .worst-name").all_inner_texts()
+    return page.locator(".overlay-worst .worst").evaluate_all(
+        "(buttons) => buttons.map((button) => button.dataset.operation)"
+    )
 
 
 def choose(page: Any, value: str) -> None:

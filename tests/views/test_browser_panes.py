@@ -136,7 +136,11 @@ def test_memory_lists_what_lives_in_the_fullest_step(opened: Any, trace: Trace):
     watched = opened(trace, link="pass=8&dock=memory")
     page = watched.page
     page.wait_for_selector(".at-peak .worst")
-    watched.expect_names(".at-peak .worst-name", ["conv_1", "fused_1"])
+    # Layers have the names that the file gives their nodes.
+    watched.expect_names(".at-peak .worst-name", ["Conv_0", "Conv_4"])
+    expect(page.locator(".at-peak .worst").first).to_have_attribute(
+        "title", re.compile("^conv_1, ")
+    )
     page.mouse.click(*at(page, ".memory-plot", 0.2, 120))
     page.wait_for_selector('.buffer.marked[data-buffer="conv_1"]')
     expect(page.locator(".pin")).to_have_count(0)

@@ -19,6 +19,8 @@ from explorer.results.graph import GraphNode
 
 HEAVY = frozenset({"conv", "depthwise", "matmul", "recurrent", "attention"})
 """Kinds that do most of the work: what light operations follow belongs to them."""
+WHOLE_LAYERS = frozenset({"recurrent", "attention"})
+"""Kinds of one operation that stands for many: they name a group before others do."""
 _WORDS = (
     ("softmax", "softmax"),
     ("concat", "concat"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from explorer.views.drawing.motifs import content_name
+from explorer.views.drawing.motifs import HEAVY, WHOLE_LAYERS, content_name
 from explorer.views.drawing.repeats import find_repeat
 from explorer.views.drawing.units import Item, Part, Row, units_in
 
@@ -168,8 +168,10 @@ def _section(items: Sequence[Item], row: Row) -> Part:
     names = {row[item].name for item in items}
     if len(names) == 1 and "" not in names:
         return row.part("section", items)
-    # What does the work says most; what is frequent, more.
-    units = list(units_in(items))
-    labels = content_name([row.units[unit].label for unit in units if row.is_heavy(unit)], 2)
-    light = content_name([row.units[unit].label for unit in units if not row.is_heavy(unit)], 1)
-    return row.part(", ".join(filter(None, (labels, light))), items)
+    # Layers that are unrolled name it first, then what does the work, then what is frequent.
+    units = [row.units[unit] for unit in units_in(items)]
+    whole = content_name([u.label for u in units if not WHOLE_LAYERS.isdisjoint(u.kinds)], 1)
+    heavy = [u.label for u in units if u.label != whole and not HEAVY.isdisjoint(u.kinds)]
+    light = [u.label for u in units if HEAVY.isdisjoint(u.kinds)]
+    names = (whole, content_name(heavy, 1 if whole else 2), content_name(light, 1))
+    return row.part(", ".join(filter(None, names)), items)

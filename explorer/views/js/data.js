@@ -3,6 +3,7 @@
 
 import {BlockTree} from "./graph/blocks.js";
 import {decode} from "./ground/numbers.js";
+import {layerNames} from "./measures/layer_names.js";
 
 export class TraceData {
   constructor(host, head, revision) {
@@ -106,6 +107,7 @@ export class TraceData {
     this.kernelOf = new Map();
     this.kernelIndex = new Map(this.kernels.map((kernel, position) => [kernel.name, position]));
     this.launchSources = new Map();
+    this.layerNames = null;
     this.kernels.forEach((kernel, position) => {
       for (const operation of kernel.operations) this.kernelOf.set(operation, position);
     });
@@ -475,6 +477,16 @@ export class TraceData {
 
   sourcesOfLaunch(operation) {
     return this.launchSources.get(operation) ?? this.sourcesOf(operation);
+  }
+
+  // The name of a layer; the compiler's as long as it is not known what runs.
+  layerName(operation) {
+    this.layerNames ??= layerNames(
+      this.launchSources,
+      (id) => this.isCopy(id),
+      (id) => this.sourcesOf(id),
+    );
+    return this.layerNames(operation);
   }
 
   sourcesOf(operation) {

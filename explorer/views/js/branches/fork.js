@@ -214,7 +214,7 @@ export async function forkView(app, context) {
       element(
         "span",
         {class: "quiet-text knob-why", title: clip(why, 600)},
-        current !== value ? `was ${choiceText(value)}` : clip(why, 90),
+        current !== value ? `was ${choiceText(value)}` : clip(why, 300),
         before !== undefined
           ? [
               " ",

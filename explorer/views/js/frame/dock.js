@@ -16,7 +16,7 @@ export function dockPane(app) {
   const {store} = app;
   const tabs = dockTabs(app).map((tab) => ({
     ...tab,
-    note: tab.count === null ? "" : String(tab.count),
+    note: countOf(app, tab),
   }));
   const row = tabRow(
     tabs,
@@ -78,9 +78,9 @@ export function dockPane(app) {
   // More is known: what is shown is drawn anew only where it shows that.
   function learn(before, now) {
     const shown = dockTabs(app);
-    for (const {id, count} of shown) {
-      const note = row.querySelector(`[data-tab="${id}"] .note`);
-      if (note) note.textContent = String(count);
+    for (const tab of shown) {
+      const note = row.querySelector(`[data-tab="${tab.id}"] .note`);
+      if (note) note.textContent = countOf(app, tab);
     }
     const {needs, uses} = shown.find((tab) => tab.id === shownDock) ?? {needs: [], uses: []};
     if ([...needs, ...uses].some((name) => before[name] !== now[name])) update();
@@ -95,4 +95,11 @@ export function dockPane(app) {
   if (typeof ResizeObserver === "function")
     new ResizeObserver(() => current?.resized?.()).observe(body);
   return {node, update, learn, repaint: () => current?.resized?.()};
+}
+
+// How many rows a tab has; "…" as long as they are being made, when zero is no number of them.
+function countOf(app, {count, needs}) {
+  if (count === null) return "";
+  const isToCome = !count && ["program", ...needs].some((part) => app.session?.isPending(part));
+  return isToCome ? "\u2026" : String(count);
 }

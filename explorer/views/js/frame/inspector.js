@@ -67,6 +67,7 @@ const RELEVANT = [
   "build",
 ];
 const MOST_LANGUAGE = 4; // characters, beside which all tabs stand in one row
+const LATE_MS = 150; // until what is on the screen is marked as being of another selection
 const HUES = 6; // of statements and operations, in explorer.css
 
 export function inspectorPane(app) {
@@ -123,6 +124,7 @@ export function inspectorPane(app) {
   let picked = null; // the pane of code in which the selection was made: it stays where it is
   let drawnText = null; // {key, pane} of the IR that was drawn last
   let hasLines = false; // of the author's program
+  replace(main, element("p", {class: "hint padded", role: "status"}, "loading …"));
   let absent = []; // levels of which the kernel has nothing
   let turn = 0;
 
@@ -139,6 +141,10 @@ export function inspectorPane(app) {
     markTab(tabs, state.tab);
     split.setAttribute("aria-pressed", String(state.beside));
     const isCurrent = () => mine === turn;
+    // What is on the screen is of another selection or tab until the answer is there.
+    const late = setTimeout(() => {
+      if (isCurrent() && head.hasChildNodes()) node.setAttribute("aria-busy", "true");
+    }, LATE_MS);
     try {
       const context = await resolve(state);
       if (!isCurrent()) return;
@@ -204,6 +210,9 @@ export function inspectorPane(app) {
           button("try again", "load it again", () => update()),
         ),
       );
+    } finally {
+      clearTimeout(late);
+      if (isCurrent()) node.removeAttribute("aria-busy");
     }
   }
 

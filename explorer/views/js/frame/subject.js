@@ -58,7 +58,11 @@ async function subjectLines(app, context) {
     ),
   );
   const makers = await makersOf(app, record, state.pass);
+  const layer = data.layerName(record.id);
   return [
+    layer === record.id
+      ? null
+      : element("div", {class: "layer-name", title: layer}, tailOf(layer, 60)),
     element(
       "div",
       {class: "subject-name"},

@@ -23,23 +23,34 @@ export function letteringAt(k) {
   };
 }
 
-// Which of many names can be shown at once where no node has room for its own: those that do not
-// overlap, the heavier ones first. names: [{x, y, text, weight}] with x and y on the screen.
-export function namesWithRoom(names, widthOf, height) {
+const LEAST_CARD = 24; // pixels: names stand across cards that are narrower
+
+// Which of many names can be shown at once where no node has room for its own, the heavier ones
+// first: those that overlap neither each other nor the card of another operation. Of several texts
+// of a name the longest that does, which goes to `text`.
+// names: [{x, y, texts, weight}] with x and y on the screen; card: [width, height] of all of them.
+export function namesWithRoom(names, widthOf, height, [width, tall] = [0, 0]) {
   const taken = takenRoom();
+  const cards = takenRoom();
+  const around = ({x, y}, half, rest) => ({
+    left: x - half,
+    right: x + half,
+    top: y - rest,
+    bottom: y + rest,
+  });
+  if (width >= LEAST_CARD)
+    for (const name of names) cards.take({...around(name, width / 2, tall / 2), name});
+  const hasRoom = (name, text) => {
+    const box = around(name, widthOf(text) / 2 + 4, height / 2 + 2);
+    if (!taken.isFree(box) || !cards.isFree(box, name)) return false;
+    taken.take(box);
+    return true;
+  };
   return [...names]
     .sort((a, b) => b.weight - a.weight)
-    .filter((name) => {
-      const half = widthOf(name.text) / 2 + 4;
-      const box = {
-        left: name.x - half,
-        right: name.x + half,
-        top: name.y - height / 2 - 2,
-        bottom: name.y + height / 2 + 2,
-      };
-      if (!taken.isFree(box)) return false;
-      taken.take(box);
-      return true;
+    .flatMap((name) => {
+      const text = name.texts.find((one) => hasRoom(name, one));
+      return text === undefined ? [] : [{...name, text}];
     });
 }
 
@@ -56,8 +67,10 @@ export function takenRoom() {
     return found;
   };
   return {
-    isFree(box) {
+    // `own`: the name of a box that is no obstacle.
+    isFree(box, own = null) {
       const hits = (other) =>
+        (own === null || other.name !== own) &&
         other.left < box.right &&
         other.right > box.left &&
         other.top < box.bottom &&

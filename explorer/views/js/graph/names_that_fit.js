@@ -28,7 +28,14 @@ export function titleThatFits(app, title, room, font) {
     : nameThatFits(app, name, room, font);
 }
 
-export const shortNames = (label) => [label, label.match(/\S+ [\d.]*\d$/)?.[0] ?? label];
+// The name, then shorter ones: the last word with its number, or the first parts of a list with it.
+export function shortNames(label) {
+  const number = label.match(/ [\d.]*\d$/)?.[0] ?? "";
+  const parts = label.slice(0, label.length - number.length).split(", ");
+  if (parts.length === 1) return [label, label.match(/\S+ [\d.]*\d$/)?.[0] ?? label];
+  const shorter = parts.map((_, index) => parts.slice(0, parts.length - index).join(", ") + number);
+  return [...shorter, parts[0]];
+}
 
 // As much of a text as there is room for, in pixels; `cut` makes it shorter.
 export function fitText(app, text, room, font, cut) {

@@ -6,6 +6,7 @@ import {element, replace, shape} from "../ground/dom.js";
 import {notCompared, shortNumber} from "../ground/errors.js";
 import {countText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 import {NUMBERS_FILE, readNumbers, unknownNames} from "./overlay_files.js";
 import {MEASURES, folded, numbersInGraph} from "./overlay_numbers.js";
 
@@ -283,7 +284,7 @@ export function createOverlay(app, redraw, makeRoom) {
                 title: `select ${id}`,
                 onclick: () => app.select(id, "dock"),
               },
-              element("span", {class: "worst-name"}, clip(id, NAME_CHARACTERS)),
+              element("span", {class: "worst-name"}, tailOf(data.layerName(id), NAME_CHARACTERS)),
               element("span", {class: "mono"}, by.text(value)),
             ),
           ),

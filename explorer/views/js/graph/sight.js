@@ -12,7 +12,7 @@ import {
   makeTitle,
   makeTurn,
 } from "./graph_nodes.js";
-import {widthOfText} from "./names_that_fit.js";
+import {shortNames, widthOfText} from "./names_that_fit.js";
 import {edgeClass, nodeClass} from "./selection.js";
 import {replace} from "../ground/dom.js";
 import {clip, turnsOf} from "../ground/scene.js";
@@ -181,9 +181,15 @@ export function createSight({app, camera, canvas, overlay, sceneNow, size}) {
           (item.inside ? 100 : 0) +
           (item.id === selected ? 1000 : 0) +
           (IMPORTANT.get(item.record.family) ?? 0);
-        return {item, x, y, text: clip(item.record.label, 24), weight};
+        const texts = shortNames(item.record.label).flatMap((name) => [
+          clip(name, 24),
+          clip(name, 8),
+        ]);
+        return {item, x, y, texts, weight};
       });
-    const chosen = namesWithRoom(names, (text) => widthOfText(app, text, size), size * 1.3);
+    const card = sceneNow().node.map((length) => length * camera.view.k);
+    const widthOf = (text) => widthOfText(app, text, size);
+    const chosen = namesWithRoom(names, widthOf, size * 1.3, card);
     replace(
       namesLayer,
       chosen.map((name) => makeFarName(name, lettering)),

@@ -2,7 +2,7 @@
 
 import {bytesText} from "../ground/numbers.js";
 import {canvasText, familyOf} from "../ground/plot.js";
-import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 
 const CHARACTER_PIXELS = 6;
 const FEWEST_CHARACTERS = 6;
@@ -63,7 +63,7 @@ export function paintArena(context, plot, data, arena) {
       if (partWidth > 3 && partHeight > 3)
         context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
     }
-    const name = buffer.state ? `state ${buffer.state}` : buffer.values[0];
+    const name = buffer.state ? `state ${buffer.state}` : data.layerName(buffer.values[0]);
     const label = boxHeight > 13 ? labelOf(name, boxWidth - 8) : "";
     if (label) {
       context.fillStyle = plot.colour("text");
@@ -117,10 +117,10 @@ export function paintArena(context, plot, data, arena) {
   }
   context.fillStyle = plot.colour("quiet");
   const every = Math.max(1, Math.ceil(steps / Math.max(1, Math.floor((width - margin.left) / 72))));
-  memory.steps.forEach((name, step) => {
+  memory.steps.forEach((operation, step) => {
     if (step % every) return;
     context.fillText(
-      labelOf(name, (x(1) - x(0)) * every - 8) || String(step),
+      labelOf(data.layerName(operation), (x(1) - x(0)) * every - 8) || String(step),
       x(step) + 2,
       height - 9,
     );
@@ -132,7 +132,7 @@ function labelOf(name, pixels) {
   const characters = Math.floor(pixels / CHARACTER_PIXELS);
   const isReadable =
     name.length <= characters || (characters >= FEWEST_CHARACTERS && 2 * characters > name.length);
-  return isReadable ? canvasText(clip(name, characters)) : "";
+  return isReadable ? canvasText(tailOf(name, characters)) : "";
 }
 
 function line(context, points, colour, width, dashes = []) {

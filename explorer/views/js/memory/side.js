@@ -5,6 +5,7 @@ import {moving} from "../desk/moves.js";
 import {element} from "../ground/dom.js";
 import {bytesText, exactText, percentText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {tailOf} from "../measures/column_names.js";
 import {drawParts} from "../ground/specification.js";
 import {canFork, pinForm, refusalList} from "./placing.js";
 
@@ -63,7 +64,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
             "h3",
             {},
             element("span", {class: "ink-removed"}, "▼ "),
-            `fullest step: ${clip(memory.steps[peakStep] ?? String(peakStep), 40)}`,
+            `fullest step: ${clip(stepName(app, memory, peakStep), 40)}`,
           ),
           element(
             "ul",
@@ -77,10 +78,14 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
                   {
                     type: "button",
                     class: `worst${item === buffer ? " marked" : ""}`,
-                    title: lifeText(memory, item),
+                    title: `${item.values[0]}, ${lifeText(memory, item)}`,
                     onclick: () => choose(item),
                   },
-                  element("span", {class: "worst-name"}, item.values[0]),
+                  element(
+                    "span",
+                    {class: "worst-name"},
+                    tailOf(app.data.layerName(item.values[0]), 40),
+                  ),
                   element("span", {class: "mono"}, bytesText(item.size)),
                 ),
               ),
@@ -106,6 +111,9 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
         ),
   ];
 }
+
+const stepName = (app, {steps}, step) =>
+  steps[step] === undefined ? String(step) : app.data.layerName(steps[step]);
 
 export const lifeText = (memory, buffer) =>
   `live in steps ${buffer.first} to ${buffer.last - 1}: ${memory.steps[buffer.first] ?? ""} ` +

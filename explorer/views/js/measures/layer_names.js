@@ -1,0 +1,21 @@
+// What a layer is called on a screen: by the node of the file that it comes from, which its author
+// knows, and not by the name that a pass gave it.
+
+import {commonBeginning} from "./column_names.js";
+
+// A function from the name of an operation to that of its layer. launches: [operation, names of its
+// nodes], of what runs; isCopy(operation): whether it moves another one's result. A node of which
+// several operations are left names none of them, nor does a node name what copies its result: the
+// compiler's names stay. sourcesOf(operation): of any operation, in any pass.
+export function layerNames(launches, isCopy, sourcesOf) {
+  const counts = new Map();
+  for (const [operation, [first]] of launches)
+    if (first !== undefined && !isCopy(operation)) counts.set(first, (counts.get(first) ?? 0) + 1);
+  const beginning = commonBeginning([...counts.keys()]);
+  return (operation) => {
+    const [node] = sourcesOf(operation);
+    if (node === undefined || isCopy(operation) || !counts.size || (counts.get(node) ?? 0) > 1)
+      return operation;
+    return node.startsWith(beginning) ? node.slice(beginning.length) || node : node;
+  };
+}

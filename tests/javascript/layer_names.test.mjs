@@ -1,0 +1,66 @@
+// What layers are called on a screen, and which names across the graph have room.
+
+import assert from "node:assert/strict";
+import {test} from "node:test";
+
+import {namesWithRoom} from "../../build/js/graph/lettering.js";
+import {shortNames} from "../../build/js/graph/names_that_fit.js";
+import {layerNames} from "../../build/js/measures/layer_names.js";
+
+const LAUNCHES = new Map([
+  ["conv35", ["net/conv2d_34/Conv2D", "net/re_lu_34/Relu6"]],
+  ["layout2", ["net/conv2d_34/Conv2D"]],
+  ["add1", ["net/gru/GRU"]],
+  ["add2", ["net/gru/GRU"]],
+  ["pad1", []],
+  ["mul1", ["scale/Mul"]],
+]);
+const named = (launches = LAUNCHES) =>
+  layerNames(
+    launches,
+    (id) => id.startsWith("layout"),
+    (id) => (id === "conv7" ? ["net/conv2d_34/Conv2D"] : (LAUNCHES.get(id) ?? [])),
+  );
+
+test("a layer has the name of its node in all passes, without what most names begin with", () => {
+  const nameOf = named();
+  assert.equal(nameOf("conv35"), "conv2d_34/Conv2D");
+  assert.equal(nameOf("conv7"), "conv2d_34/Conv2D", "the same layer in another pass");
+  assert.equal(nameOf("mul1"), "scale/Mul");
+});
+
+test("copies, operations of no node and of a node that became several keep their names", () => {
+  const nameOf = named();
+  for (const id of ["layout2", "add1", "add2", "pad1", "unheard"]) assert.equal(nameOf(id), id);
+  assert.equal(named(new Map())("conv35"), "conv35", "nothing is known of what runs");
+});
+
+test("a name of several parts loses the last ones first, and keeps its number", () => {
+  assert.deepEqual(shortNames("GRU, matmul, reshape 2"), [
+    "GRU, matmul, reshape 2",
+    "GRU, matmul 2",
+    "GRU 2",
+    "GRU",
+  ]);
+  assert.deepEqual(shortNames("transformer layer 12"), ["transformer layer 12", "layer 12"]);
+  assert.deepEqual(shortNames("stem"), ["stem", "stem"]);
+});
+
+test("names across the graph cover neither one another nor the cards of others", () => {
+  const widthOf = (text) => 6 * text.length;
+  const row = [0, 60, 120].map((x, index) => ({
+    x,
+    y: 0,
+    texts: ["matmul, GRU, reshape", "GRU"],
+    weight: index,
+  }));
+  const alone = {x: 0, y: 100, texts: ["matmul, GRU, reshape", "GRU"], weight: 0};
+  const chosen = namesWithRoom([...row, alone], widthOf, 10, [40, 16]);
+  const texts = new Map(chosen.map(({x, y, text}) => [`${x} ${y}`, text]));
+  assert.equal(texts.get("0 100"), "matmul, GRU, reshape", "there is room around it");
+  for (const {x} of row) assert.equal(texts.get(`${x} 0`), "GRU");
+  // Where cards are too small to be read, the heavier names stand across them.
+  const far = namesWithRoom(row, widthOf, 10, [4, 2]);
+  assert.equal(far[0].text, "matmul, GRU, reshape");
+  assert.equal(far[0].weight, 2);
+});

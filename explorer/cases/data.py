@@ -145,18 +145,21 @@ def _read(path: Path, model: SourceModel, folder: Path | None) -> LabelledArrays
 
 
 def read_images(folder: Path, model: SourceModel) -> LabelledArrays:
-    """The images of a folder in the order of their names. Folders in it with whole numbers as
-    their names hold the images of that class.
+    """The images of a folder in the order of their names. Folders in it hold the images of a class
+    each: that of their name where all are whole numbers, else that of their place in the order of
+    names.
 
     Raises:
         InputError: where there is no image, there are more than 2,000, or the model has no input
             for images.
     """
     files: list[tuple[Path, int | None]] = []
-    for place in sorted(_listed(folder)):
-        if place.is_dir() and place.name.isdecimal():
-            own = sorted(file for file in _listed(place) if file.suffix.lower() in IMAGES)
-            files += [(file, int(place.name)) for file in own]
+    places = sorted(_listed(folder))
+    own = {place.name: _images_in(place) for place in places if place.is_dir()}
+    classes = _numbered([name for name, images in own.items() if images])
+    for place in places:
+        if place.name in classes:
+            files += [(file, classes[place.name]) for file in own[place.name]]
         elif place.suffix.lower() in IMAGES:
             files.append((place, None))
         if len(files) > MAX_IMAGES:
@@ -171,7 +174,20 @@ def read_images(folder: Path, model: SourceModel) -> LabelledArrays:
             file=str(folder),
             hint="images, or folders 0/, 1/ ... with the images of each class",
         )
-    return _images_of(files, f"{folder.name}/", model)
+    named = [f"{name} = {number}" for name, number in classes.items() if name != str(number)]
+    notes = (f"classes {', '.join(named)}",) if named else ()
+    return _images_of(files, f"{folder.name}/", model, notes)
+
+
+def _images_in(folder: Path) -> list[Path]:
+    return sorted(file for file in _listed(folder) if file.suffix.lower() in IMAGES)
+
+
+def _numbered(names: Sequence[str]) -> dict[str, int]:
+    """Classes by the names of their folders."""
+    if all(name.isascii() and name.isdecimal() for name in names):
+        return {name: int(name) for name in names}
+    return {name: number for number, name in enumerate(names)}
 
 
 def _listed(folder: Path) -> Iterator[Path]:
@@ -186,7 +202,10 @@ def _listed(folder: Path) -> Iterator[Path]:
 
 
 def _images_of(
-    files: Sequence[tuple[Path, int | None]], name: str, model: SourceModel
+    files: Sequence[tuple[Path, int | None]],
+    name: str,
+    model: SourceModel,
+    named: tuple[str, ...] = (),
 ) -> LabelledArrays:
     value = _only_input(model, files[0][0])
     channels_first, (channels, height, width) = _image_shape(value, files[0][0])
@@ -207,7 +226,7 @@ def _images_of(
     notes = [f"images resized to {height}x{width}"] if resized else []
     notes += ["images in gray"] * (channels == 1) + [scaled]
     found = np.array(labels, np.int64) if is_labelled else None
-    return LabelledArrays(name, {value.name: array}, found, tuple(notes))
+    return LabelledArrays(name, {value.name: array}, found, (*notes, *named))
 
 
 def _only_input(model: SourceModel, path: Path) -> SourceValue:

@@ -9,7 +9,7 @@ from explorer.app.branches import Branch
 from explorer.app.catalog import Choice, first_request
 from explorer.app.decisions import request_of, settings_of
 from explorer.app.forks import is_parent
-from explorer.app.protocol import JUDGED, STAGES, CompileRequest, DrawnTrace
+from explorer.app.protocol import JUDGED, STAGES, CompileRequest, DrawnTrace, Failure
 from explorer.app.state.compiling import compile_request
 from explorer.app.state.data import joined
 from explorer.app.state.messages import (
@@ -223,3 +223,12 @@ def test_calibration_is_offered_where_there_are_data():
         (("quantize", "mse"),), (("quantize", "best"),),
     ]  # fmt: skip
     assert other.options == ()
+
+
+def test_a_failure_names_the_file_as_the_person_does():
+    state = after(OPENED, UploadArrived(sent("broken.png", 7)))
+    failure = Failure("it is no image", "file /u/upload_7.png", "Try: leave upload_7.png out")
+    now = after(state, Reported(1, failure))
+    assert now.error is not None
+    assert now.error.where == "file broken.png"
+    assert now.error.advice == "Try: leave broken.png out"

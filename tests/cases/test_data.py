@@ -118,6 +118,22 @@ def test_folders_with_numbers_are_classes(tmp_path: Path):
     assert read_data_files([tmp_path], IMAGES).labels is None
 
 
+def test_folders_with_names_are_classes_in_the_order_of_names(tmp_path: Path):
+    for place, colour in (
+        ("dog/x.png", (9, 0, 0)),
+        ("7/y.png", (8, 0, 0)),
+        ("cat/a.png", (7, 0, 0)),
+    ):
+        picture(tmp_path / place, colour)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "readme.md").write_text("about them")
+    read = read_data_files([tmp_path], IMAGES)
+    assert read.labels is not None
+    assert read.labels.tolist() == [0, 1, 2]
+    assert (read.arrays["image"][:, 0, 0, 0] * 255).round().tolist() == [8, 7, 9]
+    assert read.notes[-1] == "classes 7 = 0, cat = 1, dog = 2"
+
+
 def test_what_is_no_data_is_refused_at_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")

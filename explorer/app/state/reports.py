@@ -161,12 +161,11 @@ def _with_given_name(state: PageState, trace: DrawnTrace, request: CompileReques
 def _as_named(state: PageState, failure: Failure, request: CompileRequest) -> Failure:
     """The failure with the person's name of the file in place of the path that it has here."""
     choice = state.choice(request.path)
-    if choice is None:
-        return failure
-    texts = {
-        name: getattr(failure, name)
-        .replace(request.path, choice.label)
-        .replace(Path(request.path).name, Path(choice.label).name)
-        for name in ("what", "where", "advice")
-    }
+    names = {path: name for name, path in state.data.get(request.path, ())}
+    if choice is not None:
+        names[request.path] = choice.label
+    texts = {field: getattr(failure, field) for field in ("what", "where", "advice")}
+    for path, name in names.items():
+        for field, text in texts.items():
+            texts[field] = text.replace(path, name).replace(Path(path).name, Path(name).name)
     return replace(failure, **texts)

@@ -6,10 +6,12 @@ import {DIRECTION_MARKS, button, element, replace} from "../ground/dom.js";
 import {countText} from "../ground/numbers.js";
 import {NUMBERS_FILE} from "../graph/overlay_files.js";
 import {inPairs} from "./file_pairs.js";
+import {LABELS, imagesOfFolders} from "./image_classes.js";
 import {clip} from "../ground/scene.js";
 
 const UPLOAD_PIECE = 240_000; // bytes; as base64 in a message well below 1 MB
 const MAX_DROPPED = 500; // files of folders that are dropped
+const IMAGES = /\.(png|jpe?g|bmp)$/i;
 const PIECES_AHEAD = 4; // how many pieces may be on their way before the first is acknowledged
 
 // {node, update()}: `now()` gives the session
@@ -133,7 +135,7 @@ export function documentStrip(host, now, ask) {
       opener.value = "+";
     }
     const share = upload ? Math.floor((100 * upload.received) / upload.parts) : 0;
-    setText(sending, upload ? `sending ${clip(upload.name, 40)}: ${share} %` : "");
+    setText(sending, upload ? `sending ${clip(upload.name, 40)}: ${share} %` : note);
     acknowledge();
   }
 
@@ -141,6 +143,8 @@ export function documentStrip(host, now, ask) {
 
   let wake = () => {}; // of an upload that waits for an answer
   const acknowledge = () => wake();
+
+  let note = ""; // what became of the folders that were dropped last
 
   // While the dialog is open files go to it; values are always for a model.
   async function openFiles(files) {
@@ -157,6 +161,27 @@ export function documentStrip(host, now, ask) {
       const purpose = isValues ? "values" : now().dialog ? "asked" : "";
       if (!(await upload(chosen, purpose, partner, isValues && index < last))) return;
     }
+  }
+
+  // What was dropped: [{path, file}]. Images in folders are sent with the classes that these are.
+  async function openDropped(dropped) {
+    const endsWith = (suffixes, name) =>
+      (suffixes ?? []).some((suffix) => name.toLowerCase().endsWith(suffix));
+    const found = imagesOfFolders(
+      dropped,
+      (name) => IMAGES.test(name),
+      (name) => endsWith(now().suffixes, name) || /\.np[yz]$/i.test(name),
+    );
+    note = "";
+    if (!found) return openFiles(dropped.map(({file}) => file));
+    const {files, labels, classes, leftOut} = found;
+    const named = classes.filter(([name, number]) => name !== String(number));
+    const words = [
+      named.length ? `classes ${named.map((pair) => pair.join(" = ")).join(", ")}` : "",
+      leftOut.length ? `${countText(leftOut.length, "file")} left out: no image` : "",
+    ];
+    note = clip(words.filter(Boolean).join("; "), 120);
+    await openFiles(labels ? [...files, new File([labels], LABELS)] : files);
   }
 
   // Whether the file arrived; the other side says on the page why when it didn't.
@@ -222,10 +247,11 @@ export function documentStrip(host, now, ask) {
     data.click();
   };
 
-  return {node, update, openFiles, upload, chooseData};
+  return {node, update, openFiles, openDropped, upload, chooseData};
 }
 
 // Files that are dropped anywhere on the explorer. The browser must not leave the page for them.
+// openFiles: see `openDropped` of the strip.
 export function acceptDrops(root, openFiles) {
   const veil = element(
     "div",
@@ -264,17 +290,18 @@ export function acceptDrops(root, openFiles) {
     depth = 0;
     show(false);
     filesOf(event.dataTransfer).then((files) => {
-      const models = files.filter(({name}) => !NUMBERS_FILE.test(name));
+      const models = files.filter(({file}) => !NUMBERS_FILE.test(file.name));
       if (models.length) openFiles(models);
     });
   });
 }
 
-// The files that were dropped, and those in dropped folders.
+// The files that were dropped, and those in dropped folders: [{path, file}].
 async function filesOf(transfer) {
   // All entries are taken now: after a pause the browser has forgotten them.
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
-  if (!entries.some((entry) => entry?.isDirectory)) return [...transfer.files];
+  if (!entries.some((entry) => entry?.isDirectory))
+    return [...transfer.files].map((file) => ({path: file.name, file}));
   const found = [];
   for (const entry of entries.filter(Boolean)) await addFiles(entry, found);
   return found;
@@ -283,7 +310,8 @@ async function filesOf(transfer) {
 async function addFiles(entry, found) {
   if (found.length > MAX_DROPPED) return; // one too many: refused as a whole
   if (entry.isFile) {
-    found.push(await new Promise((resolve, reject) => entry.file(resolve, reject)));
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    found.push({path: entry.fullPath, file});
     return;
   }
   const reader = entry.createReader();

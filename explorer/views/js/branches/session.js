@@ -95,7 +95,7 @@ export function createSession(host, onchange, root) {
   let watching = null; // what waits for the other side's word on an edited text
   const dialog = openDialog(host, now, root, (files) => strip.openFiles(files));
   const strip = documentStrip(host, now, dialog.ask);
-  acceptDrops(root, strip.openFiles);
+  acceptDrops(root, strip.openDropped);
   const undoing = undoButtons(host, now);
   const predictions = createPredictions();
   strip.node.append(undoing.node);

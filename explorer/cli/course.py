@@ -6,6 +6,7 @@ explorer course guesses SUBMISSIONS              histograms of locked prediction
 explorer course doctor                           whether this machine can run the course
 explorer course pages DIR                        every lesson as a page that needs no kernel
 explorer course slides DIR                       slides of every lesson, with live views
+explorer course guides DIR                       a sheet for the teacher of every lesson
 explorer course handouts DIR                     sheets to print
 explorer course play [PUZZLE|LINK]               a puzzle as a page
 """
@@ -80,6 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, text in (
         ("pages", "every lesson as a page that opens without a kernel"),
         ("slides", "slides of every lesson: headings, questions and live views"),
+        (
+            "guides",
+            "two pages for the teacher of every lesson: answers, solutions, an exam question",
+        ),
     ):
         pages = action(name, text)
         pages.add_argument("folder", type=Path, metavar="DIR")
@@ -121,6 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
         "doctor": _doctor,
         "pages": _pages,
         "slides": _slides,
+        "guides": _guides,
         "handouts": _handouts,
         "play": _play,
     }
@@ -241,6 +247,16 @@ def _slides(arguments: argparse.Namespace) -> int:
         print_note("executing lessons")
     written = write_slides(arguments.folder, arguments.lesson)
     print_lines([f"{len(written)} lessons in {arguments.folder}; open {written[0]}"])
+    return 0
+
+
+def _guides(arguments: argparse.Namespace) -> int:
+    from explorer.course.guide import write_guides
+
+    if not sys.stderr.isatty():
+        print_note("executing lessons")
+    written = write_guides(arguments.folder, arguments.lesson)
+    print_lines([f"{len(written)} sheets in {arguments.folder}; open {written[0]}"])
     return 0
 
 

@@ -80,7 +80,7 @@ def one_convolution() -> str:
     )  # fmt: skip
     cells = "".join(f"<div><h2>{escape(t)}</h2>{_code(lines)}</div>" for t, lines in levels)
     title = f"One convolution on all levels: {operation} of {NETWORK}"
-    return _page(title, f'<div class="levels">{cells}</div>', "A3 landscape")
+    return sheet(title, f'<div class="levels">{cells}</div>', "A3 landscape")
 
 
 def reading_ir() -> str:
@@ -90,7 +90,7 @@ def reading_ir() -> str:
         for part, text in IR_PARTS
     )
     text = _code(compiled(NETWORK)[AFTER].after.text.lines)
-    return _page("Reading IR", f"<table>{rows}</table><h2>{NETWORK}</h2>{text}", "A4 landscape")
+    return sheet("Reading IR", f"<table>{rows}</table><h2>{NETWORK}</h2>{text}", "A4 landscape")
 
 
 def memory_puzzle(student: int) -> str:
@@ -111,7 +111,7 @@ def memory_puzzle(student: int) -> str:
         f"<p>{task}</p><table>{head}{rows}</table><h2>Your plan</h2>{_grid(units, [])}"
         f'<div class="solution"><h2>A best plan: {int(puzzle.optimum)} bytes</h2>{solved}</div>'
     )
-    return _page(f"Fit it, student {student}", body, "A4 portrait")
+    return sheet(f"Fit it, student {student}", body, "A4 portrait")
 
 
 def _grid(units: int, placed: Iterable) -> str:
@@ -151,9 +151,10 @@ def _code(lines: Sequence[str]) -> str:
     return f"<pre>{escape(chr(10).join([*lines[:MAX_CODE_LINES], *more]))}</pre>"
 
 
-def _page(title: str, body: str, paper: str) -> str:
+def sheet(title: str, body: str, paper: str, style: str = "") -> str:
+    """A page of HTML with the size of the paper, which loads nothing."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
-        f"</title><style>@page {{ size: {paper}; margin: 12mm; }}\n{_STYLE}</style></head>"
+        f"</title><style>@page {{ size: {paper}; margin: 12mm; }}\n{_STYLE}\n{style}</style></head>"
         f"<body><h1>{escape(title)}</h1>{body}</body></html>\n"
     )

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 LEDGER = "predictions.jsonl"
-OPEN = "EXPLORER_COURSE"
-"""Environment variable: `open` lets a lesson run to its end with its questions open."""
+COURSE = "EXPLORER_COURSE"
+"""Environment variable, with which a lesson runs to its end."""
+OPEN, ANSWERS = "open", "answers"
+"""Its values: questions stay open, or are answered as if they were skipped."""
 _locked: dict[str, object] = {}
 _noted: set[tuple[str, str]] = set()
 _tries: dict[str, int] = {}
@@ -31,7 +33,7 @@ class FirstPredict(Exception):
 
 def is_locking() -> bool:
     """Whether this is a notebook in which predictions come first."""
-    if os.environ.get(OPEN, "") == "open":
+    if os.environ.get(COURSE, "") in (OPEN, ANSWERS):
         return False
     interpreter = sys.modules.get("IPython")  # not imported here: elsewhere there are no cells
     shell = interpreter.get_ipython() if interpreter else None

@@ -8,6 +8,7 @@ Each lesson is executed in a kernel of its own with its questions open, as its r
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
@@ -16,6 +17,7 @@ from typing import Any
 
 from explorer.course.grading.grading import chosen_lessons
 from explorer.course.lessons import lessons_folder, read_lesson
+from explorer.course.locking import COURSE, OPEN
 from explorer.errors import InputError
 from explorer.files import write_file
 
@@ -30,7 +32,6 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{style}</style></head>
 <body>{body}</body></html>
 """
-ENVIRONMENT = {"EXPLORER_COURSE": "open"}
 
 
 def write_lessons(folder: Path, names: Sequence[str] = ()) -> list[Path]:
@@ -63,23 +64,33 @@ def lesson_html(path: Path) -> str:
 def executed(path: Path) -> Any:
     """A notebook with the outputs of its cells. InputError names the lesson that fails."""
     import nbformat
+    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
 
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=SECONDS,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-    )
+    with tempfile.TemporaryDirectory() as sockets:
+        # The kernel is spoken to through sockets in a private folder, so that no port is open.
+        kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/kernel")
+        client = NotebookClient(
+            notebook,
+            km=kernel,
+            timeout=SECONDS,
+            resources={"metadata": {"path": str(path.parent)}},
+        )
+        client.owns_km = True  # and shuts the kernel down
+        _execute(client, path)
+    return notebook
+
+
+def _execute(client: Any, path: Path) -> None:
+    from nbclient.exceptions import CellExecutionError
+
     try:
         client.execute()
     except CellExecutionError as error:
         raise InputError(
             f"the lesson does not run to its end: {error.ename}: {error.evalue}", file=str(path)
         ) from None
-    return notebook
 
 
 def _style() -> str:
@@ -105,11 +116,12 @@ def _index(paths: Sequence[Path]) -> str:
 
 
 @contextmanager
-def rendering(folder: Path) -> Iterator[None]:
-    """Lessons run with their questions open, and their explorers are pages of the folder."""
+def rendering(folder: Path, course: str = OPEN) -> Iterator[None]:
+    """Lessons run with their questions open or answered, and their explorers are pages of the
+    folder."""
     pages = folder / "pages"
     pages.mkdir(parents=True, exist_ok=True)
-    with _environment({**ENVIRONMENT, "EXPLORER_PAGES": str(pages.resolve())}):
+    with _environment({COURSE: course, "EXPLORER_PAGES": str(pages.resolve())}):
         yield
 
 

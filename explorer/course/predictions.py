@@ -17,6 +17,7 @@ given yet.
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -172,7 +173,9 @@ def predict(question: str, answer: object = ..., *, choices: Collection[object] 
     notebook shows the choices, a slider where they are a `range`, or a field, and a button that
     locks what was chosen.
     """
-    if answer is ... and locking.is_locking():
+    if answer is ... and os.environ.get(locking.COURSE) == locking.ANSWERS:
+        answer = Skipped()
+    elif answer is ... and locking.is_locking():
         answer = locking.locked_answer(question, choices)
     return Prediction(question, answer, tuple(choices))
 

@@ -104,9 +104,9 @@ def slides_of(cells: Sequence[Any]) -> Iterator[Slide]:
             for found, text in _sections(cell.source, heading):
                 heading = found
                 if heading.startswith("# "):
-                    yield Slide("title", _rendered(f"{heading}\n\n{_idea(text)}"))
+                    yield Slide("title", rendered(f"{heading}\n\n{_idea(text)}"))
                 elif heading[3:] != LAST_SECTION and text:
-                    yield Slide("section", _rendered(f"{heading}\n\n{_beginning(text)}"))
+                    yield Slide("section", rendered(f"{heading}\n\n{_beginning(text)}"))
         elif "answer" in tags:
             exercises += 1
         elif "grader" not in tags and heading[3:] != LAST_SECTION:
@@ -125,7 +125,7 @@ def _sections(source: str, before: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_code(cell: Any) -> Iterator[Slide]:
-    for question, choices in _questions(cell.source):
+    for question, choices in questions_in(cell.source):
         listed = "".join(f"<li>{escape(choice)}</li>" for choice in choices)
         yield Slide("question", f'<p class="question">{escape(question)}</p><ul>{listed}</ul>')
     for output in cell.outputs:
@@ -139,7 +139,7 @@ def _of_code(cell: Any) -> Iterator[Slide]:
             yield Slide("figure", f'<pre class="plain">{escape(text)}</pre>')
 
 
-def _questions(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def questions_in(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The texts of predictions, with their choices where these are written out."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "predict" and node.args:
@@ -171,7 +171,8 @@ def _beginning(text: str) -> str:
     return "\n\n".join([first, *kept])
 
 
-def _rendered(markdown: str) -> str:
+def rendered(markdown: str) -> str:
+    """HTML of Markdown, with its formulas drawn."""
     from nbconvert.filters import markdown2html
 
     return FORMULA.sub(_drawn, markdown2html(markdown))

@@ -35,6 +35,8 @@ URGENT = STAGES[:2]
 """Stages that a person waits for: later ones of other compilations hold still meanwhile."""
 MAX_EDIT_WORDS = 60
 """Characters of an edit of the model in a label."""
+TRIALS = "trials"
+"""Of levers that are predicted by compiling."""
 LEVERS = "levers/"
 """How keys of chunks begin that are computed when they are asked for, and never else: what moves
 `levers/peak_bytes`."""

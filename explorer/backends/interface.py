@@ -210,6 +210,13 @@ class Backend(Protocol):
             return None
         return predicted_launches(results, self.core(target), target, device, lanes)
 
+    def predicted_cycles(
+        self, results: Sequence[PassResult], target: Target
+    ) -> Mapping[str, int] | None:
+        """Cycles of a run by operation, predicted of a compiled program; None where cycles are not
+        counted."""
+        return None
+
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int
     ) -> None:

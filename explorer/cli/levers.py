@@ -97,6 +97,8 @@ def _details(lever: LeverRecord, quantity: str) -> Iterator[str]:
         yield f"    {len(lever.options) - MAX_OPTIONS} more values"
     if lever.source:
         yield f"    predicted by {lever.source}"
+    if lever.unpredicted:
+        yield f"    not predicted: {lever.unpredicted}"
     for command in lever.commands:
         yield f"    {command}"
 

@@ -480,7 +480,13 @@ class Compilation(Compiled, Explorable):
         from explorer.compilation.levers.finding import find_levers, quantity_named
 
         report = None if self._accuracy is None else self._accuracy.report
-        return find_levers(self, quantity_named(quantity), report, self._profile)
+        return find_levers(
+            self,
+            quantity_named(quantity),
+            report,
+            self._profile,
+            lambda decisions: self.fork(decisions=decisions),
+        )
 
     @named_arguments
     def to_frame(self, kind: FrameKind) -> Any:  # a pandas.DataFrame or a frames.Table

@@ -26,7 +26,7 @@ from explorer.calling import named_arguments
 from explorer.compilation.collection import paused_collection
 from explorer.compilation.companion import run_companion
 from explorer.compilation.custom_passes.rule_sources import text_of
-from explorer.compilation.flash import require_code, require_weights
+from explorer.compilation.flash import code_of, require_code, require_weights
 from explorer.compilation.kernel_records import schedule_calls, with_assembly, with_schedule
 from explorer.compilation.knobs import knobs_of
 from explorer.compilation.measurements.costs import cost_machine_for
@@ -127,6 +127,8 @@ class Compiled:
         self._assembled: dict[str, KernelRecord] | None = None
         self._caches: list[ProgramCache] = []
         self._searches: dict[str, KernelSearch] = {}
+        self.code_bytes: int | None = None
+        """Of the machine code, once the program was opened; None where there is none to read."""
         self.packages: list[PackageRecord] = []
         """Packages that were made of this compilation, in order."""
         self._costs: dict[int, tuple[CostEstimate, ...]] = {}
@@ -526,6 +528,8 @@ class Compiled:
             return sized.open(threads, isolated, affinity=affinity, cache=cache)
 
         executable = open_parts(self.built, open_part, compile_for)
+        if libraries and self.code_bytes is None:
+            self.code_bytes = code_of(libraries)
         if self.settings.flash_bytes is not None:
             try:
                 require_code(self.program, libraries, self.settings.flash_bytes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from explorer.errors import MemoryBudgetError
+from explorer.errors import InputError, MemoryBudgetError
 from explorer.packaging.objects import read_object
 from explorer.results import Program
 
@@ -48,6 +48,14 @@ def require_code(program: Program, libraries: Sequence[Path], flash_bytes: int) 
             f"the weights take {program.weights_bytes:,} bytes and the code {code:,}, "
             f"{needed - flash_bytes:,} more than the flash of {flash_bytes:,}",
         )
+
+
+def code_of(libraries: Sequence[Path]) -> int | None:
+    """Bytes of instructions in them; None where they have a form that is not read."""
+    try:
+        return sum(read_object(path).code_bytes for path in libraries)
+    except (InputError, OSError):
+        return None
 
 
 def refusal(program: Program, flash_bytes: int, needed: int, message: str) -> MemoryBudgetError:

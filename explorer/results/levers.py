@@ -67,6 +67,8 @@ class LeverRecord:
     """Where the predictions come from; empty where there are none."""
     why: str = ""
     """Why it has the present value."""
+    unpredicted: str = ""
+    """Why no value has a prediction; empty where one has."""
     commands: tuple[str, ...] = ()
     """What to run where no decision of this compilation does it."""
 

@@ -8,7 +8,7 @@ import pytest
 import explorer
 from explorer.cli.levers import change_words, explained
 from explorer.compilation import Compilation
-from explorer.compilation.levers.finding import in_order, quantity_named
+from explorer.compilation.levers.finding import find_levers, in_order, quantity_named
 from explorer.compilation.levers.others import moves
 from explorer.errors import InputError
 from explorer.importers.samples import sample
@@ -42,7 +42,7 @@ def lever(address: str = "a", *changes: float | None, group: str = "pass") -> Le
 
 
 def test_a_planner_is_predicted_to_the_byte(c: Compilation):
-    found = {lever.address: lever for lever in c.levers("peak").levers}
+    found = {lever.address: lever for lever in find_levers(c, "peak_bytes").levers}
     memory = c.memory
     assert memory is not None
     for option in found[PLANNER].options:
@@ -52,7 +52,7 @@ def test_a_planner_is_predicted_to_the_byte(c: Compilation):
 
 
 def test_a_budget_is_kept_or_refused_with_the_least_size(c: Compilation):
-    budget = next(lever for lever in c.levers("peak").levers if lever.address == BUDGET)
+    budget = next(lever for lever in find_levers(c, "peak_bytes").levers if lever.address == BUDGET)
     assert [option.change for option in budget.options] == sorted(
         option.change for option in budget.options if option.change is not None
     )
@@ -65,7 +65,7 @@ def test_a_budget_is_kept_or_refused_with_the_least_size(c: Compilation):
 
 def test_a_schedule_is_predicted_as_the_cost_model_has_the_fork(c: Compilation):
     before = {cost.kernel: cost.microseconds for cost in c.costs()}
-    found = [lever for lever in c.levers("latency").levers if lever.title == "pixels"]
+    found = [lever for lever in find_levers(c, "seconds").levers if lever.title == "pixels"]
     assert found
     for one in found[:2]:
         option = one.options[0]
@@ -78,7 +78,7 @@ def test_a_schedule_is_predicted_as_the_cost_model_has_the_fork(c: Compilation):
 
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_every_decision_of_a_lever_is_legal_and_known(c: Compilation, quantity: str):
-    found = c.levers(quantity)
+    found = find_levers(c, quantity_named(quantity))
     assert found.quantity == quantity
     known = {knob.address: knob for knob in c.knobs}
     for one in found.levers:
@@ -157,7 +157,7 @@ def test_changes_in_words(change: float | None, also: str, quantity, words: str)
 
 
 def test_the_command_prints_decisions_that_can_be_given_back(c: Compilation):
-    lines = list(explained(c.levers("peak"), top=2))
+    lines = list(explained(find_levers(c, "peak_bytes"), top=2))
     assert lines[0].startswith("peak_bytes: ")
     assert any("--decide plan-memory/" in line for line in lines)
     assert any(line.startswith("  not moved by a decision: inputs") for line in lines)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.app.forks import changes, differing_passes, is_parent
 from explorer.app.protocol import (
+    TRIALS,
     Bisection,
     CompileRequest,
     Progress,
@@ -104,18 +105,22 @@ class ModelCompiler:
             compilation.assembly()
         return replace(compilation.trace(), profile=self._profiles.get(request))
 
-    def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
+    def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
+        """asked: a quantity, with `/trials` those, too, that are predicted by compiling."""
         from explorer.compilation.levers.finding import find_levers, quantity_named
         from explorer.views.payload.levers import levers_payload
 
         if request.is_trace or request in self._refused:
             raise InputError("a saved trace holds no compiler", hint="open the model itself")
         accuracy = self._accuracies.get(request)
+        quantity, _, rest = asked.partition("/")
+        compilation = self._compiled(request, lambda name, index, total: None)
         found = find_levers(
-            self._compiled(request, lambda name, index, total: None),
+            compilation,
             quantity_named(quantity),
             None if accuracy is None else accuracy.report,
             self._profiles.get(request),
+            (lambda decisions: compilation.fork(decisions=decisions)) if rest == TRIALS else None,
         )
         return levers_payload(with_calibration(found) if request.data else found)
 

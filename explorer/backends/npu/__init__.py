@@ -133,15 +133,18 @@ class NpuBackend(Backend):
     def predicted_seconds(
         self, results: Sequence[PassResult], target: Target, device: DeviceRecord | None, lanes: int
     ) -> Mapping[str, float] | None:
+        cycles = self.predicted_cycles(results, target)
+        clock = target.clock_hz
+        return None if clock is None else {op: count / clock for op, count in cycles.items()}
+
+    def predicted_cycles(self, results: Sequence[PassResult], target: Target) -> Mapping[str, int]:
         from explorer.backends.npu.counting import predicted_layers
         from explorer.backends.npu.passes import STEPS
         from explorer.targets.npu.machine import describe
 
         steps = results[-1].artifacts.get(STEPS, {})
         assert isinstance(steps, dict)
-        cycles = predicted_layers(steps, describe(target))
-        clock = target.clock_hz
-        return None if clock is None else {op: count / clock for op, count in cycles.items()}
+        return predicted_layers(steps, describe(target))
 
     def emit(
         self, results: Sequence[PassResult], target: Target, folder: Path, base_bytes: int

@@ -4,5 +4,7 @@ finding     all levers of a quantity, the most helpful first
 memory      peak bytes: schedules with less scratch, layouts, bands, planners, a budget
 latency     predicted time: choices of the kernels that take longest
 precision   decibels and bytes of weights: modes and ranges of quantized tensors, calibration
-others      decisions of the target and passes, without predictions
+others      decisions of the target and passes, of which no model predicts the effect
+trials      predictions of those: the passes run again with the decision changed
+outside     threads and options of a package, which are no decisions of a compilation
 """

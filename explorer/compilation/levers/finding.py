@@ -13,7 +13,9 @@ from explorer.compilation.compiled import Compiled
 from explorer.compilation.levers.latency import latency_levers, predicted_seconds
 from explorer.compilation.levers.memory import memory_levers
 from explorer.compilation.levers.others import other_levers
+from explorer.compilation.levers.outside import options_outside
 from explorer.compilation.levers.precision import precision_levers, weight_levers
+from explorer.compilation.levers.trials import Fork, predict_by_trials, quantity_of
 from explorer.errors import InputError
 from explorer.results import ProfileRecord
 from explorer.results.accuracy import AccuracyReport
@@ -44,8 +46,10 @@ def find_levers(
     quantity: Quantity,
     report: AccuracyReport | None = None,
     profile: ProfileRecord | None = None,
+    fork: Fork | None = None,
 ) -> LeversRecord:
-    """What moves the quantity. `report` and `profile`: what was measured, if something was."""
+    """What moves the quantity. `report` and `profile`: what was measured, if something was; `fork`
+    makes the compilations that predict what no model does; without it they are to come."""
     value, source = _value(compiled, quantity, report, profile)
     levers: list[LeverRecord] = []
     if quantity == "peak_bytes":
@@ -58,6 +62,10 @@ def find_levers(
         levers += weight_levers(compiled)
     if quantity != "cycles" or is_npu(compiled):
         levers += other_levers(compiled, quantity, {lever.address for lever in levers})
+    if quantity == "cycles":  # buffers of a layer, its other choices, then what is about all of it
+        levers.sort(key=lambda lever: (not lever.of, "buffers" not in lever.title))
+    levers = list(predict_by_trials(levers, compiled, quantity, fork))
+    levers += options_outside(compiled, quantity, 1 if profile is None else profile.threads)
     return LeversRecord(
         quantity=quantity,
         value=value,
@@ -118,8 +126,14 @@ def _value(
         counted = None if profile is None else profile.counted
         if counted is not None:
             return float(counted.cycles), "counted by the simulator"
-        return None, "not counted: profile it"
-    return None, "not compiled to machine code yet: `explorer package` counts it"
+        predicted = quantity_of(compiled, quantity) if is_npu(compiled) else None
+        return (
+            predicted,
+            "not counted: profile it" if predicted is None else "predicted, not counted",
+        )
+    if compiled.code_bytes is not None:
+        return float(compiled.code_bytes), "the program as it was compiled for this machine"
+    return None, "not compiled to machine code yet: run it, or `explorer package` counts it"
 
 
 def is_npu(compiled: Compiled) -> bool:

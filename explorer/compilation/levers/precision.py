@@ -42,7 +42,7 @@ def precision_levers(compiled: Compiled, report: AccuracyReport | None) -> Itera
             yield _mode(knob, tensor, errors, noise.get(tensor.name))
         if (knob := knobs.get(THRESHOLD + tensor.name)) is not None:
             yield _threshold(knob, tensor)
-    name = _file_name(compiled)
+    name = file_name(compiled)
     yield LeverRecord(
         address="",
         group="calibration",
@@ -59,7 +59,7 @@ def precision_levers(compiled: Compiled, report: AccuracyReport | None) -> Itera
 
 def quantizing(compiled: Compiled) -> Iterator[LeverRecord]:
     """How a float model is quantized: no decision of this compilation does that."""
-    name, target = _file_name(compiled), compiled.target
+    name, target = file_name(compiled), compiled.target
     integer = " --arithmetic integer" if target.arithmetic == "integer" else ""
     yield LeverRecord(
         address="",
@@ -81,7 +81,7 @@ def weight_levers(compiled: Compiled) -> Iterator[LeverRecord]:
     if record is None:
         size = compiled.program.weights_bytes
         (lever,) = quantizing(compiled)
-        name = _file_name(compiled)
+        name = file_name(compiled)
         alone = f"explorer quantize {name} --weights int4 -o TABLE"
         yield LeverRecord(
             address="",
@@ -192,6 +192,6 @@ def _own_noise(errors: QuantizationErrors | None) -> dict[str, float]:
     return found
 
 
-def _file_name(compiled: Compiled) -> str:
+def file_name(compiled: Compiled) -> str:
     path = compiled.model.path
     return compiled.model.name if path is None else path.name

@@ -40,6 +40,7 @@ def _lever(lever: LeverRecord) -> Json:
         "value": lever.value,
         "source": lever.source,
         "why": lever.why,
+        "unpredicted": lever.unpredicted,
         "commands": list(lever.commands),
         "total": len(lever.options),
         "options": [

@@ -1,7 +1,7 @@
 // "What moves this": the decisions that move a number, each with its legal values, the predicted
 // change, where the prediction comes from, and "try", which makes a branch.
 
-import {button, element, replace} from "../ground/dom.js";
+import {button, element} from "../ground/dom.js";
 import {
   QUANTITIES,
   amountOf,
@@ -12,10 +12,13 @@ import {
 } from "../ground/lever_words.js";
 import {decode} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
+import {steady} from "../ground/steady.js";
 
 const GROUP_WORDS = {
   memory: "The arena as a whole",
   schedule: "Schedules of kernels",
+  threads: "Threads",
+  package: "Options of a package",
   layout: "Layouts",
   bands: "Bands of rows",
   recompute: "Computing again",
@@ -37,11 +40,17 @@ export function openLevers(app, quantity, of = "") {
         {class: "levers-body"},
         element("p", {class: "quiet-text", role: "status"}, "predicting …"),
       );
-      app.data.chunk(`levers/${quantity}`).then(
-        (levers) => replace(body, content(app, levers, of, close)),
-        (failure) =>
-          replace(body, element("p", {class: "quiet-text", role: "alert"}, failure.message)),
-      );
+      const show = (chunk) =>
+        app.data
+          .chunk(chunk)
+          .then((levers) => keep(element("div", {}, content(app, levers, of, close))));
+      const keep = steady(body);
+      // What is known at once, then what is predicted by compiling.
+      show(`levers/${quantity}`)
+        .then(() => body.isConnected && show(`levers/${quantity}/trials`))
+        .catch((failure) =>
+          body.append(element("p", {class: "quiet-text", role: "alert"}, failure.message)),
+        );
       return [
         element(
           "div",
@@ -117,7 +126,7 @@ function leverRow(app, levers, lever, close) {
     more.length
       ? element(
           "details",
-          {},
+          {"data-key": lever.address},
           element("summary", {}, `${more.length} more values`),
           element("ul", {class: "plain"}, more),
           lever.total > rows.length
@@ -127,6 +136,9 @@ function leverRow(app, levers, lever, close) {
       : null,
     lever.source
       ? element("p", {class: "quiet-text"}, `predicted by ${clip(lever.source, 200)}`)
+      : null,
+    lever.unpredicted
+      ? element("p", {class: "quiet-text"}, `not predicted: ${clip(lever.unpredicted, 200)}`)
       : null,
     lever.commands.map((command) =>
       element(

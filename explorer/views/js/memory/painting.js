@@ -63,7 +63,7 @@ export function paintArena(context, plot, data, arena) {
       if (partWidth > 3 && partHeight > 3)
         context.strokeRect(partLeft + 1.5, partTop + 0.5, partWidth - 3, partHeight - 1);
     }
-    const name = buffer.state ? `state ${buffer.state}` : data.layerName(buffer.values[0]);
+    const name = buffer.state ? `state ${buffer.state}` : bufferName(data, buffer);
     const label = boxHeight > 13 ? labelOf(name, boxWidth - 8) : "";
     if (label) {
       context.fillStyle = plot.colour("text");
@@ -125,6 +125,13 @@ export function paintArena(context, plot, data, arena) {
       height - 9,
     );
   });
+}
+
+// The layer that a buffer belongs to, and which of its scratch buffers it is.
+export function bufferName(data, {id, values}) {
+  const [, number] = /\/scratch_(\d+)$/.exec(id) ?? [];
+  const layer = data.layerName(values[0]);
+  return number === undefined ? layer : `${layer} scratch ${Number(number) + 1}`;
 }
 
 // A name where it can be read: whole, or at least half of it; else nothing.

@@ -7,6 +7,7 @@ import {bytesText, exactText, percentText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {tailOf} from "../measures/column_names.js";
 import {drawParts} from "../ground/specification.js";
+import {bufferName} from "./painting.js";
 import {canFork, pinForm, refusalList} from "./placing.js";
 
 const MOST_AT_PEAK = 40;
@@ -81,11 +82,7 @@ export function sideContent({app, memory, peakStep, placing, buffer, note, choos
                     title: `${item.values[0]}, ${lifeText(memory, item)}`,
                     onclick: () => choose(item),
                   },
-                  element(
-                    "span",
-                    {class: "worst-name"},
-                    tailOf(app.data.layerName(item.values[0]), 40),
-                  ),
+                  element("span", {class: "worst-name"}, tailOf(bufferName(app.data, item), 40)),
                   element("span", {class: "mono"}, bytesText(item.size)),
                 ),
               ),

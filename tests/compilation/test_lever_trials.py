@@ -1,0 +1,100 @@
+"""Predictions of levers by compiling with one decision changed."""
+
+import pytest
+
+import explorer
+from explorer.compilation import Compilation
+from explorer.compilation.levers import trials
+from explorer.compilation.levers.finding import find_levers
+from explorer.compilation.levers.trials import predict_by_trials, quantity_of
+from explorer.errors import InputError
+from explorer.importers.samples import sample
+from explorer.results.levers import QUANTITIES, LeverOption, LeverRecord
+
+
+@pytest.fixture(scope="module")
+def c() -> Compilation:
+    return explorer.compile(sample("digits_mlp"))
+
+
+def lever(address: str, value: object = False) -> LeverRecord:
+    option = LeverOption(value=str(value), decisions=((address, False),))
+    return LeverRecord(
+        address=address, group="pass", of="", title=address, value=True, options=(option,)
+    )
+
+
+def test_a_pass_is_predicted_as_the_program_without_it_has_it(c: Compilation):
+    found = {one.address: one for one in c.levers("peak").levers}
+    one = found["fuse-activation"]
+    forked = c.fork(decisions=dict(one.options[0].decisions))
+    assert one.options[0].change == forked.memory.peak_bytes - c.memory.peak_bytes
+    assert one.source == trials.SOURCES["peak_bytes"]
+    assert one.unpredicted == ""
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+def test_every_lever_with_values_has_a_prediction_or_says_why_not(c: Compilation, quantity: str):
+    for one in c.levers(quantity).levers:
+        is_predicted = any(option.change is not None for option in one.options)
+        assert is_predicted != bool(one.unpredicted) or not one.options, one
+
+
+def test_few_decisions_are_tried_and_none_of_a_large_program(
+    c: Compilation, monkeypatch: pytest.MonkeyPatch
+):
+    tried: list[object] = []
+
+    def fork(decisions: dict[str, object]) -> Compilation:
+        tried.append(decisions)
+        return c
+
+    levers = [lever("a"), lever("b"), lever("c")]
+    monkeypatch.setattr(trials, "MAX_TRIALS", 2)
+    found = list(predict_by_trials(levers, c, "peak_bytes", fork))
+    assert tried == [{"a": False}, {"b": False}]
+    assert [one.options[0].change for one in found] == [0.0, 0.0, None]
+    assert "at most 2 decisions" in found[2].unpredicted
+    monkeypatch.setattr(trials, "MAX_OPERATIONS", 1)
+    (large, *_) = predict_by_trials(levers, c, "peak_bytes", fork)
+    assert "take long" in large.unpredicted
+    assert len(tried) == 2
+
+
+def test_what_cannot_be_compiled_says_why(c: Compilation):
+    def fork(decisions: dict[str, object]) -> Compilation:
+        raise InputError("this core has no vectors")
+
+    (found,) = predict_by_trials([lever("a")], c, "peak_bytes", fork)
+    assert found.unpredicted == "False: this core has no vectors"
+    assert found.options[0].change is None
+
+
+def test_predictions_are_to_come_where_nothing_is_tried_yet(c: Compilation):
+    found = find_levers(c, "peak_bytes")
+    said = [one.unpredicted for one in found.levers if one.group == "pass"]
+    assert said
+    assert set(said) == {"it is being predicted"}
+
+
+def test_code_is_known_once_the_program_was_opened():
+    fresh = explorer.compile(sample("digits_mlp"))
+    assert quantity_of(fresh, "code_bytes") is None
+    fresh.open().close()
+    size = quantity_of(fresh, "code_bytes")
+    assert size is not None
+    assert size > 0
+    levers = {one.address: one for one in fresh.levers("code").levers}
+    assert levers["fuse-activation"].options[0].change is not None
+    assert fresh.levers("code").value == size
+
+
+def test_cycles_of_a_machine_with_instructions_are_predicted_before_it_runs():
+    npu = explorer.compile(sample("roundings_int8"), target="tiny-8")
+    found = find_levers(npu, "cycles")
+    counted = find_levers(npu, "cycles", profile=npu.profile())
+    assert found.value == counted.value
+    assert (found.value_source, counted.value_source) == (
+        "predicted, not counted",
+        "counted by the simulator",
+    )

@@ -99,8 +99,9 @@ def test_a_notebook_says_which_optional_package_it_cannot_do_without(path):
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=name)
-def test_a_lesson_is_short(path):
+def test_a_lesson_is_short_and_says_what_others_chose(path):
     assert len(prose_of(path).split()) <= 700
+    assert prose_of(path).count("**Design note.**") == 1
 
 
 @pytest.mark.parametrize("path", WITH_EXERCISES, ids=name)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from explorer.npu.cost.steps import Bank, Step, Traffic, steps_of
+from explorer.npu.cost.steps import ON_CHIP, Bank, Step, Traffic, steps_of
 from explorer.npu.program.addresses import ANYWHERE, Addresses
 from explorer.npu.program.compiling import Tiled, write_layer
 from explorer.targets.npu.machine import Machine
@@ -131,7 +131,7 @@ def _terms(steps: Iterable[Step], queues: list[str]) -> Iterator[CycleTerm]:
         amount = sum(step.amount for step in members)
         why = "the last instruction" if what == "finish" else "until the layer before is stored"
         if what not in ("finish", "wait"):
-            is_transfer = members[0].dma >= 0
+            is_transfer = members[0].dma >= 0 or what.endswith(ON_CHIP)
             of = "transfer" if is_transfer else "instruction"
             each = ENGINE_STEPS.get(what, "element of an operation")
             unit = "bytes" if is_transfer else f"steps, one {each} each"

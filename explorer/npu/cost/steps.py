@@ -32,6 +32,8 @@ Bank = tuple[int, int]
 """A scratchpad, and one of its banks."""
 Extent = tuple[str, int, int]
 """A content, and the first and last of its elements that are touched."""
+ON_CHIP = " on chip"
+"""What the name of a step ends with that moves inside the chip."""
 Ends = tuple[int, int]
 """The least and the greatest index of some micro-operations."""
 
@@ -124,6 +126,8 @@ class _Reader:
                 self.held.clear()
             start = op.scratchpad_address
             self.held.append((start, op.global_address - self.first - start))
+        if op.on_chip:
+            return self._on_chip(op, queue, size, elements)
         (self.loaded if is_load else self.stored)[op.memory] += size
         region = region_of(machine, op.global_address * space.global_bytes)
         route = machine.route[region.name, space.memory, is_load]
@@ -146,6 +150,29 @@ class _Reader:
             queue=queue, what=op.memory, cycles=max(1, route.fixed_cycles + moving),
             fixed_cycles=route.fixed_cycles, amount=size, dma=route.engine,
             banks=banks, takes=takes, gives=gives, extents=extents,
+        )  # fmt: skip
+
+    def _on_chip(self, op: Transfer, queue: int, size: int, elements: int) -> Step:
+        """Its other end are activations, in whole elements from its first byte to its last."""
+        machine = self.machine
+        space, each = machine.by_content[op.memory], machine.by_content["activations"].element_bytes
+        rate, fixed = machine.on_chip_rate(op.memory), machine.on_chip_start_cycles
+        first, last = op.scratchpad_address, op.scratchpad_address + elements - 1
+        touched: list[Extent] = [(op.memory, first, last)]
+        if op.y_size:
+            start = op.global_address * space.global_bytes
+            reach = (op.y_size - 1) * op.x_stride + (op.x_size - 1) * op.x_step + 1
+            end = start + reach * space.global_bytes
+            touched.append(("activations", start // each, (end - 1) // each))
+        banks = self._banks(touched)
+        if op.memory == "gathered":
+            columns = machine.columns
+            touched[0] = ("weights", first // columns, last // columns)
+        takes, gives = _tokens(op, queue)
+        cycles = fixed - (-elements * rate.denominator // rate.numerator)
+        return Step(
+            queue=queue, what=f"{op.memory}{ON_CHIP}", cycles=max(1, cycles), fixed_cycles=fixed,
+            amount=size, banks=banks, takes=takes, gives=gives, extents=tuple(touched),
         )  # fmt: skip
 
     def _loop(self, op: Loop) -> Step:

@@ -11,6 +11,12 @@ Nothing here knows the compiler: targets, results and errors are all that it imp
 its neighbours in `explorer.runtime`.
 """
 
-from explorer.runtime.npu.simulation import Simulation, SimulationFault, Tap, simulate
+from explorer.runtime.npu.simulation import (
+    Simulation,
+    SimulationFault,
+    Tap,
+    activation_bytes,
+    simulate,
+)
 
-__all__ = ["Simulation", "SimulationFault", "Tap", "simulate"]
+__all__ = ["Simulation", "SimulationFault", "Tap", "activation_bytes", "simulate"]

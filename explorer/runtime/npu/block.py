@@ -35,12 +35,12 @@ HEADER = (
 )  # fmt: skip
 SPACE = ("start", "element_bytes", "global_bytes", "depth", "memory")
 PLAN = ("queue", "cycles", "dma", "arrival", "tap")
-TAP = ("instruction", "from", "bytes", "to")
+TAP = ("instruction", "from", "bytes", "to", "on_chip")
 WAITS = ("fetch", "token", "room", "channel", "bank")
 EVENT = ("start", "end", "waits")
 EVENT_FIELDS = 2 + len(WAITS)
-COUNTERS = ("macs", "vector", "loaded", "stored")
-COUNTER_FIELDS = 2 + 2 * len(CONTENTS)
+COUNTERS = ("macs", "vector", "loaded", "stored", "moved")
+COUNTER_FIELDS = 2 + 3 * len(CONTENTS)
 CONFIG_SIZES = {
     "rows": 1, "columns": 1, "rows_per_element": 1, "input_bits": 1, "weight_bits": 1,
     "accumulator_bits": 1, "table_entries": 1, "table_bits": 1, "scheme": 1, "rounding": 1,
@@ -66,7 +66,16 @@ def source() -> str:
         _enumeration("T", TAP),
         _enumeration("E", EVENT),
         _numbered("C", CONFIG),
-        _numbered("K", {"macs": 0, "vector": 1, "loaded": 2, "stored": 2 + len(CONTENTS)}),
+        _numbered(
+            "K",
+            {
+                "macs": 0,
+                "vector": 1,
+                "loaded": 2,
+                "stored": 2 + len(CONTENTS),
+                "moved": 2 + 2 * len(CONTENTS),
+            },
+        ),
         f"enum {{ COLUMNS = {len(COLUMNS)}, SPACE_FIELDS = {len(SPACE)}, "
         f"PLAN_FIELDS = {len(PLAN)}, TAP_FIELDS = {len(TAP)}, EVENT_FIELDS = {EVENT_FIELDS}, "
         f"MAX_CHANNELS = {MAX_CHANNELS}, EXPONENTIALS = {EXPONENTIALS}, "

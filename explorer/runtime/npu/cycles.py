@@ -1,6 +1,7 @@
 """How long each instruction takes once it has begun.
 
     transfer    fixed + max(bytes / bytes per cycle, bytes written / bytes per cycle of the lanes)
+    on chip     start + elements, or bytes of the scratchpad / bytes per cycle of the lanes
     multiply    start + steps + latency      (a step: batch x rows x columns multiply-accumulates)
     vector      start + steps * ceil(numbers of an element / lanes) + latency
     softmax     start + steps * (3 * elements of a row * ceil(...) + trees + division) + latency
@@ -85,10 +86,18 @@ def _transfers(
     table: np.ndarray, chosen: np.ndarray, machine: Machine, is_load: bool, found: Durations
 ) -> None:
     memories = table[chosen, COLUMN["memory"]]
+    inside = table[chosen, COLUMN["on_chip"]] != 0
+    for memory in np.unique(memories).tolist():
+        content = CONTENTS[memory]
+        found.queues[chosen[memories == memory]] = machine.queue_of(content, is_load)
+        mine = chosen[inside & (memories == memory)]
+        if mine.size:
+            found.cycles[mine] = _on_chip(table[mine], machine, content)
+    chosen = chosen[~inside]
+    memories = table[chosen, COLUMN["memory"]]
     regions = regions_of(table[chosen], machine)
     for memory in np.unique(memories).tolist():
         space = machine.by_content[CONTENTS[memory]]
-        found.queues[chosen[memories == memory]] = machine.queue_of(space.content, is_load)
         for region in np.unique(regions[memories == memory]).tolist():
             group = chosen[(memories == memory) & (regions == region)]
             name = machine.regions[region].name
@@ -101,6 +110,14 @@ def _transfers(
                 )
             found.dma[group] = route.engine
             found.cycles[group] = _moving(table[group], machine, route, memory, is_load)
+
+
+def _on_chip(rows: np.ndarray, machine: Machine, content: str) -> np.ndarray:
+    """A start, then elements at the rate of the scratchpads; the other end is never wider."""
+    x = rows[:, COLUMN["x_size"]] + rows[:, COLUMN["x_pad_before"]] + rows[:, COLUMN["x_pad_after"]]
+    y = rows[:, COLUMN["y_size"]] + rows[:, COLUMN["y_pad_before"]] + rows[:, COLUMN["y_pad_after"]]
+    cycles = machine.on_chip_start_cycles + _rounded_up(x * y, machine.on_chip_rate(content))
+    return np.where(rows[:, COLUMN["x_size"]] == 0, 1, cycles)
 
 
 def regions_of(rows: np.ndarray, machine: Machine) -> np.ndarray:

@@ -56,12 +56,14 @@ class SimulationFault(InputError):
 
 @dataclass(frozen=True, kw_only=True)
 class Tap:
-    """Bytes of global memory, read when an instruction has ended."""
+    """Bytes of global memory, or of the scratchpad of activations, read when an instruction has
+    ended."""
 
     name: str
     instruction: int
     offset_bytes: int
     size_bytes: int
+    on_chip: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,8 @@ class Counters:
     loaded_bytes: dict[str, int]
     """From global memory, by content."""
     stored_bytes: dict[str, int]
+    on_chip_bytes: dict[str, int]
+    """Moved inside the chip: loaded and stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +120,13 @@ def simulate(
     machine: Machine,
     *,
     taps: Sequence[Tap] = (),
+    on_chip: np.ndarray | None = None,
     max_work: int = MAX_WORK,
     time_limit_seconds: float = SECONDS,
 ) -> Simulation:
     """Runs the program on a copy of the image.
+
+    `on_chip`: u8, what the scratchpad of activations begins with; the rest is 0.
 
     Raises `InputError` for bytes that are no program of this machine, `SimulationFault` for one
     that leaves a memory, waits forever or works for too long, and `DeviceError` where the child
@@ -131,13 +138,16 @@ def simulate(
     content = content.reshape(-1).view(np.uint8)
     if content.size > MAX_IMAGE_BYTES:
         raise InputError(f"an image has at most {MAX_IMAGE_BYTES} bytes, not {content.size}")
-    rows = _tap_rows(taps, len(table), content.size)
+    rows = _tap_rows(taps, len(table), content.size, activation_bytes(machine))
     laid_out = block.plan_block(machine, len(table), content.size, rows)
     descriptor = shared_file(laid_out.size_bytes)
     try:
         shared = mmap.mmap(descriptor, laid_out.size_bytes)
         memory = np.frombuffer(shared, np.uint8)
         _fill(memory, laid_out, table, found, machine, content, rows, max_work)
+        if on_chip is not None:
+            start = block.scratchpad_starts(machine)[machine.by_content["activations"].memory]
+            laid_out.view(memory, "scratchpads")[start : start + on_chip.size] = on_chip
         _run_child(descriptor, laid_out, memory, time_limit_seconds)
         _raise_fault(memory, laid_out, program, machine)
         return _read(memory, laid_out, machine, found, taps, rows)
@@ -159,19 +169,28 @@ def _check_tokens(table: np.ndarray, machine: Machine, found: Durations) -> None
                 )
 
 
-def _tap_rows(taps: Sequence[Tap], instructions: int, image_bytes: int) -> np.ndarray:
+def activation_bytes(machine: Machine) -> int:
+    """What the scratchpad of activations holds."""
+    space = machine.by_content["activations"]
+    return space.depth * space.element_bytes
+
+
+def _tap_rows(
+    taps: Sequence[Tap], instructions: int, image_bytes: int, chip_bytes: int
+) -> np.ndarray:
     """One row per tap, by instruction, with the offset of its copy."""
     for tap in taps:
         if not 0 <= tap.instruction < instructions:
             raise InputError(f"tap {tap.name}: there is no instruction {tap.instruction}")
-        if not 0 <= tap.offset_bytes <= tap.offset_bytes + tap.size_bytes <= image_bytes:
-            raise InputError(f"tap {tap.name} lies outside of the image of {image_bytes} bytes")
+        most = chip_bytes if tap.on_chip else image_bytes
+        if not 0 <= tap.offset_bytes <= tap.offset_bytes + tap.size_bytes <= most:
+            raise InputError(f"tap {tap.name} lies outside of the image of {most} bytes")
     ordered = sorted(range(len(taps)), key=lambda i: taps[i].instruction)
     rows = np.zeros((len(taps), len(block.TAP)), np.int64)
     end = 0
     for row, i in enumerate(ordered):
         tap = taps[i]
-        rows[row] = tap.instruction, tap.offset_bytes, tap.size_bytes, end
+        rows[row] = tap.instruction, tap.offset_bytes, tap.size_bytes, end, tap.on_chip
         end += tap.size_bytes
     return rows
 
@@ -333,12 +352,13 @@ def _read(
     waits = events[:, 2:]
     cycles = int(events[:, 1].max(initial=0))
     counted = laid_out.numbers(memory, "counters").tolist()
-    loaded, stored = counted[2 : 2 + len(CONTENTS)], counted[2 + len(CONTENTS) :]
+    loaded, stored, moved = np.reshape(counted[2:], (3, len(CONTENTS))).tolist()
     counters = Counters(
         macs=counted[0],
         vector_operations=counted[1],
         loaded_bytes={c: n for c, n in zip(CONTENTS, loaded, strict=True) if n},
         stored_bytes={c: n for c, n in zip(CONTENTS, stored, strict=True) if n},
+        on_chip_bytes={c: n for c, n in zip(CONTENTS, moved, strict=True) if n},
     )
     tapped = laid_out.view(memory, "tapped")
     ordered = sorted(range(len(taps)), key=lambda i: taps[i].instruction)
@@ -397,4 +417,11 @@ def _energy(machine: Machine, counters: Counters) -> float | None:
             if pad.energy_picojoules_per_byte is None:
                 return None
             total += size * (outside + pad.energy_picojoules_per_byte)
+    inside = machine.scratchpads[machine.by_content["activations"].memory]
+    for content, size in counters.on_chip_bytes.items():
+        pad = machine.scratchpads[machine.by_content[content].memory]
+        ends = (inside.energy_picojoules_per_byte, pad.energy_picojoules_per_byte)
+        if None in ends:
+            return None
+        total += size * sum(end or 0.0 for end in ends)
     return total

@@ -92,6 +92,14 @@ static i64 row_constants(const i64 *in) {
   return 2 + (EXPONENTIALS + config[C_COLUMNS] - 1) / config[C_COLUMNS];
 }
 
+// First and last byte + 1 of the end of a transfer that lies in global memory, or on the chip.
+static void other_end(const i64 *in, i64 *start, i64 *end) {
+  i64 outside = SPACE(in[I_MEMORY], S_GLOBAL_BYTES);
+  *start = in[I_GLOBAL_ADDRESS] * outside;
+  *end = *start + ((in[I_Y_SIZE] - 1) * in[I_X_STRIDE] + 1) * outside;
+  *end += (in[I_X_SIZE] - 1) * in[I_X_STEP] * outside;
+}
+
 // The least and greatest element of each content that an instruction touches. All terms of an index
 // are positive, so the extremes lie at the corners of the loops.
 static int accesses_of(const i64 *in, Access *found) {
@@ -102,7 +110,11 @@ static int accesses_of(const i64 *in, Access *found) {
     count *= in[I_Y_SIZE] + in[I_Y_PAD_BEFORE] + in[I_Y_PAD_AFTER];
     if (!in[I_X_SIZE] || !count) return 0;
     found[0] = (Access){in[I_MEMORY], in[I_SCRATCHPAD_ADDRESS], in[I_SCRATCHPAD_ADDRESS] + count - 1};
-    return 1;
+    if (!in[I_ON_CHIP] || !in[I_Y_SIZE]) return 1;
+    i64 each = SPACE(ACTIVATIONS, S_ELEMENT_BYTES), start, end;
+    other_end(in, &start, &end);
+    found[1] = (Access){ACTIVATIONS, start / each, (end - 1) / each};
+    return 2;
   }
   i64 outer = in[I_OUTER], inner = in[I_INNER], count = in[I_MICRO_END] - in[I_MICRO_BEGIN];
   if (count <= 0 || !outer || !inner || (opcode == MULTIPLY && !in[I_BATCH])) return 0;
@@ -170,14 +182,14 @@ static i64 transfer(i64 number, const i64 *in) {
   i64 outside = SPACE(content, S_GLOBAL_BYTES), stride = in[I_X_STRIDE];
   i64 *counters = I64_AT(H_COUNTERS);
   if (!in[I_X_SIZE]) return OK;
-  i64 start = in[I_GLOBAL_ADDRESS] * outside;
-  i64 step = in[I_X_STEP] * outside;
-  i64 end = start + ((in[I_Y_SIZE] - 1) * stride + 1) * outside + (in[I_X_SIZE] - 1) * step;
-  if (in[I_Y_SIZE] && end > header[H_IMAGE_BYTES])
+  i64 step = in[I_X_STEP] * outside, start, end;
+  other_end(in, &start, &end);
+  if (in[I_Y_SIZE] && !in[I_ON_CHIP] && end > header[H_IMAGE_BYTES])
     return fault(number, FAULT_GLOBAL, content, end, header[H_IMAGE_BYTES]);
   i64 moved = in[I_Y_SIZE] * in[I_X_SIZE] * outside;
   uint8_t *here = element_of(content, in[I_SCRATCHPAD_ADDRESS]);
-  uint8_t *there = base + header[H_IMAGE] + (in[I_Y_SIZE] ? start : 0);
+  uint8_t *there = in[I_ON_CHIP] ? scratchpad(ACTIVATIONS) : base + header[H_IMAGE];
+  there += in[I_Y_SIZE] ? start : 0;
   i64 numbers = bytes * 8 / number_bits(content), narrow = config[C_INPUT_BITS];
   i64 wide = config[C_ACCUMULATOR_BITS];
   if (in[I_OPCODE] == STORE) {
@@ -188,7 +200,7 @@ static i64 transfer(i64 number, const i64 *in) {
         else
           for (i64 i = 0; i < numbers; i++) put(to, i, narrow, get(here, i, wide));
       }
-    counters[K_STORED + content] += moved;
+    counters[(in[I_ON_CHIP] ? K_MOVED : K_STORED) + content] += moved;
     return OK;
   }
   uint8_t *pattern = base + header[H_PATTERN];
@@ -208,7 +220,7 @@ static i64 transfer(i64 number, const i64 *in) {
     fill(&here, in[I_X_PAD_AFTER], pattern, bytes);
   }
   fill(&here, width * in[I_Y_PAD_AFTER], pattern, bytes);
-  counters[K_LOADED + content] += moved;
+  counters[(in[I_ON_CHIP] ? K_MOVED : K_LOADED) + content] += moved;
   return OK;
 }
 
@@ -455,12 +467,12 @@ static i64 execute(i64 number, const i64 *in) {
   return in[I_OPCODE] <= STORE ? transfer(number, in) : loop(number, in);
 }
 
-// Copies what is wanted of global memory behind an instruction; `first` is -1 where nothing is.
+// Copies what is wanted of global memory, or of the chip, after an instruction; `first` is -1 where nothing is.
 static void read_taps(i64 number, i64 first) {
   for (i64 t = first; t >= 0 && t < header[H_TAP_COUNT]; t++) {
     const i64 *tap = I64_AT(H_TAPS) + t * TAP_FIELDS;
     if (tap[T_INSTRUCTION] != number) return;
-    memcpy(base + header[H_TAPPED] + tap[T_TO], base + header[H_IMAGE] + tap[T_FROM],
-           (size_t)tap[T_BYTES]);
+    const uint8_t *from = tap[T_ON_CHIP] ? scratchpad(ACTIVATIONS) : base + header[H_IMAGE];
+    memcpy(base + header[H_TAPPED] + tap[T_TO], from + tap[T_FROM], (size_t)tap[T_BYTES]);
   }
 }

@@ -39,11 +39,15 @@ COLUMNS = (
     "destination_outer", "destination_inner", "source_outer", "source_inner",
     "weight_outer", "weight_inner", "batch", "destination_step", "source_step",
     "operation", "use_immediate", "immediate", "table", "wide", "offset", "low", "high",
-    "count", "step", "valid", "centered", "shift",
+    "count", "step", "valid", "centered", "shift", "on_chip",
 )  # fmt: skip
 COLUMN = {name: index for index, name in enumerate(COLUMNS)}
 DEFAULTS = {"batch": 1, "destination_step": 1, "source_step": 1, "x_step": 1}
 """Of fields that a format may leave out; of all others 0."""
+
+
+MOVED_ON_CHIP = ("activations", "accumulators", "outputs", "widened", "gathered")
+"""What tensors are loaded and stored as."""
 
 
 @lru_cache(maxsize=64)
@@ -102,6 +106,8 @@ def _check_memory(instruction: Instruction, where: str, machine: Machine) -> Non
     memory = getattr(instruction, "memory", None)
     if memory is not None and memory not in legal_contents(instruction.kind, machine):
         raise InputError(f"{where}: {machine.name} has no {instruction.kind} of {memory}")
+    if getattr(instruction, "on_chip", False) and memory not in MOVED_ON_CHIP:
+        raise InputError(f"{where}: {memory} are not moved on the chip")
 
 
 def legal_contents(kind: str, machine: Machine) -> tuple[str, ...]:
@@ -178,8 +184,11 @@ def _fill(
     unused = [(outside, "has bits outside of the fields of {kind}")]
     if format.kind in ("load", "store"):
         legal = [CONTENTS.index(c) for c in legal_contents(format.kind, machine)]
-        unused.append((~np.isin(table[chosen, COLUMN["memory"]], legal),
-                       "memory is none that {kind} knows"))  # fmt: skip
+        memories = table[chosen, COLUMN["memory"]]
+        unused.append((~np.isin(memories, legal), "memory is none that {kind} knows"))
+        moved = [CONTENTS.index(content) for content in MOVED_ON_CHIP]
+        unused.append(((table[chosen, COLUMN["on_chip"]] != 0) & ~np.isin(memories, moved),
+                       "memory is none that is moved on the chip"))  # fmt: skip
     if format.kind == "store":
         pads = [COLUMN[f"{axis}_pad_{side}"] for axis in "yx" for side in ("before", "after")]
         unused.append((table[chosen][:, pads].any(axis=1), "{kind} cannot pad"))

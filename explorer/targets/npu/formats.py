@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from explorer.targets.npu.instructions import RECORDS, RowLoop
@@ -96,6 +96,8 @@ def formats_of(machine: Machine) -> Formats:
     if own.bits is not None and given not in (None, own.bits):
         refuse("instructions.bits", f"is {given}, expected {own.bits} (those of {own.title})")
     given = own.bits or given
+    if given is not None and any(one.bits > given for one in kinds):
+        kinds = [_without_on_chip(one) for one in kinds]
     needed = max(MIN_BITS, *(one.bits for one in kinds))
     bits = given or -(-needed // WORD_BITS) * WORD_BITS
     for one in kinds:
@@ -107,6 +109,16 @@ def formats_of(machine: Machine) -> Formats:
                 f"{first.name} of {first.bits} bits (smaller memories have shorter addresses)",
             )
     return Formats(bits, tuple(kinds), _packed("micro_operation", 0, _micro_fields(machine)))
+
+
+def _without_on_chip(one: Format) -> Format:
+    """Where instructions have a given length, transfers on the chip are the first to go."""
+    return replace(one, fields=tuple(field for field in one.fields if field.name != "on_chip"))
+
+
+def moves_on_chip(machine: Machine) -> bool:
+    """Whether transfers have the field for it."""
+    return all("on_chip" in limits_of(machine, kind) for kind in ("load", "store"))
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +146,9 @@ def _widths(machine: Machine) -> dict[str, int]:
     address = index_bits(deepest)
     smallest = min(space.global_bytes for space in machine.spaces)
     total = machine.global_bytes
+    if total is not None:  # an address on the chip has the same field
+        pad = machine.scratchpads[machine.by_content["activations"].memory]
+        total = max(total, pad.size_bytes or 0)
     derived = {
         "scratchpad_address": address,
         "global_address": 32 if total is None else index_bits(-(-total // smallest)),
@@ -216,6 +231,8 @@ def _transfer_fields(kind: str, machine: Machine, widths: dict[str, int]) -> lis
         fields += [(name, widths["pad"]) for name in pads]
     if kind == "load" and own.pads_with_values:
         fields.append(("pad_value", machine.input_bits, True))
+    if own.moves_on_chip:
+        fields.append(("on_chip", 1))
     return fields
 
 

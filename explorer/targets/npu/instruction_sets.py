@@ -94,6 +94,11 @@ class InstructionSet(Protocol):
         ...
 
     @property
+    def moves_on_chip(self) -> bool:
+        """Whether a transfer can have its other end in the scratchpad of activations."""
+        ...
+
+    @property
     def has_unused_fields(self) -> bool:
         """Whether a store has fields for padding and a vector instruction a bit for a reset, both
         always 0, as in VTA's structures."""
@@ -122,6 +127,7 @@ class StatedSet:
     pads_with_values: bool = True
     requantizes: bool = True
     gathers_weights: bool = True
+    moves_on_chip: bool = True
     has_unused_fields: bool = False
 
     @property
@@ -147,6 +153,7 @@ VTA = StatedSet(
     pads_with_values=False,
     requantizes=False,
     gathers_weights=False,
+    moves_on_chip=False,
     has_unused_fields=True,
 )  # fmt: skip
 SHIPPED: Mapping[str, InstructionSet] = {one.name: one for one in (VTA, FULL)}

@@ -51,6 +51,9 @@ class Transfer(Instruction):
     x_pad_before: int = 0
     """Elements of `pad_value` at the beginning of every row."""
     x_pad_after: int = 0
+    on_chip: bool = False
+    """`global_address` counts from the first byte of the scratchpad that holds activations, and
+    nothing crosses global memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,6 +185,22 @@ class Machine:
         return space.depth if space else 0
 
     @property
+    def on_chip_start_cycles(self) -> int:
+        """Of a transfer inside the chip: that of the DMA engine that loads activations. It needs
+        none of its channels, and no memory outside."""
+        memory = self.by_content["activations"].memory
+        engines = [r.engine for (_, pad, is_load), r in self.routes if pad == memory and is_load]
+        return self.dma_engines[engines[0]].start_cycles
+
+    def on_chip_rate(self, content: str) -> Fraction:
+        """Elements in a cycle of such a transfer: as many as the lanes take, or one."""
+        space = self.by_content[content]
+        pad = self.scratchpads[space.memory]
+        if pad.lane_bytes_per_cycle is None:
+            return Fraction(1)
+        return Fraction(pad.lane_bytes_per_cycle * pad.lanes) / space.element_bytes
+
+    @property
     def multiply_step_cycles(self) -> int:
         """Of one `batch` x `rows` x `columns`: more than one where the engine does less."""
         rates: dict[str, int] = dict(self.matrix.ops_per_cycle)

@@ -146,7 +146,7 @@ class Reference:
                     start = (
                         op.global_address + y * op.x_stride + x * op.x_step
                     ) * space.global_bytes
-                    data = self.image[start : start + space.global_bytes]
+                    data = self.other_end(op)[start : start + space.global_bytes]
                     if op.memory == "widened":
                         data = pack(unpack(data, self.machine.input_bits), self.bits("widened"))
                 self.put(op.memory, at, data)
@@ -160,7 +160,12 @@ class Reference:
                 if op.memory == "outputs":
                     data = pack(unpack(data, self.bits("outputs")), self.machine.input_bits)
                 start = (op.global_address + y * op.x_stride + x * op.x_step) * space.global_bytes
-                self.image[start : start + space.global_bytes] = data
+                self.other_end(op)[start : start + space.global_bytes] = data
+
+    def other_end(self, op):
+        """Global memory, or the scratchpad of activations."""
+        inside = self.machine.by_content["activations"].memory
+        return self.pads[inside] if op.on_chip else self.image
 
     def steps(self, op):
         if op.micro_end <= op.micro_begin:

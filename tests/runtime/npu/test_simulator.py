@@ -20,7 +20,13 @@ from explorer.ir.requantization import (
     multiplied,
 )
 from explorer.runtime.npu import SimulationFault, Tap, simulate
-from explorer.targets.npu.encoding import cached_formats, encode, encode_micro, legal_contents
+from explorer.targets.npu.encoding import (
+    MOVED_ON_CHIP,
+    cached_formats,
+    encode,
+    encode_micro,
+    legal_contents,
+)
 from explorer.targets.npu.instructions import (
     VECTOR_OPERATIONS,
     Finish,
@@ -103,7 +109,9 @@ IMAGE_BYTES = 1024
 def transfers(draw, machine, kind):
     content = draw(st.sampled_from(legal_contents(kind, machine)))
     space = machine.by_content[content]
-    elements = IMAGE_BYTES // space.global_bytes
+    on_chip = content in MOVED_ON_CHIP and machine.set == "full" and draw(st.booleans())
+    chip = machine.by_content["activations"]
+    elements = (chip.depth * chip.element_bytes if on_chip else IMAGE_BYTES) // space.global_bytes
     y, x = draw(st.integers(0, 2)), draw(st.integers(0, 3))
     pads = [draw(st.integers(0, 1)) if kind == "load" else 0 for _ in range(4)]
     size = (y + pads[0] + pads[1]) * (x + pads[2] + pads[3])
@@ -118,6 +126,10 @@ def transfers(draw, machine, kind):
         scratchpad_address=draw(st.integers(0, max(0, space.depth - max(size, 1)))),
         global_address=draw(st.integers(0, elements - max(reach, 1))),
     )  # fmt: skip
+    if on_chip:
+        first, at = values["scratchpad_address"], values["global_address"]
+        is_clear = content != "activations" or first + size <= at or at + reach <= first
+        values["on_chip"] = is_clear  # of ends that share bytes nothing is defined
     if kind == "store":
         return Store(**values)
     values |= dict(zip(("y_pad_before", "y_pad_after", "x_pad_before", "x_pad_after"), pads,

@@ -41,6 +41,9 @@ class Access:
     """i64, ascending, each once."""
     reads: bool
     writes: bool
+    is_tensor: bool = False
+    """Kept there from layer to layer: as in global memory, channels that its last block has too
+    many are read and hold anything."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,17 @@ def scratchpad_accesses(
             return outside
         elements = np.arange(op.scratchpad_address, op.scratchpad_address + count)
         is_load = isinstance(op, Load)
-        return [Access(op.memory, elements, not is_load, is_load)]
+        found = [Access(op.memory, elements, not is_load, is_load)]
+        rows = rows_of(op, machine) if op.on_chip else NO_ROWS
+        if not len(rows):
+            return found
+        each = machine.by_content["activations"].element_bytes
+        if outside := _beyond({"activations": (int(rows[:, 1].max()) - 1) // each}, machine):
+            return outside
+        touched = [np.arange(first // each, -(-end // each)) for first, end in rows.tolist()]
+        elements = np.unique(np.concatenate(touched))
+        other = Access("activations", elements, is_load, not is_load, is_tensor=True)
+        return [*found, other]
     if not isinstance(op, Loop) or not micro or not op.outer or not op.inner:
         return []
     if (isinstance(op, Multiply) and not op.batch) or (isinstance(op, RowLoop) and not op.count):
@@ -153,10 +166,19 @@ def _beyond(ends: dict[str, int], machine: Machine) -> Outside | None:
     return None
 
 
+NO_ROWS = np.zeros((0, 2), np.int64)
+
+
 def global_rows(op: Instruction, machine: Machine) -> np.ndarray:
     """First and last byte + 1 of every row in global memory: i64 of [rows, 2]."""
+    is_inside = isinstance(op, Transfer) and op.on_chip
+    return NO_ROWS if is_inside else rows_of(op, machine)
+
+
+def rows_of(op: Instruction, machine: Machine) -> np.ndarray:
+    """The same of the other end of any transfer."""
     if not isinstance(op, Load | Store) or not op.x_size or not op.y_size:
-        return np.zeros((0, 2), np.int64)
+        return NO_ROWS
     size = machine.by_content[op.memory].global_bytes
     if op.x_step != 1:  # every element for itself
         rows = np.arange(op.y_size, dtype=np.int64) * op.x_stride

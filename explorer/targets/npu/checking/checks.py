@@ -142,7 +142,11 @@ class Checker:
 
     def _races(self, number: int, op: Instruction, accesses: list[Access]) -> Iterator[Finding]:
         clock = self.order.clocks[number]
+        if accesses and accesses[-1].is_tensor and self.scratchpads.share(*accesses):
+            yield self._finding("race", number, "its two ends share bytes of the scratchpad")
         for access in accesses:
+            if access.is_tensor:
+                continue
             if (element := self.scratchpads.unwritten(access)) is not None:
                 place = f"{access.content.replace('_', ' ')} {element}"
                 text = f"reads {place}, which no instruction before it has written"

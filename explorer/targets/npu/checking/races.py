@@ -129,6 +129,13 @@ class Scratchpads:
         found = places.of_another(units, _kept(access.content))
         return (found[0] // each, CONTENTS[found[1]]) if found else None
 
+    def share(self, one: Access, other: Access) -> bool:
+        """Whether two accesses have a place in common."""
+        spaces = self._machine.by_content
+        if spaces[one.content].memory != spaces[other.content].memory:
+            return False
+        return bool(np.intersect1d(self._units(one)[1], self._units(other)[1]).size)
+
     def _units(self, access: Access) -> tuple[int, np.ndarray]:
         space = self._machine.by_content[access.content]
         each = space.element_bytes // self._unit_bytes[space.memory]

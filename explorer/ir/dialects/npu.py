@@ -51,7 +51,11 @@ class InstructionsOp(NpuOperation):
     def graph_attributes(self) -> tuple[tuple[str, str], ...]:
         return (
             ("instructions", str(len(self.texts))),
-            ("offset", str(self.get("offset"))),
+            *(
+                (name, str(self.get(name)))
+                for name in ("offset", "on_chip")
+                if name in self.properties
+            ),
             ("constants_offset", str(self.get("constants_offset"))),
         )
 

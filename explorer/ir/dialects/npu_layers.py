@@ -33,7 +33,7 @@ from explorer.ir.types import is_static, static_shape
 
 SHARED = (
     "inputs", "part", "title", "group", "work", "offset",
-    "constants", "laid_out", "tiles", "places", "scratchpads",
+    "constants", "laid_out", "tiles", "places", "scratchpads", "on_chip", "room",
 )  # fmt: skip
 """Properties of every layer; all others are fields of its record."""
 
@@ -45,6 +45,8 @@ class LayerOp(NpuOperation):
     laid_out: what the operands after these are: bytes of constants as the machine reads them.
     tiles: sizes of its tiles. places: of its constants in global memory, offset and size in bytes.
     scratchpads: of each of its buffers the address in elements of its content.
+    room: bytes of the scratchpad of activations that its tiles have, where tensors stay in the
+    rest.
     """
 
     KIND: ClassVar[str]
@@ -60,6 +62,7 @@ class LayerOp(NpuOperation):
     tiles = prop_def(DictionaryAttr)
     places = opt_prop_def(DictionaryAttr)
     scratchpads = opt_prop_def(DictionaryAttr)
+    room = opt_prop_def(IntegerAttr)
 
     @property
     def fields(self) -> dict[str, Attribute]:
@@ -85,8 +88,9 @@ class LayerOp(NpuOperation):
             if entries is not None:
                 items = entries if isinstance(entries, dict) else entries.data
                 found += [(key, _words(value)) for key, value in items.items()]
-        if self.offset is not None:
-            found.append(("offset", str(self.get("offset"))))
+        for name in ("offset", "on_chip", "room"):
+            if name in self.properties:
+                found.append((name, str(self.get(name))))
         return tuple(found)
 
     # -- verification ------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class NpuOperation(TopOperation):
     same bytes.
     title, group, work: label, family and multiply-accumulates, for people.
     offset: where the result lies in global memory, in bytes, once that is planned.
+    on_chip: where it lies in the scratchpad of activations instead, if it stays there.
     """
 
     FAMILY: ClassVar[str] = "convolution"
@@ -32,6 +33,7 @@ class NpuOperation(TopOperation):
     group = prop_def(StringAttr)
     work = prop_def(IntegerAttr)
     offset = opt_prop_def(IntegerAttr)
+    on_chip = opt_prop_def(IntegerAttr)
     output = result_def(TensorType)
 
     def infer_types(self) -> list[Attribute]:

@@ -40,12 +40,25 @@ class LayerBytes:
         return max(self.constant_bytes + self.read_bytes + self.written_bytes, self.product_bytes)
 
 
-def least_of_layer(layer: Layer, machine: Machine) -> LayerBytes:
-    """Of one layer by itself."""
+def least_of_layer(
+    layer: Layer, machine: Machine, on_chip: frozenset[str] = frozenset()
+) -> LayerBytes:
+    """Of one layer by itself; `on_chip`: its tensors that stay there, which it does not move."""
     inputs, outputs = machine.input_bits, _output_bits(layer, machine)
-    written = _bytes(prod(_written(layer)), outputs)
+    written = 0 if "output" in on_chip else _bytes(prod(_written(layer)), outputs)
     if isinstance(layer, Pieces):  # parts of one result, of which each may read what another does
-        found = [least_of_layer(piece.layer, machine) for piece in layer.pieces]
+        found = [
+            least_of_layer(
+                piece.layer, machine,
+                frozenset(
+                    tensor.name
+                    for number, tensor in zip(piece.reads, piece.layer.inputs, strict=True)
+                    if f"input{number}" in on_chip
+                )
+                | (on_chip & {"output"}),
+            )
+            for piece in layer.pieces
+        ]  # fmt: skip
         return LayerBytes(
             constant_bytes=0,
             read_bytes=max(one.read_bytes for one in found),
@@ -54,10 +67,11 @@ def least_of_layer(layer: Layer, machine: Machine) -> LayerBytes:
     if isinstance(layer, Convolution):
         weights = _weights(layer)
         positions = prod(_read(layer, axis) for axis in range(2))
-        channels = sum(tensor.shape[0] for tensor in layer.inputs)
+        channels = sum(t.shape[0] for t in layer.inputs if t.name not in on_chip)
         read = 0 if layer.is_sparse and layer.groups == 1 else channels * positions
         product = 0
-        if layer.kernel == (1, 1) and layer.groups == 1 and not layer.is_sparse:
+        is_dense = layer.kernel == (1, 1) and layer.groups == 1 and not layer.is_sparse
+        if is_dense and not on_chip:
             outs, height, width = layer.output_shape
             product = product_bytes(height * width, layer.input_shape[0], outs, machine)
         return LayerBytes(
@@ -69,10 +83,14 @@ def least_of_layer(layer: Layer, machine: Machine) -> LayerBytes:
     read = 0
     for tensor in layer.inputs:
         bits = machine.accumulator_bits if tensor.is_wide else inputs
-        read += _bytes(prod(tensor.shape), bits) if _reads_all(layer) else 0
+        is_moved = tensor.name not in on_chip and _reads_all(layer)
+        read += _bytes(prod(tensor.shape), bits) if is_moved else 0
     product = 0
     if isinstance(layer, MatrixProduct):
-        read = _bytes(layer.inner * layer.batch * (layer.rows + layer.columns), inputs)
+        sides = {"left": layer.rows, "right": layer.columns}
+        moved = sum(count for name, count in sides.items() if name not in on_chip)
+        read = _bytes(layer.inner * layer.batch * moved, inputs)
+    if isinstance(layer, MatrixProduct) and not on_chip:
         mine = product_bytes(layer.rows, layer.inner, layer.columns, machine)
         product = mine * layer.batch
     return LayerBytes(

@@ -16,10 +16,11 @@ from explorer.targets.npu.machine import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A tensor, or constants, in global memory."""
+    """A tensor, or constants, in global memory; or a tensor in the scratchpad of activations."""
 
     offset_bytes: int
     size_bytes: int
+    on_chip: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class Addresses:
     tensors: Mapping[str, int] | None = None
     """Offsets in bytes of all inputs and of the output, by name: multiples of
     `alignment_bytes`."""
+    on_chip: frozenset[str] = frozenset()
+    """Those of them that lie in the scratchpad of activations, to which their offsets are."""
     base_bytes: int = 0
     """Where tensors begin if `tensors` does not say so."""
     constants_bytes: int | None = None
@@ -58,8 +61,9 @@ def place(
         if addresses.tensors is not None:
             start = addresses.tensors[tensor.name]
             assert start % each == 0, f"{tensor.name} lies at {start}, no multiple of {each}"
-        places[tensor.name] = Placed(offset_bytes=start, size_bytes=size)
-        end = max(end, start + size)
+        is_inside = tensor.name in addresses.on_chip
+        places[tensor.name] = Placed(offset_bytes=start, size_bytes=size, on_chip=is_inside)
+        end = end if is_inside else max(end, start + size)
     first = machine.regions[0]
     if first.size_bytes is not None and end > first.size_bytes:
         raise LayerError(

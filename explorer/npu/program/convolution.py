@@ -12,6 +12,7 @@ when the sums' buffer is free.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -242,10 +243,17 @@ class ConvolutionWriter(Stream):
                 for name, value in piece.items()
                 if "pad" in name
             }
-            yield from self.load_blocks(
-                "activations", start + offset * side, firsts, block,
-                padding={**padding, **self._pad_value(piece)}, apart=tall * wide * side,
-            )  # fmt: skip
+            padding |= self._pad_value(piece)
+            at = start + offset * side
+            for inside, run in itertools.groupby(
+                zip(groups, firsts, strict=True), lambda one: self.on_chip(tensors[one[0][0]])
+            ):
+                mine = [first for _, first in run]
+                yield from self.load_blocks(
+                    "activations", at, mine, block, padding={**padding, **inside},
+                    apart=tall * wide * side,
+                )  # fmt: skip
+                at += len(mine) * tall * wide * side
 
     def _pad_value(self, fields: dict[str, int]) -> dict[str, Any]:
         """The input's zero point, where there is padding and a field for it."""
@@ -429,7 +437,7 @@ class ConvolutionWriter(Stream):
             for digit in range(digits)
             for output in chunk.outputs
         ]
-        yield from self.store_blocks(content, self.tiled.sums_of(chunk), firsts, block)
+        yield from self.store_blocks(content, self.tiled.sums_of(chunk), firsts, block, tensor)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def constants_begin(stream: Written) -> int:
 
 
 def is_constant(op: Load, begin: int, machine: Machine) -> bool:
-    return op.global_address * machine.by_content[op.memory].global_bytes >= begin
+    start = op.global_address * machine.by_content[op.memory].global_bytes
+    return not op.on_chip and start >= begin
 
 
 def loaded_bytes(op: Load, machine: Machine) -> Bytes:

@@ -48,11 +48,13 @@ class Before:
     """How long its last stores take, while nothing else is left to do."""
 
 
-def used_by(tiled: Tiled, idle_cycles: int = 0, tail_cycles: int = 0) -> Before:
-    """What a layer in such tiles uses."""
+def used_by(
+    tiled: Tiled, idle_cycles: int = 0, tail_cycles: int = 0, kept: Sequence[Bytes] = ()
+) -> Before:
+    """What a layer in such tiles uses; `kept`: its tensors on the chip."""
     machine = tiled.machine
     parts = tiled.tiled if isinstance(tiled, TiledPieces) else (tiled,)
-    touched, stored = list[Bytes](), list[Bytes]()
+    touched, stored = list(kept), list[Bytes]()
     for part in parts:
         for name, regions in part.regions:
             mine = [_bytes_of(region, machine) for region in regions]

@@ -98,7 +98,7 @@ class MatrixWriter(Stream):
         firsts = [self.element(left, "activations", block, 0, first) for block in chunk.inputs]
         each = self.elements_per_block("activations")
         block = Block(rows=1, columns=len(chunk.rows), stride=0, step=each)
-        yield from self.load_blocks("activations", start, firsts, block)
+        yield from self.load_blocks("activations", start, firsts, block, self.on_chip(left))
 
     def _right(self, chunk: MatrixChunk) -> Iterator[Load]:
         """One load per block of channels, of all blocks of columns; room is filled with zeros."""
@@ -119,6 +119,7 @@ class MatrixWriter(Stream):
         each = self.elements_per_block("activations")
         if held:
             pads = {"x_pad_after": room} if room and is_short else {}
+            pads |= self.on_chip(right)
             block = Block(rows=1, columns=held, stride=0, step=each)
             yield from self.load_blocks("gathered", start * columns, firsts, block, pads, wanted)
         if room and not is_short:
@@ -136,7 +137,7 @@ class MatrixWriter(Stream):
         first = chunk.matrix * self.layer.rows + chunk.rows.start
         firsts = [self.element(output, content, block, 0, first) for block in chunk.outputs]
         block = Block(rows=1, columns=rows, stride=0, step=each)
-        yield from self.store_blocks(content, self._sums(chunk), firsts, block)
+        yield from self.store_blocks(content, self._sums(chunk), firsts, block, output)
 
     # -------------------------------------------------------------------------------- compute
 

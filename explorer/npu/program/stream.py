@@ -88,6 +88,10 @@ class Stream(ABC):
         inside = ((whole * height + y) * width + x) * per_block + part
         return self.address(tensor.name, content) + inside
 
+    def on_chip(self, tensor: Tensor) -> dict[str, bool]:
+        """The field of a transfer of a tensor that lies on the chip."""
+        return {"on_chip": True} if self.places[tensor.name].on_chip else {}
+
     def elements_per_block(self, content: str) -> int:
         """Elements that lie between those of two positions side by side."""
         is_input = content in ("activations", "gathered")
@@ -138,10 +142,10 @@ class Stream(ABC):
                 yield inner, batch, offset
 
     def store_blocks(
-        self, content: str, scratchpad: int, firsts: Sequence[int], block: Block
+        self, content: str, scratchpad: int, firsts: Sequence[int], block: Block, tensor: Tensor
     ) -> Iterator[Store]:
-        """Blocks that lie densely in the scratchpad; `firsts`: where each begins in global
-        memory."""
+        """Blocks of a tensor that lie densely in the scratchpad; `firsts`: where each begins in
+        the memory of the tensor."""
         if block.step > 1 and not self.machine.instruction_set.skips_elements:
             for index, first in enumerate(firsts):
                 for row in range(block.rows):  # every position is a row of its own
@@ -153,6 +157,7 @@ class Stream(ABC):
                     )  # fmt: skip
             return
         step: dict[str, Any] = {} if block.step == 1 else {"x_step": block.step}
+        step |= self.on_chip(tensor)
         for moved in transfers(firsts, block, limits_of(self.machine, "store")):
             yield Store(
                 memory=content, scratchpad_address=scratchpad + moved.index * block.size,
@@ -170,7 +175,8 @@ class Stream(ABC):
         step: dict[str, Any] = {} if block.step == 1 else {"x_step": block.step}
         fields: dict[str, Any] = dict(padding or {})
         limits = limits_of(self.machine, "load")
-        is_apart = any(fields.values()) or apart not in (0, block.size)
+        pads = any(value for name, value in fields.items() if name != "on_chip")
+        is_apart = pads or apart not in (0, block.size)
         for moved in transfers(firsts, block, limits, is_apart):
             yield Load(
                 memory=content,

@@ -175,6 +175,8 @@ class VectorWriter(Stream):
                 for block in tile.blocks
             ]
         block = Block(rows=len(rows), columns=len(columns), stride=width * each, step=each)
+        if access.constant is None:
+            fields |= self.on_chip(tensor)
         yield from self.load_blocks(content, start, firsts, block, fields, tall * wide)
 
     def _stores(self, tile: VectorTile) -> Iterator[Store]:
@@ -189,7 +191,7 @@ class VectorWriter(Stream):
             rows=len(tile.rows), columns=len(tile.columns), stride=tensor.shape[2] * each,
             step=each,
         )  # fmt: skip
-        yield from self.store_blocks(content, self.tiled.results_of(tile), firsts, block)
+        yield from self.store_blocks(content, self.tiled.results_of(tile), firsts, block, tensor)
 
     # ---------------------------------------------------------------------------------- loops
 

@@ -117,10 +117,12 @@ def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def decisions_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Those of --decide, and the budgets."""
-    from explorer.results.decisions import BUDGET, FLASH, SEARCH
+    from explorer.results.decisions import BUDGET, FLASH, GROUPS, SEARCH
 
     budgets = {BUDGET: arguments.budget, FLASH: arguments.flash, SEARCH: arguments.search}
     given = {address: limit for address, limit in budgets.items() if limit is not None}
+    if arguments.groups is not None:
+        given[GROUPS] = arguments.groups == "on"
     return {**dict(arguments.decide), **given}
 
 
@@ -274,6 +276,11 @@ def add_decisions(parser: argparse.ArgumentParser) -> None:
         "--search",
         choices=SEARCHES,
         help="how many tiles of each layer are tried for an NPU (default: fast)",
+    )
+    parser.add_argument(
+        "--groups",
+        choices=("on", "off"),
+        help="whether tensors stay on the chip of an NPU from layer to layer (default: on)",
     )
     add_budget(parser)
 

@@ -113,7 +113,7 @@ def open_compilation(
     if is_trace(arguments.model):
         if arguments.core:
             raise InputError("a saved trace is compiled already", hint="show the model")
-        if arguments.decide or arguments.budget or arguments.flash or arguments.search:
+        if options.decisions_of(arguments):
             raise InputError("a saved trace is shown as it was decided", hint="show the model")
         return explorer.open(arguments.model)
     with Progress("compiling") as progress:

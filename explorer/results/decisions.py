@@ -9,7 +9,8 @@
      "plan-memory/flash_bytes": 1048576,          room for weights and code
      "plan-memory/pins": [["conv_1", 1024]],      buffers at given bytes of the arena
      "tile-layers/search": "full",                how many tiles of each layer of an NPU are tried
-     "tile-layers/conv_1/rows": 7}                what is chosen for the tiles of a layer
+     "tile-layers/conv_1/rows": 7,                what is chosen for the tiles of a layer
+     "group-layers/keep/conv_1": False}           its result does not stay on the chip
 
 The page sends it, a fork takes it, passes read it. Everything that has to know what an address is
 about (whose name stands in it, what it is called, how it reads in a label) asks here.
@@ -35,6 +36,7 @@ FLASH = f"{MEMORY}/flash_bytes"
 PINS = f"{MEMORY}/pins"
 TILES = "tile-layers"
 SEARCH = f"{TILES}/search"
+GROUPS = "group-layers"
 TILE_CHOICES = (
     "rows", "columns", "outputs", "inputs", "blocks", "order", "constants", "together",
     "input_buffers", "weight_buffers", "sum_buffers", "buffers",

@@ -58,6 +58,7 @@ PassName = Literal[
     "stack-matrices",
     "widen-floats",
     "tile-layers",
+    "group-layers",
     "lay-out-constants",
     "assign-addresses",
     "emit-instructions",

@@ -97,6 +97,7 @@ class NpuBackend(Backend):
         return processor_companion(target)
 
     def passes(self, lowering: Lowering) -> tuple[Pass, ...]:
+        from explorer.backends.npu.grouping import GroupLayers
         from explorer.backends.npu.laying_out import LayOutConstants
         from explorer.backends.npu.lowered import LoweredLayers
         from explorer.backends.npu.passes import AssignAddresses, EmitInstructions, TileLayers
@@ -109,6 +110,7 @@ class NpuBackend(Backend):
             lowered = refuses.lowered
         return (
             TileLayers(machine, lowered),
+            GroupLayers(machine, lowered=lowered),
             LayOutConstants(machine, lowered),
             AssignAddresses(machine, lowering.planner, lowering.budget_bytes, lowered=lowered),
             EmitInstructions(machine, lowered),

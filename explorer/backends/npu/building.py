@@ -21,7 +21,7 @@ from explorer.results import (
     SourceText,
     WeightSlot,
 )
-from explorer.results.program import Tap
+from explorer.results.program import ProgramMemory, Tap
 from explorer.targets import Target
 
 LANGUAGE = "npu"
@@ -41,32 +41,63 @@ def build_network(
 ) -> BuiltNetwork:
     """The program of a device function; `inputs` and `outputs` name its ports in order.
 
-    The arena are the tensors in global memory, the block of weights are the constants; offsets of
-    both count from the first byte of global memory and of the constants.
+    The arena are the tensors in global memory, followed by those that stay on the chip; the block
+    of weights are the constants. Offsets of both count from the first byte of global memory and of
+    the constants.
     """
     start = constants_begin(network)
     size = max((s.constants_offset + s.constants.size for s in network.sections), default=start)
     block = network.image()[start:size]
     form = ArrayForm((block.size,), np.dtype(np.uint8))
-    tensors = [place.offset_bytes + place.size_bytes(network.machine)
-               for place in network.values.values()]  # fmt: skip
+    arena, memories = _arena(network)
     program = Program(
         target=target.name,
         source=_listing(network.sections),
         kernels=tuple(_kernel(section, network) for section in network.sections),
-        launches=tuple(_launch(section, network, start) for section in network.sections),
+        launches=tuple(_launch(section, network, arena, start) for section in network.sections),
         inputs=_ports(inputs, network.arguments, network.values),
         outputs=_ports(outputs, network.results, network.values),
-        taps=tuple(_tap(i, s, network) for i, s in enumerate(network.sections)),
+        taps=tuple(_tap(i, s, network, arena) for i, s in enumerate(network.sections)),
         weights=tuple(
             WeightSlot(s.operation, s.constants_offset - start, s.constants.size)
             for s in network.sections
         ),
-        arena_bytes=max(tensors, default=0),
+        arena_bytes=max((m.offset_bytes + m.size_bytes for m in memories), default=arena.end),
         weights_bytes=block.size,
+        memories=memories,
     )
     packed = Deferred(form, lambda: block)
     return BuiltNetwork(program, packed, network=network, clock_hz=target.clock_hz)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Arena:
+    """Where values lie in the arena."""
+
+    end: int
+    """Of those in global memory."""
+    shift: int
+    """From the place of one in the scratchpad of activations to its place in the arena."""
+    chip: str
+    """Name of that scratchpad."""
+
+    def offset(self, place: ValueAt) -> int:
+        return place.offset_bytes + (self.shift if place.on_chip else 0)
+
+
+def _arena(network: Network) -> tuple[_Arena, tuple[ProgramMemory, ...]]:
+    """Global memory first; the part of the scratchpad in which tensors stay behind it."""
+    machine = network.machine
+    ends = {False: 0, True: 0}
+    for place in network.values.values():
+        end = place.offset_bytes + place.size_bytes(machine)
+        ends[place.on_chip] = max(ends[place.on_chip], end)
+    kept = [place.offset_bytes for place in network.values.values() if place.on_chip]
+    chip = machine.scratchpads[machine.by_content["activations"].memory].name
+    first, end = min(kept, default=0), ends[False]
+    memories = (ProgramMemory(machine.regions[0].name, 0, end),
+                ProgramMemory(chip, end, ends[True] - first)) if kept else ()  # fmt: skip
+    return _Arena(end=end, shift=end - first, chip=chip), memories
 
 
 def constants_begin(network: Network) -> int:
@@ -109,11 +140,12 @@ def _kernel(section: Section, network: Network) -> KernelRecord:
     )
 
 
-def _launch(section: Section, network: Network, start: int) -> Launch:
+def _launch(section: Section, network: Network, arena: _Arena, start: int) -> Launch:
     def argument(name: str, role: str) -> Argument:
         place = network.values[name]
         size = place.size_bytes(network.machine)
-        return Argument(name, "arena", place.offset_bytes, size, role)
+        space = arena.chip if place.on_chip else "arena"
+        return Argument(name, space, arena.offset(place), size, role)
 
     constants = Argument(
         f"{section.operation}.constants", "weights", section.constants_offset - start,
@@ -149,7 +181,7 @@ def _ports(
     return tuple(found)
 
 
-def _tap(step: int, section: Section, network: Network) -> Tap:
+def _tap(step: int, section: Section, network: Network, arena: _Arena) -> Tap:
     """The value as the program means it: whoever runs it takes it out of its blocks."""
     place = network.values[section.writes]
     shape, kind = place.stored.logical_shape, place.stored.element_type
@@ -157,7 +189,7 @@ def _tap(step: int, section: Section, network: Network) -> Tap:
         operation=section.operation,
         result=0,
         step=step,
-        offset_bytes=place.offset_bytes,
+        offset_bytes=arena.offset(place),
         size_bytes=prod(shape) * np.dtype(kind).itemsize,
         element_type=kind,
         shape=shape,

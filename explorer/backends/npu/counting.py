@@ -90,7 +90,7 @@ def counted_run(
         memories=memory_rates(machine),
         bound_cycles=bound_cycles if is_predicted else None,
         bound_bytes=bound_bytes if is_predicted else None,
-        groups=tuple((layer.operation,) for layer in layers),
+        groups=tuple(group for program in programs for group in program.network.groups),
         searches=tuple(
             SearchedLayer(
                 layer=one.layer, candidates=one.candidates, seconds=one.seconds,
@@ -124,6 +124,7 @@ def _layers(
     found = []
     for section in network.sections:
         events = simulation.events[section.first : section.last + 1]
+        made = network.values[section.writes]
         known = predicted.get(section.operation)
         uses, left_out = uses_of(known.times if known else (), network.machine, before)
         tiles = tiles_of(known, network.machine, before) if known else ()
@@ -146,6 +147,7 @@ def _layers(
                 first_cycle=before + min(event.start_cycle for event in events),
                 last_cycle=before + max(event.end_cycle for event in events),
                 instructions=len(events),
+                kept_bytes=made.size_bytes(network.machine) if made.on_chip else 0,
                 array_macs=work.array_macs,
                 memory_bytes=tuple(
                     (name, size) for name, size in work.memory_bytes.items() if size

@@ -16,6 +16,7 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from explorer.backends.npu.network import ValueAt, argument_offsets, network_of, space_bytes
+from explorer.backends.npu.planning import kept_offsets
 from explorer.ir.dialects.npu import LayerOp
 from explorer.ir.functions.executing import run_parts
 from explorer.ir.functions.host_functions import HostFunction
@@ -27,6 +28,7 @@ from explorer.ir.types import static_shape
 from explorer.ir.weights import Weights
 from explorer.npu.layers.value_layout import stored_form
 from explorer.npu.program.ir_layers import layer_in, run_layer
+from explorer.runtime.npu import activation_bytes
 from explorer.targets.npu.machine import Machine
 
 Values = dict[str, np.ndarray]
@@ -97,17 +99,22 @@ class _Memory:
     def __init__(self, function: func.FuncOp, machine: Machine) -> None:
         self.machine = machine
         self.image = np.zeros(space_bytes(function), np.uint8)
+        self.chip = np.zeros(activation_bytes(machine), np.uint8)
+        kept = kept_offsets(function) if space_bytes(function) else {}
         self.arrays: Values = {}
         names = [value_name(argument) for argument in function.body.block.args]
         self.offsets = dict(zip(names, argument_offsets(function), strict=False))
         for op in function.body.block.ops:
             if isinstance(op, LayerOp) and op.offset is not None:
                 self.offsets[value_name(op.output)] = op.get("offset")
+        self.offsets |= kept
+        self.on_chip = frozenset(kept)
 
     def write(self, value: SSAValue, array: np.ndarray) -> None:
         name = value_name(value)
         if name in self.offsets:
-            self._place(value).write(self.image, array, self.machine)
+            place = self._place(value)
+            place.write(self.chip if place.on_chip else self.image, array, self.machine)
         else:
             self.arrays[name] = array
 
@@ -124,8 +131,12 @@ class _Memory:
         if name not in self.offsets:
             return self.arrays[name]
         place = self._place(value)
-        return place.read(self.image[place.offset_bytes :], self.machine)
+        memory = self.chip if place.on_chip else self.image
+        return place.read(memory[place.offset_bytes :], self.machine)
 
     def _place(self, value: SSAValue) -> ValueAt:
         name = value_name(value)
-        return ValueAt(stored=stored_form(value, name), offset_bytes=self.offsets[name])
+        return ValueAt(
+            stored=stored_form(value, name), offset_bytes=self.offsets[name],
+            on_chip=name in self.on_chip,
+        )  # fmt: skip

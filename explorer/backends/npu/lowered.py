@@ -13,7 +13,7 @@ properties.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
@@ -25,8 +25,10 @@ from explorer.ir.top.data import WeightOp
 from explorer.ir.weights import Weights
 from explorer.npu.layers.from_operations import ReadLayer, read_operation
 from explorer.npu.layers.layer import Layer, LayerError
+from explorer.npu.program.addresses import Addresses
 from explorer.npu.program.compiling import Tiled, tile_as
 from explorer.npu.program.ir_layers import choices_in, layer_in
+from explorer.npu.program.rooms import machine_with_room, with_machine
 from explorer.npu.program.stream import Stream
 from explorer.npu.search.equal import SearchedLayers
 from explorer.npu.search.searching import Found
@@ -55,7 +57,7 @@ class TiledOperation:
 class WrittenStream:
     """Instructions of a layer, and the addresses of its tensors that they are for."""
 
-    tensors: Mapping[str, int]
+    addresses: Addresses
     stream: Stream
 
 
@@ -112,18 +114,24 @@ class LoweredLayers:
         key = _key(op)
         if key not in self._tiled:
             layer = layer_in(op, weights)
-            tiled = tile_as(layer, self.machine, choices_in(op))
+            tiled = tile_as(layer, self.room_of(op), choices_in(op))
+            tiled = with_machine(tiled, self.machine)
             self._tiled[key] = TiledOperation(layer=layer, tiled=tiled)
         return self._tiled[key]
+
+    def room_of(self, op: LayerOp) -> Machine:
+        """The machine with the room that the tiles of an operation have."""
+        room = None if op.room is None else op.get("room")
+        return machine_with_room(self.machine, room)
 
     def keep_stream(self, op: LayerOp, written: WrittenStream) -> None:
         """The instructions of an operation at the addresses that were just assigned."""
         self._streams[_key(op)] = written
 
-    def stream_of(self, op: LayerOp, tensors: Mapping[str, int]) -> Stream | None:
-        """Those that were kept, if its tensors and its constants still lie there."""
+    def stream_of(self, op: LayerOp, addresses: Addresses) -> Stream | None:
+        """Those that were kept, if its tensors still lie there."""
         kept = self._streams.get(_key(op))
-        return None if kept is None or kept.tensors != tensors else kept.stream
+        return None if kept is None or kept.addresses != addresses else kept.stream
 
     def clear(self) -> None:
         """Once all is instructions: arrays of layers take eight bytes for each weight."""
@@ -154,4 +162,5 @@ def _key(op: LayerOp) -> Hashable:
     """All that defines the layer of an operation, and its tiles."""
     constants = tuple(v.owner.weight.data for v in op.operands if isinstance(v.owner, WeightOp))
     count = len(op.get("constants", ()))
-    return identity_of(op), op.name, tuple(op.fields.items()), op.tiles, constants[:count]
+    fields = tuple(op.fields.items())
+    return identity_of(op), op.name, fields, op.tiles, op.room, constants[:count]

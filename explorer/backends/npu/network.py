@@ -24,7 +24,7 @@ from explorer.ir.origins import sources_of
 from explorer.ir.structure import value_name
 from explorer.ir.top.data import ReturnOp, WeightOp
 from explorer.npu.layers.value_layout import Stored, stored_form
-from explorer.runtime.npu import Simulation, Tap, simulate
+from explorer.runtime.npu import Simulation, Tap, activation_bytes, simulate
 from explorer.targets.npu.assembly import assemble
 from explorer.targets.npu.encoding import encode
 from explorer.targets.npu.instructions import Finish, Instruction, Load
@@ -37,10 +37,11 @@ one before. Instructions ahead of them do not wait."""
 
 @dataclass(frozen=True, kw_only=True)
 class ValueAt:
-    """A value in global memory."""
+    """A value in global memory, or in the scratchpad of activations."""
 
     stored: Stored
     offset_bytes: int
+    on_chip: bool = False
 
     def write(self, image: np.ndarray, array: np.ndarray, machine: Machine) -> None:
         data = self.stored.tensor.pack(self.stored.signed(array), machine)
@@ -143,6 +144,7 @@ class Network:
                 instruction=section.last,
                 offset_bytes=self.values[section.writes].offset_bytes,
                 size_bytes=self.values[section.writes].size_bytes(self.machine),
+                on_chip=self.values[section.writes].on_chip,
             )
             for section in self.sections
         )
@@ -171,6 +173,27 @@ class Network:
             self._show_views(values)
         return values, found
 
+    @cached_property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Layers by operation, in order: those that tensors on the chip connect are a group."""
+        found: dict[str, list[str]] = {}
+        for section in self.sections:
+            mine = [section.operation]
+            for name in map(self._shown, section.reads):
+                if self.values[name].on_chip and (other := found[name]) is not mine:
+                    other += mine
+                    found |= {value: other for value, group in found.items() if group is mine}
+                    mine = other
+            found[section.writes] = mine
+        groups = {id(group): tuple(group) for group in found.values()}
+        return tuple(groups.values())
+
+    def _shown(self, name: str) -> str:
+        """What a view shows, through all views."""
+        while name in self.views:
+            name = self.views[name]
+        return name
+
     def run_by_layers(
         self,
         given: Sequence[np.ndarray],
@@ -194,15 +217,21 @@ class Network:
             feed(name, array)
         for section in self.sections:
             image = self.image([section])
+            chip = np.zeros(activation_bytes(self.machine), np.uint8)
             for name in section.reads:
-                self.values[name].write(image, fed[name], self.machine)
-            place = self.values[section.writes]
+                memory = chip if self.values[name].on_chip else image
+                self.values[name].write(memory, fed[name], self.machine)
+            place, alone = self.values[section.writes], section.alone
+            made = Tap(
+                name=section.writes, instruction=len(alone) - 1, offset_bytes=place.offset_bytes,
+                size_bytes=place.size_bytes(self.machine), on_chip=place.on_chip,
+            )  # fmt: skip
             found = simulate(
-                encode(section.alone, self.machine), image, self.machine,
+                encode(alone, self.machine), image, self.machine, taps=[made], on_chip=chip,
                 time_limit_seconds=time_limit_seconds,
             )  # fmt: skip
-            after = np.frombuffer(found.image, np.uint8)[place.offset_bytes :]
-            feed(section.writes, place.read(after, self.machine))
+            data = np.frombuffer(found.taps[section.writes], np.uint8)
+            feed(section.writes, place.read(data, self.machine))
         return values
 
     def _show_views(self, values: dict[str, np.ndarray]) -> None:
@@ -227,7 +256,11 @@ def network_of(
     for op in block.ops:
         if isinstance(op, InstructionsOp):
             name = value_name(op.output)
-            values[name] = ValueAt(stored=_stored(op.output), offset_bytes=op.get("offset"))
+            is_inside = op.on_chip is not None
+            values[name] = ValueAt(
+                stored=_stored(op.output), on_chip=is_inside,
+                offset_bytes=op.get("on_chip" if is_inside else "offset"),
+            )  # fmt: skip
             sections.append(_section(op, weights, sections))
         elif isinstance(op, ReturnOp):
             results = tuple(value_name(value) for value in op.operands)
@@ -235,8 +268,9 @@ def network_of(
             shown = value_name(op.operands[0])
             views[value_name(op.results[0])] = shown
             values[value_name(op.results[0])] = ValueAt(
-                stored=_stored(op.results[0]), offset_bytes=values[shown].offset_bytes
-            )
+                stored=_stored(op.results[0]), offset_bytes=values[shown].offset_bytes,
+                on_chip=values[shown].on_chip,
+            )  # fmt: skip
         elif not isinstance(op, WeightOp):
             raise InputError(f"{identity_of(op)}: {op.name} is no instruction of {machine.name}")
     return Network(

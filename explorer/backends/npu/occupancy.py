@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.npu.cost.prediction import StepTime
+from explorer.npu.cost.steps import ON_CHIP
 from explorer.results.runs.counted import ScratchpadRecord, ScratchpadUse
 from explorer.targets.npu.machine import KEPT_AS, Machine
 
@@ -43,12 +44,16 @@ def uses_of(
     live: list[_Open] = []
     every: list[_Open] = []
     for time in sorted(times, key=lambda one: one.start_cycle):
-        is_store = time.step.dma >= 0 and time.step.what == "outputs"
-        is_fresh = time.step.dma >= 0 and not is_store
+        inside = time.step.what.endswith(ON_CHIP)
+        is_transfer = time.step.dma >= 0 or inside
+        is_store = time.step.what.removesuffix(ON_CHIP) == "outputs"
+        is_fresh = is_transfer and not is_store
         for place, (content, first, last) in enumerate(time.step.extents):
             name = KEPT_AS.get(content, content)
             met = [one for one in live if one.meets(name, first, last)]
-            if is_fresh or (time.step.what == "reset" and place == RESET_PLACE):
+            # What a transfer on the chip reads or writes there is the second of its ends.
+            is_new = is_store if inside and place else is_fresh
+            if is_new or (time.step.what == "reset" and place == RESET_PLACE):
                 live = [one for one in live if one not in met]
                 met = []
             for one in met:

@@ -19,8 +19,8 @@ from xdsl.ir import Operation, SSAValue
 from explorer.backends.npu.chosen_tiles import ChosenTiles
 from explorer.backends.npu.lowered import LoweredLayers
 from explorer.backends.npu.network import argument_offsets
-from explorer.backends.npu.planning import constants_start, plan_tensors
-from explorer.backends.npu.writing import scratchpad_addresses, written
+from explorer.backends.npu.planning import constants_start, kept_offsets, plan_tensors
+from explorer.backends.npu.writing import TensorPlaces, scratchpad_addresses, written
 from explorer.errors import UnsupportedError
 from explorer.ir.dialects.npu import (
     ARGUMENT_OFFSETS,
@@ -56,7 +56,7 @@ from explorer.npu.layers.from_operations import ReadLayer, view_problem
 from explorer.npu.layers.fusion import EXPLANATIONS, VIEWED, fusion_of, readers_of, stays
 from explorer.npu.layers.layer import LayerError
 from explorer.npu.program.ir_layers import tiles_of
-from explorer.npu.program.joining import Before, used_by
+from explorer.npu.program.joining import Before
 from explorer.results import MemoryPlan
 from explorer.targets.npu.assembly import line_of
 from explorer.targets.npu.machine import Machine
@@ -298,17 +298,22 @@ class AssignAddresses(Pass):
         rewriter: RecordedRewriter,
         events: EventLog,
     ) -> None:
+        kept = kept_offsets(function)
         offsets = {n: self.base_bytes + at for n, at in value_offsets(plan).items()}
+        values = TensorPlaces(offsets={**offsets, **kept}, on_chip=frozenset(kept))
         end, before = constants_start(plan, self.machine, self.base_bytes), None
         for op in list(function.body.block.ops):
             if not isinstance(op, LayerOp):
                 continue
-            offset = offsets[value_name(op.output)]
-            made = written(op, rewriter.weights, self.lowered, offsets, end, before)
-            before = used_by(made.tiled)
+            offset = offsets.get(value_name(op.output))
+            made = written(op, rewriter.weights, self.lowered, values, end, before)
+            before = made.left_behind()
             constants = made.constants
             end = max(start + size for start, size in constants.values())
-            with events.rewrite("place", op, f"lies at byte {offset} of global memory"):
+            where = f"byte {offset} of global memory"
+            if offset is None:
+                where = f"byte {op.get('on_chip')} of the scratchpad of activations"
+            with events.rewrite("place", op, f"lies at {where}"):
                 rewriter.update(
                     op,
                     offset=offset,
@@ -337,11 +342,11 @@ class EmitInstructions(Pass):
         costs: dict[str, tuple[LayerSteps, ...]] = {}
         for function in functions_on(rewriter.module, self.machine.name):
             layers = [op for op in function.body.block.ops if isinstance(op, LayerOp)]
-            offsets = _offsets_in(function)
+            values = _places_in(function)
             found: list[LayerSteps] = []
             before = None
             for op in layers:
-                steps, before = self._emit(op, offsets, before, op is layers[-1], rewriter, events)
+                steps, before = self._emit(op, values, before, op is layers[-1], rewriter, events)
                 found.append(steps)
             costs[function.sym_name.data] = tuple(found)
             _erase_unused(function, rewriter)
@@ -352,14 +357,14 @@ class EmitInstructions(Pass):
     def _emit(
         self,
         op: LayerOp,
-        offsets: Mapping[str, int],
+        values: TensorPlaces,
         before: Before | None,
         is_last: bool,
         rewriter: RecordedRewriter,
         events: EventLog,
     ) -> tuple[LayerSteps, Before]:
         start = min(offset for offset, _ in op.get("places").values())
-        made = written(op, rewriter.weights, self.lowered, offsets, start)
+        made = written(op, rewriter.weights, self.lowered, values, start)
         instructions, steps = made.in_program(before, is_last)
         end = max(offset + size for offset, size in made.constants.values())
         lines = Lines(tuple(map(line_of, instructions)), instructions)
@@ -375,20 +380,23 @@ class EmitInstructions(Pass):
             )
             set_identity(emitted, identity_of(op))
             rewriter.replace(op, emitted)
-        return steps, made.left_behind(steps)
+        return steps, made.left_behind(steps.steps)
 
 
-KEPT = ("inputs", "part", "title", "group", "work", "offset")
+KEPT = ("inputs", "part", "title", "group", "work", "offset", "on_chip")
 """Properties of a layer that its instructions have, too."""
 
 
-def _offsets_in(function: func.FuncOp) -> dict[str, int]:
+def _places_in(function: func.FuncOp) -> TensorPlaces:
     """Where every value lies, as the IR says it."""
     names = [value_name(argument) for argument in function.body.block.args]
     found = dict(zip(names, argument_offsets(function), strict=True))
+    kept = kept_offsets(function)
     for op in function.body.block.ops:
-        if isinstance(op, LayerOp):
+        if isinstance(op, LayerOp) and op.offset is not None:
             found[value_name(op.output)] = op.get("offset")
         elif isinstance(op, TopOperation) and op.is_view:
-            found[value_name(op.results[0])] = found[value_name(op.operands[0])]
-    return found
+            shown = value_name(op.operands[0])
+            if shown in found:
+                found[value_name(op.results[0])] = found[shown]
+    return TensorPlaces(offsets={**found, **kept}, on_chip=frozenset(kept))

@@ -9,6 +9,8 @@ no part of the plan: nothing shares their bytes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
@@ -24,6 +26,7 @@ from explorer.memory.verify import verify_plan
 from explorer.npu.layers.tensors import alignment_bytes
 from explorer.npu.layers.value_layout import stored_form
 from explorer.results import MemoryPlan
+from explorer.results.memory import BufferLifetime
 from explorer.targets.npu.machine import Machine
 
 
@@ -35,10 +38,54 @@ def tensor_bytes(value: SSAValue, machine: Machine) -> int:
 def plan_tensors(
     function: func.FuncOp, machine: Machine, planner: Planner, base_bytes: int = 0
 ) -> MemoryPlan:
-    """The plan of a function of level `tiled`; values are named as in the IR.
+    """The plan of a function of level `tiled`; values are named as in the IR. Those that stay on
+    the chip are no part of it.
 
     Offsets count from `base_bytes`. UnsupportedError where there is too little memory behind it.
     """
+    inside = kept_offsets(function)
+    tensors = tensors_of(function, machine)
+    buffers = [one for one in tensors.buffers if not any(name in inside for name in one.values)]
+    plan = planner(buffers, tensors.steps)
+    verify_plan(plan)
+    first = machine.regions[0]
+    end = base_bytes + plan.peak_bytes
+    if first.size_bytes is not None and end > first.size_bytes:
+        name = function.sym_name.data
+        raise UnsupportedError(
+            f"{name} does not fit {machine.name}: its tensors end at byte {end} of "
+            f"{first.name}, {end - first.size_bytes} more than there are",
+            hint="a smaller input, or a target with more memory",
+        )
+    return plan
+
+
+def kept_offsets(function: func.FuncOp) -> dict[str, int]:
+    """Where values that stay on the chip lie in the scratchpad of activations, in bytes."""
+    found: dict[str, int] = {}
+    for op in function.body.block.ops:
+        if isinstance(op, NpuOperation) and op.on_chip is not None:
+            found[value_name(op.output)] = op.get("on_chip")
+        elif isinstance(op, TopOperation) and op.is_view:
+            shown = value_name(op.operands[0])
+            if shown in found:
+                found[value_name(op.results[0])] = found[shown]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensors:
+    """What holds the values of a function: from which layer to which."""
+
+    buffers: tuple[BufferLifetime, ...]
+    steps: tuple[str, ...]
+    """Layers by name, in order."""
+    ends: frozenset[str]
+    """Arguments and results."""
+
+
+def tensors_of(function: func.FuncOp, machine: Machine) -> Tensors:
+    """Of a function of level `tiled`."""
     uses: list[Use] = []
     views: dict[str, str] = {}
     block = function.body.block
@@ -66,18 +113,12 @@ def plan_tensors(
         views=views,
         alignment_bytes=alignment_bytes(machine),
     )
-    plan = planner(buffers, [use.operation for use in uses])
-    verify_plan(plan)
-    first = machine.regions[0]
-    end = base_bytes + plan.peak_bytes
-    if first.size_bytes is not None and end > first.size_bytes:
-        name = function.sym_name.data
-        raise UnsupportedError(
-            f"{name} does not fit {machine.name}: its tensors end at byte {end} of "
-            f"{first.name}, {end - first.size_bytes} more than there are",
-            hint="a smaller input, or a target with more memory",
-        )
-    return plan
+    arguments = (value_name(value) for value in block.args)
+    return Tensors(
+        buffers=tuple(buffers),
+        steps=tuple(use.operation for use in uses),
+        ends=frozenset((*arguments, *outputs)),
+    )
 
 
 def constants_start(plan: MemoryPlan, machine: Machine, base_bytes: int = 0) -> int:

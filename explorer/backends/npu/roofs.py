@@ -42,7 +42,7 @@ class Work:
 def work_of(instructions: Sequence[Instruction], machine: Machine) -> Work:
     work = Work()
     for op in instructions:
-        if isinstance(op, Transfer):
+        if isinstance(op, Transfer) and not op.on_chip:
             space = machine.by_content[op.memory]
             size = op.y_size * op.x_size * space.global_bytes
             region = region_of(machine, op.global_address * space.global_bytes).name

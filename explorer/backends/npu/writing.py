@@ -15,7 +15,7 @@ from explorer.ir.structure import value_name
 from explorer.ir.weights import Weights
 from explorer.npu.cost.bounds import least_of_layer
 from explorer.npu.cost.network import LayerSteps
-from explorer.npu.cost.steps import steps_in
+from explorer.npu.cost.steps import ON_CHIP, Step, steps_in
 from explorer.npu.cost.tile_operands import parts_of
 from explorer.npu.layers.layer import Layer
 from explorer.npu.program.addresses import Addresses
@@ -27,8 +27,19 @@ from explorer.npu.program.stream import Stream
 from explorer.npu.tiling.scratchpads import mirrored, moved_to
 from explorer.targets.npu.encoding import encode_micro
 from explorer.targets.npu.instructions import Instruction
+from explorer.targets.npu.machine import Machine
 
 MICRO = "micro_operations"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorPlaces:
+    """Where values lie, by name: in global memory, or in the scratchpad of activations."""
+
+    offsets: Mapping[str, int]
+    on_chip: frozenset[str] = frozenset()
+
+
 STORED_CONTENTS = ("outputs", "accumulators")
 CONSTANTS = ("constants", "factors", "bias")
 """Regions of what the queue that computes loads."""
@@ -57,22 +68,33 @@ class Written:
             traffic=traffic,
             owners=tuple(owners),
             parts=parts_of(self.stream),
-            least=least_of_layer(self.layer, self.stream.machine),
+            least=least_of_layer(
+                self.layer,
+                self.stream.machine,
+                frozenset(name for name, place in self.stream.places.items() if place.on_chip),
+            ),
         )
         return tuple(instructions), found
 
-    def left_behind(self, steps: LayerSteps) -> Before:
-        """What the next layer finds in use."""
+    def left_behind(self, steps: Sequence[Step] = ()) -> Before:
+        """What the next layer finds in use; `steps`: of its instructions, where they are known."""
         busy: Counter[int] = Counter()
-        for step in steps.steps:
+        for step in steps:
             busy[step.queue] += step.cycles
-        idle = max(busy.values()) - busy[LOAD]
+        idle = max(busy.values(), default=0) - busy[LOAD]
         tail = 0
-        for step in reversed(steps.steps):
-            if step.what not in ("finish", *STORED_CONTENTS):
+        for step in reversed(steps):
+            if step.what.removesuffix(ON_CHIP) not in ("finish", *STORED_CONTENTS):
                 break
             tail += step.cycles
-        return used_by(self.tiled, idle, tail)
+        machine = self.stream.machine
+        memory = machine.by_content["activations"].memory
+        kept = [
+            (memory, place.offset_bytes, place.offset_bytes + place.size_bytes)
+            for place in self.stream.places.values()
+            if place.on_chip
+        ]
+        return used_by(self.tiled, idle, tail, kept)
 
     @property
     def constants(self) -> dict[str, tuple[int, int]]:
@@ -100,31 +122,34 @@ def written(
     op: LayerOp,
     weights: Weights,
     lowered: LoweredLayers,
-    offsets: Mapping[str, int],
+    values: TensorPlaces,
     constants_bytes: int,
     before: Before | None = None,
 ) -> Written:
-    """The layer's instructions, its tensors at `offsets`, by the name of the value. Buffers lie
-    where the operation says; else next to those of the layer before, as far as there is room."""
+    """The layer's instructions, its tensors where `values` says. Buffers lie where the operation
+    says; else next to those of the layer before, as far as there is room."""
     made = lowered.layer_of(op, weights)
     layer, tiled = made.layer, made.tiled
     if op.scratchpads is not None:
         tiled = moved(tiled, from_attribute(op.scratchpads))
     elif before is not None:
-        tiled = beside(tiled, before)
-    tensors = {
-        tensor.name: offsets[value_name(value)]
-        for tensor, value in zip(layer.inputs, op.data, strict=False)
+        tiled = beside(tiled, before, lowered.room_of(op))
+    names = {
+        tensor.name: value_name(value) for tensor, value in zip(layer.inputs, op.data, strict=False)
     }
-    tensors[layer.output.name] = offsets[value_name(op.output)]
+    names[layer.output.name] = value_name(op.output)
+    addresses = Addresses(
+        tensors={tensor: values.offsets[name] for tensor, name in names.items()},
+        on_chip=frozenset(tensor for tensor, name in names.items() if name in values.on_chip),
+    )
     laid_out = laid_out_in(op, weights)
-    if (stream := lowered.stream_of(op, tensors)) is not None:
+    if (stream := lowered.stream_of(op, addresses)) is not None:
         found = Written(identity_of(op), layer, tiled, stream, laid_out)
         if op.places is not None and found.constants == from_attribute(op.places):
             return found
-    stream = write_layer(tiled, Addresses(tensors=tensors, constants_bytes=constants_bytes))
+    stream = write_layer(tiled, replace(addresses, constants_bytes=constants_bytes))
     stream.complete()
-    lowered.keep_stream(op, WrittenStream(tensors=tensors, stream=stream))
+    lowered.keep_stream(op, WrittenStream(addresses=addresses, stream=stream))
     return Written(identity_of(op), layer, tiled, stream, laid_out)
 
 
@@ -145,12 +170,12 @@ def moved(tiled: Tiled, addresses: Mapping[str, Sequence[int]]) -> Tiled:
     return replace(tiled, regions=moved_to(tiled.regions, addresses))
 
 
-def beside(tiled: Tiled, before: Before) -> Tiled:
+def beside(tiled: Tiled, before: Before, room: Machine) -> Tiled:
     """From the other end of the scratchpads, if more of its constants can be loaded then while
-    the layer before ends."""
+    the layer before ends. `room`: the machine with the room that its tiles have."""
     if isinstance(tiled, TiledPieces):
         return tiled
-    other = mirrored(tiled.regions, tiled.machine)
+    other = mirrored(tiled.regions, room)
     if other is None:
         return tiled
     found = replace(tiled, regions=other)

@@ -137,6 +137,8 @@ class CountedLayer:
     last_cycle: int
     """From when its first instruction began until its last one ended."""
     instructions: int
+    kept_bytes: int = 0
+    """Of its result, where that stays on the chip."""
     array_macs: int = 0
     """Of the matrix engine, those on padding included."""
     memory_bytes: tuple[tuple[str, int], ...] = ()
@@ -219,7 +221,7 @@ class CountedRun:
     bound_bytes: int | None = None
     """Weights, inputs and outputs of the parts that run on the machine, each once."""
     groups: tuple[tuple[str, ...], ...] = ()
-    """Layers that are computed together: each by itself so far."""
+    """Layers in order: those that tensors on the chip connect are a group."""
     searches: tuple[SearchedLayer, ...] = ()
 
     @property

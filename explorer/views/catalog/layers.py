@@ -65,6 +65,12 @@ COLUMNS = (
         hint="between global memory and scratchpads",
     ),
     Column(
+        key="kept",
+        title="kept",
+        format="bytes",
+        hint="of its result, which stays on the chip until its last reader has run",
+    ),
+    Column(
         key="of_roof",
         title="of its roof",
         format="percent",
@@ -142,6 +148,7 @@ def _row(layer: CountedLayer, run: CountedRun) -> Row:
                 value=layer.bytes,
                 exact=", ".join(f"{name} {size:,}" for name, size in layer.memory_bytes),
             ),
+            "kept": layer.kept_bytes,
             "of_bound": Cell(
                 value=None if layer.bound_cycles is None else layer.bound_cycles / cycles,
                 exact=""

@@ -1,0 +1,257 @@
+"""The pass that keeps tensors in the scratchpad of activations from the layer that makes them to
+the last one that reads them.
+
+   %a = npu.convolution(...) {tiles = {...}, ...}
+=> %a = npu.convolution(...) {tiles = {...}, on_chip = 442368, room = 430080, ...}
+
+Tensors lie at the end of the scratchpad, where the memory planner puts them by their lifetimes over
+layers; tiles have what is left at its beginning. A tensor that fits next to the tiles of all layers
+in its lifetime stays. Where tiles are in its way, they are made smaller if that costs fewer cycles
+than the transfers of the tensor.
+
+    group-layers                  False: every tensor goes to global memory
+    group-layers/keep/conv1       False: this one does
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xdsl.dialects import func
+
+from explorer.backends.npu.lowered import LoweredLayers
+from explorer.backends.npu.planning import tensors_of
+from explorer.ir.dialects.npu import LayerOp
+from explorer.ir.functions.calls import functions_on
+from explorer.ir.operation import identity_of, to_attribute
+from explorer.ir.rewriting import OVERRIDDEN, RecordedRewriter, Rewrite, RewriteOptions
+from explorer.ir.rewriting.passes import EventLog, Pass
+from explorer.ir.structure import value_name
+from explorer.memory.planners import GreedyPlanner, Planner
+from explorer.npu.cost.prediction import predict
+from explorer.npu.layers.layer import Layer, LayerError
+from explorer.npu.layers.tensors import alignment_bytes
+from explorer.npu.program.addresses import Addresses
+from explorer.npu.program.compiling import CHOICES, Tiled, tile_as
+from explorer.npu.program.ir_layers import tiles_of
+from explorer.npu.program.rooms import end_of, room_before, room_bytes, tile_in_room
+from explorer.npu.search.searching import search_layer
+from explorer.results.decisions import GROUPS, TILES
+from explorer.results.memory import BufferLifetime
+from explorer.targets.npu.formats import limits_of, moves_on_chip
+from explorer.targets.npu.machine import Machine
+
+KEEP = "keep"
+EXPLANATION = "it stays on the chip until its last reader has run"
+Lying = Mapping[str, int]
+"""Bytes in the scratchpad of activations by the name of a value."""
+
+
+@dataclass(frozen=True)
+class GroupLayers(Pass):
+    """Tensors stay in the scratchpad of activations where they fit next to the tiles of the layers
+    that make and read them."""
+
+    machine: Machine
+    planner: Planner = field(default_factory=GreedyPlanner)
+    lowered: LoweredLayers = field(kw_only=True, compare=False, repr=False)
+
+    name = GROUPS
+    level = "tiled"
+
+    def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
+        events = EventLog(self.name, rewriter)
+        if moves_on_chip(self.machine):
+            for function in functions_on(rewriter.module, self.machine.name):
+                self._group(function, rewriter, options, events)
+        return events.rewrites
+
+    def _group(
+        self,
+        function: func.FuncOp,
+        rewriter: RecordedRewriter,
+        options: RewriteOptions,
+        events: EventLog,
+    ) -> None:
+        layers = {identity_of(op): op for op in function.body.block.ops if isinstance(op, LayerOp)}
+        makers = {value_name(op.output): op for op in layers.values()}
+        tensors = tensors_of(function, self.machine)
+        kept = _Kept(self, [layers[step] for step in tensors.steps], rewriter, options)
+        declined: dict[str, str] = {}
+        for buffer in sorted(tensors.buffers, key=_order):
+            mine = [makers[name] for name in buffer.values if name in makers]
+            if not mine or tensors.ends & set(buffer.values):
+                continue
+            if options.decision(events.address(KEEP, mine[-1])) is False:
+                declined[value_name(mine[-1].output)] = OVERRIDDEN
+            elif reason := kept.try_to_keep(buffer):
+                declined[value_name(mine[-1].output)] = reason
+        for name, reason in declined.items():
+            events.decline(KEEP, makers[name], reason, EXPLANATION)
+        kept.write(rewriter, events)
+
+
+def _order(buffer: BufferLifetime) -> tuple[int, int]:
+    """Short lives first, of these the larger tensors."""
+    return buffer.last - buffer.first, -buffer.size_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LayerAt:
+    """A layer in tiles that have a room, and what that takes."""
+
+    tiled: Tiled
+    room: int | None
+    cycles: int
+
+
+class _Kept:
+    """What stays so far."""
+
+    def __init__(
+        self,
+        pass_: GroupLayers,
+        layers: Sequence[LayerOp],
+        rewriter: RecordedRewriter,
+        options: RewriteOptions,
+    ) -> None:
+        self.machine, self.planner, self.lowered = pass_.machine, pass_.planner, pass_.lowered
+        self.layers, self.options = layers, options
+        self.made = [self.lowered.layer_of(op, rewriter.weights) for op in layers]
+        self.buffers: list[BufferLifetime] = []
+        self.places: Lying = {}
+        self.cycles: dict[Hashable, int] = {}
+        self.searched: dict[Hashable, Tiled | str] = {}
+        self.at = [
+            _LayerAt(tiled=one.tiled, room=None, cycles=self._cycles(step, one.tiled, {}))
+            for step, one in enumerate(self.made)
+        ]
+
+    def try_to_keep(self, buffer: BufferLifetime) -> str:
+        """Why it cannot stay; empty where it does from now on."""
+        each, whole = alignment_bytes(self.machine), room_bytes(self.machine)
+        trial = [*self.buffers, replace(buffer, alignment_bytes=each)]
+        plan = self.planner(trial, [identity_of(op) for op in self.layers])
+        top = whole // each * each
+        if plan.peak_bytes > top:
+            return (
+                f"{buffer.size_bytes} bytes do not fit next to other tensors: together "
+                f"{plan.peak_bytes} of {whole}"
+            )
+        places: dict[str, int] = {}
+        rooms: list[int | None] = [None] * len(self.layers)
+        for placed in plan.placements:
+            mine = placed.buffer
+            begin = top - placed.offset_bytes - -(-mine.size_bytes // each) * each
+            places |= dict.fromkeys(mine.values, begin)
+            room = room_before(self.machine, begin)
+            for step in range(mine.first, mine.last):
+                before = rooms[step]
+                rooms[step] = room if before is None else min(room, before)
+        if max(places.values()) > self._largest_offset:
+            return "an address on the chip has too few bits"
+        found: dict[int, _LayerAt] = {}
+        for step, room in enumerate(rooms):
+            touched = self._touched(step, places) != self._touched(step, self.places)
+            if room == self.at[step].room and not touched:
+                continue
+            one = self._at(step, room, places)
+            if isinstance(one, str):
+                return one
+            found[step] = one
+        after = sum(one.cycles for one in found.values())
+        before = sum(self.at[step].cycles for step in found)
+        if after > before:
+            return f"smaller tiles would take {after - before} cycles more than its transfers"
+        self.buffers, self.places = trial, places
+        for step, one in found.items():
+            self.at[step] = one
+        return ""
+
+    @property
+    def _largest_offset(self) -> int:
+        """Bytes that every transfer can address."""
+        most = min(limits_of(self.machine, kind)["global_address"] for kind in ("load", "store"))
+        return most * min(space.global_bytes for space in self.machine.spaces)
+
+    def _touched(self, step: int, places: Lying) -> frozenset[str]:
+        """Tensors of a layer that stay, by the names that the layer has for them."""
+        return frozenset(name for name, value in self._tensors(step) if value in places)
+
+    def _tensors(self, step: int) -> Iterator[tuple[str, str]]:
+        op, layer = self.layers[step], self.made[step].layer
+        for tensor, value in zip(layer.inputs, op.data, strict=False):
+            yield tensor.name, value_name(value)
+        yield layer.output.name, value_name(op.output)
+
+    def _at(self, step: int, room: int | None, places: Lying) -> _LayerAt | str:
+        """A layer in that room; the reason where it has no tiles there."""
+        tiled = self.at[step].tiled
+        if room is None or end_of(tiled) > room:
+            tiled = self._tiled(step, room)
+            if isinstance(tiled, str):
+                return tiled
+        return _LayerAt(tiled=tiled, room=room, cycles=self._cycles(step, tiled, places))
+
+    def _tiled(self, step: int, room: int | None) -> Tiled | str:
+        """The tiles as they are, if they fit, else others."""
+        made = self.made[step]
+        if room is None or end_of(made.tiled) <= room:
+            return made.tiled
+        key = step, room
+        if key not in self.searched:
+            try:
+                self.searched[key] = self._searched(step, made.layer, room)
+            except LayerError as error:
+                self.searched[key] = error.message
+        return self.searched[key]
+
+    def _searched(self, step: int, layer: Layer, room: int) -> Tiled:
+        choices, name = tiles_of(self.made[step].tiled), identity_of(self.layers[step])
+        try:
+            return tile_in_room(self.machine, room, lambda small: tile_as(layer, small, choices))
+        except LayerError:
+            kind = type(self.made[step].tiled)
+            addresses = [f"{TILES}/{name}/{choice}" for choice in CHOICES[kind]]
+            if any(self.options.decision(address) is not None for address in addresses):
+                raise
+        return tile_in_room(self.machine, room, lambda small: search_layer(layer, small).tiled)
+
+    def _cycles(self, step: int, tiled: Tiled, places: Lying) -> int:
+        """Of a layer by itself."""
+        inside = self._touched(step, places)
+        key = step, inside, tuple(tiles_of(tiled).items()), end_of(tiled)
+        if key not in self.cycles:
+            self.cycles[key] = predict(tiled, self._addresses(step, places)).cycles
+        return self.cycles[key]
+
+    def _addresses(self, step: int, places: Lying) -> Addresses:
+        """Tensors that do not stay lie somewhere in global memory."""
+        each, end, found = alignment_bytes(self.machine), 0, dict[str, int]()
+        layer = self.made[step].layer
+        sizes = {t.name: t.size_bytes(self.machine) for t in (*layer.inputs, layer.output)}
+        for name, value in self._tensors(step):
+            found[name] = places.get(value, end)
+            end += 0 if value in places else -(-sizes[name] // each) * each
+        return Addresses(tensors=found, on_chip=self._touched(step, places))
+
+    def write(self, rewriter: RecordedRewriter, events: EventLog) -> None:
+        """What stays, in the IR."""
+        for op, made, at in zip(self.layers, self.made, self.at, strict=True):
+            name = value_name(op.output)
+            changes: dict[str, Any] = {} if at.room is None else {"room": at.room}
+            if at.tiled is not made.tiled:
+                changes["tiles"] = to_attribute(tiles_of(at.tiled))
+            if name in self.places:
+                changes["on_chip"] = self.places[name]
+            if not changes:
+                continue
+            text = f"tiles have {at.room:,} bytes" if at.room is not None else "its tiles"
+            rule = "room"
+            if name in self.places:
+                rule, text = KEEP, f"{EXPLANATION}; {text}"
+            with events.rewrite(rule, op, text):
+                rewriter.update(op, None, **changes)
+            self.lowered.keep(op, rewriter.weights, made.layer, at.tiled)

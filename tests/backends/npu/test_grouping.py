@@ -1,0 +1,167 @@
+"""Tensors that stay in the scratchpad of activations from layer to layer."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import explorer
+from explorer.backends.npu.network import network_of
+from explorer.compilation.bit_exactness import is_bit_exact
+from explorer.ir.dialects.npu import LayerOp
+from explorer.ir.functions.calls import functions_on
+from explorer.ir.operation import from_attribute, identity_of
+from explorer.targets import load_target
+from explorer.targets.npu.checking import check_program
+from explorer.targets.npu.machine import describe
+
+TARGETS = ("edge-64", "tiny-8", "mac-128", "odd-12x20")
+
+
+def chain(folder, seed=0, channels=8, size=8, count=4):
+    """Convolutions with residual sums: every second result is read twice."""
+    random = np.random.default_rng(seed)
+    nodes, weights, last, skip = [], [], "x", None
+    for index in range(count):
+        ins = 3 if not index else channels
+        kernel = int(random.choice([1, 3]))
+        data = random.normal(0, 0.3, (channels, ins, kernel, kernel)).astype(np.float32)
+        weights.append(numpy_helper.from_array(data, f"w{index}"))
+        pads = [kernel // 2] * 4
+        nodes.append(helper.make_node("Conv", [last, f"w{index}"], [f"c{index}"], pads=pads))
+        nodes.append(helper.make_node("Relu", [f"c{index}"], [f"r{index}"]))
+        last = f"r{index}"
+        if skip is not None and random.random() < 0.7:
+            nodes.append(helper.make_node("Add", [last, skip], [f"s{index}"]))
+            last = f"s{index}"
+        skip = last
+    nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"]))
+    shape = (1, 3, size, size)
+    graph = helper.make_graph(
+        nodes, "chain", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights,
+    )  # fmt: skip
+    path = folder / "chain.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    x = {"x": random.normal(0, 1, shape).astype(np.float32)}
+    table = explorer.calibrate(path, x, method="min-max", corrections=(), arithmetic="integer")
+    return path, table, x
+
+
+def measured(model, target, **decisions):
+    """A compilation, what it was counted as, and its outputs; compared with the simulator."""
+    path, table, x = model
+    c = explorer.compile(path, target, quantization=table, decisions=decisions)
+    try:
+        outputs = c.run(x)
+        found = c.counted
+        assert is_bit_exact(c["place-on-device"].after, c.executable, x)
+        assert found.cycles == found.predicted_cycles
+        assert found.bound_cycles <= found.cycles and found.bound_bytes <= found.bytes
+        return c, found, outputs
+    finally:
+        c.close()
+
+
+@pytest.fixture(scope="module")
+def residual(tmp_path_factory):
+    """Model, table and inputs; then by target and decisions what came of them."""
+    model = chain(tmp_path_factory.mktemp("chain"), count=3)
+    known = {}
+
+    def of(target, **decisions):
+        key = target, tuple(decisions.items())
+        if key not in known:
+            known[key] = measured(model, target, **decisions)
+        return known[key]
+
+    return of
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_tensors_that_stay_change_no_number_and_save_traffic(residual, target):
+    _, kept, outputs = residual(target)
+    _, plain, expected = residual(target, **{"group-layers": False})
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert kept.cycles < plain.cycles and kept.bytes < plain.bytes
+    assert max(map(len, kept.groups)) > 1 and {len(group) for group in plain.groups} == {1}
+    assert sorted(name for group in kept.groups for name in group) == sorted(
+        layer.operation for layer in kept.layers
+    )
+    assert any(layer.kept_bytes for layer in kept.layers)
+    assert not any(layer.kept_bytes for layer in plain.layers)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_programs_with_tensors_that_stay_pass_all_checks(residual, target):
+    c, _, _ = residual(target)
+    machine = describe(load_target(target))
+    (function,) = functions_on(c.final.program, machine.name)
+    network = network_of(function, c.final.weights, machine)
+    inputs = [np.zeros(network.values[name].stored.logical_shape, np.int8)
+              for name in network.arguments]  # fmt: skip
+    assert check_program(network.program, network.image_with(inputs), machine) == []
+    assert any(getattr(op, "on_chip", False) for op in network.instructions)
+
+
+@pytest.mark.parametrize("level", ["group-layers", "assign-addresses", "emit-instructions"])
+def test_every_level_with_tensors_on_the_chip_is_executed(residual, level):
+    c, _, _ = residual("tiny-8")
+    after, top = c[level].after, c["place-on-device"].after
+    random = np.random.default_rng(3)
+    x = {"x": random.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)}
+    values, expected = after.run(x), top.run(x)
+    assert after.quantized
+    for name in after.quantized:
+        np.testing.assert_array_equal(values[name], expected[name])
+
+
+def layers_in(c):
+    (function,) = functions_on(c["group-layers"].after.program, "tiny-8")
+    return [op for op in function.body.block.ops if isinstance(op, LayerOp)]
+
+
+def test_tensors_and_tiles_of_one_layer_share_no_byte(residual):
+    c, _, _ = residual("tiny-8")
+    for op in layers_in(c):
+        if op.on_chip is not None:
+            assert op.get("room") <= op.get("on_chip")
+    assert all(op.room is not None for op in layers_in(c))
+
+
+def test_one_tensor_can_be_sent_to_global_memory(residual):
+    c, before, _ = residual("tiny-8")
+    kept = [event for event in c["group-layers"].events if event.rule == "keep"]
+    name = kept[0].site
+    c, after, _ = residual("tiny-8", **{f"group-layers/keep/{name}": False})
+    (event,) = [e for e in c["group-layers"].events if e.rule == "keep" and e.site == name]
+    assert event.reason and after.bytes > before.bytes
+
+
+def test_a_tensor_without_room_is_declined_with_the_reason(tmp_path):
+    model = chain(tmp_path, size=40, count=2)
+    c, found, _ = measured(model, "odd-12x20")
+    declined = [e.reason for e in c["group-layers"].events if e.reason]
+    assert declined and all("fit" in reason or "cycles" in reason for reason in declined)
+    assert {len(group) for group in found.groups} == {1}
+
+
+def test_chosen_tiles_stay_as_they_are(residual):
+    c, _, _ = residual("tiny-8")
+    name = identity_of(layers_in(c)[1])
+    decision = {f"tile-layers/{name}/rows": 3}
+    c, found, _ = residual("tiny-8", **decision)
+    assert from_attribute(layers_in(c)[1].tiles)["rows"] == 3
+    assert max(map(len, found.groups)) > 1
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("target", TARGETS)
+def test_chains_are_equal_with_groups_and_without(tmp_path, target, seed):
+    random = np.random.default_rng(seed)
+    model = chain(tmp_path, seed, int(random.integers(3, 40)), int(random.integers(5, 20)), 6)
+    _, kept, outputs = measured(model, target)
+    _, plain, expected = measured(model, target, **{"group-layers": False})
+    np.testing.assert_array_equal(outputs["y"], expected["y"])
+    assert kept.bytes <= plain.bytes

@@ -1,5 +1,6 @@
 """Layers of a machine that counts cycles: under their roofs, and beside what was predicted."""
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,16 @@ def test_text_has_predicted_and_simulated_cycles_side_by_side(simulated: Trace):
     assert rows["conv_1"] == ["200", "200", "50", "%", "160", "B", "100", "%", "matrix", "engine"]
     assert rows["conv_3"] == ["350", "400", "25", "%", "160", "B", "25", "%", "flash"]
     assert ["compute", "waits", "for", "token", "–", "300"] in lines
+
+
+def test_text_counts_results_that_stay_on_the_chip(simulated: Trace):
+    assert "kept" not in text_of(layers(simulated), 100).splitlines()[0]
+    profile = simulated.profile
+    assert profile is not None and profile.counted is not None
+    first, *rest = profile.counted.layers
+    counted = replace(profile.counted, layers=(replace(first, kept_bytes=64), *rest))
+    kept = replace(simulated, profile=replace(profile, counted=counted))
+    assert "1 result kept on the chip" in text_of(layers(kept), 200).splitlines()[0]
 
 
 @pytest.mark.browser

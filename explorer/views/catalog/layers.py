@@ -65,12 +65,6 @@ COLUMNS = (
         hint="between global memory and scratchpads",
     ),
     Column(
-        key="kept",
-        title="kept",
-        format="bytes",
-        hint="of its result, which stays on the chip until its last reader has run",
-    ),
-    Column(
         key="of_roof",
         title="of its roof",
         format="percent",
@@ -82,6 +76,13 @@ COLUMNS = (
         title="of its bound",
         format="percent",
         hint="the cycles that no tiles go below, with weights, inputs and outputs moved once",
+    ),
+    Column(
+        key="kept",
+        title="kept",
+        format="bytes",
+        hint="of its result, which stays on the chip until its last reader has run",
+        is_for_page=True,
     ),
 )
 MAX_USES = 24
@@ -115,9 +116,11 @@ def _summary(trace: Trace, run: CountedRun) -> str:
     if run.predicted_cycles is not None:
         is_exact = run.predicted_cycles == run.cycles
         predicted = "predicted exactly" if is_exact else f"{run.predicted_cycles:,} predicted"
+    kept = [layer for layer in run.layers if layer.kept_bytes]
+    stays = f"; {format_count(len(kept), 'result')} kept on the chip" if kept else ""
     return (
         f"{format_count(run.cycles, 'cycle')} on {device}, {predicted}; "
-        f"{format_percent(run.utilization)} of the array used, padding included"
+        f"{format_percent(run.utilization)} of the array used, padding included{stays}"
     )
 
 

@@ -12,6 +12,7 @@ from explorer.errors import InputError
 from explorer.targets import load_target
 from explorer.targets.npu.assembly import assemble, disassemble
 from explorer.targets.npu.encoding import (
+    MOVED_ON_CHIP,
     NAMES,
     cached_formats,
     decode,
@@ -52,7 +53,9 @@ def instructions(draw, machine):
             values["memory"] = draw(st.sampled_from(legal_contents(format.kind, machine)))
         elif field.name == "operation":
             values["operation"] = draw(st.sampled_from(VECTOR_OPERATIONS))
-        elif format.kind == "store" and "_pad_" in field.name:
+        elif (format.kind == "store" and "_pad_" in field.name) or (
+            field.name == "on_chip" and values["memory"] not in MOVED_ON_CHIP
+        ):
             continue
         else:
             value = draw(st.integers(field.least, field.most))
@@ -99,6 +102,20 @@ def test_every_bit_of_an_instruction_matters(data, machine):
     except InputError:
         return
     assert other != one
+
+
+def test_only_tensors_are_moved_on_the_chip():
+    for machine in MACHINES[2:]:
+        load = Load(memory="weights", scratchpad_address=0, global_address=0, x_size=1)
+        with pytest.raises(InputError, match="weights are not moved on the chip"):
+            encode([dataclasses.replace(load, on_chip=True)], machine)
+        encoded = bytearray(encode([load], machine))
+        (field,) = [f for f in cached_formats(machine).of("load").fields if f.name == "on_chip"]
+        encoded[field.word * 8 + field.shift // 8] |= 1 << field.shift % 8
+        with pytest.raises(InputError, match="memory is none that is moved on the chip"):
+            decode(bytes(encoded), machine)
+    with pytest.raises(InputError, match="vta-16 has no such field"):
+        encode([dataclasses.replace(load, memory="activations", on_chip=True)], VTA)
 
 
 @given(st.data(), st.sampled_from(MACHINES))

@@ -159,7 +159,7 @@ class Compiler(Protocol):
         """The trace when the stage `name` is done; asked for in the order of `STAGES`."""
         ...
 
-    def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
+    def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
         """What moves a number of a compilation, as JSON. InputError for an unknown quantity."""
         ...
 
@@ -254,15 +254,19 @@ class SearchProgress:
     result: Any = None  # JSON; None where nothing new is known
 
 
+Cell = str | float | int | bool | None
+"""Of a table that a page sends."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SaveOrder:
     """A file that a person wants of a branch."""
 
     what: str
-    """page, trace, source, package, report, report page, ir, samples, or a table of
+    """page, trace, source, package, report, report page, ir, samples, view, tries, or a table of
     `traces.tables.FRAMES`."""
     form: str
-    """csv or parquet, of a table."""
+    """csv or parquet, of a table; svg or png, too, of a view."""
     stages: tuple[str, ...]
     """What is known of the branch, and so belongs into the file."""
     name: str
@@ -272,7 +276,11 @@ class SaveOrder:
     place: str = ""
     """What the page shows first, as the part of an address behind `#`."""
     after: str = ""
-    """Of IR: the pass behind which it stands."""
+    """Of IR and of a view: the pass behind which it stands."""
+    view: str = ""
+    """Name of a view of `views.register.VIEWS`."""
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    """Of tries: the table that the page has, names of its columns first."""
 
 
 @dataclass(frozen=True, kw_only=True)

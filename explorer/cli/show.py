@@ -7,10 +7,9 @@
     explorer show net.onnx --what ports --core sapphire-rapids
 
 What can be shown are the views of `explorer/views/register.py`. The file's suffix chooses the form:
-`.html` and `.json`, `.svg` and `.png` pictures for a paper, `.csv` tables, `.dot` for graphs, text
-for any other. A trace (`.nnx`) needs no
-compiler and no device. Operators are shown of models that cannot be compiled, too, with the
-reasons.
+`.html` and `.json`, `.svg` and `.png` pictures for a paper, `.csv` and `.parquet` tables, `.dot`
+for graphs, text for any other. A trace (`.nnx`) needs no compiler and no device. Operators are
+shown of models that cannot be compiled, too, with the reasons.
 """
 
 from __future__ import annotations
@@ -165,13 +164,13 @@ def find_form(view: View, path: Path | None) -> Form:
     form. Any other suffix than those of pages, data and pictures is one of plain text."""
     suffix = "" if path is None else path.suffix.lower()
     faces = view.made_faces()
-    picture = view.picture()
     made: dict[str, Form | None] = {
         ".html": _page_of(view, faces.html),
         ".json": _json_of(faces.json),
-        ".svg": picture and _drawn(view, picture),
-        ".png": picture and _in_pixels(_drawn(view, picture)),
-        ".csv": _tables_of(view),
+        ".svg": _file_of(view, "svg"),
+        ".png": _file_of(view, "png"),
+        ".csv": _file_of(view, "csv"),
+        ".parquet": _file_of(view, "parquet"),
         ".dot": faces.dot,
     }
     if suffix not in made:
@@ -185,48 +184,18 @@ def find_form(view: View, path: Path | None) -> Form:
     return form
 
 
-def _drawn(view: View, picture: Face) -> Face:
-    def draw(trace: Trace, index: int) -> str:
-        try:
-            return picture(trace, index)
-        except ValueError as error:
-            raise InputError(f"{view.name} cannot be drawn: {error}") from None
+def _file_of(view: View, form: str) -> Form | None:
+    """The view as data or as a picture."""
+    from explorer.app.view_files import CSV, SVG, forms_of, view_file
 
-    return draw
-
-
-def _in_pixels(picture: Face) -> Form:
-    def draw(trace: Trace, index: int) -> bytes:
-        from explorer.views.renderers.picture import picture_png
-
-        drawn = picture(trace, index)
-        try:
-            return picture_png(drawn)
-        except ImportError:
-            raise InputError(
-                "PNG files are drawn with resvg, which is not installed",
-                hint='pip install "nn-compiler-explorer[pictures]", or take .svg',
-            ) from None
-
-    return draw
-
-
-def _tables_of(view: View) -> Form | None:
-    """The tables as CSV, one after the other with an empty line between them."""
-    specification = view.specification
-    if specification is None:
+    if form not in forms_of(view):
         return None
 
-    def text(trace: Trace, index: int) -> str:
-        from explorer.traces.tables import Table, csv_text
-        from explorer.views.renderers.picture import tables
+    def make(trace: Trace, index: int) -> str | bytes:
+        made = view_file(view, trace, index, form)
+        return made.decode() if form in (CSV, SVG) else made
 
-        found = [(c, rows) for c, rows in tables(specification(trace, index)) if rows]
-        if not found:
-            raise InputError(f"{view.name} has no table", hint="use .json")
-        return "\n".join(csv_text(Table(columns, tuple(rows))) for columns, rows in found)
-
-    return text
+    return make
 
 
 def _page_of(view: View, html: Face | None) -> Face | None:

@@ -6,7 +6,9 @@ import io
 import json
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.parser
@@ -19,9 +21,11 @@ from explorer.app.state.messages import Begun, Reported
 from explorer.app.state.page_state import PageState
 from explorer.app.state.saving import save_order
 from explorer.app.state.step import step
+from explorer.app.view_files import joined, view_file
 from explorer.app.worker.compiler import ModelCompiler
 from explorer.errors import InputError, UnsupportedError
 from explorer.traces.tables import FRAMES, Table, csv_text, parquet_bytes, table_of
+from explorer.views import register
 from explorer.views.catalog.report import report_page, report_text
 
 HEAD = {"label": "", "model": {"name": "a"}, "summary": {"verdict": "not-run"}}
@@ -47,7 +51,7 @@ def content(file: SavedFile) -> bytes:
     return base64.b64decode(file.content)
 
 
-def order(what: str, form: str = "csv", **others: str) -> SaveOrder:
+def order(what: str, form: str = "csv", **others: Any) -> SaveOrder:
     return SaveOrder(what=what, form=form, stages=("passes", "program"), name="mine", **others)
 
 
@@ -154,6 +158,58 @@ def test_an_order_is_of_the_branch_that_is_looked_at():
 )  # fmt: skip
 def test_what_no_page_would_ask_for_is_no_order(message: dict[str, object]):
     assert save_order(opened(), message) is None
+
+
+def test_a_view_is_saved_as_the_command_line_writes_it(
+    compiler: ModelCompiler, request_: CompileRequest
+):
+    trace = compiler.stage(request_, "passes", quiet)
+    view = register.view_named("memory", register.VIEWS)
+    for form in ("svg", "csv"):
+        saved = compiler.saved(request_, order("view", form, view="memory", after="import"), quiet)
+        assert saved.name == f"mine memory.{form}"
+        assert content(saved) == view_file(view, trace, 0, form)
+    compare = register.view_named("compare", register.VIEWS)
+    with pytest.raises(InputError, match=r"compare has no \.csv form"):
+        view_file(compare, trace, 0, "csv")
+
+
+def test_tables_of_a_view_become_one():
+    one, two = Table(("a", "b"), ((1, 2),)), Table(("b", "table"), ((3, 4), (5, None)))
+    assert joined([one]) is one
+    assert joined([one, two]) == Table(
+        ("table number", "a", "b", "table"),
+        ((1, 1, 2, None), (2, None, 3, 4), (2, None, 5, None)),
+    )
+
+
+def test_the_table_of_tries_is_checked_and_saved(compiler: ModelCompiler, request_: CompileRequest):
+    rows = [["branch", "peak"], ["=first", 1024], ["no peak", None]]
+    ordered = save_order(opened(), {"what": "tries", "rows": rows})
+    assert ordered is not None
+    saved = compiler.saved(request_, replace(ordered[1], name="mine"), quiet)
+    assert content(saved).decode().splitlines() == ["branch,peak", "'=first,1024", "no peak,"]
+    pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
+    as_parquet = compiler.saved(request_, replace(ordered[1], form="parquet"), quiet)
+    read = pyarrow_parquet.read_table(io.BytesIO(content(as_parquet)))
+    assert read["peak"].to_pylist() == [1024, None]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"rows": []}, {"rows": "x"}, {"rows": [["a"], ["b", "c"]]}, {"rows": [["a", "a"]]},
+     {"rows": [["a"], [["b"]]]}, {"rows": [["a"], ["x" * 5000]]}, {"rows": [["a"]] * 30_000},
+     {"rows": [["a"]], "form": "svg"}],
+)  # fmt: skip
+def test_a_table_that_no_page_sends_is_no_order(more: dict[str, object]):
+    assert save_order(opened(), {"what": "tries", **more}) is None
+
+
+def test_only_views_that_there_are_can_be_ordered():
+    assert save_order(opened(), {"what": "view", "view": "../x", "form": "svg"}) is None
+    ordered = save_order(opened(), {"what": "view", "view": "memory", "form": "svg"})
+    assert ordered is not None
+    assert (ordered[1].view, ordered[1].form) == ("memory", "svg")
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])

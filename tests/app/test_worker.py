@@ -137,10 +137,10 @@ def test_what_rests_on_data_is_measured_again_and_nothing_else(trace: Trace):
 
 def test_levers_are_made_when_they_are_asked_for_and_never_else(trace: Trace):
     class Moving(ScriptedCompiler):
-        def levers(self, request: CompileRequest, quantity: str) -> dict[str, Any]:
-            if quantity != "peak_bytes":
-                raise InputError(f"there are no levers of {quantity!r}")
-            return {"quantity": quantity}
+        def levers(self, request: CompileRequest, asked: str) -> dict[str, Any]:
+            if asked != "peak_bytes":
+                raise InputError(f"there are no levers of {asked!r}")
+            return {"quantity": asked}
 
     wire = Wire()
     wire.arrive("compile", 1, CompileRequest(MODEL, "cpu"))

@@ -7,6 +7,8 @@ saved_file(order, trace, save)
     report    report_text(trace)        explorer show --what report -o net.md
     report page    report_page(trace)     the same, drawn: explorer show --what report -o net.html
     package   c.package("net/"), zipped     explorer package net.onnx -o net/
+    view      view_file(view, ...)      explorer show --view memory -o m.svg
+    tries     the table that the page has
     kernels   csv_text(table_of(...))   c.to_frame("kernels")
 """
 
@@ -21,10 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.app.protocol import SavedFile, SaveOrder
+from explorer.app.view_files import view_file
 from explorer.errors import InputError
 from explorer.results import Trace
 from explorer.runtime.scratch import own_folder
-from explorer.traces.tables import csv_text, parquet_bytes, table_of
+from explorer.traces.tables import Table, csv_text, parquet_bytes, table_of
+from explorer.views import register
 from explorer.views.catalog.report import report_page, report_text
 from explorer.views.page import export_page
 
@@ -35,6 +39,13 @@ PACKAGE, MODEL = "package", "model"
 IR, SAMPLES = "ir", "samples"
 """What is ordered for a page to show: the complete text of a program behind a pass, for an editor;
 how often each line of the kernels was at work."""
+KINDS = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
+"""Types of files by form."""
 SUFFIXES = {"c": ".c", "opencl": ".cl"}
 """Of source files, by language."""
 
@@ -66,10 +77,18 @@ def saved_file(
             path = Path(folder) / "saved.nnx"
             save(trace, path)
             return _file(f"{name}.nnx", "application/zip", path.read_bytes())
-    table = table_of(trace, order.what)
+    if order.what == "view":
+        content = view_file(register.view_named(order.view, register.VIEWS), trace,
+                            _index(trace, order.after), order.form)  # fmt: skip
+        return _file(f"{name} {order.view}.{order.form}", KINDS[order.form], content)
+    is_of_page = order.what == "tries"
+    table = (
+        Table(tuple(map(str, order.rows[0])), order.rows[1:])
+        if is_of_page
+        else table_of(trace, order.what)
+    )
     if order.form == "parquet":
-        kind = "application/vnd.apache.parquet"
-        return _file(f"{name} {order.what}.parquet", kind, parquet_bytes(table))
+        return _file(f"{name} {order.what}.parquet", KINDS["parquet"], parquet_bytes(table))
     return text_file(f"{name} {order.what}.csv", csv_text(table), "text/csv")
 
 
@@ -108,6 +127,12 @@ def model_file(order: SaveOrder, path: Path, edits: Sequence[str]) -> SavedFile:
     return _file(
         f"{order.name or 'edited'}.onnx", "application/octet-stream", proto.SerializeToString()
     )
+
+
+def _index(trace: Trace, pass_name: str) -> int:
+    """Of the pass; of the last one where it is not named."""
+    names = [record.name for record in trace.passes]
+    return names.index(pass_name) if pass_name in names else len(names) - 1
 
 
 def text_file(name: str, text: str, kind: str = "text/plain") -> SavedFile:

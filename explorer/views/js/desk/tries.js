@@ -4,7 +4,7 @@
 import {moving} from "./moves.js";
 import {paretoPlot} from "./pareto.js";
 import {button, element, replace} from "../ground/dom.js";
-import {saveText} from "../ground/download.js";
+import {saveBytes, saveText} from "../ground/download.js";
 import {exactText, secondsText} from "../ground/numbers.js";
 import {clip} from "../ground/scene.js";
 import {
@@ -18,6 +18,7 @@ import {
   matching,
   predictedWords,
   sorted,
+  tableOf,
   timesOf,
 } from "../ground/tries.js";
 
@@ -69,6 +70,21 @@ function createTries(app) {
     replace(picture, paretoPlot(app, all, behind, look(), change));
   }
 
+  // The other side writes it, where pyarrow is installed.
+  async function saveParquet() {
+    const all = siblings();
+    const predictions = new Map(all.map((branch) => [branch.key, predictionOf(branch)]));
+    const rows = tableOf(all, predictions).map((row) =>
+      row.map((cell) => (typeof cell === "number" && !Number.isFinite(cell) ? String(cell) : cell)),
+    );
+    try {
+      const {name, type, base64} = await app.files.ask({what: "tries", form: "parquet", rows});
+      saveBytes(name, base64, type);
+    } catch (failure) {
+      app.say(failure.message);
+    }
+  }
+
   function barContent(all, shown) {
     const {filter} = look();
     const others = all.slice(0, session.mostCompared()).map(({key}) => key);
@@ -117,6 +133,9 @@ function createTries(app) {
             {class: "quiet"},
           )
         : null,
+      button("Parquet", "save this table with the types of its columns", saveParquet, {
+        class: "quiet",
+      }),
       button(
         "CSV",
         "save this table",

@@ -103,6 +103,10 @@ function savingContent(app, close) {
     ),
   );
   const table = (form) => () => fromOther({what: kind.value, form})();
+  // What the tab of the whole program shows, where it is a view of the compilation.
+  const tab = app.data.head.tabs.find(({id}) => id === store.get().dock);
+  const after = app.data.head.passes[store.get().pass].name;
+  const view = (form) => fromOther({what: "view", view: tab?.view, form, after});
   const drawing = () => app.graph.node.querySelector("svg.canvas");
   const pictureName = () =>
     `${app.data.head.model.name} ${app.data.head.passes[store.get().pass].name}`;
@@ -149,6 +153,16 @@ function savingContent(app, close) {
         return name;
       }),
     ),
+    session && tab && !tab.session
+      ? row(
+          `View ${tab.label}`,
+          "as a picture for a paper, and as data",
+          saver("view .svg", "sized for a column", view("svg")),
+          saver("view .png", "needs resvg", view("png")),
+          saver("view .csv", "its tables", view("csv")),
+          saver("view .parquet", "its tables; needs pyarrow", view("parquet")),
+        )
+      : null,
     session
       ? row(
           "Table",

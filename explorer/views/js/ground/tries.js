@@ -146,21 +146,26 @@ function changeText(quantity, change) {
   return `${amountOf(quantity, Math.abs(change))} ${change > 0 ? "more" : "less"}`;
 }
 
-// The table for a file: every column, numbers in full.
-export function csvText(branches, predictions = new Map()) {
+// The table for a file, names of columns first: every column, numbers in full; null is no number.
+export function tableOf(branches, predictions = new Map()) {
   const head = ["branch", "differs from its parent in", ...COLUMNS.map(({id}) => id)];
   const rest = ["labels", "bit-exact", "judged on", "predicted", "note"];
   const rows = branches.map((branch) => [
     branch.label,
     branch.differs,
-    ...COLUMNS.map(({value}) => value(branch) ?? ""),
-    branch.numbers?.task?.[2] ?? "",
-    branch.numbers?.bitExact ?? "",
+    ...COLUMNS.map(({value}) => value(branch)),
+    branch.numbers?.task?.[2] ?? null,
+    branch.numbers?.bitExact ?? null,
     branch.numbers?.data?.words ?? "",
     predictions.get(branch.key) ?? "",
     branch.note,
   ]);
-  return [[...head, ...rest], ...rows].map((row) => row.map(field).join(",") + "\n").join("");
+  return [[...head, ...rest], ...rows];
+}
+
+export function csvText(branches, predictions = new Map()) {
+  const lines = tableOf(branches, predictions).map((row) => row.map((cell) => field(cell ?? "")));
+  return lines.map((line) => line.join(",") + "\n").join("");
 }
 
 function field(value) {

@@ -26,7 +26,7 @@ export function imagesOfFolders(dropped, isImage, isOther) {
   };
 }
 
-// The folder right above the image; the only folder that was dropped holds all classes, and is none.
+// The folder right above the image; the only folder that was dropped holds all classes.
 function classOf(path, isOneRoot) {
   const folders = partsOf(path).slice(isOneRoot ? 1 : 0, -1);
   return folders.at(-1) ?? "";

@@ -23,7 +23,9 @@ from playwright.sync_api import (
     Dialog,
     Error,
     Page,
-    Route,
+    Request,
+    ViewportSize,
+    WebSocket,
     expect,
     sync_playwright,
 )
@@ -57,7 +59,11 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # No name but this machine's leads anywhere. Playwright's routes would do so too, but with them
+    # every request waits for this process, and no cache is used.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
+SIZE = ViewportSize(width=1440, height=900)
 LOCAL = re.compile(r"(file|data|blob|about):|(https?|wss?)://127\.0\.0\.1[:/]")
 CURRENT_PASS = '.pass-row[aria-current="step"] .pass-name'
 BUSY_SECONDS = 20
@@ -72,7 +78,7 @@ class Watched:
     requests: list[str] = field(default_factory=list)
     """All addresses, websockets too."""
     outside: list[str] = field(default_factory=list)
-    """Those that are not on this machine; they were refused."""
+    """Those that are not on this machine; they lead nowhere (FLAGS)."""
     problems: list[str] = field(default_factory=list)
     """Errors on the console, and exceptions that nobody caught."""
     dialogs: list[str] = field(default_factory=list)
@@ -178,31 +184,89 @@ def watched(
     context = browser.new_context(viewport={"width": width, "height": height})
     page = context.new_page()
     page.set_default_timeout(1000 * timeout_seconds)
+    try:
+        with watching(page) as seen:
+            yield seen
+    finally:
+        context.close()
+
+
+@contextmanager
+def watching(page: Page) -> Iterator[Watched]:
+    """Notes what a page does, until the end of the block."""
     seen = Watched(page)
+
+    def on_request(request: Request) -> None:
+        note(request.url)
+
+    def on_socket(socket: WebSocket) -> None:
+        note(socket.url)
 
     def note(address: str) -> None:
         seen.requests.append(address)
         if not LOCAL.match(address):
             seen.outside.append(address)
 
-    def refuse(route: Route) -> None:
-        route.abort()
-
     def on_console(message: ConsoleMessage) -> None:
         if message.type == "error":
             seen.problems.append(message.text)
+
+    def on_error(error: Error) -> None:
+        seen.problems.append(f"{error}\n{error.stack}")
 
     def on_dialog(dialog: Dialog) -> None:
         seen.dialogs.append(dialog.message)
         dialog.dismiss()
 
-    page.on("request", lambda request: note(request.url))
-    page.on("websocket", lambda socket: note(socket.url))
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: seen.problems.append(f"{error}\n{error.stack}"))
-    page.on("dialog", on_dialog)
-    page.route(lambda address: not LOCAL.match(address), refuse)
+    listeners = {
+        "request": on_request,
+        "websocket": on_socket,
+        "console": on_console,
+        "pageerror": on_error,
+        "dialog": on_dialog,
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)  # type: ignore[call-overload]
     try:
         yield seen
     finally:
-        context.close()
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+
+
+class ReusedPage:
+    """One page for the tests of a module, one after the other: a context of its own takes longer
+    than to load what most tests look at.
+
+    Between two tests the page is empty, what it stored is gone, and its size, its media and its
+    time limits are those of a new one. Scripts of `add_init_script` would stay: a test with one
+    asks for a context of its own (`watched`).
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._page: Page | None = None
+
+    @contextmanager
+    def lent(self, timeout_seconds: float = 15) -> Iterator[Watched]:
+        page = self._page or self._browser.new_context(viewport=SIZE).new_page()
+        self._page = None  # a test that leaves it in another state than here is not the last one
+        page.set_default_timeout(1000 * timeout_seconds)
+        with watching(page) as seen:
+            yield seen
+        page.goto("about:blank")
+        page.mouse.up()
+        page.set_viewport_size(SIZE)
+        page.emulate_media(color_scheme="null", reduced_motion="null")
+        session = page.context.new_cdp_session(page)
+        for origin in {origin_of(address) for address in seen.requests} - {""}:
+            session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+        session.detach()
+        page.context.clear_cookies()
+        self._page = page
+
+
+def origin_of(address: str) -> str:
+    """`http://127.0.0.1:8000` or `file://`; empty for what has no storage."""
+    found = re.match(r"https?://[^/]+|file://", address)
+    return found.group() if found else ""

@@ -225,6 +225,12 @@ def chromium(browsing: ModuleType, shared_chromium: Any) -> Iterator[Any]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def reused_page(browsing: ModuleType, chromium: Any) -> Any:
+    """One page for the tests of a module (`browsing.ReusedPage`)."""
+    return browsing.ReusedPage(chromium)
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at `-m "not sweep"`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Cases that are not in the sample of their function become sweeps (`sampling.py`).

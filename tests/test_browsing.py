@@ -1,6 +1,7 @@
 """The browser that all modules of tests share."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,3 +41,33 @@ def test_a_browser_that_ended_is_started_again(browsing: Any, browser_of_all: An
         page = second.new_page()
         page.set_content("<p>two</p>")
         assert page.locator("p").inner_text() == "two"
+
+
+def test_a_reused_page_is_as_a_new_one(browsing: Any, chromium: Any, tmp_path: Path):
+    file = tmp_path / "page.html"
+    file.write_text("<script>localStorage.setItem('left', 1)</script>")
+    reused = browsing.ReusedPage(chromium)
+    with reused.lent() as first:
+        first.page.goto(file.as_uri())
+        first.page.set_viewport_size({"width": 300, "height": 200})
+        first.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        page = first.page
+    with reused.lent() as second:
+        assert second.page is page
+        assert second.page.url == "about:blank"
+        file.write_text("<p>two</p>")
+        second.page.goto(file.as_uri())
+        assert second.page.evaluate("[localStorage.length, innerWidth]") == [0, 1440]
+        assert not second.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        assert not second.page.evaluate("matchMedia('(prefers-reduced-motion)').matches")
+        assert second.is_clean() and first.requests == second.requests == [file.as_uri()]
+
+
+@pytest.mark.parametrize("address", ["http://example.com/", "http://192.0.2.1/"])
+def test_no_address_but_this_machines_leads_anywhere(browsing: Any, chromium: Any, address: str):
+    with browsing.watched(chromium) as seen:
+        seen.page.set_content("<p>here</p>")
+        said = "address => fetch(address, {mode: 'no-cors'}).then(() => 'there', () => 'nowhere')"
+        assert seen.page.evaluate(said, address) == "nowhere"
+        assert seen.outside == [address] and "ERR_NAME_NOT_RESOLVED" in seen.problems[0]
+        assert not seen.is_clean()

@@ -132,32 +132,49 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browsing: ModuleType, chromium: Any, app_address: str) -> Iterator[Callable[..., Visit]]:
-    """Opens the app as another person would: a browser context of its own, with the first model
-    compiled. `link` is what stands behind `#` in the address."""
-    with ExitStack() as visits:
+def new_page(
+    browsing: ModuleType, chromium: Any, reused_page: Any
+) -> Iterator[Callable[[float], Any]]:
+    """A page that shares nothing with another one (`browsing.Watched`), by its time limit in
+    seconds. The first one of each test is the module's, emptied (`browsing.ReusedPage`)."""
+    with ExitStack() as pages:
+        made: list[Any] = []
 
-        def opened(link: str = "") -> Visit:
-            seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=60))
-            seen.page.goto(f"{app_address}#{link}" if link else app_address)
-            seen.page.wait_for_selector(".node", timeout=1000 * COMPILE_SECONDS)
-            return Visit(seen)
+        def make(seconds: float) -> Any:
+            page = (
+                browsing.watched(chromium, timeout_seconds=seconds)
+                if made
+                else reused_page.lent(timeout_seconds=seconds)
+            )
+            made.append(pages.enter_context(page))
+            return made[-1]
 
-        yield opened
+        yield make
 
 
 @pytest.fixture
-def opened_app(
-    browsing: ModuleType, chromium: Any, invented_address: str
-) -> Iterator[Callable[..., Visit]]:
+def visit(new_page: Callable[[float], Any], app_address: str) -> Callable[..., Visit]:
+    """Opens the app as another person would: a browser context of its own, with the first model
+    compiled. `link` is what stands behind `#` in the address."""
+
+    def opened(link: str = "") -> Visit:
+        seen = new_page(60)
+        seen.page.goto(f"{app_address}#{link}" if link else app_address)
+        seen.page.wait_for_selector(".node", timeout=1000 * COMPILE_SECONDS)
+        return Visit(seen)
+
+    return opened
+
+
+@pytest.fixture
+def opened_app(new_page: Callable[[float], Any], invented_address: str) -> Callable[..., Visit]:
     """Opens the app on the invented compiler; the first model's passes are shown. `link` as of
     `visit`."""
-    with ExitStack() as visits:
 
-        def opened(link: str = "") -> Visit:
-            seen = visits.enter_context(browsing.watched(chromium, timeout_seconds=30))
-            seen.page.goto(f"{invented_address}#{link}" if link else invented_address)
-            seen.page.wait_for_selector(".node")
-            return Visit(seen)
+    def opened(link: str = "") -> Visit:
+        seen = new_page(30)
+        seen.page.goto(f"{invented_address}#{link}" if link else invented_address)
+        seen.page.wait_for_selector(".node")
+        return Visit(seen)
 
-        yield opened
+    return opened

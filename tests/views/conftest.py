@@ -45,8 +45,15 @@ def hostile_trace(synthetic: ModuleType) -> Trace:
 
 
 @pytest.fixture
-def watched(browsing: ModuleType, chromium: Any) -> Iterator[Any]:
+def watched(reused_page: Any) -> Iterator[Any]:
     """A page for the explorer (`browsing.Watched`)."""
+    with reused_page.lent() as seen:
+        yield seen
+
+
+@pytest.fixture
+def scripted(browsing: ModuleType, chromium: Any) -> Iterator[Any]:
+    """The same for what `add_init_script` is called with: no other test has that script."""
     with browsing.watched(chromium) as seen:
         yield seen
 

@@ -257,8 +257,9 @@ def test_the_first_picture_waits_for_one_pass_only(watched: Any, large: Trace, t
 
 
 def test_who_comes_back_waits_for_the_pass_that_was_left(
-    watched: Any, staged: Trace, tmp_path: Path
+    scripted: Any, staged: Trace, tmp_path: Path
 ):
+    watched = scripted
     first = trace_payload(staged).head["first"]
     left = next(
         index for index in range(first + 1, len(staged.passes)) if staged.passes[index].changed
@@ -276,7 +277,8 @@ def test_who_comes_back_waits_for_the_pass_that_was_left(
     assert watched.is_clean(), watched
 
 
-def test_what_another_pass_alone_has_is_waited_for(watched: Any, staged: Trace, tmp_path: Path):
+def test_what_another_pass_alone_has_is_waited_for(scripted: Any, staged: Trace, tmp_path: Path):
+    watched = scripted
     gone = staged.snapshots[1].graph.nodes[2].id
     last = len(staged.passes) - 1
     assert gone not in {node.id for node in staged.snapshots[last].graph.nodes}

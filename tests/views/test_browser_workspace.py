@@ -85,6 +85,7 @@ def test_levels_scroll_in_step_until_they_are_told_not_to(coding: Any):
     page = watched.page
     source = page.locator(".columns .tab-body .code").nth(0)
     middle = "() => document.querySelectorAll('.columns .code')[1].scrollTop"
+    watched.wait_until(f"() => ({middle})() > 0")  # it opens at the hottest loop
     begun = page.evaluate(middle)
     source.hover()
     page.mouse.wheel(0, -6000)

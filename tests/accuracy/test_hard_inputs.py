@@ -286,6 +286,21 @@ def test_an_integer_result_of_a_cast_is_documented_and_a_float_one_is_not():
     assert documented(part, "NaN", True) and not documented(part, "NaN", False)
 
 
+@pytest.mark.parametrize(
+    ("to", "kind", "state"), [(6, np.int32, "documented"), (10, np.float16, "broken")]
+)
+def test_the_type_of_the_result_decides_whether_a_cast_of_nan_may_differ(
+    to: int, kind: type, state: str
+):
+    part = part_of(f"(float[2] x) => (y) {{ y = Cast<to={to}>(x) }}")
+    (name,) = part.outputs
+    nan = hard("NaN", x=np.array([np.nan, 1], np.float32))
+    found, expected = np.array([7, 1], kind), np.array([-7, 1], kind)
+    model = part.model_for(part.inputs)
+    verdict = compared(part, model, nan, {name: found}, {name: expected}, 1e-4)
+    assert verdict.state == state
+
+
 def test_a_clamp_of_lite_rt_is_documented_for_special_inputs_alone():
     operand = Operand(name="x", array=np.zeros(3, np.float32), is_constant=False)
     part = Part(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 
 import explorer
+from explorer.accuracy.two_models.comparing import _clipped
 from explorer.accuracy.two_models.inputs import same_data
 from explorer.accuracy.two_models.matching import distance, orders
 from explorer.errors import InputError
@@ -258,6 +261,39 @@ def test_a_distance_is_infinite_where_nan_is_elsewhere():
     assert distance(a, a, (0,)).error == 0
     assert distance(a, a[::-1], (0,)).error == np.inf
     assert distance(np.zeros(2), np.ones(2), (0,)).error == np.inf
+
+
+@pytest.mark.parametrize(
+    ("b", "share", "error"),
+    [
+        ([-3, -1, 0, 1, 2, 3, 2, 2], 0.25, 0.0),  # beyond both ends of a, and nothing else
+        ([-2, -1, 0, 1, 2, 2, 2, 2], 0.0, None),  # equal: no end matters
+        ([-1, -1, 0, 1, 1, 1, 2, 2], 0.0, None),  # within the range: errors, no clipping
+        ([-3, -3, 1, 1, 3, 3, 3, 3], 0.75, None),  # more than may be left out
+        ([-3, 0, 0, 1, 2, 2, 2, 2], 0.125, 1.0),  # what is inside counts
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_elements_beyond_the_end_of_one_range_are_left_out(
+    b: list[float], share: float, error: float | None, swapped: bool
+):
+    """a holds -2 to 2, b any number."""
+    a = np.array([-2, -1, 0, 1, 2, 2, 2, 2], np.float32)
+    if b[1] == -3:
+        a[1] = -2
+    ends: list[Any] = [lambda name: (-2.0, 2.0), lambda name: None]
+    arrays = [a, np.array(b, np.float32)]
+    if swapped:
+        ends.reverse()
+        arrays.reverse()
+    data: Any = SimpleNamespace(a=SimpleNamespace(ends=ends[0]), b=SimpleNamespace(ends=ends[1]))
+    pair: Any = SimpleNamespace(a="a", b="b", axes=())
+    found, inside = _clipped(data, pair, *arrays)
+    assert found == share
+    if error is None:
+        assert inside is None
+    else:
+        assert inside is not None and inside.max_relative == error / 2
 
 
 def test_a_record_survives_json(tmp_path):

@@ -1,13 +1,17 @@
 """Places of buffers in scratchpads: never over each other, and in banks of their own."""
 
 import itertools
+import sys
+from pathlib import Path
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from npu_layers import machine
-from npu_machines import machines
 
 from explorer.npu.tiling.scratchpads import Buffer, place_buffers
+
+sys.path.insert(0, str(Path(__file__).parent))
+from npu_layers import machine
+from npu_machines import machines
 
 CONTENTS = ("activations", "weights", "accumulators")
 

@@ -86,3 +86,41 @@ def test_one_program_gives_what_eager_gives_at_each_size(kind):
             with torch.no_grad():
                 expected = module(ids(*call)).numpy()
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
+class Scanned(torch.nn.Module):
+    """A recurrence over an open length; `torch.nn.LSTM` and its like are exported for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(5, 5), torch.nn.Linear(4, 5)
+
+    def forward(self, x: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            following = (self.inner(h) + row).tanh()
+            return following, following * 2
+
+        start = torch.zeros(x.shape[1], 5)
+        return torch._higher_order_ops.scan(step, start, self.outer(x))
+
+
+@pytest.mark.sweep
+def test_a_scan_ends_with_the_length_of_a_call():
+    torch.manual_seed(3)
+    module = Scanned().eval()
+    sizes = {0: torch.export.Dim("length", max=16), 1: torch.export.Dim("batch", max=8)}
+    with torch.no_grad():
+        exported = torch.export.export(module, (torch.zeros(5, 2, 4),), dynamic_shapes=(sizes,))
+    model = ex.load(exported)
+    name, shape = model.inputs[0].name, list(model.inputs[0].shape or ())
+    length, batch = shape[0], shape[1]
+    compiled = ex.compile(model, dimensions={str(batch): (1, 3), str(length): (1, 6)})
+    with compiled.open() as program:
+        program.run({name: np.full((6, 3, 4), np.nan, np.float32)})
+        for call in [(6, 3), (1, 1), (4, 2)]:
+            x = torch.randn(*call, 4)
+            with torch.no_grad():
+                expected = module(x)
+            found = program.run({name: x.numpy()}).values()
+            for own, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=2e-6)

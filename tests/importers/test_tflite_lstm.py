@@ -171,3 +171,48 @@ def test_an_lstm_of_the_kernel_basic_is_litert_s(is_variable: bool):
         "LSTMOptions",
         FusedActivationFunction=4, KernelType=1,
     )  # fmt: skip
+
+
+def open_in_time(kind: str, form: str) -> bytes:
+    """A sequence with an open number of steps."""
+    forward, outputs = direction(form, "f", 1)
+    backward, _ = direction(form, "k", 5)
+    is_both = kind.startswith("BIDIRECTIONAL")
+    shape, signature = ((1, BATCH), (-1, BATCH)) if is_both else ((BATCH, 1), (BATCH, -1))
+    x = TensorOf(name="x", shape=(*shape, INPUTS), signature=(*signature, INPUTS))
+    results = [
+        TensorOf(name=f"y{k}", shape=(*shape, outputs), signature=(*signature, outputs))
+        for k in range(1 + is_both)
+    ]
+    operands: Operands = [x, *forward, *states("f", outputs), *[None] * 4]
+    if is_both:
+        held = [*states("f", outputs), *states("k", outputs)]
+        operands = [x, *forward, *backward, *held, *[None] * 9]
+    options = "BidirectionalSequenceLSTMOptions" if is_both else "UnidirectionalSequenceLSTMOptions"
+    values = {"FusedActivationFunction": 4, "TimeMajor": is_both}
+    return one_operator(kind, operands, results, options, values)
+
+
+@pytest.mark.parametrize("form", ["", "coupled peepholes projection"])
+@pytest.mark.parametrize("kind", ["UNIDIRECTIONAL", "BIDIRECTIONAL"])
+def test_an_lstm_ends_with_the_steps_of_a_call(kind: str, form: str):
+    model = read(memoryview(open_in_time(f"{kind}_SEQUENCE_LSTM", form)), "net")
+    axis = 0 if kind == "BIDIRECTIONAL" else 1
+    _, outputs = direction(form, "f", 1)
+    names = [value.name for value in model.outputs]
+    compiled = ex.compile(model, dimensions={f"x.{axis}": (1, 5)})
+    with compiled.open() as program:
+        program.run(compiled.example_inputs(0) | {"x": np.full((5, 2, 5), np.nan, np.float32)
+                    if axis == 0 else np.full((2, 5, 5), np.nan, np.float32)})  # fmt: skip
+        for steps in (5, 1, 3):
+            held = {"h": outputs, "c": CELLS}
+            inputs = {
+                value.name: random(seed, BATCH, held[value.name[-1]]) / 2
+                for seed, value in enumerate(model.inputs[1:], 40)
+            }
+            x = random(steps, *((steps, BATCH) if axis == 0 else (BATCH, steps)), INPUTS)
+            inputs[model.inputs[0].name] = x
+            expected = dict(reference_of(model).tensors(model, inputs, names))
+            found = program.run(inputs)
+            for name in names:
+                np.testing.assert_allclose(found[name], expected[name], rtol=2e-6, atol=2e-6)

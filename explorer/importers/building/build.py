@@ -193,6 +193,7 @@ class Build:
         condition: Value | None = None,
     ) -> list[Expr]:
         """The last states and the rows of a `top.loop`. ValueError where states do not fit."""
+        sizes = None if trip_count is not None else self.knowledge.sizes(count)
         op = LoopOp.make_with_body(
             body,
             all_plain(states),
@@ -200,6 +201,7 @@ class Build:
             trip_count=trip_count,
             count=None if count is None else plain(count),
             condition=None if condition is None else plain(condition),
+            length=sizes[0] if sizes else None,
         )
         return self.results(op)
 

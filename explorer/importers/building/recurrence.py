@@ -134,44 +134,53 @@ def run_layer(
     projected: what the input gives to the gates, (sequence, batch, gates * hidden). valid: which
     steps belong to which sequence, (sequence, batch, 1); None where all of them do.
     """
-    length = projected.size(0)
-    run = _unrolled if length is not None and length <= LONGEST_UNROLLED else _looped
-    return run(direction, step, projected, state, valid, is_backwards)
+    scanned = [projected] if valid is None else [projected, valid]
+
+    def one(parts: Sequence[Expr], now: State) -> tuple[State, Expr]:
+        return _stepped(direction, step, parts[0], now, parts[1] if valid is not None else None)
+
+    return run_steps(direction.build, one, scanned, state, is_backwards)
 
 
-def _unrolled(
-    direction: Direction,
-    step: Step,
-    projected: Expr,
+OneStep = Callable[[Sequence[Expr], State], tuple[State, Expr]]
+"""The next states and a row, of an element of each sequence and the states."""
+
+
+def run_steps(
+    build: Build,
+    step: OneStep,
+    scanned: Sequence[Expr],
     state: State,
-    valid: Expr | None,
     is_backwards: bool,
+    *,
+    axis: int = 0,
+    longest: int = LONGEST_UNROLLED,
 ) -> tuple[Expr, State]:
-    """Every step as operations of its own."""
-    build = direction.build
-    (length,) = projected.sizes([0], "a recurrent layer")
+    """All rows along an axis, and the last states.
+
+    scanned: sequences along that axis, of one length. longest: of a sequence that is written out.
+    """
+    length = scanned[0].size(axis)
+    if length is None or length > longest:
+        return _looped(build, step, scanned, state, is_backwards, axis)
     rows: dict[int, Expr] = {}
     for index in reversed(range(length)) if is_backwards else range(length):
-        x = projected.slice(0, index, index + 1).squeeze([0])
-        mask = None
-        if valid is not None:
-            mask = valid.slice(0, index, index + 1).squeeze([0])
-        state, rows[index] = _stepped(direction, step, x, state, mask)
-    return build.concat([rows[i].unsqueeze([0]) for i in range(length)], 0), state
+        parts = [x.slice(axis, index, index + 1).squeeze([axis]) for x in scanned]
+        state, rows[index] = step(parts, state)
+    return build.concat([rows[i].unsqueeze([axis]) for i in range(length)], axis), state
 
 
 def _looped(
-    direction: Direction,
-    step: Step,
-    projected: Expr,
+    build: Build,
+    step: OneStep,
+    scanned: Sequence[Expr],
     state: State,
-    valid: Expr | None,
     is_backwards: bool,
+    axis: int,
 ) -> tuple[Expr, State]:
-    """As `_unrolled`, with one body for all steps."""
-    build = direction.build
-    length = projected.size(0)
-    count = build.shape_vector([projected.dim(0)]).reshape([])
+    """As `run_steps`, with one body for all steps."""
+    length = scanned[0].size(axis)
+    count = build.shape_vector([scanned[0].dim(axis)]).reshape([])
     last = count - build.weight(np.array(1, np.int64))
     with build.inside([tensor_type(i64, ()), *(s.type for s in state)]) as block:
         number, *present = build.arguments(block)
@@ -179,14 +188,15 @@ def _looped(
         for name, argument in zip(("h", "c"), present, strict=False):
             argument.value.name_hint = name
         place = last - number if is_backwards else number
-        x = build.value(GatherOp, [projected, place], axis=0)
-        mask = None if valid is None else build.value(GatherOp, [valid, place], axis=0)
-        following, row = _stepped(direction, step, x, present, mask)
+        parts = [build.value(GatherOp, [x, place], axis=axis) for x in scanned]
+        following, row = step(parts, present)
         body = build.end(block, [*following, row])
     *states, rows = build.loop(
         body, state, 1, trip_count=length, count=count if length is None else None
     )
-    return rows.slices({0: (-1, -1, -1)}) if is_backwards else rows, states
+    rows = rows.slices({0: (-1, -1, -1)}) if is_backwards else rows
+    order = [*range(1, axis + 1), 0, *range(axis + 1, rows.rank)]
+    return (rows.transpose(order) if axis else rows), states
 
 
 def _stepped(

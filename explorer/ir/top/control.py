@@ -145,8 +145,12 @@ class LoopOp(TopOperation):
         trip_count: int | None = None,
         count: SSAValue | None = None,
         condition: SSAValue | None = None,
+        length: Dim | None = None,
     ):
-        """A loop whose result types follow from its states and from what its body returns."""
+        """A loop whose result types follow from its states and from what its body returns.
+
+        length: the number of iterations where only its name is known.
+        """
         optional = [value for value in (count, condition) if value is not None]
         sizes = [len(states), int(count is not None), int(condition is not None)]
         properties = {
@@ -156,7 +160,8 @@ class LoopOp(TopOperation):
         if trip_count is not None:
             properties["trip_count"] = to_attribute(trip_count)
         first = [value.type for value in states]
-        types = loop_types(first, returned_types(body), scans, trip_count, condition is not None)
+        trips = length if trip_count is None else trip_count
+        types = loop_types(first, returned_types(body), scans, trips, condition is not None)
         return cls.create(
             operands=[*states, *optional],
             result_types=types,
@@ -176,7 +181,10 @@ class LoopOp(TopOperation):
         first = [value.type for value in self.states]
         has_condition = self.condition is not None
         returned = returned_types(self.body)
-        trips = self.get("trip_count")
+        trips: Dim | None = self.get("trip_count")
+        rows = self.results[len(first) :]
+        if trips is None and rows:
+            trips = shape_of(rows[0])[0]  # the importer may know it by name
         return loop_types(first, returned, self.get("scans"), trips, has_condition)
 
     def evaluate_regions(
@@ -254,7 +262,7 @@ def loop_types(
     states: Sequence[Attribute],
     returned: Sequence[Attribute],
     scans: int,
-    trip_count: int | None,
+    trip_count: Dim | None,
     has_condition: bool,
 ) -> list[Attribute]:
     """Types of a loop's results; sizes that change from one iteration to the next are unknown."""

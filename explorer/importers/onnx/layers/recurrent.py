@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.importers.building import build as building
+from explorer.importers.building.attention_scores import counted
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.recurrence import (
     Activation,
@@ -280,11 +281,10 @@ def _validity(node: Node, x: Expr, build: Build) -> Expr | None:
     lengths = node.optional(4)
     if lengths is None:
         return None
-    (length,) = x.sizes([0], "sequences of different lengths")
-    known = build.knowledge.array(lengths)
-    if known is not None and np.all(known == length):
+    length, known = x.size(0), build.knowledge.array(lengths)
+    if known is not None and length is not None and np.all(known == length):
         return None
-    steps = build.weight(np.arange(length, dtype=lengths.dtype).reshape(-1, 1, 1))
+    steps = counted(x, 0, build).astype(lengths.dtype).unsqueeze([1, 2])
     return steps < lengths.unsqueeze([0, 2])
 
 

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import IntegerType
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
 from explorer.importers.building.quantized_types import as_quantized, as_stored
+from explorer.importers.building.recurrence import State, run_steps
 from explorer.importers.tflite.operators.int16 import MAX_INT16, MIN_INT16, NUMBERS, looked_up_int16
 from explorer.importers.tflite.operators.integer_svdf import rescaled
 from explorer.importers.tflite.operators.integers import kept_within
@@ -71,19 +72,21 @@ class _Layer:
     """The hidden state in the type `hidden`, of what is `made`."""
 
 
-def integer_lstm(
-    node: TfliteNode, steps: int, time_axis: int, build: Build
-) -> tuple[list[Expr], Expr, Expr]:
-    """The hidden state behind each step, with the axis of time, and both states behind the last."""
+def integer_lstm(node: TfliteNode, time_axis: int, longest: int, build: Build) -> Sequence[Expr]:
+    """The hidden state after each step, with the axis of time, and both states after the last."""
     layer = _layer(node, build)
     from_inputs = _of_inputs(node, layer.order, build)
-    hidden, cell = node.operand(STATE, build), node.operand(CELL, build)
-    made = []
-    for step in range(steps):
-        now = from_inputs.slice(time_axis, step, step + 1)
-        hidden, cell = _step(now.squeeze([time_axis]), hidden, cell, layer, build)
-        made.append(hidden.unsqueeze([time_axis]))
-    return made, hidden, cell
+    state = [node.operand(STATE, build), node.operand(CELL, build)]
+
+    def step(parts: Sequence[Expr], now: State) -> tuple[State, Expr]:
+        hidden, cell = now
+        hidden, cell = _step(parts[0], hidden, cell, layer, build)
+        return [hidden, cell], hidden
+
+    made, last = run_steps(
+        build, step, [from_inputs], state, False, axis=time_axis, longest=longest
+    )
+    return [made, *last]
 
 
 def _layer(node: TfliteNode, build: Build) -> _Layer:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.recurrence import State, run_steps
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_lstm import integer_lstm
@@ -111,10 +112,9 @@ def unidirectional_sequence_lstm(node: TfliteNode, build: Build) -> Sequence[Exp
     """An LSTM over a sequence; its states are those behind the last step."""
     time_axis = 0 if node.integer("time_major") else 1
     if node.is_quantized:
-        steps = _steps(node, time_axis)
+        _check_steps(node, time_axis)
         _require_integer_form(node)
-        made, hidden, cell = integer_lstm(node, steps, time_axis, build)
-        return [build.concat(made, time_axis), hidden, cell]
+        return integer_lstm(node, time_axis, LONGEST, build)
     return _sequence(node, FORWARD_ONLY, time_axis, build)
 
 
@@ -145,26 +145,29 @@ def _require_integer_form(node: TfliteNode) -> None:
         raise Unsupported(f"the activation {node.activation} of an LSTM of bytes")
 
 
-def _steps(node: TfliteNode, time_axis: int) -> int:
-    (steps,) = node.plain(0).sizes([time_axis], "the steps of an LSTM")
-    if not 0 < steps <= LONGEST:
+def _check_steps(node: TfliteNode, time_axis: int) -> None:
+    steps = node.plain(0).size(time_axis)
+    if steps is not None and not 0 < steps <= LONGEST:
         raise Unsupported(f"an LSTM of {steps} steps; {LONGEST} are written out at most")
-    return steps
 
 
 def _sequence(
     node: TfliteNode, places: _Places, time_axis: int, build: Build, is_backward: bool = False
 ) -> Sequence[Expr]:
     """The hidden state behind every step, and both states behind the last."""
-    x, steps = node.plain(0), _steps(node, time_axis)
     layer = _layer(node, places, build)
-    hidden, cell = node.plain(places.state), node.plain(places.state + 1)
-    made: list[Expr] = []
-    for step in reversed(range(steps)) if is_backward else range(steps):
-        now = x.slice(time_axis, step, step + 1).squeeze([time_axis])
-        hidden, cell = _step(now, hidden, cell, layer, build)
-        made.append(hidden.unsqueeze([time_axis]))
-    return [build.concat(made[::-1] if is_backward else made, time_axis), hidden, cell]
+
+    def step(parts: Sequence[Expr], state: State) -> tuple[State, Expr]:
+        hidden, cell = state
+        hidden, cell = _step(parts[0], hidden, cell, layer, build)
+        return [hidden, cell], hidden
+
+    state = [node.plain(places.state), node.plain(places.state + 1)]
+    _check_steps(node, time_axis)
+    made, last = run_steps(
+        build, step, [node.plain(0)], state, is_backward, axis=time_axis, longest=LONGEST
+    )
+    return [made, *last]
 
 
 def _layer(node: TfliteNode, places: _Places, build: Build) -> _Layer:

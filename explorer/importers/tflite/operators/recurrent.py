@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from explorer.importers.building.build import Build, Unsupported
 from explorer.importers.building.expr import Expr
+from explorer.importers.building.recurrence import State, run_steps
 from explorer.importers.tflite.operators.activations import activated
 from explorer.importers.tflite.operators.hybrid import Product, as_floats, product_of_rows
 from explorer.importers.tflite.operators.integer_svdf import integer_svdf
@@ -64,15 +65,18 @@ def _sequence(
     """The hidden state behind every step, and that behind the last."""
     x, hidden, time_axis = node.plain(0), node.plain(first + 3), int(is_batch_first)
     step = _cell(node, first, build)
-    (steps,) = x.sizes([time_axis], "the steps of a sequence")
-    if not 0 < steps <= LONGEST:
+    steps = x.size(time_axis)
+    if steps is not None and not 0 < steps <= LONGEST:
         raise Unsupported(f"a sequence of {steps} steps; {LONGEST} are written out at most")
-    made = []
-    for number in reversed(range(steps)) if is_backward else range(steps):
-        now = x.slice(time_axis, number, number + 1).squeeze([time_axis])
-        hidden = step(now, hidden)
-        made.append(hidden.unsqueeze([time_axis]))
-    return build.concat(made[::-1] if is_backward else made, time_axis), hidden
+
+    def one(parts: Sequence[Expr], state: State) -> tuple[State, Expr]:
+        following = step(parts[0], state[0])
+        return [following], following
+
+    made, (last,) = run_steps(
+        build, one, [x], [hidden], is_backward, axis=time_axis, longest=LONGEST
+    )
+    return made, last
 
 
 def _rows_times(node: TfliteNode, index: int, build: Build) -> Product:

@@ -25,6 +25,7 @@ from explorer.kernels.loops.extents import Bounds, Limits, Need, Needs
 from explorer.kernels.loops.nest import LinearForm, subscripts
 from explorer.kernels.loops.neutral import Beyond, find_neutral
 from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
+from explorer.kernels.loops.running import Quantity, quantity_of
 from explorer.results.program import OpenAxis, OpenSizes
 
 
@@ -143,6 +144,16 @@ class CallValues:
             return {}
 
         return of_condition
+
+    def quantity(self, launch: LaunchOp) -> Quantity:
+        """Of a launch's conditions: a number that is above 0 in calls in which one may hold."""
+        values = self.values(launch)
+
+        def mask_of(buffer: SSAValue) -> Needs | None:
+            read = root(values.get(buffer))
+            return None if read is None else self.masks.get(read)
+
+        return lambda condition: quantity_of(condition, mask_of, self.bounds)
 
     def box(self, launch: LaunchOp) -> Limits:
         """For a condition that is a mask: the indices below which it is true. Unlike `limits`, it

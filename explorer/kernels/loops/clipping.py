@@ -41,6 +41,7 @@ from explorer.kernels.loops.nest import (
     subscripts,
 )
 from explorer.kernels.loops.row_wise import rows_of_kernel, size_of_kernel
+from explorer.kernels.loops.running import runs_of_kernel
 
 CLIP = "loop.clip"
 
@@ -111,11 +112,15 @@ class ClipLoops(Pass):
                 continue
             explanation = f"its rows end with {size or 'the sizes of a call'}"
             clipped = kernel.clone()
+            runs = runs_of_kernel(kernel)
             rows = rows_of_kernel(kernel)
             ends = extents_of_kernel(kernel, ENDS)
-            if not (
+            is_clipped = (
                 clip_to_extents(clipped, extents, ends) if extents else clip_kernel(clipped, rows)
-            ):
+            )
+            if runs is not None:
+                is_clipped |= skip_kernel(clipped, runs)
+            if not is_clipped:
                 events.decline(
                     "clip", kernel, "all of its rows are computed in one piece", explanation
                 )
@@ -133,6 +138,23 @@ def clip_kernel(function: func.FuncOp, units: Sequence[int]) -> bool:
     rows: dict[SSAValue, int] = dict(zip(function.body.block.args, units, strict=True))
     tops = [op for op in function.body.block.ops if isinstance(op, affine.ForOp)]
     return sum(_clip_nest(top, rows) for top in tops) > 0
+
+
+def skip_kernel(function: func.FuncOp, argument: int) -> bool:
+    """Marks loops so that none runs where the number of an argument is 0."""
+    tops = [op for op in function.body.block.ops if isinstance(op, affine.ForOp)]
+    return sum(_skip(top, Clip(1, 0, 0, argument)) for top in tops) > 0
+
+
+def _skip(loop: affine.ForOp, clip: Clip) -> int:
+    """Marks a loop, or those inside of one that ends already; how many."""
+    if kind_of(loop) == "unroll":
+        return 0
+    if CLIP not in loop.attributes:
+        _set_clip(loop, clip)
+        return 1
+    inner = [op for op in loop.body.block.ops if isinstance(op, affine.ForOp)]
+    return sum(_skip(op, clip) for op in inner)
 
 
 def clip_to_extents(

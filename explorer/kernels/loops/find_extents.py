@@ -11,7 +11,7 @@ of the call like those that the program computes with. `clipping.py` ends loops 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd, prod
@@ -21,11 +21,12 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     i64,
 )
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from explorer.ir.dialects.kernel import LaunchOp, kernel_arguments
 from explorer.ir.evaluation import INPUT_NAMES, entry_function, input_names, output_names
@@ -47,6 +48,7 @@ from explorer.kernels.loops.nest import (
     subscripts,
 )
 from explorer.kernels.loops.regrouping import in_buffer, in_tensor, regrouped, shape_of_buffer
+from explorer.kernels.loops.running import RUNS, both, numbers_of_launches, used_if
 from explorer.results.program import OpenSizes
 
 EXTENTS = "kernel.extents"
@@ -124,6 +126,10 @@ class _Extents(CallValues):
         self.kept: dict[str, set[KeptElements | None]] = {}
         """By kernel: the operand that a result keeps, with where each dimension of that begins and
         how much of it; of all launches."""
+        self.used: dict[SSAValue, Need] = {}
+        """By value: a number that is above 0 in calls that use it; None: all calls do."""
+        self.runs: dict[Operation, Need] = {}
+        """By launch, likewise."""
 
     def run(self) -> None:
         self.find_neutral()
@@ -131,6 +137,7 @@ class _Extents(CallValues):
         assert last is not None
         for index, operand in enumerate(last.operands):
             self._need(operand, self._of_output(self.call.results[index]))
+            self._use(operand, None)
         found: dict[str, list[tuple[LaunchOp, KernelNeeds]]] = {}
         for op in reversed([*self.function.body.block.ops]):
             if isinstance(op, LaunchOp):
@@ -171,6 +178,7 @@ class _Extents(CallValues):
         if not any(result in self.needed for result in launch.results):
             return None
         kernel, values = self.kernels[launch.kernel.data], self.values(launch)
+        self._see_use(launch, values)
         results: dict[SSAValue, Needs] = {}
         for argument, value in values.items():
             if value in launch.results:
@@ -193,6 +201,21 @@ class _Extents(CallValues):
                 place = list(launch.operands).index(value)
                 self._need(value, self._of_part(launch, place, needs))
         return found
+
+    def _see_use(self, launch: LaunchOp, values: Mapping[SSAValue, SSAValue]) -> None:
+        """Which calls run a launch, and so use its operands."""
+        results = [result for result in launch.results if result in self.needed]
+        own = self.runs[launch] = self._any_use(results)
+        quantity = self.quantity(launch)
+        for argument, value in values.items():
+            if value not in launch.results:
+                self._use(value, both(own, used_if(argument, quantity)))
+
+    def _any_use(self, results: Sequence[SSAValue]) -> Need:
+        return reduce(self.bounds.more, [self.used.get(result) for result in results])
+
+    def _use(self, value: SSAValue, used: Need) -> None:
+        self.used[value] = self.bounds.more(self.used[value], used) if value in self.used else used
 
     def _inside(self, name: str, value: SSAValue) -> Needs:
         """What an operation reads of an operand at places that data decide; passes may have moved
@@ -224,6 +247,7 @@ class _Extents(CallValues):
                 needs = self._through_view(op, operand)
             if any(result in self.needed for result in op.results):
                 self._need(operand, needs)
+                self._use(operand, self._any_use(op.results))
 
     def _through_view(self, op: TopOperation, operand: SSAValue) -> Needs | None:
         (result,) = op.results
@@ -256,10 +280,11 @@ class _Extents(CallValues):
                 found = found if own is None else self.bounds.more_of(found, own)
             stored.append(found)
         neutral = self.neutral[kernel.sym_name.data]
-        if not any(need is not None for needs in (*stored, *neutral) for need in needs or ()):
-            return
         launches = [op for op in self.function.body.block.ops if isinstance(op, LaunchOp)]
         own_launches = [op for op in launches if op.kernel.data == kernel.sym_name.data]
+        is_known = any(need is not None for needs in (*stored, *neutral) for need in needs or ())
+        if not is_known and all(self.runs.get(op) is None for op in own_launches):
+            return
         with self.events.rewrite("extents", kernel, "loops end with the sizes of a call"):
             self._add_sizes(kernel, stored, neutral, own_launches)
 
@@ -286,7 +311,12 @@ class _Extents(CallValues):
             marked.attributes[KEPT] = kept.attribute()
         roles = [a.role for a in kernel_arguments(kernel)]
         names = [a.name for a in kernel_arguments(kernel)]
-        for offset, size in enumerate(sizes):
+        every = [(size,) * len(launches) for size in sizes]
+        runs = numbers_of_launches(self.runs, launches, number(1))
+        if runs:
+            marked.attributes[RUNS] = IntegerAttr(place + len(every), i64)
+            every.append(runs)
+        for offset, own in enumerate(every):
             name = f"{SIZE_ARGUMENT}{offset}"
             added = block.insert_arg(MemRefType(i64, [1]), place + offset)
             added.name_hint = name
@@ -294,9 +324,8 @@ class _Extents(CallValues):
             names.insert(place + offset, name)
             entries.insert(place + offset, list(WHOLE))
             ends.insert(place + offset, list(WHOLE))
-            value = self._scalar(size)
-            for launch in launches:
-                launch.operands = [*launch.operands, value]
+            for launch, size in zip(launches, own, strict=True):
+                launch.operands = [*launch.operands, self._scalar(size)]
         marked.attributes["kernel.roles"] = ArrayAttr([StringAttr(role) for role in roles])
         marked.attributes["kernel.names"] = ArrayAttr([StringAttr(name) for name in names])
         for name, rows in ((EXTENTS, entries), (ENDS, ends)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from explorer.ir.operation import TopOperation
 from explorer.ir.types import format_shape, is_static, shape_of
-from explorer.passes.simplify.unroll_control import MAX_OPERATIONS, loop_length
+from explorer.passes.sizes.written_out import MAX_OPERATIONS, loop_length
 
 
 def missing_form(op: TopOperation) -> str:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import gcd, prod
 
+MAX_QUOTIENT_TERMS = 64
+"""Terms of a quotient."""
 DEEPEST = 40
 """Brackets within brackets that are read; names from a file may be anything."""
 
@@ -171,12 +173,18 @@ class Expression:
         return taken_out + _quotient(rest, divisor // common)
 
     def quotient(self, divisor: Expression) -> Expression | None:
-        """The exact quotient by a product such as 2*batch; None where it does not divide."""
-        if len(divisor.terms) != 1:
+        """The exact quotient, such as that of 4*h-8 by h-2; None where it does not divide.
+
+        The first term of what is left is divided by the divisor's first one, again and again.
+        """
+        if not divisor.terms:
             return None
-        ((product, coefficient),) = divisor.terms
-        terms: dict[Product, int] = {}
-        for own, c in self.terms:
+        (product, coefficient), *_ = divisor.terms
+        found, rest = Expression(), self
+        for _ in range(MAX_QUOTIENT_TERMS):
+            if not rest.terms:
+                break
+            own, c = rest.terms[0]
             left = list(own)
             for atom in product:
                 if atom not in left:
@@ -184,8 +192,9 @@ class Expression:
                 left.remove(atom)
             if c % coefficient:
                 return None
-            terms[tuple(left)] = c // coefficient
-        return _collected(terms)
+            part = Expression(((tuple(left), c // coefficient),))
+            found, rest = found + part, rest - part * divisor
+        return None if rest.terms else found
 
     def substituted(self, sizes: Mapping[str, int | Expression]) -> Expression:
         """The names that have a size, or an expression for it, replaced by it."""

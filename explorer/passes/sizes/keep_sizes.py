@@ -45,7 +45,8 @@ from explorer.passes.sizes.bind_dimensions import BindDimensions, named_shapes
 from explorer.passes.sizes.call_numbers import CallNumbers, Factors
 from explorer.passes.sizes.open_axes import MixedAxis
 from explorer.passes.sizes.open_operations import OpenOperations
-from explorer.passes.sizes.open_shapes import OpenShapes
+from explorer.passes.sizes.open_shapes import OpenNames, OpenShapes
+from explorer.passes.sizes.write_out_control import NotWrittenOut, WriteOutControl
 from explorer.results.program import OpenAxis, OpenSizes
 
 
@@ -62,16 +63,34 @@ class KeepSizes(Pass):
 
     def run(self, rewriter: RecordedRewriter, options: RewriteOptions) -> list[Rewrite]:
         function = entry_function(rewriter.module)
+        events = EventLog(self.name, rewriter)
+        names = OpenNames.of(function, self.ranges, self.sizes)
+        writing = WriteOutControl(function, names, rewriter, events)
+        try:
+            writing.run()
+        except NotWrittenOut as error:
+            raise self.refused(str(error), error.op) from None
         known = OpenShapes.of(function, rewriter.weights, self.ranges, self.sizes)
         # Some models are imported at the sizes of the dimensions that have one.
         left = {d for shape in named_shapes(function).values() for d in shape}
         sizes = {name: size for name, size in self.sizes.items() if name in left}
         bound = BindDimensions(sizes, 1).run(rewriter, options)
         keeping = _Keeping(self, function, known, rewriter)
+        keeping.axes.guards = writing.guards
         keeping.replace_numbers()
         keeping.visit_operations()
         keeping.finish()
-        return [*bound, *keeping.events.rewrites]
+        return [*events.rewrites, *bound, *keeping.events.rewrites]
+
+    def refused(self, reason: str, op: TopOperation) -> RangeError:
+        names = " and ".join(repr(found.name) for found in self.ranges)
+        single = " ".join(f"--dim {found.name}={found.highest}" for found in self.ranges)
+        return RangeError(
+            f"one program for a range of {names} is not possible: {op.name} {identity_of(op)}: "
+            f"{reason}",
+            node=", ".join(sources_of(op)),
+            hint=f"give one size: {single}; a session compiles for each size that comes",
+        )
 
 
 class _Keeping:
@@ -118,7 +137,7 @@ class _Keeping:
     def _refuse_inside(self, op: TopOperation) -> None:
         read = [operand for inner in op.walk() for operand in inner.operands]
         if any(self.known.of_value(v) or value_name(v) in self.known.contents for v in read):
-            raise self._refused("a loop or a branch reads what is open", op)
+            raise self.wanted.refused("a loop or a branch reads what is open", op)
 
     # -- operations ------------------------------------------------------------------------------
     def visit_operations(self) -> None:
@@ -130,20 +149,10 @@ class _Keeping:
             try:
                 self.axes.visit(op)
             except MixedAxis as error:
-                raise self._refused(str(error), op) from None
+                raise self.wanted.refused(str(error), op) from None
 
     def _operations(self) -> list[TopOperation]:
         return [op for op in self.block.ops if isinstance(op, TopOperation)]
-
-    def _refused(self, reason: str, op: TopOperation) -> RangeError:
-        names = " and ".join(repr(found.name) for found in self.wanted.ranges)
-        single = " ".join(f"--dim {found.name}={found.highest}" for found in self.wanted.ranges)
-        return RangeError(
-            f"one program for a range of {names} is not possible: {op.name} {identity_of(op)}: "
-            f"{reason}",
-            node=", ".join(sources_of(op)),
-            hint=f"give one size: {single}; a session compiles for each size that comes",
-        )
 
     # -- the end ---------------------------------------------------------------------------------
     def finish(self) -> None:

@@ -46,6 +46,8 @@ class OpenAxes:
         """Contents of operands that say where a slice or a range begins in a call."""
         self.relations: dict[tuple[str, str], str] = {}
         """Sizes that have to be equal in a call, and the operation that needs it."""
+        self.guards: Mapping[str, Expression] = {}
+        """By the name of a select's result: 1 in calls in which its first choice is taken."""
         self.gathered: list[OpenAxis] = []
         """Open axes of what operations read at places that are computed."""
 

@@ -19,6 +19,7 @@ from xdsl.ir import SSAValue
 from explorer.ir.operation import TopOperation, identity_of
 from explorer.ir.origins import origin_of
 from explorer.ir.sizes.symbols import Expression, number
+from explorer.ir.structure import value_name
 from explorer.ir.top.attention import AttentionOp
 from explorer.ir.top.data import WeightOp
 from explorer.ir.top.elementwise import BinaryOp, SelectOp
@@ -59,6 +60,7 @@ class OpenOperations(OpenAxes):
         is_touched = any(self.of(o) for o in op.operands)
         is_open = any(self.known.of_value(result) for result in op.results)
         begins = isinstance(op, SliceOp | RangeOp) and bool(self.begin(op))
+        begins = begins or any(value_name(result) in self.guards for result in op.results)
         if not is_touched and not is_open and not begins:
             return
         for result in op.results:
@@ -312,6 +314,16 @@ class OpenOperations(OpenAxes):
             raise MixedAxis("it takes an open axis apart")
         self.give(op.output, found)
 
+    def select(self, op: SelectOp) -> None:
+        """What an iteration makes that only some calls have: a mask of all elements or of none."""
+        self.carry(op, {})
+        guard = self.guards.get(value_name(op.output))
+        if guard is None:
+            return
+        valid = self.numbers.valid({0: ((1, guard),)}, 1)
+        with self.events.rewrite("guard", op, "the iteration runs in some calls"):
+            self.rewriter.set_operand(op, 0, valid)
+
     def concat(self, op: ConcatOp) -> None:
         """Elements of each operand follow those that a call has of the one before it."""
         axis = positive(op.get("axis"), op)
@@ -483,6 +495,7 @@ _CHANGES: Mapping[type, Callable[..., None]] = {
     RangeOp: OpenOperations.range,
     ReduceOp: OpenOperations.reduce,
     ReshapeOp: OpenOperations.reshape,
+    SelectOp: OpenOperations.select,
     SliceOp: OpenOperations.slice,
     SoftmaxOp: OpenOperations.softmax,
     TopKOp: OpenOperations.top_k,

@@ -7,7 +7,7 @@ ranges: seq = 1..8        %x: (batch, seq, 32)           ->  axis 1 of x: seq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,35 @@ from explorer.passes.sizes.bind_dimensions import named_shapes
 
 
 @dataclass(frozen=True)
+class OpenNames:
+    """The dimensions that are open, and how sizes follow from them."""
+
+    known: Mapping[str, int | Expression]
+    """Sizes of all other dimensions."""
+    lowest: Mapping[str, int]
+    largest: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls, function: func.FuncOp, ranges: Sequence[SizeRange], sizes: Mapping[str, int]
+    ) -> OpenNames:
+        """sizes: of all dimensions, the largest of a range."""
+        largest = {found.name: sizes[found.name] for found in ranges}
+        implied = implied_sizes(constraints_of(function), tuple(largest), sizes)
+        fixed = {n: size for n, size in sizes.items() if n not in largest and n not in implied}
+        return cls({**implied, **fixed}, {one.name: one.lowest for one in ranges}, largest)
+
+    def over_open(self, expression: Expression) -> Expression:
+        """An expression of open dimensions only."""
+        return within(expression.substituted(self.known), self.lowest, self.largest)
+
+    def of_size(self, size: Dim) -> Expression | None:
+        """As `over_open` of a size in a shape; None for one of which nothing is known."""
+        found = None if size == UNKNOWN else expression_of(size)
+        return None if found is None else self.over_open(found)
+
+
+@dataclass(frozen=True)
 class OpenShapes:
     """Sizes and contents as expressions over the dimensions that are open, by the value's name."""
 
@@ -45,7 +74,7 @@ class OpenShapes:
     axes: Mapping[str, Mapping[int, Expression | None]]
     """None: a size of which nothing is known."""
     contents: Mapping[str, np.ndarray]
-    """Arrays of expressions: integers that are computed from open sizes."""
+    """Arrays of expressions: integers that are computed from open sizes, numbers among them."""
     relations: tuple[tuple[str, str, str, str], ...]
     largest: Mapping[str, int]
 
@@ -61,24 +90,15 @@ class OpenShapes:
 
         RangeError for an expression that is larger for a smaller size.
         """
-        constraints = constraints_of(function)
-        open_names = tuple(found.name for found in ranges)
-        implied = implied_sizes(constraints, open_names, sizes)
-        fixed = {n: size for n, size in sizes.items() if n not in open_names and n not in implied}
-        known: dict[str, int | Expression] = {**implied, **fixed}
-        largest = {name: sizes[name] for name in open_names}
-        lowest = {one.name: one.lowest for one in ranges}
-
-        def over_open(expression: Expression) -> Expression:
-            return within(expression.substituted(known), lowest, largest)
-
+        names = OpenNames.of(function, ranges, sizes)
+        over_open, lowest, largest = names.over_open, names.lowest, names.largest
         axes: dict[str, dict[int, Expression | None]] = {}
         contents: dict[str, np.ndarray] = {}
         found = FoundContents(weights)
         for value, shape in _values(function):
             own: dict[int, Expression | None] = {}
             for axis, size in enumerate(shape):
-                expression = _expression(size, over_open)
+                expression = names.of_size(size)
                 if expression is None or not expression.is_number:
                     own[axis] = expression
                 if expression is not None:
@@ -89,14 +109,16 @@ class OpenShapes:
             if array is None:
                 continue
             array = expressions(over_open(e) for e in array.reshape(-1)).reshape(array.shape)
-            if any(not e.is_number for e in array.reshape(-1)):
+            made_of = value.owner.operands if isinstance(value.owner, TopOperation) else ()
+            is_open = any(not e.is_number for e in array.reshape(-1))
+            if is_open or any(value_name(operand) in contents for operand in made_of):
                 contents[value_name(value)] = array
         relations = tuple(
             (c.kind, str(over_open(parse(c.left))), str(over_open(parse(c.right))), c.operation)
-            for c in constraints
+            for c in constraints_of(function)
             if c.kind != "named"
         )
-        return cls(open_names, axes, contents, relations, largest)
+        return cls(tuple(largest), axes, contents, relations, largest)
 
     def of_value(self, value: SSAValue) -> Mapping[int, Expression | None]:
         return self.axes.get(value_name(value), {})
@@ -107,11 +129,6 @@ def _values(function: func.FuncOp) -> Iterable[tuple[SSAValue, Sequence[Dim]]]:
     for op in function.body.block.ops:
         if isinstance(op, TopOperation):
             yield from ((result, shape_of(result)) for result in op.results)
-
-
-def _expression(size: Dim, over_open: Callable[[Expression], Expression]) -> Expression | None:
-    found = None if size == UNKNOWN else expression_of(size)
-    return None if found is None else over_open(found)
 
 
 def implied_sizes(

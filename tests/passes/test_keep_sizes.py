@@ -188,7 +188,7 @@ def test_random_convolutions_compiled_equal_onnxruntime(seed):
                 np.testing.assert_allclose(found[output], np.asarray(array), 2e-4, 2e-4)
 
 
-def compare(model, tolerance):
+def compare(model, tolerance, make=arrays):
     """The program after the pass, by its NumPy meaning, at each size."""
     judge = onnxruntime.InferenceSession(model.SerializeToString())
     names = [value.name for value in judge.get_outputs()]
@@ -197,7 +197,7 @@ def compare(model, tolerance):
     sizes = sizes_of_function(entry_function(program.program))
     assert sizes is not None
     for call in CALLS:
-        inputs = arrays(model, call)
+        inputs = make(model, call)
         given = {name: array for name, array in inputs.items() if name in used}
         expected = dict(zip(names, judge.run(None, given), strict=True))
         with np.errstate(all="ignore"):

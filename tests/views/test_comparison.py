@@ -32,6 +32,19 @@ def test_totals_passes_and_kernels_stand_side_by_side(trace: Trace, fork: Trace)
     assert kernels["fused_1"][1] is None
 
 
+def test_timelines_have_the_launches_with_their_nodes(trace: Trace, fork: Trace):
+    left, _ = trace_payload(trace, against=fork).chunk("comparison")["timelines"]
+    assert trace.profile is not None
+    assert len(left["slices"]) == sum(e.end_ns > e.start_ns for e in trace.profile.events)
+    assert left["leftOut"] == 0
+    starts = [start for _, _, start, _, _ in left["slices"]]
+    assert starts == sorted(starts)
+    assert starts[0] == 0
+    assert next(sources for name, _, _, _, sources in left["slices"] if name == "conv_1")
+    without = trace_payload(trace, against=replace(fork, profile=None)).chunk("comparison")
+    assert without["timelines"][1] is None
+
+
 def with_decisions(trace: Trace, **values: str) -> Trace:
     addresses = {"pixels": "schedule-loops/conv_1/pixels", "relu": "fuse-activation/relu/relu_1"}
     made = tuple((addresses[name], value) for name, value in values.items())

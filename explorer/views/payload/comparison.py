@@ -18,6 +18,8 @@ from functools import cached_property
 from explorer.views.partings import differing_decisions
 from explorer.views.payload.text import Json, expanded_lines
 
+MOST_SLICES = 1500
+"""Launches of one side that the picture of both timelines has."""
 MOST_DECISIONS = 100
 """Most decisions that are listed; of the rest the number is given."""
 
@@ -84,6 +86,7 @@ def comparison_payload(sides: Sequence[Side]) -> Json:
         "differences": [_difference(sides[0], side) for side in sides[1:]],
         "passes": _passes(sides),
         "kernels": _kernels(sides),
+        "timelines": [_timeline(side) for side in sides],
     }
 
 
@@ -129,6 +132,27 @@ def _passes(sides: Sequence[Side]) -> Json:
     ]
     names = dict.fromkeys(name for table in tables for name in table)
     return [[name, [_pass(table.get(name)) for table in tables]] for name in names]
+
+
+def _timeline(side: Side) -> Json:
+    """Slices in the order of time, the longest ones where there are many: None without times."""
+    if side.profile is None:
+        return None
+    index = side.chunk("index")
+    names = index["sources"]
+    sources = {op: [names[number] for number in own] for op, _, own in index["launches"]}
+    events = [event for event in side.profile["events"] if event[5] > event[4]]
+    kept = sorted(events, key=lambda event: event[4] - event[5])[:MOST_SLICES]
+    begin = min((event[4] for event in events), default=0)
+    return {
+        "milliseconds": side.profile["milliseconds"],
+        "leftOut": len(events) - len(kept),
+        "slices": [
+            [event[1] or event[0], event[2], event[4] - begin, event[5] - begin,
+             sources.get(event[1], [])]
+            for event in sorted(kept, key=lambda event: event[4])
+        ],
+    }  # fmt: skip
 
 
 def _pass(record: Mapping[str, Json] | None) -> Json:

@@ -13,6 +13,7 @@ import {clip} from "../ground/scene.js";
 import {LETTERS} from "../ground/sides.js";
 import {steady} from "../ground/steady.js";
 import {openTwins} from "./twins.js";
+import {twoTimelines} from "./two_timelines.js";
 
 const COMPARE_VIEWS = [
   {id: "totals", label: "totals", title: "what each of them reaches, and where they part"},
@@ -20,6 +21,7 @@ const COMPARE_VIEWS = [
   {id: "lines", label: "IR", title: "lines that differ after the pass that is looked at"},
   {id: "passes", label: "passes", title: "every pass of all of them"},
   {id: "kernels", label: "kernels", title: "every kernel of all of them"},
+  {id: "time", label: "in time", title: "launches of all of them on one clock"},
 ];
 
 // Made once per compilation that is looked at: its controls stay while results arrive.
@@ -230,6 +232,7 @@ function createComparison(app) {
   function content(comparison, difference) {
     if (view === "graph") return graphDifference(app, comparison, difference);
     if (view === "lines") return lineDifference(app, comparison, difference);
+    if (view === "time") return twoTimelines(app, comparison);
     if (view === "passes") return element("div", {class: "scroll"}, passesOfAll(comparison));
     if (view === "kernels") return element("div", {class: "scroll"}, kernelsOfAll(app, comparison));
     return element(
